@@ -174,7 +174,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def _invalid(error: InvalidRequest) -> str:
-    """Return what is wrong with a request; a reason such as "must be …" gets its subject."""
+    """Return why a request is invalid; a reason such as "must be …" gets its subject."""
     if not error.reason.startswith(("must ", "is ", "has ", "contains ")):
         return error.reason
     field = error.field.partition("[")[0]

@@ -130,7 +130,7 @@ class GrowingInput(QPlainTextEdit):
         self.viewport().update()
 
     def event(self, event: QEvent) -> bool:
-        """Leave Undo to the menu while nothing that was typed can be undone."""
+        """Leave Undo to the menu while the field has no typing to undo."""
         if (
             event.type() == QEvent.Type.ShortcutOverride
             and isinstance(event, QKeyEvent)
@@ -313,7 +313,7 @@ class Slider(QSlider):
         restyle(self, "is_set", is_set)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Leave the wheel to what is around: a number must not change by scrolling past it."""
+        """Leave the wheel to the parent: a number must not change by scrolling past it."""
         event.ignore()
 
 

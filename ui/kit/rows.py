@@ -267,7 +267,7 @@ class RowsView(QTableView):
         return action
 
     def fill_columns_menu(self, menu: QMenu) -> None:
-        """Add an entry for each column that shows or hides it, and one that shows all."""
+        """Add a check box for each column, and an entry that shows all."""
         empty_menu(menu)
         columns = range(self.horizontalHeader().count())
         shown = [column for column in columns if not self.isColumnHidden(column)]

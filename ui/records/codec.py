@@ -214,7 +214,7 @@ def _left_out(fields: Fields) -> LeftOut | None:
 
 
 def when_full_from(fields: Fields) -> WhenFull | None:
-    """Return what becomes of a conversation's oldest messages; None for what is usual."""
+    """Return the treatment of a conversation's oldest messages; None for the default."""
     chosen = fields.maybe("when_full", str)
     return WhenFull(chosen) if chosen in set(WhenFull) else None
 
@@ -242,7 +242,7 @@ def queue_from(fields: Fields) -> tuple[QueuedMessage, ...]:
 
 
 def message_values(message: ConversationMessage) -> dict[str, Any]:
-    """Return what is kept of a message beside its text and run, as JSON values."""
+    """Return the fields of a message beside its text and run, as JSON values."""
     values: dict[str, Any] = {
         "attached_chars": message.attached_chars,
         "sent_chars": list(message.sent_chars),
@@ -253,7 +253,7 @@ def message_values(message: ConversationMessage) -> dict[str, Any]:
 
 
 def take_message_values(message: ConversationMessage, fields: Fields) -> None:
-    """Read what is kept of a message beside its text and run; wrong values are ignored."""
+    """Read the fields of a message beside its text and run; wrong values are ignored."""
     with contextlib.suppress(DamagedFile):
         message.is_pinned = fields.maybe("is_pinned", bool) is True
     if message.role == "assistant":

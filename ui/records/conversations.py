@@ -103,7 +103,7 @@ class StopEntry:
 
 
 class WhenFull(StrEnum):
-    """What becomes of the oldest messages when the context is full; ``ASK`` sends all or none."""
+    """The treatment of the oldest messages when the context is full; ``ASK`` sends all or none."""
 
     LEAVE_OUT = "leave_out"
     SUMMARIZE = "summarize"

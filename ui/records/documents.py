@@ -236,7 +236,7 @@ class FileReader:
                 answer = self._ask(kind, len(pages), at_once)
             except HelperDied as death:
                 if at_once > 1:
-                    at_once = 1  # the pages before the one that ended the process can be read
+                    at_once = 1  # read the pages before the one that ended the process
                     continue
                 is_slow = death.exceeded_time
                 if not pages:

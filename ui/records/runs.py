@@ -83,18 +83,6 @@ class RunState(StrEnum):
     WRITTEN = "written"
 
 
-_OVER = frozenset(RunState) - {RunState.QUEUED, RunState.PREFILL, RunState.STREAMING}
-# The ends that the engine does not report.
-_UNJUDGED = {RunState.WRITTEN: WRITTEN_VERDICT, RunState.UNRECORDED: UNRECORDED_VERDICT}
-_CONTINUED = (
-    StopKind.MAX_TOKENS,
-    StopKind.MEMORY_FULL,
-    StopKind.CANCELLED,
-    StopKind.STOP_STRING,
-    StopKind.STOP_TOKEN,
-)
-
-
 @dataclass(frozen=True, slots=True)
 class StopChange:
     """How the stops of one answer differ from its conversation's list, which stays as it is."""
@@ -118,7 +106,7 @@ class LeftOut:
 
     @property
     def sentence(self) -> str:
-        """What was left out, for the person."""
+        """The number of messages without which the answer was made, for the user."""
         count = counted(self.messages, "earlier message")
         if self.is_summarized:
             return f"{count} included as a summary"
@@ -200,7 +188,8 @@ class Run:
         if self.state is RunState.INTERRUPTED:
             return interrupted_verdict(has_text=self.has_text)
         if self.finished is None:
-            return _UNJUDGED.get(self.state)
+            ends = {RunState.WRITTEN: WRITTEN_VERDICT, RunState.UNRECORDED: UNRECORDED_VERDICT}
+            return ends.get(self.state)
         return verdict(self.finished, self.context)
 
     @property
@@ -217,7 +206,7 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        return self.state in _OVER
+        return self.state not in (RunState.QUEUED, RunState.PREFILL, RunState.STREAMING)
 
     @property
     def is_from_elsewhere(self) -> bool:
@@ -248,7 +237,13 @@ class Run:
             return False
         if self.state in (RunState.INTERRUPTED, RunState.UNRECORDED, RunState.WRITTEN):
             return True
-        return self.finished is not None and self.finished.stop.kind in _CONTINUED
+        return self.finished is not None and self.finished.stop.kind in (
+            StopKind.MAX_TOKENS,
+            StopKind.MEMORY_FULL,
+            StopKind.CANCELLED,
+            StopKind.STOP_STRING,
+            StopKind.STOP_TOKEN,
+        )
 
     @property
     def stopped_by(self) -> str | int | None:
@@ -279,7 +274,7 @@ class Run:
 
     @property
     def change_past_stop(self) -> StopChange:
-        """How the stops of the answer's rest differ: the one that ended it does not count again."""
+        """How the stops of a continuation differ: the one that ended the answer does not count."""
         past = self.stopped_by
         return self.stop_change if past is None else replace(self.stop_change, without=past)
 

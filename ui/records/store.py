@@ -15,8 +15,6 @@ from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 
-# Search: the words of a query, what it is narrowed to, and the snippet of a text that shows them.
-
 MOST_HITS = 100
 _SNIPPET_CHARS = 110
 
@@ -107,7 +105,7 @@ class StoreProblem:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What was recovered from a damaged file."""
+    """Counts of a recovery from a damaged file."""
 
     conversations: int = 0
     messages: int = 0

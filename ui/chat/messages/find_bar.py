@@ -33,8 +33,7 @@ class MessageTexts:
     def __init__(self) -> None:
         self._document = QTextDocument()
         style = markdown_style(current_theme().message_font())
-        # The text does not depend on the width.
-        self._writer = GrowingText(self._document, style, lambda: 700.0)
+        self._writer = GrowingText(self._document, style)
         self._kept: dict[str, tuple[str, list[str]]] = {}
 
     def blocks(self, message: ConversationMessage) -> list[str]:
@@ -58,6 +57,7 @@ class MessageTexts:
         source, texts = self._kept.get(message.id, ("", []))
         if source != message.said:
             self._writer.show(message.said)
+            self._writer.unfold_all()
             texts = block_texts(self._document)
             self._kept[message.id] = message.said, texts
         return texts

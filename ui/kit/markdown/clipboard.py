@@ -182,7 +182,7 @@ class _Page:
         self.out.append(_table_html(rows))
 
     def whole(self) -> str:
-        """Return what was written, with everything closed."""
+        """Return the HTML, with everything closed."""
         self._end_code()
         self._close_lists(0)
         self._nest(0)

@@ -1,7 +1,5 @@
 """Markdown that grows: closed blocks are written once, the last one again and again."""
 
-from collections.abc import Callable
-
 from markdown_it.token import Token
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextBlockFormat, QTextCharFormat, QTextCursor, QTextDocument
@@ -15,16 +13,14 @@ from ui.kit.markdown.style import Decoration, MarkdownStyle
 class GrowingText:
     """Writes a text into a document, and appends more of it as it arrives."""
 
-    def __init__(
-        self, document: QTextDocument, style: MarkdownStyle, available_px: Callable[[], float]
-    ) -> None:
+    def __init__(self, document: QTextDocument, style: MarkdownStyle) -> None:
         self.style = style
         self.source = ""
         self.decorations: list[Decoration] = []
         self.is_writing = False
         self.changed_from = 0
         self._document = document
-        self._available_px = available_px
+        self.width_px = 700
         self._pictures = Pictures(document)
         # Whether the parts that can be folded are open, by their numbers in the text.
         self._folds: dict[int, bool] = {}
@@ -82,7 +78,7 @@ class GrowingText:
 
     def _write_tokens(self, cursor: QTextCursor, tokens: list[Token], text: str) -> MarkdownWriter:
         writer = MarkdownWriter(
-            cursor, self.style, self._before, self._available_px(), self._pictures, self._folds
+            cursor, self.style, self._before, self.width_px, self._pictures, self._folds
         )
         writer.write(tokens, text)
         self.decorations += writer.decorations
@@ -90,7 +86,7 @@ class GrowingText:
 
     def fit_drawn(self) -> None:
         """Fit pictures into the view, and center the formulas that are narrower than it."""
-        available, style = self._available_px(), self.style
+        available, style = self.width_px, self.style
         for decoration in self.decorations:
             if decoration.kind == "formula" and decoration.width_px:
                 cursor = QTextCursor(self._document.findBlock(decoration.start))

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -13,7 +13,6 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QResizeEvent,
-    QTextDocument,
     QTextLength,
     QWheelEvent,
 )
@@ -84,15 +83,10 @@ class _Wide:
 class Sideways:
     """Keeps a scroll bar for each wide part of a document."""
 
-    def __init__(
-        self,
-        document: QTextDocument,
-        viewport: QWidget,
-        moved: Callable[[Decoration, int], None],
-    ) -> None:
-        self._document = document
-        self._viewport = viewport
-        self._moved = moved
+    def __init__(self, view: "MarkdownView") -> None:
+        self._view = view
+        self._document = view.document()
+        self._viewport = view.viewport()
         self._wide: dict[int, _Wide] = {}
 
     @property
@@ -184,7 +178,7 @@ class Sideways:
         wide = self._wide[start]
         if wide.decoration.kind != "table":
             self._shift(wide)
-        self._moved(wide.decoration, wide.bar.value())
+        self._view.show_moved(wide.decoration)
 
     def _shift(self, wide: _Wide) -> None:
         x = wide.base_x - wide.bar.value()
@@ -205,7 +199,8 @@ class MarkdownView(FlowText):
     def __init__(self, style: MarkdownStyle, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._style = style
-        self._text = GrowingText(self.document(), style, lambda: self.viewport().width())
+        self._text = GrowingText(self.document(), style)
+        self._text.width_px = self.viewport().width()
         self._is_whole = False
         self._cards: list[list[QToolButton]] = []
         self._rendered_at_s = 0.0
@@ -213,7 +208,7 @@ class MarkdownView(FlowText):
         self._later = QTimer(self, singleShot=True)
         self._later.timeout.connect(self._render)
         self._geometry = Decorations(self.document(), style)
-        self._sideways = Sideways(self.document(), self.viewport(), self._show_moved)
+        self._sideways = Sideways(self)
         self.document().documentLayout().documentSizeChanged.connect(self._move_buttons)
         self.anchorClicked.connect(self._follow)
         self._take_style(style)
@@ -374,7 +369,8 @@ class MarkdownView(FlowText):
                 parts.append((decoration, area, decoration.width_px))
         self._sideways.show(parts)
 
-    def _show_moved(self, decoration: Decoration, _: int) -> None:
+    def show_moved(self, decoration: Decoration) -> None:
+        """Show a part that was scrolled sideways."""
         if decoration.kind == "table":
             self._fit_tables([decoration])
         self.viewport().update()
@@ -467,6 +463,7 @@ class MarkdownView(FlowText):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         if event.size().width() != event.oldSize().width():
+            self._text.width_px = self.viewport().width()
             self._fit_tables(self._text.decorations)
             self._text.fit_drawn()
             self._fit(self.document().size())

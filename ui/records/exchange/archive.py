@@ -116,7 +116,7 @@ def read_archive_item(item: JsonItem, contents: FileContents) -> None:
 
 
 def _take_pictures(conversation: Conversation, contents: FileContents) -> None:
-    """Keep the pictures of messages, and count those that are neither in the file nor here."""
+    """Keep the pictures of messages, and count the missing ones."""
     for message in conversation.tree:
         for picture in message.pictures:
             name = picture.kept_file

@@ -51,7 +51,7 @@ class FileContents:
 
     @property
     def left_out_sentence(self) -> str:
-        """What has no place here, as one sentence: "Left out: 2 pictures…"; empty for nothing."""
+        """The parts without a place here, as one sentence: "Left out: 2 pictures…", or empty."""
         parts = [counted(count, kind) for kind, count in sorted(self.left_out.items()) if count]
         if self.unread:
             shown = (title_from_file(name)[:60] for name in self.unread[:_MAX_NAMED])

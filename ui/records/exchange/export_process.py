@@ -75,9 +75,7 @@ class ExportReading:
         self._numbers = numbers
         self._files = files = ExportFiles(path, max_bytes)
         beside = [] if pictures is None or files.archive is not None else _files_beside(path)
-        self.contents.pictures = ArchivedPictures(
-            [*files.names, *beside], files.pieces, pictures, is_dry=numbers is None
-        )
+        self.contents.pictures = ArchivedPictures(files, beside, pictures, is_dry=numbers is None)
 
     def __enter__(self) -> "ExportReading":
         return self
@@ -137,10 +135,10 @@ class ExportReading:
 
 
 def _files_beside(path: Path) -> list[str]:
-    """Return the paths of the files outside of what was chosen that may be its pictures.
+    """Return the paths of files beside the chosen ones, which may be their pictures.
 
-    They lie beside a list of conversations and in folders there, or where LM Studio keeps what was
-    sent: beside its folder of conversations. Links are not followed.
+    They lie beside a list of conversations and in folders there, or in LM Studio's folder of sent
+    files, beside its folder of conversations. Links are not followed.
     """
     folders: list[Path] = []
     if _is_list(path.name) and path.is_file():
@@ -154,7 +152,7 @@ def _files_beside(path: Path) -> list[str]:
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """Yield what is in a folder, apart from links."""
+    """Yield the entries of a folder, apart from links."""
     with contextlib.suppress(OSError):
         yield from (entry for entry in folder.iterdir() if not entry.is_symlink())
 
@@ -369,11 +367,11 @@ def _contents(reading: ExportReading) -> dict[str, Any]:
 
 
 def _chosen(reading: ExportReading, numbers: frozenset[int]) -> Iterator[dict[str, Any]]:
-    """Yield the chosen conversations, then what is left out of them."""
+    """Yield the chosen conversations, then the counts of parts left out of them."""
     left_out: Counter[str] = Counter()
     contents: FileContents = reading.contents
     for number, conversation in enumerate(reading.conversations()):
-        # What was counted since the last one belongs to this one.
+        # Counts since the last one belong to this one.
         counted, contents.left_out = contents.left_out, Counter()
         if number not in numbers:
             continue

@@ -37,7 +37,7 @@ class ExportReader:
         self.is_ours = False
 
     def contents(self) -> FileContents:
-        """Return what is in it, with a list of its conversations.
+        """Return its contents, with a list of its conversations.
 
         Raises ``OSError`` (``EFBIG``: too large), ``DamagedFile``, ``HelperClosed`` once closed.
         """

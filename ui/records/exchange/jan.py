@@ -48,7 +48,7 @@ from ui.records.tool_calls import CallResult
 JAN = "Jan"
 THREAD, MESSAGES = "thread.json", "messages.jsonl"
 _SAMPLING = ("temperature", "top_p")
-# A question names the files that were read for it, though not what they hold.
+# A question names the files that were read for it, without their content.
 _FILES = re.compile(r"\s*\[ATTACHED_FILES\]\n(.*?)\n\[/ATTACHED_FILES\]", re.DOTALL)
 _FILE_NAME = re.compile(r"\bname: ([^,\n]+)")
 # What Jan notes of an answer that is complete says nothing of its end.

@@ -185,7 +185,7 @@ def file_name(name: str) -> str:
 
 
 def picture(name: str, contents: FileContents, file: str = "") -> Attachment:
-    """Return a picture of a message; one that is not kept is counted, and only named."""
+    """Return a picture of a message, or count and name a picture that is not kept."""
     if file:
         return kept_as(file_name(name), file)
     contents.left_out["picture"] += 1

@@ -9,14 +9,15 @@ import contextlib
 import hashlib
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from engine.files.json_fields import DamagedFile
 from ui.records.attachments import picture_kind
+from ui.records.exchange.export_files import ExportFiles
 
 MAX_PICTURE_BYTES = 10 << 20
-# Of one import; what is too large counts as far as it was read.
+# Of one import; too large pictures count as far as they were read.
 MAX_PICTURES_BYTES = 200 << 20
 _DATA = re.compile(r"data:image/[\w.+-]+;base64,")
 
@@ -26,8 +27,8 @@ class ArchivedPictures:
 
     def __init__(
         self,
-        names: Iterable[str] = (),
-        pieces: Callable[[str], Iterator[bytes]] = lambda name: iter(()),
+        files: ExportFiles | None = None,
+        beside: Iterable[str] = (),
         folder: Path | None = None,
         *,
         is_dry: bool = True,
@@ -36,19 +37,22 @@ class ArchivedPictures:
         self.read: set[str] = set()
         self._folder = folder
         self._is_dry = is_dry
-        self._pieces = pieces
+        self._files = files
         self._left = MAX_PICTURES_BYTES
         # What became of each file: a picture may be in many messages.
         self._kept: dict[str, str] = {}
-        self._names = sorted((PurePosixPath(name).name, name) for name in names)
+        names = [*(files.names if files is not None else ()), *beside]
+        self._names: list[tuple[str, str]] = sorted(
+            (PurePosixPath(name).name, name) for name in names
+        )
 
     def file_of(self, identity: str) -> str:
         """Return the name of the copy of a picture that is a file of the export; "" for none."""
         name = self._name_of(PurePosixPath(identity).name)
-        if name is None or not self.is_wanted:
+        if name is None or self._files is None or not self.is_wanted:
             return ""
         if name not in self._kept:
-            self._kept[name] = self._copy(self._pieces(name))
+            self._kept[name] = self._copy(self._files.pieces(name))
         if kept := self._kept[name]:
             self.read.add(name)
         return kept

@@ -25,8 +25,14 @@ needle = "NEEDLE"
 | head | needle |
 | --- | --- |
 | x | y |
+
+<details>
+
+A folded needle.
+
+</details>
 """
-PLACES = 6  # across bold, in code, twice in the block, in the table, in the question
+PLACES = 7  # across bold, in code, twice in the block, in the table, folded, in the question
 
 
 def rich_conversation() -> Conversation:
@@ -63,7 +69,7 @@ async def test_places_in_text_code_and_tables_are_counted_and_marked(window: Mai
     marks = answer(window).text_view.extraSelections()
     accent = QColor(window.theme.colors.accent)
     assert [mark.format.background().color() == accent for mark in marks] == [
-        True, False, False, False, False,
+        True, False, False, False, False, False,
     ]  # fmt: skip
     shift = Qt.KeyboardModifier.ShiftModifier
     for number in (1, PLACES):
