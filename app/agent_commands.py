@@ -7,6 +7,10 @@ from app.agents import AGENTS, FOLDER_MARK, KEY_VARIABLE, NO_KEY, AgentProgram, 
 from app.paths import demo_model
 from engine import ModelInfo, counted
 
+# Stands for the key, which is never written out; no key has this form.
+_KEY_MARK = "\0"
+_FOLDER = "${TMPDIR:-/tmp}"
+
 
 def lacks(agent: AgentProgram, context: int | None, can_call_tools: bool | None) -> str:
     """Return what a model lacks, as the end of a sentence; empty if suitable, or not known."""
@@ -19,12 +23,6 @@ def lacks(agent: AgentProgram, context: int | None, can_call_tools: bool | None)
     if agent.needs_tools and can_call_tools is False:
         problems.append(f"it cannot call tools, which {agent.title} needs for all its work")
     return "; ".join(problems)
-
-
-_KEY_REFERENCE = f'"${KEY_VARIABLE}"'
-# No key has this form.
-_KEY_MARK = "\0"
-_FOLDER = "${TMPDIR:-/tmp}"
 
 
 def lines(agent: AgentProgram, target: Target, more: tuple[str, ...] = ()) -> str:
@@ -50,7 +48,7 @@ def lines(agent: AgentProgram, target: Target, more: tuple[str, ...] = ()) -> st
 
 def _written(word: str) -> str:
     if word == _KEY_MARK:
-        return _KEY_REFERENCE
+        return f'"${KEY_VARIABLE}"'
     if word.startswith(FOLDER_MARK):
         return f'"{_FOLDER}{word.removeprefix(FOLDER_MARK)}"'
     return shlex.quote(word)
@@ -70,9 +68,6 @@ def with_folder(setup: Setup, folder: str) -> Setup:
     )
 
 
-_ANY_KEY = "key"
-
-
 class CopiedLines:
     """Every agent that ``fullstop launch`` starts."""
 
@@ -80,8 +75,7 @@ class CopiedLines:
         return {word: agent.title for word, agent in AGENTS.items()}
 
     def lines(self, agent: str, url: str, model: ModelInfo, *, has_key: bool) -> str:
-        # The key itself is never written out.
-        key = _ANY_KEY if has_key else NO_KEY
+        key = _KEY_MARK if has_key else NO_KEY
         return lines(AGENTS[agent], Target(url, model.id, model.context_length, key))
 
     def lacks(self, agent: str, model: ModelInfo) -> str:

@@ -4,15 +4,12 @@ Needs no network and no display, and writes only to a temporary folder. Main thr
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import platform
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from app import __version__, exits, paths
@@ -24,18 +21,13 @@ COUNT = "Count from 1 to 10, one number per line"
 STOP = "6"
 COUNTED = "1\n2\n3\n4\n5\n"
 _TIMEOUT_S = 300.0
-_FOLDERS = {
-    "FULLSTOP_DATA_DIR": "data",
-    "FULLSTOP_CONFIG_DIR": "config",
-    "XDG_CACHE_HOME": "cache",
-    "TMPDIR": "tmp",  # MLX compiles kernels there on Linux
-}
 
 
 def run() -> int:
     """Run the checks and print a line for each; return 0 if none failed, else 1."""
     print(f"Fullstop {__version__}, Python {platform.python_version()}, {platform.platform()}")
-    with tempfile.TemporaryDirectory(prefix="fullstop-") as name, _scratch_folders(Path(name)):
+    with tempfile.TemporaryDirectory(prefix="fullstop-") as folder:
+        os.environ["TMPDIR"] = folder  # MLX compiles kernels there on Linux
         try:
             asyncio.run(asyncio.wait_for(_check(), _TIMEOUT_S))
         except Exception as error:
@@ -97,23 +89,3 @@ def _post_chat(url: str) -> dict[str, Any]:
     with opener.open(request, timeout=_TIMEOUT_S) as response:
         choice: dict[str, Any] = json.load(response)["choices"][0]
     return choice
-
-
-@contextlib.contextmanager
-def _scratch_folders(scratch: Path) -> Iterator[None]:
-    """Keep the self-test away from the user's settings, conversations, caches and keychain."""
-    variables = {name: str(scratch / folder) for name, folder in _FOLDERS.items()}
-    variables["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
-    for folder in variables.values():
-        if os.path.isabs(folder):
-            os.mkdir(folder)
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

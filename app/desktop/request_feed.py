@@ -13,10 +13,7 @@ from api.transport.record import (
     RequestObserver,
     RequestRecord,
 )
-from engine import (
-    Finished,
-    TraceLevel,
-)
+from engine import Finished, TraceLevel
 from engine.recording.run_trace import RunTrace
 from ui.chat.session.traces import Traces
 from ui.server.requests import RequestAnswer, RequestBody, RequestEntry, RequestLog

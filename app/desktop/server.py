@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from api.transport.config import Address, ConfigError, ServerConfig
-from api.transport.record import (
-    RequestObserver,
-)
+from api.transport.record import RequestObserver
 from app import __version__
 from app.settings.keychain import KeyStore
 from app.settings.serve import DEFAULT_HOST
-from engine import (
-    Engine,
-)
+from engine import Engine
 from ui.preferences_state import PreferencesState
 from ui.server.requests import RequestEntry
 from ui.server.server_switch import AddressRefused

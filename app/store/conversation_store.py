@@ -19,14 +19,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
-from ui.records.store import (
-    EVERYWHERE,
-    MOST_HITS,
-    Hit,
-    Recovered,
-    SearchFilter,
-    StoreProblem,
-)
+from ui.records.store import EVERYWHERE, MOST_HITS, Hit, Recovered, SearchFilter, StoreProblem
 
 _UNSAVED = "Your conversations are not being saved."
 _log = logging.getLogger(__name__)

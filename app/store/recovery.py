@@ -12,11 +12,12 @@ from typing import Any
 
 from app.store.database import COMPANIONS, decode_text
 from app.store.rows import (
-    AttachedRow,
+    ATTACHED,
+    FOLDERS,
+    PRESETS,
     ConversationRow,
-    FolderRow,
     MessageRow,
-    PresetRow,
+    Pair,
     RecoveredRows,
     unsent_from,
 )
@@ -70,13 +71,13 @@ class _Reader:
             self._take_conversation(ConversationRow(*row[:-1]), is_deleted=row[-1] is not None)
         messages = self._messages()
         attached = [
-            AttachedRow(*row)
-            for row in self._rows("attached", AttachedRow._fields)
+            (row[0], row[1])
+            for row in self._rows("attached", ATTACHED)
             if self._is_valid(_is_text(row[0]) and any(unsent_from(_text(row[1]))))
             and self._has_owner(row[0], time.time())
         ]
-        presets = [PresetRow(*row) for row in self._named("presets", PresetRow._fields)]
-        folders = [FolderRow(*row) for row in self._named("folders", FolderRow._fields)]
+        presets = list(self._named("presets", PRESETS))
+        folders = list(self._named("folders", FOLDERS))
         conversations = list(self._conversations.values())
         return RecoveredRows(conversations, attached, messages, presets, folders)
 
@@ -139,10 +140,10 @@ class _Reader:
             )
         return True
 
-    def _named(self, table: str, columns: Sequence[str]) -> Iterator[Row]:
+    def _named(self, table: str, columns: Sequence[str]) -> Iterator[Pair]:
         for row in self._rows(table, columns):
             if self._is_valid(_is_text(row[0]) and isinstance(row[1], str)):
-                yield row
+                yield row[0], row[1]
 
     def _is_valid(self, is_valid: bool) -> bool:
         self.unreadable += not is_valid

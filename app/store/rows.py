@@ -83,35 +83,21 @@ class MessageRow(NamedTuple):
     shown_rank: int
 
 
-class AttachedRow(NamedTuple):
-    """The files that wait to be sent in a conversation, in the database; likewise."""
-
-    conversation_id: str
-    content: str
-
-
-class PresetRow(NamedTuple):
-    """A preset in the database; the names of the fields are those of the columns."""
-
-    name: str
-    content: str
-
-
-class FolderRow(NamedTuple):
-    """A folder in the database; the names of the fields are those of the columns."""
-
-    id: str
-    content: str
+# Tables of a key and JSON.
+ATTACHED = ("conversation_id", "content")  # what waits to be sent in a conversation
+PRESETS = ("name", "content")
+FOLDERS = ("id", "content")
+Pair = tuple[str, str]
 
 
 class RecoveredRows(NamedTuple):
     """Readable rows of a backup or of a damaged file."""
 
     conversations: Sequence[ConversationRow] = ()
-    attached: Sequence[AttachedRow] = ()
+    attached: Sequence[Pair] = ()
     messages: Sequence[MessageRow] = ()
-    presets: Sequence[PresetRow] = ()
-    folders: Sequence[FolderRow] = ()
+    presets: Sequence[Pair] = ()
+    folders: Sequence[Pair] = ()
 
 
 def message_row(conversation: Conversation, message: ConversationMessage) -> MessageRow:
@@ -252,35 +238,35 @@ def past_run(
     return PastRun(conversation_id, title_from_file(title), question or "", _run(kept, text))
 
 
-def preset_row(preset: Preset) -> PresetRow:
+def preset_row(preset: Preset) -> Pair:
     """Return a preset's row."""
-    return PresetRow(preset.name, presets_json([preset]))
+    return preset.name, presets_json([preset])
 
 
-def presets_from(rows: Iterable[PresetRow]) -> list[Preset]:
+def presets_from(rows: Iterable[Pair]) -> list[Preset]:
     """Return the readable presets."""
     presets: list[Preset] = []
-    for row in rows:
+    for _, content in rows:
         try:
-            presets += presets_from_json(row.content)
+            presets += presets_from_json(content)
         except DamagedFile:
             continue
     return presets
 
 
-def folder_row(folder: ConversationFolder) -> FolderRow:
+def folder_row(folder: ConversationFolder) -> Pair:
     """Return a folder's row."""
-    return FolderRow(folder.id, json.dumps(folder_values(folder)))
+    return folder.id, json.dumps(folder_values(folder))
 
 
-def folders_from(rows: Iterable[FolderRow]) -> list[ConversationFolder]:
+def folders_from(rows: Iterable[Pair]) -> list[ConversationFolder]:
     """Return folders. One whose settings cannot be read loses its name, not its conversations."""
     folders: list[ConversationFolder] = []
-    for row in rows:
+    for identity, content in rows:
         try:
-            folders.append(replace(folder_from(Fields(parsed_json(row.content))), id=row.id))
+            folders.append(replace(folder_from(Fields(parsed_json(content))), id=identity))
         except DamagedFile:
-            folders.append(ConversationFolder(_NAMELESS_FOLDER, id=row.id))
+            folders.append(ConversationFolder(_NAMELESS_FOLDER, id=identity))
     return folders
 
 

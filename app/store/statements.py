@@ -2,16 +2,12 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from app.store import rows
 from app.store.rows import (
-    AttachedRow,
     ConversationRow,
-    FolderRow,
     MessageRow,
-    PresetRow,
     RecoveredRows,
 )
 from ui.records.attachments import KEPT_NOTE
@@ -40,41 +36,36 @@ _PREVIEW = f"""
 """
 
 
-def columns(row: type[NamedTuple]) -> str:
-    """Return the columns of a row, for a statement."""
-    return ", ".join(row._fields)
+def _inserting(table: str, columns: Sequence[str], verb: str = "INSERT") -> str:
+    placeholders = ", ".join("?" * len(columns))
+    return f"{verb} INTO {table}({', '.join(columns)}) VALUES ({placeholders})"
 
 
-def _inserting(table: str, row: type[NamedTuple], verb: str = "INSERT") -> str:
-    placeholders = ", ".join("?" * len(row._fields))
-    return f"{verb} INTO {table}({columns(row)}) VALUES ({placeholders})"
-
-
-def _saving(table: str, row: type[NamedTuple], *lasting: str) -> str:
+def _saving(table: str, columns: Sequence[str], *lasting: str) -> str:
     """Return the statement that writes a row, or all but its lasting columns anew."""
-    changing = [name for name in row._fields if name not in lasting]
+    changing = [name for name in columns if name not in lasting]
     changes = ", ".join(f"{name} = excluded.{name}" for name in changing)
-    return f"{_inserting(table, row)} ON CONFLICT({lasting[0]}) DO UPDATE SET {changes}"
+    return f"{_inserting(table, columns)} ON CONFLICT({lasting[0]}) DO UPDATE SET {changes}"
 
 
-SAVE_CONVERSATION = _saving("conversations", ConversationRow, "id", "created_at")
+SAVE_CONVERSATION = _saving("conversations", ConversationRow._fields, "id", "created_at")
 SAVE_MESSAGE = _saving(
-    "messages", MessageRow, "id", "conversation_id", "parent_id", "role", "created_at"
+    "messages", MessageRow._fields, "id", "conversation_id", "parent_id", "role", "created_at"
 )
-SAVE_PRESET = _inserting("presets", PresetRow, "INSERT OR REPLACE")
-SAVE_FOLDER = _inserting("folders", FolderRow, "INSERT OR REPLACE")
-SAVE_UNSENT = _inserting("attached", AttachedRow, "INSERT OR REPLACE")
+SAVE_PRESET = _inserting("presets", rows.PRESETS, "INSERT OR REPLACE")
+SAVE_FOLDER = _inserting("folders", rows.FOLDERS, "INSERT OR REPLACE")
+SAVE_UNSENT = _inserting("attached", rows.ATTACHED, "INSERT OR REPLACE")
 DELETE_UNSENT = "DELETE FROM attached WHERE conversation_id = ?"
 DELETE_MESSAGE = "DELETE FROM messages WHERE id = ?"
 DELETE_PRESET = "DELETE FROM presets WHERE name = ?"
 DELETE_FOLDER = "DELETE FROM folders WHERE id = ?"
 MARK_DELETED = "UPDATE conversations SET deleted_at = ? WHERE id = ?"
 # A row whose id, or name, is here already is not replaced.
-_ADD_CONVERSATION = _inserting("conversations", ConversationRow, "INSERT OR IGNORE")
-_ADD_ATTACHED = _inserting("attached", AttachedRow, "INSERT OR IGNORE")
-_ADD_MESSAGE = _inserting("messages", MessageRow, "INSERT OR IGNORE")
-_ADD_PRESET = _inserting("presets", PresetRow, "INSERT OR IGNORE")
-_ADD_FOLDER = _inserting("folders", FolderRow, "INSERT OR IGNORE")
+_ADD_CONVERSATION = _inserting("conversations", ConversationRow._fields, "INSERT OR IGNORE")
+_ADD_ATTACHED = _inserting("attached", rows.ATTACHED, "INSERT OR IGNORE")
+_ADD_MESSAGE = _inserting("messages", MessageRow._fields, "INSERT OR IGNORE")
+_ADD_PRESET = _inserting("presets", rows.PRESETS, "INSERT OR IGNORE")
+_ADD_FOLDER = _inserting("folders", rows.FOLDERS, "INSERT OR IGNORE")
 
 # Conversations in which some message is followed by several versions. Without versions each
 # message but the first follows one of its own.
@@ -132,7 +123,7 @@ def clean_up(connection: sqlite3.Connection) -> None:
 def summaries(connection: sqlite3.Connection) -> list[Conversation]:
     """Return all conversations, the newest first; their messages are not loaded."""
     cursor = connection.execute(
-        f"SELECT {columns(ConversationRow)}, {_PREVIEW} FROM conversations "
+        f"SELECT {', '.join(ConversationRow._fields)}, {_PREVIEW} FROM conversations "
         "WHERE deleted_at IS NULL ORDER BY is_pinned DESC, updated_at DESC"
     )
     read = [rows.conversation_from(ConversationRow(*row), preview) for *row, preview in cursor]
@@ -162,7 +153,8 @@ def _shown_preview(connection: sqlite3.Connection, conversation_id: str) -> str:
 def messages(connection: sqlite3.Connection, conversation_id: str) -> list[ConversationMessage]:
     """Return the messages of a conversation, each after the one it follows."""
     cursor = connection.execute(
-        f"SELECT {columns(MessageRow)} FROM messages WHERE conversation_id = ? ORDER BY number",
+        f"SELECT {', '.join(MessageRow._fields)} FROM messages "
+        "WHERE conversation_id = ? ORDER BY number",
         (conversation_id,),
     )
     return rows.messages_from(MessageRow(*row) for row in cursor)
@@ -193,9 +185,7 @@ def merge(connection: sqlite3.Connection, recovered: RecoveredRows) -> tuple[int
     """Add rows of another file, except those whose id or name exists; return the new rows."""
     with transaction(connection):
         # The files of an existing conversation may have been sent or removed since.
-        attached = [
-            row for row in recovered.attached if not _is_here(connection, row.conversation_id)
-        ]
+        attached = [row for row in recovered.attached if not _is_here(connection, row[0])]
         new = connection.executemany(_ADD_CONVERSATION, recovered.conversations).rowcount
         connection.executemany(_ADD_ATTACHED, attached)
         new_messages = connection.executemany(_ADD_MESSAGE, recovered.messages).rowcount
@@ -223,11 +213,9 @@ def picture_files(connection: sqlite3.Connection) -> set[str]:
 
 def presets(connection: sqlite3.Connection) -> list[Preset]:
     """Return all presets."""
-    cursor = connection.execute(f"SELECT {columns(PresetRow)} FROM presets ORDER BY name")
-    return rows.presets_from(PresetRow(*row) for row in cursor)
+    return rows.presets_from(connection.execute("SELECT name, content FROM presets ORDER BY name"))
 
 
 def folders(connection: sqlite3.Connection) -> list[ConversationFolder]:
     """Return all folders."""
-    cursor = connection.execute(f"SELECT {columns(FolderRow)} FROM folders")
-    return rows.folders_from(FolderRow(*row) for row in cursor)
+    return rows.folders_from(connection.execute("SELECT id, content FROM folders"))

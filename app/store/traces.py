@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from app.private_files import made_private
 from engine.files.causes import os_cause
@@ -29,13 +29,6 @@ _log = logging.getLogger(__name__)
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _Method = Callable[Concatenate["TraceFiles", _P], _T]
-
-
-class _TraceFile(NamedTuple):
-    conversation_id: str
-    written_at: float
-    size_bytes: int
-    path: Path
 
 
 def _on_thread(method: _Method[_P, _T]) -> _Method[_P, "Future[_T]"]:
@@ -76,7 +69,8 @@ class TraceFiles:
         self.thread = ThreadPoolExecutor(1, "fullstop-traces")
         self._max_bytes = max_bytes
         self._folder = folder
-        self._index: dict[str, _TraceFile] | None = None  # by run; read at first use
+        # By run, with the size in bytes; read at first use.
+        self._index: dict[str, tuple[KeptTrace, int]] | None = None
         self._deleted: OrderedDict[str, tuple[KeptTrace, bytes]] = OrderedDict()
 
     @_on_thread
@@ -104,8 +98,8 @@ class TraceFiles:
     @_on_thread
     def keep_only(self, conversation_ids: frozenset[str]) -> None:
         """Delete the traces of all other conversations: these have been deleted."""
-        for run_id, file in list(self._files().items()):
-            if file.conversation_id not in conversation_ids:
+        for run_id, (kept, _) in list(self._files().items()):
+            if kept.conversation_id not in conversation_ids:
                 self._delete(run_id)
 
     @_on_thread
@@ -116,15 +110,13 @@ class TraceFiles:
 
     @_on_thread
     def measured(self) -> int:
-        return sum(file.size_bytes for file in self._files().values())
+        return sum(size for _, size in self._files().values())
 
     @_on_thread
     def kept(self) -> list[KeptTrace]:
-        traces = [
-            KeptTrace(run_id, file.conversation_id, file.written_at)
-            for run_id, file in self._files().items()
-        ]
-        return sorted(traces, key=lambda trace: trace.written_at)
+        return sorted(
+            (kept for kept, _ in self._files().values()), key=lambda kept: kept.written_at
+        )
 
     @_on_thread
     def content(self, run_id: str) -> bytes | None:
@@ -146,7 +138,7 @@ class TraceFiles:
         """Write copies of traces for copied runs; each is as old as its original."""
         for run_id, original in run_ids.items():
             if (content := self._read(original)) is not None:
-                written_at = self._files()[original].written_at
+                written_at = self._files()[original][0].written_at
                 self._write(KeptTrace(run_id, conversation_id, written_at), content)
         self._prune()
 
@@ -154,10 +146,8 @@ class TraceFiles:
     def delete(self, run_ids: frozenset[str]) -> None:
         """Delete the traces of runs; ``restore`` can bring them back."""
         for run_id in run_ids & self._files().keys():
-            file, content = self._files()[run_id], self._read(run_id)
-            if content is not None:
-                kept = KeptTrace(run_id, file.conversation_id, file.written_at)
-                self._deleted[run_id] = kept, content
+            if (content := self._read(run_id)) is not None:
+                self._deleted[run_id] = self._files()[run_id][0], content
             self._delete(run_id)
         while sum(len(content) for _, content in self._deleted.values()) > _MAX_DELETED_BYTES:
             self._deleted.popitem(last=False)
@@ -175,16 +165,15 @@ class TraceFiles:
 
     # -- on the thread of the files --------------------------------------------------------
 
-    def _files(self) -> dict[str, _TraceFile]:
+    def _files(self) -> dict[str, tuple[KeptTrace, int]]:
         if self._index is None:
             self._index = {}
             for path in self._folder.glob(f"*{_SUFFIX}"):
                 conversation_id, _, run_id = path.name.removesuffix(_SUFFIX).partition(".")
                 with contextlib.suppress(OSError):
                     status = path.lstat()
-                    self._index[run_id] = _TraceFile(
-                        conversation_id, status.st_mtime, status.st_size, path
-                    )
+                    kept = KeptTrace(run_id, conversation_id, status.st_mtime)
+                    self._index[run_id] = kept, status.st_size
         return self._index
 
     def _is_allowed(self, conversation_id: str, run_id: str, content: bytes) -> bool:
@@ -192,34 +181,35 @@ class TraceFiles:
         return bool(is_valid) and len(content) <= min(self._max_bytes, _MAX_FILE_BYTES)
 
     def _read(self, run_id: str) -> bytes | None:
-        file = self._files().get(run_id)
+        known = self._files().get(run_id)
         try:
-            return None if file is None else read_bounded(file.path, _MAX_FILE_BYTES)
+            return None if known is None else read_bounded(self._path(known[0]), _MAX_FILE_BYTES)
         except OSError as error:
             _log.warning("the trace of the run %s cannot be read: %s", run_id, os_cause(error))
             return None
 
     def _write(self, kept: KeptTrace, content: bytes) -> None:
         """Write a trace with its own age: the oldest are deleted first."""
-        run_id, conversation_id, written_at = kept
-        path = self._folder / f"{conversation_id}.{run_id}{_SUFFIX}"
+        path = self._path(kept)
         made_private(self._folder)
         write_whole(path, content)
-        os.utime(path, (written_at, written_at))
-        self._files()[run_id] = _TraceFile(conversation_id, written_at, len(content), path)
+        os.utime(path, (kept.written_at, kept.written_at))
+        self._files()[kept.run_id] = kept, len(content)
 
     def _prune(self) -> None:
         """Delete the oldest traces until the others fit into the limit."""
         files = self._files()
-        total = sum(file.size_bytes for file in files.values())
-        for run_id, file in sorted(files.items(), key=lambda item: item[1].written_at):
+        total = sum(size for _, size in files.values())
+        for kept, size in sorted(files.values(), key=lambda item: item[0].written_at):
             if total <= self._max_bytes:
                 return
-            self._delete(run_id)
-            total -= file.size_bytes
+            self._delete(kept.run_id)
+            total -= size
 
     def _delete(self, run_id: str) -> None:
-        file = self._files().pop(run_id, None)
-        if file is not None:
-            with contextlib.suppress(FileNotFoundError):
-                file.path.unlink()
+        known = self._files().pop(run_id, None)
+        if known is not None:
+            self._path(known[0]).unlink(missing_ok=True)
+
+    def _path(self, kept: KeptTrace) -> Path:
+        return self._folder / f"{kept.conversation_id}.{kept.run_id}{_SUFFIX}"

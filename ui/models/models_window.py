@@ -11,14 +11,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QHideEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QFrame,
-    QProgressBar,
-    QPushButton,
-    QTabWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QFrame, QProgressBar, QPushButton, QTabWidget, QWidget
 
 from engine import ModelInfo, ModelLoadFailed, ModelStatus, as_sentence, counted, format_size
 from engine.library.local_models import FoundModel

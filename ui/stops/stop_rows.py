@@ -7,14 +7,7 @@ from enum import IntEnum
 from typing import Any
 
 import shiboken6
-from PySide6.QtCore import (
-    QAbstractTableModel,
-    QMimeData,
-    QModelIndex,
-    QObject,
-    Qt,
-    Signal,
-)
+from PySide6.QtCore import QAbstractTableModel, QMimeData, QModelIndex, QObject, Qt, Signal
 
 from engine import EngineError, Stop, StopKind, StopScope, counted, escaped, quoted, visible
 from ui.kit.rows import DISPLAY, NO_PARENT, Index

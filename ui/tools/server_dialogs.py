@@ -22,12 +22,7 @@ from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.tasks import start_task
 from ui.kit.theme import fixed_font
 from ui.kit.windows import fit_to_screen, move_focus
-from ui.records.tool_servers import (
-    NamedValue,
-    ToolHost,
-    ToolServerConfig,
-    ToolsRefused,
-)
+from ui.records.tool_servers import NamedValue, ToolHost, ToolServerConfig, ToolsRefused
 
 _EXAMPLE = '{\n  "mcpServers": {\n    "files": {"command": "npx", "args": ["-y", "…"]}\n  }\n}'
 

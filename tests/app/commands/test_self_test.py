@@ -39,6 +39,7 @@ def test_self_test_passes_and_leaves_no_files(tmp_path: Path) -> None:
 def test_self_test_failure_names_the_cause(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("TMPDIR", "/tmp")
     monkeypatch.setattr(self_test, "COUNTED", "else")
     assert main(["--self-test"]) == 1
     assert "failed: ask: the answer was '1\\n2\\n" in capsys.readouterr().err
