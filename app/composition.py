@@ -28,7 +28,7 @@ from engine import (
     UnknownModel,
     plain_cause,
 )
-from engine.distributed.world import Meeting, World, launched
+from engine.distributed.world import World, launched
 from engine.library.local_models import FoundModel, ModelFolders, Origin, discover, look_into
 from engine.library.model_folder import check_folder
 
@@ -222,7 +222,7 @@ def world_of_this_process() -> World | None:
         raise CommandError(str(error)) from error
 
 
-def meet(world: World) -> Meeting:
+def meet(world: World) -> World:
     """Wait for the other processes; signals still end this one."""
     from engine.distributed.sharding import meet  # imports MLX
 
@@ -241,16 +241,16 @@ def meet(world: World) -> Meeting:
 
 @contextlib.asynccontextmanager
 async def open_engine_of(
-    meeting: Meeting | None, limits: Limits, disk: DiskCache | None = None
+    world: World | None, limits: Limits, disk: DiskCache | None = None
 ) -> AsyncIterator[Engine]:
-    """Yield an engine without a model, shared by all processes of a meeting if there is one."""
-    if meeting is None:
+    """Yield an engine without a model, shared by all processes of a world if there is one."""
+    if world is None:
         async with open_engine(limits, disk=disk) as engine:
             yield engine
         return
     from engine.distributed.leader import Leader  # only several processes need it
 
-    leader = Leader(meeting)
+    leader = Leader(world)
     try:
         async with open_engine(limits, leader) as engine:
             yield engine
@@ -263,11 +263,11 @@ def follow_rank_0(world: World) -> int:
     from engine.distributed.follower import follow  # only several processes need it
 
     quieten_libraries()
-    meeting = meet(world)
+    world = meet(world)
     # Ctrl-C reaches all processes of a terminal; rank 0 handles it and ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        follow(meeting)
+        follow(world)
     except EngineError as error:
         raise CommandError(f"rank {world.rank}: {error}") from error
     return exits.OK

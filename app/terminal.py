@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-import os
 import sys
 import threading
 import time
@@ -31,7 +30,7 @@ from engine import (
     counted,
     format_size,
 )
-from engine.library.downloads import download
+from engine.library.downloads import HubDownload
 from engine.library.hub import DownloadProgress, HubCancelled
 from engine.recording.run_trace import RunTrace, trace_for
 from ui.models.model_words import TransferRate, loading_text, passed, percent
@@ -137,18 +136,12 @@ def files_at(paths: Iterable[str], printer: Printer | None = None) -> tuple[Atta
 
 def fetch(repository: str, cache: Path, printer: Printer) -> Path:
     """Download a model and show its progress; Ctrl-C raises ``HubCancelled`` and keeps the part."""
-    latest, gives_up = [DownloadProgress("asking")], threading.Event()
+    download = HubDownload(repository, cache)
     outcome: Future[Path] = Future()
 
     def work() -> None:
         try:
-            folder = download(
-                repository,
-                cache,
-                on_progress=lambda progress: latest.__setitem__(0, progress),
-                gives_up=gives_up,
-                endpoint=os.environ.get("HF_ENDPOINT"),
-            )
+            folder = download.run()
         except BaseException as error:
             outcome.set_exception(error)
         else:
@@ -160,10 +153,10 @@ def fetch(repository: str, cache: Path, printer: Printer) -> Path:
     threading.Thread(target=work, name=f"download {repository}", daemon=True).start()
     try:
         while not outcome.done():
-            printer.status(_progress_line(rate, latest[0]))
+            printer.status(_progress_line(rate, download.progress))
             wait([outcome], 0.2)
     except KeyboardInterrupt:
-        gives_up.set()
+        download.gives_up.set()
         # A stalled transfer does not notice that it was cancelled.
         wait([outcome], 2.0)
         raise HubCancelled("the download was cancelled; the partial download is kept") from None

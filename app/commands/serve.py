@@ -43,7 +43,7 @@ from app.signals import EndingSignals
 from app.streams import write_in_background
 from app.terminal import LOADS, LoadMeter, live_line, load_text, server_banner, server_facts
 from engine import DiskCache, Limits, ModelInfo, ModelStatus
-from engine.distributed.world import Meeting
+from engine.distributed.world import World
 from engine.files.causes import os_cause
 from engine.library.model_files import model_name
 
@@ -108,10 +108,10 @@ def _run(options: ServeOptions) -> int:
     _warn_of_a_readable_key(options)
     check_guessing(options.draft_model, is_plain=options.plain_decoding)
     models = served_models(options, is_shared_out=world is not None)
-    meeting = None if world is None else meet(world)
+    world = None if world is None else meet(world)
     with contextlib.closing(EndingSignals()) as signals:
-        asyncio.run(_serve(options, models, config, meeting, signals))
-    if meeting is not None:
+        asyncio.run(_serve(options, models, config, world, signals))
+    if world is not None:
         exit_process()
     return exits.OK
 
@@ -120,7 +120,7 @@ async def _serve(
     options: ServeOptions,
     models: ServedModels,
     config: ServerConfig,
-    meeting: Meeting | None,
+    world: World | None,
     signals: EndingSignals,
 ) -> None:
     is_ending = asyncio.Event()
@@ -128,7 +128,7 @@ async def _serve(
     limits = Limits(**_shared(options, Limits))
     disk = _disk_cache(options)
     with signals.delivered(loop, is_ending.set):
-        async with open_engine_of(meeting, limits, disk) as engine:
+        async with open_engine_of(world, limits, disk) as engine:
             ending = asyncio.create_task(is_ending.wait())
             engine.offer(models.offered)
             loading = asyncio.create_task(load(engine, models.default, options.draft_model))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.distributed.sharding import SynchronizedModel, broadcast, shard, versions
-from engine.distributed.world import BadLaunch, Meeting, World, fingerprint_of
+from engine.distributed.world import BadLaunch, World, fingerprint_of
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.inference.backend import BatchLimits
@@ -26,10 +26,6 @@ with importing_mlx_lm():
     from engine.inference.batch import RunningBatch
     from engine.inference.mlx_loading import load_shard, logits_size
     from engine.inference.prompt_scoring import PromptScorer
-
-
-class FollowerFailed(EngineError):
-    """Rank 0 is lost, or this process could not carry out an order; the message is the cause."""
 
 
 class FollowingBatch(RunningBatch):
@@ -51,7 +47,7 @@ class FollowingBatch(RunningBatch):
         scored_from: int | None,
         owner: str,
     ) -> None:
-        """Add the sequence that rank 0 has added; raises ``FollowerFailed`` if it differs here."""
+        """Add the sequence that rank 0 has added; raises ``EngineError`` if it differs here."""
         self.prompts.index.shrink_to(entries)
         scorer = None
         if scored_from is not None:
@@ -60,7 +56,7 @@ class FollowingBatch(RunningBatch):
         sequence = Sequence(tokens, turn_end=turn_end, owner=CacheOwner(owner), scorer=scorer)
         own = self.insert(sequence)
         if (own, sequence.cached) != (number, cached):
-            raise FollowerFailed(
+            raise EngineError(
                 f"sequence {own} with {sequence.cached} cached tokens, where rank 0 has sequence "
                 f"{number} with {cached}"
             )
@@ -92,7 +88,7 @@ class _Follower:
             try:
                 order, arguments = self._connection.recv()
             except (EOFError, OSError) as error:
-                raise FollowerFailed(f"{rank_0} is lost: its process has ended") from error
+                raise EngineError(f"{rank_0} is lost: its process has ended") from error
             if order == "end":
                 return
             if order in ("load", "close"):
@@ -124,21 +120,20 @@ class _Follower:
         return FollowingBatch(model, prefill_chunk=prefill_chunk, max_sequences=max_sequences)
 
 
-def follow(meeting: Meeting) -> None:
-    """Carry out the orders of rank 0 until it ends; raises ``BadLaunch`` and ``FollowerFailed``."""
-    world, group = meeting
-    hosts, port, secret = json.loads(broadcast(group, b""))
+def follow(world: World) -> None:
+    """Carry out the orders of rank 0 until it ends; raises ``EngineError``."""
+    hosts, port, secret = json.loads(broadcast(world.group, b""))
     with _connected(world, hosts, port) as connection:
         connection.send_bytes(secret.encode())
         connection.send((world.rank, versions()))
         try:
-            _Follower(connection, group).follow(world.name_of(0))
+            _Follower(connection, world.group).follow(world.name_of(0))
         except Exception as error:
             is_own = isinstance(error, EngineError)
             why = str(error) if is_own else f"{type(error).__name__}: {error}"
             with contextlib.suppress(OSError):
                 connection.send(why)
-            raise FollowerFailed(why) from error
+            raise EngineError(why) from error
 
 
 def _connected(world: World, hosts: list[str], port: int) -> Connection:

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.distributed.ranks import Ranks
 from engine.distributed.sharding import SynchronizedModel, broadcast, shard, versions
-from engine.distributed.world import Meeting, fingerprint_of, portable
+from engine.distributed.world import World, fingerprint_of, portable
 from engine.errors import DraftLoadFailed, InvalidRequest, ModelLoadFailed
 from engine.inference.backend import BatchLimits, LoadProgress, OnLoadProgress, Step
 from engine.inference.loader import importing_mlx_lm
@@ -94,8 +94,8 @@ class Leader:
     Engine thread, except for ``end``.
     """
 
-    def __init__(self, meeting: Meeting) -> None:
-        self._world, self._group = meeting
+    def __init__(self, world: World) -> None:
+        self._world, self._group = world, world.group
         self._ranks: Ranks | None = None
 
     def __call__(
@@ -106,7 +106,7 @@ class Leader:
         on_progress: OnLoadProgress,
         draft: Path | None = None,
     ) -> MlxBackend:
-        """Load a model, or raise ``ModelLoadFailed``; ``RankLost`` if a process is lost."""
+        """Load a model, or raise ``EngineError``."""
         if draft is not None:
             raise DraftLoadFailed(
                 f"a draft model ({model_name(draft)}) cannot be used where several processes share "

@@ -22,10 +22,6 @@ _CONNECT_S = 30.0
 _REPLY_S = 5.0
 
 
-class RankLost(EngineError):
-    """A rank has ended or is out of step, so no answer can continue."""
-
-
 class Ranks:
     """Sends orders to all other ranks.
 
@@ -52,7 +48,7 @@ class Ranks:
         return json.dumps([list(dict.fromkeys(hosts))[:16], port, self._secret]).encode()
 
     def connect(self) -> None:
-        """Wait until all ranks have connected; raises ``RankLost``."""
+        """Wait until all ranks have connected; raises ``EngineError``."""
         while missing := set(range(1, self._world.size)) - set(self._connections):
             try:
                 accepted, _ = self._listener.accept()
@@ -74,7 +70,7 @@ class Ranks:
         self._listener.close()
 
     def send(self, order: str, *arguments: Any) -> None:
-        """Send an order to all ranks; raises ``RankLost``."""
+        """Send an order to all ranks; raises ``EngineError``."""
         self.check()
         for rank, connection in self._connections.items():
             try:
@@ -83,7 +79,7 @@ class Ranks:
                 raise self._end_of(rank) from error
 
     def receive(self) -> list[tuple[int, Any]]:
-        """Wait for each rank's reply; raises ``RankLost``."""
+        """Wait for each rank's reply; raises ``EngineError``."""
         replies: list[tuple[int, Any]] = []
         for rank, connection in sorted(self._connections.items()):
             try:
@@ -93,11 +89,11 @@ class Ranks:
         return replies
 
     def check(self) -> None:
-        """Raise ``RankLost`` if a rank is lost."""
+        """Raise ``EngineError`` if a rank is lost."""
         if self.lost:
-            raise RankLost(self.lost)
+            raise EngineError(self.lost)
 
-    def fail_step(self, error: Exception) -> RankLost:
+    def fail_step(self, error: Exception) -> EngineError:
         """Return the error of a step that failed on rank 0: the ranks are out of step after it."""
         self.check()
         ready = wait(list(self._connections.values()), _REPLY_S)
@@ -133,12 +129,12 @@ class Ranks:
                 connection.send(("end", ()))
             connection.close()
 
-    def _end_of(self, rank: int) -> RankLost:
+    def _end_of(self, rank: int) -> EngineError:
         return self._lose(f"{self._world.name_of(rank)} is lost: its process has ended")
 
-    def _lose(self, why: str) -> RankLost:
+    def _lose(self, why: str) -> EngineError:
         self.lost = f"{why}; restart Fullstop on all machines"
-        return RankLost(self.lost)
+        return EngineError(self.lost)
 
     def _receive_hello(self, connection: Connection) -> tuple[int, str]:
         """Return a process's rank and versions; nothing is unpickled before it sends the secret."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.distributed.world import BadLaunch, Meeting, World
+from engine.distributed.world import BadLaunch, World
 from engine.errors import ModelLoadFailed
 
 # Rises with every change of the orders that an older process would not understand.
@@ -19,7 +19,7 @@ _RETRY_S = 0.5
 _HEADS = ("num_attention_heads", "num_key_value_heads")
 
 
-def meet(world: World) -> Meeting:
+def meet(world: World) -> World:
     """Wait for the other processes and connect to them; no other Python thread runs meanwhile."""
     while True:
         try:
@@ -32,7 +32,7 @@ def meet(world: World) -> Meeting:
             time.sleep(_RETRY_S)
     if (group.rank(), group.size()) != (world.rank, world.size):
         raise BadLaunch("MLX and the launcher do not agree on the number of processes")
-    return Meeting(world, group)
+    return world._replace(group=group)
 
 
 def versions() -> str:

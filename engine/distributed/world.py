@@ -20,11 +20,13 @@ class World(NamedTuple):
         rank: Its number; rank 0 serves HTTP and decides each step.
         hosts: The addresses of all processes by rank; empty strings where unknown.
         transport: MLX's name of the backend that carries arrays.
+        group: MLX's group of their connections; None until they have met.
     """
 
     rank: int
     hosts: tuple[str, ...]
     transport: str
+    group: Any = None
 
     @property
     def size(self) -> int:
@@ -35,13 +37,6 @@ class World(NamedTuple):
         """Return the name of a process for messages."""
         host = self.hosts[rank]
         return f"rank {rank} ({host})" if host else f"rank {rank}"
-
-
-class Meeting(NamedTuple):
-    """The processes of a world, and MLX's group of their connections."""
-
-    world: World
-    group: Any
 
 
 def launched(environment: Mapping[str, str]) -> World | None:

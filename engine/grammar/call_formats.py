@@ -67,7 +67,8 @@ def call_format(family: Family, name: str, spell: Spell) -> JsonFrame | Paramete
     """Return how a model writes the call of a tool; raises ``ValueError``."""
     header = family.call_header(name)
     if header is not None:
-        return (spelled_marks(header.before), spelled_marks(header.after))
+        before, after = map(spelled_marks, header)
+        return before, after
     style = family.call_style
     start, end = (spell(mark or "") for mark in family.call_tags)
     tags = TAGS.get(style)

@@ -18,8 +18,6 @@ from engine.output.tool_calls.parameters import MAX_SCHEMA_DEPTH, resolve_refere
 _COMBINING = ("anyOf", "oneOf")
 # Schemas of these are no text where they name no type; so the reader takes them, too.
 _NO_TEXT = frozenset({"properties", "items", "prefixItems"})
-# Most parts that are looked at for one tool: references can lead to the same parts without end.
-_MAX_VISITS = 20_000
 # Stands for the name of a parameter that the model chooses.
 _ANY_KEY = "\ue000"
 _KEY = "/[A-Za-z_][A-Za-z0-9_]{0,63}/"
@@ -249,7 +247,7 @@ class ParameterRules:
     def _may_visit(self, depth: int) -> bool:
         """Count a part that is looked at; return whether it is not too deep, nor one too many."""
         self._visits += 1
-        return depth <= MAX_SCHEMA_DEPTH and self._visits <= _MAX_VISITS
+        return depth <= MAX_SCHEMA_DEPTH and self._visits <= 20_000
 
     def _new_name(self, kind: str) -> str:
         self._count += 1

@@ -105,8 +105,7 @@ class _Rules:
         choices: list[str] = []
         if constraint is not None:
             choices.append("answer")
-            frame = self._family.answer_frame
-            before, after = spelled_marks(frame.before), spelled_marks(frame.after)
+            before, after = map(spelled_marks, self._family.answer_frame)
             rules.append(f"answer: {before} document {after}")
             rules.extend(self._document(constraint))
         for number, tool in enumerate(tools):
@@ -161,7 +160,7 @@ class _Rules:
         frame = self._family.reasoning_frame
         if frame is None:
             return ""
-        before, after = spelled_marks(frame.before), spelled_marks(frame.after)
+        before, after = map(spelled_marks, frame)
         rules.append(f"reasoning: {before} PROSE {after}")
         rules.append(r"PROSE: /(.|\n)*/")
         return "reasoning? "

@@ -66,7 +66,7 @@ class ConstraintPhase(Enum):
 
 
 class ConstraintTokens:
-    """A model's tokens as the library (llguidance) has them, and those that constraints need.
+    """A model's tokens for the library (llguidance), and the tokens that constraints need.
 
     Attributes:
         tokenizer: The library's form of the vocabulary; None until it is handed over.

@@ -25,8 +25,6 @@ MAX_MULTIPLES = 100_000
 # the process.
 MIN_NUMBER = -(2**63) + 1024
 MAX_NUMBER = 2**64
-# It makes one regular expression of the digits of both bounds.
-_MAX_REAL = 10**18
 # One blank, or a new line and its indentation. JSON allows any amount of white space, and an unsure
 # model would write it until it reaches the limit.
 _SPACE = r"[ ]|\n[ \t]{0,40}"
@@ -194,7 +192,8 @@ class _Rewriter:
         for bound, strict in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
             if isinstance(part.get(strict), bool) and part.pop(strict) and bound in part:
                 part[strict] = part.pop(bound)  # a flag of draft 4
-        limit = -MIN_NUMBER if part.get("type") == "integer" else _MAX_REAL
+        # The compiler makes one regular expression of the digits of both bounds.
+        limit = -MIN_NUMBER if part.get("type") == "integer" else 10**18
         for key in ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"):
             if _is_number(value := part.get(key)):
                 is_lower = key.endswith("inimum")

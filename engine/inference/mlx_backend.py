@@ -52,7 +52,7 @@ from engine.output.families import PLAIN, Family, family_of, with_json_calls
 from engine.output.tool_calls.call_text import NewReader
 from engine.output.tool_calls.calls import readers
 from engine.output.tool_calls.styles import JSON_CALLS
-from engine.output.vocabulary import Vocabulary
+from engine.output.vocabulary import Vocabulary, decode_ids
 from engine.values.embedding import EmbeddingRequest
 from engine.values.request import GenerationRequest
 from engine.values.tokens import TokenOrigin, TokenStats
@@ -160,14 +160,7 @@ class MlxBackend:
     def detokenize(self, ids: abc.Sequence[int]) -> str:
         """Return the text of ids, on any thread; raises ``InvalidRequest`` for other ids."""
         check_ids(ids, "tokens", self.vocabulary.id_count)
-        return self._decoded(list(ids))
-
-    def _decoded(self, ids: list[int]) -> str:
-        return str(
-            inner_tokenizer(self._tokenizer).decode(
-                ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
-            )
-        )
+        return decode_ids(inner_tokenizer(self._tokenizer), list(ids))
 
     def vocabulary_of(self, request: GenerationRequest, beginning: Beginning) -> Vocabulary:
         if request.prompt is not None:
@@ -188,7 +181,7 @@ class MlxBackend:
         """Return a fresh streaming detokenizer for an answer that continues the ids ``before``."""
         if vocabulary.raw is not None:
             return ByteDetokenizer(vocabulary)
-        return TokenizerDetokenizer(self._decoded, vocabulary.special, before)
+        return TokenizerDetokenizer(inner_tokenizer(self._tokenizer), vocabulary.special, before)
 
     def call_readers(self, request: GenerationRequest) -> NewReader:
         """Return a function that makes the readers of the calls in an answer."""

@@ -11,7 +11,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -47,7 +47,7 @@ _BEGUN = ".fullstop.incomplete"
 _DIGEST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 # Left free on the disk, because a full file system harms other programs too.
 SPARE_BYTES = 256 << 20
-# Bytes between two reports of progress, and the most that a broken connection loses.
+# Bytes between two figures of progress, and the most that a broken connection loses.
 _CHUNK_BYTES = 1 << 20
 _TIMEOUT_S = 20.0
 
@@ -74,44 +74,32 @@ def repository_of(text: str) -> str:
     return name
 
 
-def download(
-    repository: str,
-    cache: Path,
-    *,
-    on_progress: Callable[[DownloadProgress], None],
-    gives_up: threading.Event,
-    endpoint: str | None = None,
-) -> Path:
-    """Download a repository's model; return its folder once every file has been verified.
+class HubDownload:
+    """Downloads one repository's model; its files are in the cache of Hugging Face's own tools.
 
-    Raises ``HubCancelled`` when ``gives_up`` is set, and ``DownloadFailed``.
+    Attributes:
+        progress: How far it is. Any thread.
+        gives_up: Set on any thread to cancel it; the partial download is kept.
     """
-    with _download_errors(repository, cache):
-        return _Download(repository, cache, on_progress, gives_up, endpoint).run()
 
-
-class _Download:
-    """One download, and the progress that it reports after each chunk."""
-
-    def __init__(
-        self,
-        repository: str,
-        cache: Path,
-        on_progress: Callable[[DownloadProgress], None],
-        gives_up: threading.Event,
-        endpoint: str | None,
-    ) -> None:
+    def __init__(self, repository: str, cache: Path, endpoint: str | None = None) -> None:
+        self.progress = DownloadProgress("asking")
+        self.gives_up = threading.Event()
         self._repository, self._cache = repository, cache
         self._folder = _folder(cache, repository)
-        self._on_progress = on_progress
-        self._gives_up = gives_up
-        self._endpoint = endpoint
+        self._endpoint = endpoint or os.environ.get("HF_ENDPOINT")
         self._done = self._total = 0
 
     def run(self) -> Path:
-        """Fetch and verify all files; return the model's folder."""
-        self._on_progress(DownloadProgress("asking"))
-        commit, files = _listing(self._repository, Hub(self._endpoint, self._gives_up))
+        """Return the model's folder once every file has been verified.
+
+        Raises ``HubCancelled`` when ``gives_up`` is set, and ``DownloadFailed``.
+        """
+        with _download_errors(self._repository, self._cache):
+            return self._run()
+
+    def _run(self) -> Path:
+        commit, files = _listing(self._repository, Hub(self._endpoint, self.gives_up))
         snapshot = self._folder / "snapshots" / commit
         self._total = sum(file.size for file in files)
         missing = sum(file.size for file in files if not (snapshot / file.name).exists())
@@ -133,12 +121,12 @@ class _Download:
         return snapshot
 
     def _advance(self, phase: DownloadPhase, file: HubFile, count: int) -> None:
-        """Report more bytes; end the download if it was cancelled."""
-        if self._gives_up.is_set():
+        """Note more bytes; end the download if it was cancelled."""
+        if self.gives_up.is_set():
             raise HubCancelled("the download was cancelled")
         self._done += count
         done = min(self._done, self._total)
-        self._on_progress(DownloadProgress(phase, done, self._total, file.name))
+        self.progress = DownloadProgress(phase, done, self._total, file.name)
 
     def _fetch(self, file: HubFile, commit: str, pointer: Path) -> None:
         """Fetch the missing part of a file; link to it from the snapshot."""

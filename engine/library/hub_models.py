@@ -42,7 +42,7 @@ _FRONT_MATTER = re.compile(r"\A\ufeff?---\s*\n.*?\n---\s*(?:\n|\Z)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class HubModel:
-    """A model that a hub offers; None and empty texts stand for what is not known.
+    """A model that a hub offers; None and empty texts stand for unknown values.
 
     ``size_bytes`` are those of its weight files, ``bits`` those of a quantized weight, ``problem``
     is a sentence, and ``need`` is not known until its configuration has been read.

@@ -13,9 +13,6 @@ from engine.library.weights import weights_in_memory
 
 # The length of context to plan for, if the model's own is longer.
 USUAL_CONTEXT = 8192
-# An answer of up to this many tokens is accepted however little memory seems to be free, because
-# the system can free much of the memory that it reports as used.
-_MIN_TOKENS = 4096
 
 
 class Fit(StrEnum):
@@ -103,7 +100,11 @@ def _headroom(weights: int) -> int:
 
 
 def cache_budget(now: Memory, size: CacheSize, weights: int, kept: int) -> tuple[int, int]:
-    """Return the bytes that the caches of all running answers, and of cached prompts, may take."""
+    """Return the bytes that the caches of all running answers, and of cached prompts, may take.
+
+    4,096 tokens are accepted however little memory seems to be free: the system can free much of
+    the memory that it reports as used.
+    """
     free = min(now.available, now.usable - weights)
     kept = min(kept, free // 4)
-    return max(free - kept - _headroom(weights), size.allocated_bytes(_MIN_TOKENS)), max(0, kept)
+    return max(free - kept - _headroom(weights), size.allocated_bytes(4096)), max(0, kept)

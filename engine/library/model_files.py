@@ -11,6 +11,8 @@ from engine.files.safe_files import read_bounded
 from engine.library.cache_size import is_count
 from engine.wording import counted, escaped
 
+MAX_TEXT_BYTES = 64 << 20
+"""For all that is text in a model folder; the largest tokenizer.json that is known has 34 MB."""
 # The largest index of weights that is known has 10 MB. Parsing holds the interpreter's lock, so
 # all streams wait for it.
 _MAX_JSON_BYTES = 32 << 20

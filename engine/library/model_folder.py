@@ -7,15 +7,11 @@ from typing import Any
 from engine.errors import ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.library.architectures import ASSISTANTS, architecture_of
-from engine.library.model_files import file_label, listed, model_name, read_json
+from engine.library.model_files import MAX_TEXT_BYTES, file_label, listed, model_name, read_json
 from engine.library.tokenizer_file import check_tokenizer
 from engine.library.weights import HEAD_FILES, check_weights, indexed_weights, weight_files
 from engine.wording import counted
 
-_MAX_HEADERS_BYTES = 64 << 20
-
-MAX_TEXT_BYTES = 64 << 20
-"""The largest tokenizer.json that is known has 34 MB."""
 # What libraries read from a model folder.
 _READ_SUFFIXES = {".safetensors", ".json", ".jsonl", ".jinja", ".model", ".tiktoken", ".txt"}
 
@@ -41,10 +37,10 @@ def check_folder(folder: Path) -> dict[str, Any]:
     for path, state in weights:
         if path.name.startswith("model") or not path.match(HEAD_FILES):
             header_bytes += check_weights(path, state.st_size)
-            if header_bytes > _MAX_HEADERS_BYTES:
+            if header_bytes > MAX_TEXT_BYTES:
                 raise ModelLoadFailed(
                     f"{name} is damaged: the headers of its weights have more than "
-                    f"{_MAX_HEADERS_BYTES:,} bytes"
+                    f"{MAX_TEXT_BYTES:,} bytes"
                 )
     if lacks_tokenizer(folder, config):
         raise ModelLoadFailed(f"{name} contains no tokenizer (tokenizer.json)")

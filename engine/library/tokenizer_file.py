@@ -11,8 +11,8 @@ from typing import Any
 
 from engine.errors import ModelLoadFailed
 from engine.files.safe_files import read_bounded
+from engine.library.model_files import MAX_TEXT_BYTES
 
-_MAX_BYTES = 64 << 20
 _MAX_GROWTH = 256
 """How many times as long a text may become, and how many tokens are put around it; known tokenizers
 stay below 10.
@@ -34,7 +34,7 @@ def check_tokenizer(folder: Path) -> None:
 def _fault(file: Path, _size: int, _changed_ns: int) -> str:
     """Return the fault of a tokenizer's file; empty if none is known."""
     try:
-        stated = json.loads(read_bounded(file, _MAX_BYTES))
+        stated = json.loads(read_bounded(file, MAX_TEXT_BYTES))
     except RecursionError:
         return "it is nested too deeply"
     except (OSError, ValueError) as error:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from engine.files.safe_files import read_bounded
-from engine.library.model_folder import MAX_TEXT_BYTES
+from engine.library.model_files import MAX_TEXT_BYTES
 
 _SPACE = b" \n\r\t"
 

@@ -5,10 +5,10 @@ becomes one U+FFFD and never blocks the next text. It belongs to the thread that
 """
 
 import codecs
-from collections.abc import Callable, Container, Sequence
-from typing import Protocol
+from collections.abc import Container, Sequence
+from typing import Any, Protocol
 
-from engine.output.vocabulary import Vocabulary
+from engine.output.vocabulary import Vocabulary, decode_ids
 
 _REPLACEMENT = "\ufffd"
 # How many pieces can change the next one's text.
@@ -81,13 +81,8 @@ class TokenizerDetokenizer:
     A piece adds its text to that of the pieces before it; only the last few are kept.
     """
 
-    def __init__(
-        self,
-        decode: Callable[[list[int]], str],
-        special: Container[int],
-        before: Sequence[int] = (),
-    ) -> None:
-        self._decode = decode
+    def __init__(self, tokenizer: Any, special: Container[int], before: Sequence[int] = ()) -> None:
+        self._tokenizer = tokenizer
         self._special = special
         self._ids = list(before)
         # The text of these ids that has been returned; the rest is half a character.
@@ -99,7 +94,7 @@ class TokenizerDetokenizer:
         if token_id in self._special:
             return ""
         self._ids = [*self._ids, token_id]
-        whole = self._decode(self._ids)
+        whole = decode_ids(self._tokenizer, self._ids)
         is_partial = whole.endswith(_REPLACEMENT)
         if is_partial:
             # The end may be a character that is not complete yet; wrong bytes may be before it.
@@ -127,11 +122,11 @@ class TokenizerDetokenizer:
 
     def finish(self) -> str:
         """Return U+FFFD for an incomplete character at the end, otherwise nothing."""
-        whole = self._decode(self._ids)
+        whole = decode_ids(self._tokenizer, self._ids)
         is_partial = len(whole) > len(self._text)
         self._text = whole
         return _REPLACEMENT if is_partial else ""
 
     def _forget(self) -> None:
         self._ids = self._ids[-_NEIGHBOURS:]
-        self._text = self._decode(self._ids)
+        self._text = decode_ids(self._tokenizer, self._ids)

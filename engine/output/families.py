@@ -67,12 +67,8 @@ Marks = tuple[int | str | tuple[int | str, ...], ...]
 """The marks that a model writes, in order: ids of tokens, plain text, and optional parts."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputFrame:
-    """The marks that a family writes before and after free text."""
-
-    before: Marks = ()
-    after: Marks = ()
+OutputFrame = tuple[Marks, Marks]
+"""The marks that a family writes before and behind free text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +86,7 @@ class TagFamily:
     """How calls begin that lack their tag, and how such a call ends."""
 
     has_headers = False
-    answer_frame = OutputFrame()
+    answer_frame: OutputFrame = ((), ())
     reasoning_frame = None
 
     @property
@@ -338,12 +334,12 @@ class HeaderFamily:
         """The header of an answer in JSON."""
         json_mark = self._json_mark()
         format_name = (json_mark,) if json_mark else ()
-        return OutputFrame((self._id("channel"), "final", *format_name, self._id("message")))
+        return (self._id("channel"), "final", *format_name, self._id("message")), ()
 
     @property
     def reasoning_frame(self) -> OutputFrame:
         """The header of reasoning, its end, and the beginning of the message that follows."""
-        return OutputFrame(
+        return (
             (self._id("channel"), "analysis", self._id("message")),
             (self._id("end"), self._id("start"), "assistant"),
         )
@@ -351,7 +347,7 @@ class HeaderFamily:
     def reasoning_edges(self, *, has_alternatives: bool, is_held: bool) -> tuple[Marks, Marks]:
         """Return the end of a message of reasoning with the next header, and such a header."""
         channel = self._id("channel")
-        closing: Marks = self.reasoning_frame.after
+        _, closing = self.reasoning_frame
         if has_alternatives and not is_held:
             closing = (*closing, channel)
         elif not is_held:
@@ -363,9 +359,7 @@ class HeaderFamily:
         if not _CALLABLE.fullmatch(name):
             raise ValueError(f"this model cannot call a tool named {name!r}")
         recipient = f"commentary to=functions.{name}"
-        return OutputFrame(
-            (self._id("channel"), recipient, *self._json_mark(), self._id("message"))
-        )
+        return (self._id("channel"), recipient, *self._json_mark(), self._id("message")), ()
 
     def _json_mark(self) -> tuple[int | str, ...]:
         return (" ", self.markers[CONSTRAIN], "json") if CONSTRAIN in self.markers else ()

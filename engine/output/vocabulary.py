@@ -119,15 +119,14 @@ def _whole(raw: bytes) -> str | None:
         return None
 
 
+def decode_ids(tokenizer: Any, ids: list[int]) -> str:
+    """Return the text of ids by a tokenizer's own decoder, special tokens included."""
+    return str(tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+
 def _texts_amid_others(tokenizer: Any, count: int, added: Container[int]) -> list[str | None]:
     """Return each id's text in the middle of an answer, not at its beginning."""
-
-    def decoded(ids: list[int]) -> str:
-        return str(
-            tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        )
-
-    alone = [decoded([token_id]) for token_id in range(count)]
+    alone = [decode_ids(tokenizer, [token_id]) for token_id in range(count)]
     letters = (i for i, text in enumerate(alone) if text.isalnum() and i not in added)
     before = next(letters, None)
     if before is None:
@@ -135,7 +134,7 @@ def _texts_amid_others(tokenizer: Any, count: int, added: Container[int]) -> lis
     start = alone[before]
     texts: list[str | None] = []
     for token_id, own in enumerate(alone):
-        whole = decoded([before, token_id])
+        whole = decode_ids(tokenizer, [before, token_id])
         texts.append(whole[len(start) :] if whole.startswith(start) else own)
     return texts
 

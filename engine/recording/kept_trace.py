@@ -24,8 +24,6 @@ from engine.values.events import (
 from engine.values.request import GenerationRequest, ToolCall
 
 VERSION = 1
-# The longest trace, with alternatives, takes some 20 MB before it is compressed.
-_MAX_BYTES = 256 << 20
 # Spans repeat the data of the tokens; only streams of log-probabilities need them.
 _COLUMNS = tuple(name for name in TokenTrace.__dataclass_fields__ if name != "settled")
 
@@ -103,7 +101,7 @@ def _as_stops(rules: Any) -> Any:
 def _text(content: bytes) -> str:
     unpacking = zlib.decompressobj()
     try:
-        raw = unpacking.decompress(content, _MAX_BYTES)
+        raw = unpacking.decompress(content, 256 << 20)  # the longest trace takes some 20 MB
     except zlib.error as error:
         raise DamagedFile(f"the file is damaged: {error}") from error
     if not unpacking.eof:

@@ -5,7 +5,6 @@ Each has a thread of its own, which ends with the program; partial downloads are
 
 import asyncio
 import logging
-import os
 import threading
 from pathlib import Path
 from typing import Literal
@@ -15,7 +14,7 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QProgressBar, QPushButton
 
 from engine import UNEXPECTED, as_sentence
-from engine.library.downloads import disk_shortage, download, repository_of
+from engine.library.downloads import HubDownload, disk_shortage, repository_of
 from engine.library.hub import DownloadFailed, DownloadProgress, HubCancelled
 from ui.kit.buttons import IconButton
 from ui.kit.labels import ElidedLabel, label, rescale
@@ -40,44 +39,36 @@ class Download(QObject):
         self.message = ""
         self.folder: Path | None = None
         self._cache = cache
-        self.progress = DownloadProgress("asking")
-        self._gives_up = threading.Event()
+        self._transfer = HubDownload(repository, cache)
         self.rate = TransferRate()
 
     def start(self) -> None:
         """Start, or resume a partial download. Needs the running loop."""
         self.stage, self.message = "running", ""
         self.rate = TransferRate()
-        self._gives_up = threading.Event()
+        self._transfer = HubDownload(self.repository, self._cache)
         threading.Thread(
             target=self._work,
-            args=(asyncio.get_running_loop(), self._gives_up),
+            args=(asyncio.get_running_loop(), self._transfer),
             name=f"download {self.repository}",
             daemon=True,
         ).start()
         self.changed.emit()
 
+    @property
+    def progress(self) -> DownloadProgress:
+        return self._transfer.progress
+
     def cancel(self) -> None:
         """Cancel the download, keep what has arrived, and show that at once."""
         if self.stage == "running":
-            self._gives_up.set()
+            self._transfer.gives_up.set()
             self._end("cancelled", "Paused. Downloaded data is kept.")
 
-    def _work(self, loop: asyncio.AbstractEventLoop, gives_up: threading.Event) -> None:
+    def _work(self, loop: asyncio.AbstractEventLoop, transfer: HubDownload) -> None:
         """Download; runs on a thread of its own."""
-
-        def take(progress: DownloadProgress) -> None:
-            if not gives_up.is_set():
-                self.progress = progress
-
         try:
-            folder = download(
-                self.repository,
-                self._cache,
-                on_progress=take,
-                gives_up=gives_up,
-                endpoint=os.environ.get("HF_ENDPOINT"),
-            )
+            folder = transfer.run()
         except HubCancelled:
             return
         except DownloadFailed as error:
@@ -87,13 +78,13 @@ class Download(QObject):
             outcome = ("failed", UNEXPECTED, None)
         else:
             outcome = ("done", "", folder)
-        if not loop.is_closed() and not gives_up.is_set():
-            loop.call_soon_threadsafe(self._finished, gives_up, *outcome)
+        if not loop.is_closed() and not transfer.gives_up.is_set():
+            loop.call_soon_threadsafe(self._finished, transfer, *outcome)
 
     def _finished(
-        self, gives_up: threading.Event, stage: DownloadStage, message: str, folder: Path | None
+        self, transfer: HubDownload, stage: DownloadStage, message: str, folder: Path | None
     ) -> None:
-        if gives_up is self._gives_up and not gives_up.is_set():
+        if transfer is self._transfer and not transfer.gives_up.is_set():
             self.folder = folder
             self._end(stage, message)
 

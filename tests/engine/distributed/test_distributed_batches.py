@@ -5,9 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from engine.distributed.follower import FollowerFailed, FollowingBatch
+from engine.distributed.follower import FollowingBatch
 from engine.distributed.leader import LeadingBatch
-from engine.distributed.ranks import RankLost, Ranks
+from engine.distributed.ranks import Ranks
+from engine.errors import EngineError
 from engine.inference.backend import BatchLimits, Step
 from engine.inference.prompt_scoring import PromptScorer
 from engine.inference.sequence import Sequence as BatchSequence
@@ -27,15 +28,15 @@ class Recorder:
 
     def check(self) -> None:
         if self.lost:
-            raise RankLost("rank 1 is lost")
+            raise EngineError("rank 1 is lost")
 
     def send(self, order: str, *arguments: Any) -> None:
         self.check()
         self.sent.append((order, arguments))
 
-    def fail_step(self, error: Exception) -> RankLost:
+    def fail_step(self, error: Exception) -> EngineError:
         self.lost = "a step failed"
-        return RankLost(f"a step failed on rank 0 ({error})")
+        return EngineError(f"a step failed on rank 0 ({error})")
 
     def taken(self) -> list[Order]:
         sent, self.sent = self.sent, []
@@ -95,7 +96,7 @@ def test_follower_reports_divergence_from_rank_0(tmp_path: Path) -> None:
     both = Both(tmp_path)
     both.follow()
     with pytest.raises(
-        FollowerFailed, match="sequence 0 with 0 cached tokens, where rank 0 has sequence 3 with 2"
+        EngineError, match="sequence 0 with 0 cached tokens, where rank 0 has sequence 3 with 2"
     ):
         both.following.follow_insert(both.prompt("go"), 3, 2, 0, 0, None, "me")
 
@@ -108,10 +109,10 @@ def test_a_step_that_fails_ends_all_processes(tmp_path: Path) -> None:
 
     both.leading.insert(BatchSequence(both.prompt("go")))
     both.stage.model.fault = fault
-    with pytest.raises(RankLost, match=r"a step failed on rank 0 \(no memory\)"):
+    with pytest.raises(EngineError, match=r"a step failed on rank 0 \(no memory\)"):
         both.leading.step()
     both.leading.reset()
-    with pytest.raises(RankLost, match="is lost"):
+    with pytest.raises(EngineError, match="is lost"):
         both.leading.insert(BatchSequence(both.prompt("go")))
     both.leading.close()
     assert ("close", ()) not in both.recorder.sent

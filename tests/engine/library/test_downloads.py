@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import threading
 from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.library.downloads import download, repository_of
+from engine.library.downloads import HubDownload, repository_of
 from engine.library.hub import DownloadFailed, DownloadProgress, HubCancelled
 from engine.library.local_models import ModelFolders, discover
 from engine.library.model_folder import check_folder
@@ -27,25 +26,29 @@ def site(demo_model_path: Path) -> Iterator[Hub]:
         yield served
 
 
-def fetch(
-    site: Hub,
-    cache: Path,
-    repository: str = REPOSITORY,
-    seen: list[DownloadProgress] | None = None,
-    gives_up: threading.Event | None = None,
-) -> Path:
-    return download(
-        repository,
-        cache,
-        on_progress=(seen if seen is not None else []).append,
-        gives_up=gives_up or threading.Event(),
-        endpoint=site.url,
-    )
+class Watched(HubDownload):
+    """A download that keeps all figures of its progress, and ends itself after some bytes."""
+
+    def __init__(self, *where: Any, ends_after: float = float("inf")) -> None:
+        self.seen: list[DownloadProgress] = []
+        self.ends_after = ends_after
+        super().__init__(*where)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "progress":
+            self.seen.append(value)
+            if value.file == "model.safetensors" and value.done_bytes > self.ends_after:
+                self.gives_up.set()
+
+
+def fetch(site: Hub, cache: Path, repository: str = REPOSITORY) -> Path:
+    return HubDownload(repository, cache, site.url).run()
 
 
 def test_a_downloaded_model_is_complete_and_found_by_name(site: Hub, tmp_path: Path) -> None:
-    seen: list[DownloadProgress] = []
-    folder = fetch(site, tmp_path, seen=seen)
+    download = Watched(REPOSITORY, tmp_path, site.url)
+    folder, seen = download.run(), download.seen
 
     check_folder(folder)
     [found] = discover(ModelFolders(hub_cache=tmp_path))
@@ -76,22 +79,16 @@ def test_a_broken_connection_resumes_where_it_was(site: Hub, tmp_path: Path) -> 
 
 def test_a_partial_download_is_kept_when_it_is_cancelled(site: Hub, tmp_path: Path) -> None:
     site.piece_s = 0.005
-    gives_up = threading.Event()
-    seen: list[DownloadProgress] = []
-
-    def follow(progress: DownloadProgress) -> None:
-        seen.append(progress)
-        if progress.file == "model.safetensors" and progress.done_bytes > 2 << 20:
-            gives_up.set()
-
+    cancelled = Watched(REPOSITORY, tmp_path, site.url, ends_after=2 << 20)
     with pytest.raises(HubCancelled):
-        download(REPOSITORY, tmp_path, on_progress=follow, gives_up=gives_up, endpoint=site.url)
+        cancelled.run()
     [begun] = discover(ModelFolders(hub_cache=tmp_path))
     assert begun.is_partial
     site.requests.clear()
     site.piece_s = 0
-    again: list[DownloadProgress] = []
-    fetch(site, tmp_path, seen=again)
+    download = Watched(REPOSITORY, tmp_path, site.url)
+    download.run()
+    again = download.seen
     assert any(wanted for _, path, wanted in site.requests if path.endswith("model.safetensors"))
     fetching = [one for one in again if one.file == "model.safetensors" and one.done_bytes]
     assert fetching[1].done_bytes > 1 << 20

@@ -48,12 +48,13 @@ def test_text_after_a_tag_is_not_the_beginning_of_a_text(kind: str) -> None:
     assert detokenizer.add(made.ids["ok"]) + detokenizer.add(made.ids[" no"]) == "ok no"
 
 
-def decode_bytes(ids: list[int]) -> str:
-    return bytes(ids).decode("utf-8", "replace")
+class ByteTokenizer:
+    def decode(self, ids: list[int], **options: object) -> str:
+        return bytes(ids).decode("utf-8", "replace")
 
 
 def test_half_a_character_waits_for_the_rest_and_blocks_nothing() -> None:
-    detokenizer = TokenizerDetokenizer(decode_bytes, ())
+    detokenizer = TokenizerDetokenizer(ByteTokenizer(), ())
     given = [*b"a", *"🚀".encode(), *"é".encode()[:1], *b"b", 0xF0]
     assert [detokenizer.add(token) for token in given] == ["a", "", "", "", "🚀", "", "\ufffdb", ""]
     assert detokenizer.finish() == "\ufffd"
@@ -61,6 +62,6 @@ def test_half_a_character_waits_for_the_rest_and_blocks_nothing() -> None:
 
 
 def test_invalid_bytes_are_not_held_back_forever() -> None:
-    detokenizer = TokenizerDetokenizer(decode_bytes, ())
+    detokenizer = TokenizerDetokenizer(ByteTokenizer(), ())
     text = "".join(detokenizer.add(0xFF) for _ in range(40))
     assert len(text) == 37

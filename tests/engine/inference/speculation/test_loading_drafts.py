@@ -104,8 +104,8 @@ def test_a_model_that_was_unloaded_comes_back_with_its_draft_model(
 
 def test_a_model_shared_by_processes_refuses_a_draft_model(tmp_path: Path) -> None:
     from engine.distributed.leader import Leader
-    from engine.distributed.world import Meeting, World
+    from engine.distributed.world import World
 
-    leader = Leader(Meeting(World(0, ("", ""), "ring"), None))
+    leader = Leader(World(0, ("", ""), "ring"))
     with pytest.raises(ModelLoadFailed, match=r"draft model .*several processes"):
         leader(tmp_path, limits=LIMITS, on_progress=lambda _: None, draft=tmp_path / "small")

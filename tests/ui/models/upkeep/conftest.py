@@ -1,6 +1,5 @@
 """A window of models on a computer to which one was downloaded, and its menu."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QToolButton
 
-from engine.library.downloads import download
+from engine.library.downloads import HubDownload
 from tests.support.hub import Hub, hub
 from tests.ui.driving import Enter, Living, eventually
 from tests.ui.models.opened import OpenedModels
@@ -31,13 +30,7 @@ def opened(
     enter: Enter, theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub
 ) -> Living[OpenedModels]:
     """A window on a computer to which the model was downloaded."""
-    download(
-        REPOSITORY,
-        tmp_path / "hub",
-        on_progress=lambda _: None,
-        gives_up=threading.Event(),
-        endpoint=site.url,
-    )
+    HubDownload(REPOSITORY, tmp_path / "hub", site.url).run()
     site.requests.clear()
     return enter(lambda: OpenedModels(theme, tmp_path, demo_model_path))
 
