@@ -24,8 +24,6 @@ _DETAIL = (
     "If you quit now, the unsaved text is lost. Saving is tried again every two seconds, and the "
     "program quits once it works. You can also export your conversations to another place."
 )
-# A shorter transfer shows no bar, which would only flicker.
-_SHOWN_AFTER_MS = 400
 
 
 class UnsavedText(QObject):
@@ -162,7 +160,8 @@ class TransferBar(QStatusBar):
         self.progress.setAccessibleName("Progress of the export or import")
         self.cancel = QPushButton("Cancel")
         self.cancel.setAccessibleName("Cancel the export or import")
-        self._delay = QTimer(self, singleShot=True, interval=_SHOWN_AFTER_MS)
+        # A shorter transfer shows no bar, which would only flicker.
+        self._delay = QTimer(self, singleShot=True, interval=400)
         self._delay.timeout.connect(self._appear)
         self._outcome = QTimer(self, singleShot=True, interval=8_000)
         self._outcome.timeout.connect(self._refresh)

@@ -28,7 +28,6 @@ from ui.kit.theme import current_theme
 from ui.records.conversations import Conversation, ConversationFolder, preview_of
 
 MIME = "application/x-fullstop-conversations"
-_FOLDER_PX = 14
 NEEDS_YOU = "● Needs Approval"
 
 
@@ -232,7 +231,7 @@ class ConversationDelegate(RowDelegate):
             RowPart(row.title, "", "pin" if row.is_pinned else "", colors.match),
             right=right,
             subtitle=RowPart(preview_line(row) or "No messages yet"),
-            inset_px=_FOLDER_PX if model.is_inside_folder(row) else 0,
+            inset_px=14 if model.is_inside_folder(row) else 0,
         )
 
     def _is_drop_target(self, folder: ConversationFolder) -> bool:

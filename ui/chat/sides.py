@@ -23,12 +23,12 @@ from PySide6.QtWidgets import (
 )
 
 from engine import Stop, StopKind, as_sentence, counted, escaped
-from ui.chat.composer.settings_popover import sampling_field
+from ui.chat.composer.settings_popover import sampling_field, tokens_field
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.sidebar_rows import NEEDS_YOU
 from ui.kit.buttons import Choice
-from ui.kit.fields import NumberField, disable_horizontal_scrolling
+from ui.kit.fields import disable_horizontal_scrolling
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.tasks import finish_tasks, start_task
@@ -39,10 +39,6 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 from ui.stops.stop_list import refusal
 from ui.words import Spans, Tone, unescaped, word_differences
-
-_MIN_COLUMN_PX = 300
-_DIALOG_PX = 500, 560
-_MAX_TOKENS, _SHOWN_CHARS = 1_000_000, 300
 
 
 class SideColumn(QFrame):
@@ -276,7 +272,7 @@ class SidesPage(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         down, across = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
-        is_narrow = self.width() < 2 * _MIN_COLUMN_PX
+        is_narrow = self.width() < 600
         for layout in (self._head, self._answers):
             layout.setDirection(down if is_narrow else across)
 
@@ -377,9 +373,7 @@ class VariantForm(QWidget):
         )
         self.stops.setPlainText(self._shown_stops)
         self.temperature = sampling_field("temperature")
-        self.max_tokens = NumberField(
-            "Maximum length, in tokens", "No limit", 1, _MAX_TOKENS, 64, is_whole=True
-        )
+        self.max_tokens = tokens_field("Maximum length, in tokens")
         self.seed = sampling_field("seed")
         for field, number in (
             (self.temperature, settings.temperature),
@@ -466,7 +460,7 @@ class CompareDialog(QDialog):
         self.buttons.accepted.connect(self._submit)
         self.buttons.rejected.connect(self.reject)
         line = " ".join(question.split())
-        shown = line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
+        shown = line if len(line) <= 300 else f"{line[:299]}…"
         inner = QWidget()
         inner.setObjectName("scrolled")
         column(
@@ -487,10 +481,7 @@ class CompareDialog(QDialog):
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column((area, 1), self.problem, self.buttons, spacing=11, margins=(22, 18, 22, 16), on=self)
         available = self.screen().availableGeometry()
-        self.resize(
-            min(_DIALOG_PX[0], available.width() - 40),
-            min(_DIALOG_PX[1], available.height() * 3 // 4),
-        )
+        self.resize(min(500, available.width() - 40), min(560, available.height() * 3 // 4))
         self.form.stops.setFocus()
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name

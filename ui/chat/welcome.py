@@ -33,16 +33,10 @@ if TYPE_CHECKING:
     from ui.models.models_window import LoadingAfter
 
 
-# What most connections at home reach.
-_USUAL_BYTES_PER_S = 50_000_000 / 8
-_MB = 1_000_000
-_TWO_COLUMNS_PX = 520
-
-
 def figures_of(suggestion: SuggestedModel) -> str:
     """Return its size and how long it takes to download."""
-    size = suggestion.size_mb * _MB
-    took = duration(size / _USUAL_BYTES_PER_S)
+    size = suggestion.size_mb * 1_000_000
+    took = duration(size / (50_000_000 / 8))
     return f"{format_size(size)} · about {took} at 50 Mbit/s"
 
 
@@ -268,7 +262,7 @@ class Welcome(QScrollArea):
         self._arrange()
 
     def _arrange(self) -> None:
-        columns = 2 if self.width() >= _TWO_COLUMNS_PX else 1
+        columns = 2 if self.width() >= 520 else 1
         if columns != self._grid.property("columns"):
             self._arrange_in(columns)
 

@@ -37,12 +37,10 @@ from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
 
 _FILTERS = ["Presets (*.json)"]
-_GAP_PX = 6
 _KEYS_OF_LIST = (Qt.Key.Key_Up, Qt.Key.Key_Down)
 _KEYS_OF_CHOICE = (Qt.Key.Key_Tab, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
 _WIDTH_PX, _SIDE_PX = 340, 16
-_MAX_TOKENS = 1_000_000
 # The settings that most users use; the others are folded away.
 _COMMON = ("temperature", "max_tokens")
 # What a model does where neither the user nor the model's own files say anything.
@@ -221,7 +219,7 @@ class PresetOffers(QListWidget):
         height = rows * max(1, self.sizeHintForRow(0)) + around_px
         width = min(self._composer.width(), 380)
         corner = self._composer.mapTo(around, QPoint(0, 0))
-        self.setGeometry(corner.x(), max(0, corner.y() - height - _GAP_PX), width, height)
+        self.setGeometry(corner.x(), max(0, corner.y() - height - 6), width, height)
 
 
 def fitting(presets: Sequence[Preset], typed: str) -> list[Preset]:
@@ -243,6 +241,15 @@ def sampling_field(name: str) -> NumberField:
         option.step,
         is_whole=option.is_whole,
     )
+
+
+def tokens_field(
+    accessible_name: str, unset: str = "No limit", minimum: int = 1, step: int = 64
+) -> NumberField:
+    """Return the control for a number of tokens."""
+    field = NumberField(accessible_name, unset, minimum, 1_000_000, step, is_whole=True)
+    field.setSuffix(" tokens")
+    return field
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,14 +325,8 @@ class SettingsPopover(Popover):
         self.system_prompt.setTabChangesFocus(True)
         disable_horizontal_scrolling(self.system_prompt)
         self.sampling = {option.name: sampling_field(option.name) for option in SAMPLING_OPTIONS}
-        self.max_tokens = NumberField(
-            "Maximum length, in tokens", "No limit", 1, _MAX_TOKENS, 64, is_whole=True
-        )
-        self.max_tokens.setSuffix(" tokens")
-        self.thinking_budget = NumberField(
-            "Thinking budget, in tokens", "No limit", 0, _MAX_TOKENS, 64, is_whole=True
-        )
-        self.thinking_budget.setSuffix(" tokens")
+        self.max_tokens = tokens_field("Maximum length, in tokens")
+        self.thinking_budget = tokens_field("Thinking budget, in tokens", minimum=0)
         self.stop_options = {option.name: _stop_field(option) for option in _STOP_OPTIONS}
         self._more = QPushButton("More Settings")
         self._more.setProperty("kind", "fold")
@@ -573,9 +574,7 @@ def _stop_field(option: StopOption) -> QCheckBox | NumberField:
         box = QCheckBox(option.title)
         box.setToolTip(f"{option.help[0].upper()}{option.help[1:]}")
         return box
-    control = NumberField(option.title, "No tokens", 1, _MAX_TOKENS, 1, is_whole=True)
-    control.setSuffix(" tokens")
-    return control
+    return tokens_field(option.title, "No tokens", step=1)
 
 
 def _grid() -> QGridLayout:

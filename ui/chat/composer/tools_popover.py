@@ -28,12 +28,7 @@ from ui.records.tool_servers import (
 )
 from ui.tools.toolbox import Toolbox
 
-# The list keeps its height while it is open, so it needs room for tools from the start.
-_MIN_HEIGHT_PX, _MAX_HEIGHT_PX = 220, 340
 _INDENT_PX = 24
-# The width of the card's edges and the scroll bar.
-_SIDES_PX = 46
-_BETWEEN_SERVERS_PX, _WITHIN_SERVER_PX = 11, 4
 
 
 class ToolsPopover(Popover):
@@ -56,7 +51,7 @@ class ToolsPopover(Popover):
         self._hint = label("", "muted", 0.92, is_wrapped=True)
         self._list = QWidget()
         self._list.setObjectName("scrolled")
-        column(spacing=_BETWEEN_SERVERS_PX, margins=(0, 0, 4, 0), on=self._list)
+        column(spacing=11, margins=(0, 0, 4, 0), on=self._list)
         self._scroll = scrolling(self._list, "Servers and tools", goes_sideways=False)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.attach = QPushButton("Attach…")
@@ -101,9 +96,9 @@ class ToolsPopover(Popover):
         assert column is not None
         column.activate()
         # Wrapped text has its height only at this width; the stretch at the end takes the rest.
-        height = column.totalHeightForWidth(width - _SIDES_PX)
-        minimum, maximum = _MIN_HEIGHT_PX, _MAX_HEIGHT_PX
-        self._scroll.setFixedHeight(min(maximum, max(minimum, height)))
+        height = column.totalHeightForWidth(width - 46)  # without edges and scroll bar
+        # It keeps its height while it is open: there is space for tools from the start.
+        self._scroll.setFixedHeight(min(340, max(220, height)))
         self.adjustSize()
         move_within_screen(self, above - QPoint(0, self.height()), self.size(), anchor)
 
@@ -168,7 +163,7 @@ class ToolsPopover(Popover):
         status.setContentsMargins(_INDENT_PX, 0, 0, 0)
         # Its minimum height is that of its narrowest shape; what counts is the one at this width.
         status.setMinimumHeight(1)
-        lines = column(box, status, spacing=_WITHIN_SERVER_PX, on=group)
+        lines = column(box, status, spacing=4, on=group)
         if not is_used:
             return
         for tool in server.tools:

@@ -28,8 +28,6 @@ _BUTTONS = {
     WhenFull.SUMMARIZE: ("Summarize the Oldest", "Send a summary instead of the oldest messages"),
     WhenFull.ASK: ("Send All", "Send all messages, or none if they do not fit"),
 }
-# A shorter message without files is sent without waiting for its count.
-_SHORT_CHARS = 2_000
 _COUNTING = "Counting the tokens before sending…"
 
 
@@ -298,7 +296,8 @@ class Writing(QObject):
 
     def _is_long(self) -> bool:
         composer = self._composer
-        is_long = bool(composer.attachments.files) or len(composer.text) > _SHORT_CHARS
+        # A shorter message without files is sent without waiting for its count.
+        is_long = bool(composer.attachments.files) or len(composer.text) > 2_000
         return is_long or bool(composer.full_because)
 
     def _take_count(self, count: Count | None) -> None:

@@ -40,7 +40,6 @@ from ui.words import Tone
 
 _LINE_CHARS = 240
 _CONTINUE = "Ctrl+Shift+Return"
-_NAME_CHARS = 60
 
 
 class PromptProgressBar(QWidget):
@@ -371,8 +370,8 @@ class AnswerView(QWidget):
 
     def _name(self) -> None:
         """Name the answer for a screen reader: by its model and its first words."""
-        text = " ".join(self.run.text[:_NAME_CHARS].split())
-        more = "…" if len(self.run.text) > _NAME_CHARS else ""
+        text = " ".join(self.run.text[:60].split())
+        more = "…" if len(self.run.text) > 60 else ""
         model = self.run.model_id.rpartition("/")[2]
         who = f"Answer of {model}" if model else "Answer"
         self.text_view.setAccessibleName(f"{who}: {text}{more}" if text else who)

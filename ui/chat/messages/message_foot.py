@@ -14,8 +14,6 @@ from ui.kit.theme import current_theme
 from ui.words import Tone
 
 _GAP = 8
-_PAD = 9
-_ICON = 15
 _ELIDE = Qt.TextElideMode.ElideRight
 _STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 PINNED = "Pinned: sent with every question. Unpin"
@@ -101,7 +99,7 @@ class ReasonLine(QAbstractButton):
         theme = current_theme()
         colors = theme.colors
         color, soft = colors.tone(self._tone)
-        size, pad = _ICON, _PAD
+        size, pad = 15, 9
         width = self._pill_width(word)
         pill = QRect(left, 1, width - 1, self.height() - 3)
         is_marked = self.isChecked() or self.underMouse()
@@ -133,8 +131,7 @@ class ReasonLine(QAbstractButton):
             self.row.repaint_all()
 
     def _pill_width(self, word: str) -> int:
-        around = _PAD * 2 + _ICON + 6
-        return self.fontMetrics().horizontalAdvance(word) + around
+        return self.fontMetrics().horizontalAdvance(word) + 39  # the icon and the padding
 
 
 # The buttons of a message are drawn only while the pointer or the focus is there. They are one stop

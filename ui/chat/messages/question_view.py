@@ -24,7 +24,7 @@ from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 from ui.records.runs import LeftOut
 
-_PAD_X, _PAD_Y = 15, 10
+_PAD_X = 15
 _GAP_PX = 8
 
 
@@ -136,7 +136,7 @@ class PlainBubble(QWidget):
             self.text_view.hide()  # not shown here; without a parent it would become a window
         self._card = QFrame()
         self._card.setObjectName("bubble")
-        inner = column(spacing=_GAP_PX, margins=(_PAD_X, _PAD_Y, _PAD_X, _PAD_Y), on=self._card)
+        inner = column(spacing=_GAP_PX, margins=(_PAD_X, 10, _PAD_X, 10), on=self._card)
         for file in self.files:
             inner.addWidget(file)
             file.unfolded.connect(self._fit)
