@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -70,6 +70,15 @@ class Route:
     other_answers: Mapping[int, Any] = field(default_factory=dict)
     stream: str | None = None
     operation: str = ""
+
+
+def own_route(method: str, path: str, **fields: Any) -> Callable[[Handler], Route]:
+    """Make a function the handler of a route that is no dialect's; its docstring is the summary."""
+
+    def route(handler: Handler) -> Route:
+        return Route(method, path, handler, (handler.__doc__ or "").removesuffix("."), **fields)
+
+    return route
 
 
 def failure_response(
@@ -313,6 +322,35 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
         return web.Response() if body is None else _json(body)
 
     return reply
+
+
+def routes_of(dialect: Dialect) -> Iterator[Route]:
+    """Yield the routes of a dialect."""
+    for answer in dialect.answers:
+        yield Route(
+            "POST",
+            answer.path,
+            answering(dialect, answer),
+            answer.summary,
+            dialect,
+            request=answer.request,
+            answer=answer.answer,
+            stream=answer.media_type.partition(";")[0],
+            operation=answer.operation,
+        )
+    for query in dialect.queries:
+        yield Route(
+            query.method,
+            query.path,
+            replying(dialect, query),
+            query.summary,
+            dialect,
+            request=query.request,
+            answer=query.answer,
+            media_type=None,
+            stream=query.media_type and query.media_type.partition(";")[0],
+            operation=query.operation,
+        )
 
 
 def _failure(error: Exception, names: Mapping[str, str]) -> ApiError:

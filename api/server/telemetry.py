@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
-from api.transport.errors import shown, status_of
+from api.transport.errors import shown
 from api.transport.record import (
     CLIENT_DISCONNECTED,
     Content,
@@ -195,7 +195,7 @@ class Telemetry(RequestObserver):
         )
         # A request that is wrong, or whose client disconnected, is no failure of a server.
         # https://opentelemetry.io/docs/specs/semconv/http/http-spans/#status
-        if (record.status if record.failure is None else status_of(record.failure)) >= 500:
+        if (record.status if record.failure is None else record.failure.status) >= 500:
             span.set_status(Status(StatusCode.ERROR))
         span.end(began_ns + int(record.took_s * 1e9))
 

@@ -36,38 +36,32 @@ _RESTART = (
 
 
 class ErrorKind(StrEnum):
-    """The ways in which a request can fail."""
+    """The ways in which a request can fail.
 
-    INVALID_REQUEST = "invalid_request"
-    AUTHENTICATION = "authentication"
-    PERMISSION = "permission"
-    NOT_FOUND = "not_found"
-    METHOD_NOT_ALLOWED = "method_not_allowed"
-    TIMEOUT = "timeout"
-    TOO_LARGE = "too_large"
-    UNSUPPORTED_ENCODING = "unsupported_encoding"
-    RATE_LIMITED = "rate_limited"
-    NO_MODEL = "no_model"
-    OVERLOADED = "overloaded"
-    UNAVAILABLE = "unavailable"
-    INTERNAL = "internal"
+    Attributes:
+        status: The HTTP status that most vendors use for it.
+    """
 
+    status: int
 
-_STATUSES = {
-    ErrorKind.INVALID_REQUEST: 400,
-    ErrorKind.AUTHENTICATION: 401,
-    ErrorKind.PERMISSION: 403,
-    ErrorKind.NOT_FOUND: 404,
-    ErrorKind.METHOD_NOT_ALLOWED: 405,
-    ErrorKind.TIMEOUT: 408,
-    ErrorKind.TOO_LARGE: 413,
-    ErrorKind.UNSUPPORTED_ENCODING: 415,
-    ErrorKind.RATE_LIMITED: 429,
-    ErrorKind.NO_MODEL: 503,
-    ErrorKind.OVERLOADED: 503,
-    ErrorKind.UNAVAILABLE: 503,
-    ErrorKind.INTERNAL: 500,
-}
+    def __new__(cls, value: str, status: int) -> "ErrorKind":
+        kind = str.__new__(cls, value)
+        kind._value_, kind.status = value, status
+        return kind
+
+    INVALID_REQUEST = "invalid_request", 400
+    AUTHENTICATION = "authentication", 401
+    PERMISSION = "permission", 403
+    NOT_FOUND = "not_found", 404
+    METHOD_NOT_ALLOWED = "method_not_allowed", 405
+    TIMEOUT = "timeout", 408
+    TOO_LARGE = "too_large", 413
+    UNSUPPORTED_ENCODING = "unsupported_encoding", 415
+    RATE_LIMITED = "rate_limited", 429
+    NO_MODEL = "no_model", 503
+    OVERLOADED = "overloaded", 503
+    UNAVAILABLE = "unavailable", 503
+    INTERNAL = "internal", 500
 
 
 class ApiError(Exception):
@@ -201,11 +195,6 @@ def path_text(path: FieldPath) -> str:
     """Return a field's path as most vendors spell it: ``messages[0].content``."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")
-
-
-def status_of(kind: ErrorKind) -> int:
-    """Return the HTTP status that most vendors use for a kind of failure."""
-    return _STATUSES[kind]
 
 
 def is_permanent(status: int) -> bool:

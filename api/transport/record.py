@@ -34,9 +34,7 @@ class Content(Flag):
     NONE = 0
     TEXTS = auto()
     BODIES = auto()
-
-
-EVERYTHING = Content.TEXTS | Content.BODIES
+    EVERYTHING = TEXTS | BODIES
 
 
 class RecordedBody:

@@ -6,7 +6,6 @@ import dataclasses
 import threading
 
 from api.transport.record import (
-    EVERYTHING,
     Content,
     RecordedBody,
     RecordedRun,
@@ -35,7 +34,7 @@ class RequestFeed(RequestObserver):
         return (TraceLevel.OFF, 0) if self.traces is None else self.traces.requested_level
 
     def requested_content(self) -> Content:
-        return EVERYTHING
+        return Content.EVERYTHING
 
     def request_began(self, record: RequestRecord) -> None:
         self._put((entry_of(record), {}))

@@ -297,7 +297,7 @@ from api.dialects.shared.answers import AnswerEncoder, not_an_ending, raw_text_o
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head
 from api.transport.answer_text import json_text, sse_event
-from api.transport.errors import ApiError, status_of
+from api.transport.errors import ApiError
 from engine import Finished, GenerationRequest, Message, checked_strings
 from engine import StopInfo, StopKind, StopRules
 
@@ -385,7 +385,7 @@ class Plain(Dialect):
     answers = (PlainRoute(),)
 
     def render_error(self, error: ApiError, request_id: str) -> tuple[int, dict[str, str]]:
-        return status_of(error.kind), {"problem": with_field(error)}
+        return error.kind.status, {"problem": with_field(error)}
 
     def request_body(
         self, request: GenerationRequest, model: str, prompt: str

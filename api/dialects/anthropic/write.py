@@ -27,7 +27,7 @@ from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.sealed import REASONING_MARK, sealed
 from api.transport.answer_text import json_text, sse_event
-from api.transport.errors import ApiError, ContextOverflow, ErrorKind, status_of
+from api.transport.errors import ApiError, ContextOverflow, ErrorKind
 from engine import (
     Event,
     Finished,
@@ -276,7 +276,7 @@ class MessageEncoder(AnswerEncoder):
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, MessageErrorAnswer]:
     """Return the status and the body of an error answer, which is also the ``error`` event."""
     type_ = _TYPES[error.kind]
-    status = 529 if type_ == "overloaded_error" else status_of(error.kind)
+    status = 529 if type_ == "overloaded_error" else error.kind.status
     inner: MessageError = {"type": type_, "message": _error_message(error)}
     if error.details is not None:
         inner["details"] = dict(error.details)

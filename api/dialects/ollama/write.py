@@ -29,7 +29,7 @@ from api.dialects.shared.answers import (
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters import enables_report
 from api.transport.answer_text import json_line
-from api.transport.errors import ApiError, ContextOverflow, status_of
+from api.transport.errors import ApiError, ContextOverflow
 from engine import (
     Event,
     Finished,
@@ -187,7 +187,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, OllamaText]:
     """Return the status and the body of an error answer: one text, as clients expect."""
-    return status_of(error.kind), {"error": _message(error)}
+    return error.kind.status, {"error": _message(error)}
 
 
 def _message(error: ApiError) -> str:

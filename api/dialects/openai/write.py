@@ -24,7 +24,7 @@ from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_
 from api.dialects.shared.dialect import Head
 from api.dialects.shared.parameters import enables_report
 from api.transport.answer_text import DONE, json_text, sse_event
-from api.transport.errors import ApiError, ContextOverflow, ErrorKind, path_text, status_of
+from api.transport.errors import ApiError, ContextOverflow, ErrorKind, path_text
 from engine import (
     Channel,
     Event,
@@ -144,7 +144,7 @@ _TYPES_AND_CODES: Mapping[ErrorKind, tuple[ErrorType, str | None]] = {
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, ErrorAnswer]:
     """Return the status and the body of an error answer; all four keys are always present."""
     type_, code = _TYPES_AND_CODES[error.kind]
-    return status_of(error.kind), {
+    return error.kind.status, {
         "error": {
             "message": _message(error),
             "type": type_,

@@ -21,7 +21,7 @@ from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters import enables_report
 from api.transport.answer_text import DONE, json_text, sse_event
-from api.transport.errors import ApiError, ContextOverflow, path_text, status_of
+from api.transport.errors import ApiError, ContextOverflow, path_text
 from engine import Event, Finished, PromptProgress, PromptScores, StopKind, TokenTrace
 
 
@@ -178,7 +178,7 @@ def _empty(answer_id: str) -> GenerateAnswer:
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, SglangErrorFields]]:
     """Return the status and the body of an error answer."""
-    status = status_of(error.kind)
+    status = error.kind.status
     fields: SglangErrorFields = {
         "message": _message(error),
         "type": error.kind.value,

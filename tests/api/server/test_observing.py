@@ -14,7 +14,6 @@ import pytest
 from api.server.server import ServerThread
 from api.transport.config import Address, ServerConfig
 from api.transport.record import (
-    EVERYTHING,
     Content,
     RequestObserver,
     RequestRecord,
@@ -43,7 +42,7 @@ class Notebook(RequestObserver):
         return self.trace
 
     def requested_content(self) -> Content:
-        return EVERYTHING
+        return Content.EVERYTHING
 
     def request_began(self, record: RequestRecord) -> None:
         self.threads.add(threading.current_thread().name)

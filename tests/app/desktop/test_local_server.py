@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from api.transport.record import EVERYTHING, Content, RequestObserver, RequestRecord
+from api.transport.record import Content, RequestObserver, RequestRecord
 from app.desktop.server import LocalServer, own_address
 from engine.engine import Engine
 from tests.support.kept import preferences_state
@@ -219,7 +219,7 @@ def test_local_server_telemetry(
             self.ended: list[RequestRecord] = []
 
         def requested_content(self) -> Content:
-            return EVERYTHING
+            return Content.EVERYTHING
 
         def request_ended(self, record: RequestRecord) -> None:
             self.ended.append(record)

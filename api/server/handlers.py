@@ -1,0 +1,151 @@
+"""The answers that are no dialect's: health, models, metrics, the OpenAPI document.
+
+Run on the server's loop.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from api.server.answering import SERVICE, own_route
+from api.transport.answer_text import json_text
+from api.transport.errors import ApiError, ErrorKind, shown
+from api.transport.metrics import CONTENT_TYPE
+from api.transport.models import ListedModel, listed_model, listed_models
+
+HealthStatus = Literal["ok", "no_model", "loading", "failed"]
+_HEALTH: dict[str, HealthStatus] = {
+    "ready": "ok",
+    "unloaded": "ok",
+    "loading": "loading",
+    "failed": "failed",
+}
+
+
+class Health(TypedDict):
+    """``GET /health``."""
+
+    status: HealthStatus
+    running: int
+    waiting: int
+
+
+@own_route("GET", "/health", needs_key=False, answer=Health, other_answers={503: Health})
+async def get_health(request: web.Request) -> web.StreamResponse:
+    """Whether a model is ready, and how much is running."""
+    service = request.app[SERVICE]
+    status, models = service.engine.status, service.models
+    if status.state == "failed":
+        # Clients that wait for a healthy server send no request that would load the model: start
+        # loading now.
+        service.restart_engine()
+    # Several models are loaded when they are needed, and fail independently.
+    is_empty = status.state == "unloaded" and status.info is None
+    can_load = is_empty and service.is_choosing and bool(models)
+    has_others = status.state == "failed" and any(
+        model.is_loaded or model.is_unloaded for model in models
+    )
+    health: HealthStatus = "no_model" if is_empty else _HEALTH[status.state]
+    if can_load or has_others:
+        health = "ok"
+    body: Health = {
+        "status": health,
+        "running": sum(model.running for model in models) if models else status.running,
+        "waiting": sum(model.waiting for model in models) if models else status.waiting,
+    }
+    return web.json_response(body, status=200 if health == "ok" else 503, dumps=json_text)
+
+
+@own_route("GET", "/", needs_key=False, media_type="text/plain")
+async def get_root(request: web.Request) -> web.StreamResponse:
+    """Whether a server is running."""
+    return web.Response(text="Fullstop is running\n")
+
+
+class ModelObject(TypedDict):
+    """``GET /v1/models/{id}``: a model that requests may name."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    type: Literal["model"]
+    display_name: str
+    created_at: str
+    lifecycle: Literal["active"]
+    max_input_tokens: int
+    max_tokens: int
+    max_model_len: int
+    context_length: int
+    draft_model: Annotated[
+        str | None, Field(description="the draft model that is loaded beside it")
+    ]
+    loaded: Annotated[
+        bool, Field(description="whether it is in memory; if not, the first request loads it")
+    ]
+    size_bytes: Annotated[int, Field(description="size of its weight files")]
+
+
+def model_to_wire(model: ListedModel) -> ModelObject:
+    """Return a model with the fields that clients of both vendors and of open servers read."""
+    return {
+        "id": model.id,
+        # OpenAI's
+        "object": "model",
+        "created": model.since,
+        "owned_by": "fullstop",
+        # Anthropic's
+        "type": "model",
+        "display_name": model.id,
+        "created_at": datetime.fromtimestamp(model.since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lifecycle": "active",
+        "max_input_tokens": model.context_length,
+        "max_tokens": model.context_length,
+        # Open servers'
+        "max_model_len": model.context_length,
+        "context_length": model.context_length,
+        # Ours
+        "draft_model": model.draft,
+        "loaded": model.is_loaded,
+        "size_bytes": model.size_bytes,
+    }
+
+
+@own_route("GET", "/v1/models", answer=dict[str, Any])
+async def list_models(request: web.Request) -> web.StreamResponse:
+    """The models that requests may name, for clients of Anthropic and OpenAI."""
+    data = [model_to_wire(model) for model in listed_models(request.app[SERVICE])]
+    body = {
+        "object": "list",
+        "data": data,
+        "has_more": False,
+        "first_id": data[0]["id"] if data else None,
+        "last_id": data[-1]["id"] if data else None,
+    }
+    return web.json_response(body, dumps=json_text)
+
+
+@own_route("GET", "/v1/models/{id}", answer=ModelObject)
+async def retrieve_model(request: web.Request) -> web.StreamResponse:
+    """One model by its name."""
+    name = request.match_info["id"]
+    model = listed_model(request.app[SERVICE], name)
+    if model is None:
+        raise ApiError(
+            ErrorKind.NOT_FOUND,
+            f"no model named {shown(name)} is loaded; GET /v1/models lists what is",
+            code="model_not_found",
+        )
+    return web.json_response(model_to_wire(model), dumps=json_text)
+
+
+@own_route("GET", "/metrics", media_type="text/plain")
+async def get_metrics(request: web.Request) -> web.StreamResponse:
+    """Metrics for Prometheus."""
+    service = request.app[SERVICE]
+    statuses = service.models or (service.engine.status,)
+    body = service.metrics.exposition(statuses, service.engine.limits.prompt_cache_bytes)
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
