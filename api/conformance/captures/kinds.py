@@ -4,15 +4,11 @@ Pure; any thread.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 _SHOWN_CHARS = 60
-# From 2001 to 2286: smaller numbers count from another moment, larger ones milliseconds.
-_SECONDS_RANGE = (1_000_000_000, 10_000_000_000)
-_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
 
 Fields = Mapping[str, "Kind"]
 
@@ -75,14 +71,6 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_time(value: Any) -> bool:
-    return _is_number(value) and _SECONDS_RANGE[0] <= value < _SECONDS_RANGE[1]
-
-
 def one_of(*values: str | None) -> Kind:
     """Return the kind of some strings."""
     name = " or ".join("null" if value is None else f'"{value}"' for value in values)
@@ -106,13 +94,6 @@ WHOLE = Kind("a whole number", is_whole)
 COUNT = Kind("a whole number", lambda v: v is not None)
 INDEX = Kind("a whole number from 0", lambda v: is_whole(v) and v >= 0)
 FLAG = Kind("true or false", lambda v: isinstance(v, bool))
-# Rounding may lift it above 0.
-LOGPROB = Kind("a number of at most 0", lambda v: _is_number(v) and v < 0.01)
-SECONDS = Kind("a time in whole seconds since 1970", lambda v: is_whole(v) and _is_time(v))
-ANY_SECONDS = Kind("a time in seconds since 1970", _is_time)
-ISO_TIME = Kind(
-    "a time such as 2026-01-31T12:00:00Z",
-    lambda v: isinstance(v, str) and _ISO.fullmatch(v) is not None,
-)
+NUMBER = Kind("a number", lambda v: isinstance(v, int | float) and not isinstance(v, bool))
 # Arguments of the wrong form have a finding of their own.
 ARGUMENTS = Kind("JSON in a string", lambda v: isinstance(v, str | dict | list))

@@ -1,10 +1,10 @@
 """Checks of the form of all answers, and of what a stream and a whole answer have in common."""
 
 from collections.abc import Iterator
+from itertools import dropwhile, islice
 from typing import Any
 
 from api.conformance.captures.diagnosis import diagnose_choice, diagnose_usage
-from api.conformance.captures.frames import objects, parse_object
 from api.conformance.captures.values import Capture, CapturedChoice, Finding, Severity
 from api.conformance.probe.checks.check import (
     CheckContext,
@@ -16,7 +16,6 @@ from api.conformance.probe.checks.check import (
 )
 from api.conformance.probe.checks.tool_checks import read_call
 from api.conformance.probe.client import Client
-from api.conformance.probe.dialects import MESSAGES, RESPONSES
 from api.conformance.probe.values import Exchange, Fault
 
 # Reported by the checks of stops, calls and counts, each with its own evidence.
@@ -28,8 +27,6 @@ _JUDGED_ELSEWHERE = frozenset(
 )
 # A report has a row for each of the first malformed fields.
 _FIELD_CODES, _MAX_FIELDS = ("field_form", "field_missing"), 5
-# The other dialects have fields without an order.
-_ORDERED_PARTS = {MESSAGES: "content", RESPONSES: "output"}
 
 
 @check("form.streamed")
@@ -71,27 +68,14 @@ def _findings(capture: Capture) -> Iterator[Finding]:
 
 
 def _disorder(run: Exchange) -> Iterator[Finding]:
-    """Yield that thinking comes behind the text that it prepares."""
-    has_text = False
+    """Yield that thinking is streamed behind the text that it prepares."""
     # Models may think again between text and calls.
-    for is_thinking, is_text in _parts(run) if not run.capture.tool_calls else ():
-        if is_thinking and has_text:
-            sentence = "The order is wrong: the thinking comes behind the text, as clients show it."
-            yield Finding("thinking_behind", Severity.ERROR, sentence)
-            return
-        has_text |= is_text
-
-
-def _parts(run: Exchange) -> Iterator[tuple[bool, bool]]:
-    """Yield of each part of an answer, in order, whether it has thinking, and text."""
-    if run.capture.is_streamed:
-        for event in run.capture.events:
-            yield bool(event.thinking.strip()), bool(event.text.strip())
+    if not run.capture.is_streamed or run.capture.tool_calls:
         return
-    name = _ORDERED_PARTS.get(run.capture.dialect) if run.capture.dialect is not None else None
-    for part in objects(parse_object(run.text).get(name)) if name is not None else ():
-        kind = part.get("type")
-        yield kind in ("thinking", "reasoning"), kind in ("text", "message")
+    events = dropwhile(lambda event: not event.text.strip(), run.capture.events)
+    if any(event.thinking.strip() for event in islice(events, 1, None)):
+        sentence = "The order is wrong: the thinking comes behind the text, as clients show it."
+        yield Finding("thinking_behind", Severity.ERROR, sentence)
 
 
 @check("form.same")
