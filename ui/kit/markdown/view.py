@@ -236,7 +236,8 @@ class MarkdownView(FlowText):
         return self._geometry.area(decoration, self.viewport().width(), self._text.decorations)
 
     def shown_text(self) -> str:
-        """Return the whole text, formulas as their source."""
+        """Return the whole text, formulas as their source; folded parts are opened."""
+        self._unfold()
         return text_between(self.document(), 0, self.document().characterCount() - 1)
 
     def createMimeDataFromSelection(self) -> QMimeData:
@@ -285,8 +286,8 @@ class MarkdownView(FlowText):
 
     def find_words(self, query: Highlight) -> list[tuple[int, int]]:
         """Open the folded parts, then find the words."""
-        if query.terms and self._text.unfold_all():
-            self._show_rewritten()
+        if query.terms:
+            self._unfold()
         return super().find_words(query)
 
     def set_style(self, style: MarkdownStyle) -> None:
@@ -295,6 +296,10 @@ class MarkdownView(FlowText):
         self._take_style(style)
         self._text.show(self._text.source)
         self._show_rewritten()
+
+    def _unfold(self) -> None:
+        if self._text.unfold_all():
+            self._show_rewritten()
 
     def _show_rewritten(self) -> None:
         self._sideways.clear()
