@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, TypeGuard
+from typing import Any
 
 from PySide6.QtCore import QPoint, QRect, QRectF, QSizeF, Qt, QUrl
 from PySide6.QtGui import (
@@ -354,12 +354,7 @@ def text_widget_of(widget: QWidget | None) -> TextWidget | None:
     """Return the widget that contains the text: itself or the field inside it; None for none."""
     if isinstance(widget, QAbstractSpinBox | QComboBox):
         widget = widget.findChild(QLineEdit)
-    return widget if is_text_widget(widget) else None
-
-
-def is_text_widget(widget: QWidget | None) -> TypeGuard[TextWidget]:
-    """Return whether a widget contains text that can be selected."""
-    return isinstance(widget, QLineEdit | QPlainTextEdit | QTextEdit)
+    return widget if isinstance(widget, QLineEdit | QPlainTextEdit | QTextEdit) else None
 
 
 def can_write(widget: TextWidget) -> bool:

@@ -68,7 +68,8 @@ def word_text(path: Path) -> str:
             names = archive.namelist()
             if _DOCUMENT not in names:
                 raise DocumentRefused("other", names[:1000])
-            styles = _style_names(archive) if _STYLES in names else {}
+            listed = _parse_part(archive, _STYLES).style_lst if _STYLES in names else []
+            styles = {style.styleId: (style.name_val or "").casefold() for style in listed}
             return "\n\n".join(_blocks(_parse_part(archive, _DOCUMENT), styles))
     except (DocumentRefused, MemoryError):
         raise
@@ -95,12 +96,6 @@ def _parse_part(archive: zipfile.ZipFile, name: str) -> Any:
         if code == _ERR_RESOURCE_LIMIT:  # deep nesting, or a run of 10 MB
             raise DocumentRefused("too large") from error
         raise
-
-
-def _style_names(archive: zipfile.ZipFile) -> dict[str, str]:
-    """Return the names of the styles, in lower case, by their ids."""
-    styles = _parse_part(archive, _STYLES).style_lst
-    return {style.styleId: (style.name_val or "").casefold() for style in styles}
 
 
 def _blocks(document: Any, styles: dict[str, str]) -> Iterator[str]:

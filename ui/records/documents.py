@@ -109,11 +109,6 @@ def kind_of(head: bytes) -> Kind:
     return "zip" if head.startswith((b"PK\x03\x04", b"PK\x05\x06")) else "text"
 
 
-def refusal_of(head: bytes) -> str:
-    """Return why a file with these first bytes cannot be attached; empty if it can."""
-    return next((why for pattern, why in _REFUSED if pattern.match(head)), "")
-
-
 def refusal_of_zip(names: list[str]) -> str:
     """Return why a ZIP file that is not a Word document cannot be attached."""
     for start, why in _WITHIN_ZIP:
@@ -164,7 +159,7 @@ class FileReader:
         """Return the file; raises ``AttachmentRefused``, ``HelperClosed`` once it was closed."""
         try:
             head, size = self._look_at_head()
-            if why := refusal_of(head):
+            if why := next((why for form, why in _REFUSED if form.match(head)), ""):
                 raise self._refused(why)
             kind = kind_of(head)
             limit = MAX_TEXT_BYTES if kind == "text" else MAX_DOCUMENT_BYTES

@@ -303,7 +303,7 @@ def _table_format(blocks: BlockWriter, top_px: float) -> QTextTableFormat:
     form.setBorderCollapse(True)
     form.setBorderStyle(QTextTableFormat.BorderStyle.BorderStyle_Solid)
     form.setBorderBrush(QBrush(QColor(style.line)))
-    form.setCellPadding(style.cell_pad_px)
+    form.setCellPadding(style.px(7))
     form.setCellSpacing(0)
     form.setTopMargin(top_px)
     form.setBottomMargin(style.gap_px)

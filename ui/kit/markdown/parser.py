@@ -36,14 +36,6 @@ _ENDS = re.compile(r"</details>\s*", re.IGNORECASE)
 _FENCE = re.compile(r"(`{3,}|~{3,})")
 
 
-def add_html(parser: MarkdownIt) -> None:
-    """Add the rules to a parser."""
-    parser.inline.ruler.before("autolink", "bare_tag", _tag)
-    parser.block.ruler.before(
-        "fence", "details", _details, {"alt": ["paragraph", "blockquote", "list"]}
-    )
-
-
 def _tag(state: StateInline, silent: bool) -> bool:
     """Read a line break, or a tag that is closed in the same text."""
     source, at = state.src, state.pos
@@ -152,35 +144,6 @@ _MENTION = re.compile(r"\[\^(\d{1,4})\]")
 _BOXES = {"[ ]": False, "[x]": True, "[X]": True}
 
 
-def add_rules(parser: MarkdownIt, *, with_bare_links: bool) -> None:
-    """Add the rules to a parser."""
-    # Runs before our rule for backslashes, so that \\( is found; sums of money are not formulas.
-    parser.use(
-        dollarmath_plugin,
-        allow_labels=False,
-        allow_space=False,
-        allow_digits=False,
-        double_inline=True,
-    )
-    parser.inline.ruler.at("math_inline", _dollars)
-    parser.use(texmath_plugin, delimiters="brackets")
-    parser.inline.ruler.at("escape", _escape)
-    # A footnote stays where it is written. Models write footnotes at the end; moving them there
-    # would move them again with each new block of a growing text.
-    parser.use(footnote_plugin, inline=False, move_to_end=False)
-    parser.inline.ruler.at("footnote_ref", _footnote_reference)
-    if with_bare_links:
-        parser.use(gfm_autolink_plugin)
-    add_html(parser)
-    # The text of a link is shown as it was written, including percent signs.
-    parser.normalizeLinkText = _as_written  # type: ignore[method-assign]
-    parser.core.ruler.push("task_list", _mark_tasks)
-
-
-def _as_written(link: str) -> str:
-    return link
-
-
 def formula_source(token: Token) -> str:
     """Return a formula as it was written, with its delimiters."""
     closing = {"\\(": "\\)", "\\[": "\\]"}.get(token.markup, token.markup)
@@ -260,8 +223,6 @@ def _mark_tasks(state: StateCore) -> None:
 # do entities, link definitions, images at an address, and backslashes before characters without a
 # meaning in Markdown (LaTeX needs them).
 
-# Every bare link has one of these.
-_LINK_SIGNS = "://", "www.", "@"
 # Quote marks, list marks and indentation before the row of a table.
 _CONTAINER = re.compile(r"^(?:\s|>|[-*+]\s|\d{1,9}[.)]\s)*")
 # Characters that QTextDocument uses for itself, or reads as the end of a paragraph.
@@ -277,7 +238,7 @@ def prepared(text: str) -> str:
 
 def parse(text: str) -> list[Token]:
     """Return the block tokens of prepared text, as markdown-it has them."""
-    return _parser(any(sign in text for sign in _LINK_SIGNS)).parse(text)
+    return _parser().parse(text)
 
 
 def closed_tokens(text: str, tokens: list[Token]) -> tuple[int, int]:
@@ -342,9 +303,31 @@ def _closed(row: str) -> str:
 
 
 @cache
-def _parser(with_bare_links: bool) -> MarkdownIt:
+def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False})
     parser.enable(["table", "strikethrough"])
     parser.disable(["reference", "entity", "html_block", "html_inline"])
-    add_rules(parser, with_bare_links=with_bare_links)
+    # Runs before our rule for backslashes, so that \\( is found; sums of money are not formulas.
+    parser.use(
+        dollarmath_plugin,
+        allow_labels=False,
+        allow_space=False,
+        allow_digits=False,
+        double_inline=True,
+    )
+    parser.inline.ruler.at("math_inline", _dollars)
+    parser.use(texmath_plugin, delimiters="brackets")
+    parser.inline.ruler.at("escape", _escape)
+    # A footnote stays where it is written. Models write footnotes at the end; moving them there
+    # would move them again with each new block of a growing text.
+    parser.use(footnote_plugin, inline=False, move_to_end=False)
+    parser.inline.ruler.at("footnote_ref", _footnote_reference)
+    parser.use(gfm_autolink_plugin)
+    parser.inline.ruler.before("autolink", "bare_tag", _tag)
+    parser.block.ruler.before(
+        "fence", "details", _details, {"alt": ["paragraph", "blockquote", "list"]}
+    )
+    # The text of a link is shown as it was written, including percent signs.
+    parser.normalizeLinkText = lambda link: link  # type: ignore[method-assign]
+    parser.core.ruler.push("task_list", _mark_tasks)
     return parser

@@ -178,11 +178,6 @@ class MarkdownStyle:
         return self.px(14)
 
     @property
-    def cell_pad_px(self) -> float:
-        """The space around the text of a table's cell."""
-        return self.px(7)
-
-    @property
     def gap_px(self) -> float:
         """The space around cards and tables."""
         return self.px(10)

@@ -157,9 +157,9 @@ class Sideways:
             bar.setAccessibleName(f"Scroll the {decoration.kind} sideways")
             bar.setCursor(Qt.CursorShape.ArrowCursor)
             bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-            wide = self._wide[decoration.start] = _Wide(
-                decoration, area, bar, self._line_x(decoration)
-            )
+            lines = self._document.findBlock(decoration.start).layout()
+            x = lines.lineAt(0).x() if lines.lineCount() else 0.0
+            wide = self._wide[decoration.start] = _Wide(decoration, area, bar, x)
             start = decoration.start
             bar.valueChanged.connect(lambda: self._scrolled(start))
         wide.decoration, wide.place = decoration, area
@@ -169,10 +169,6 @@ class Sideways:
         top = area.bottom() if decoration.kind != "code" else area.bottom() - BAR_PX
         wide.bar.setGeometry(QRect(round(area.left()), round(top) + 1, round(area.width()), BAR_PX))
         wide.bar.show()
-
-    def _line_x(self, decoration: Decoration) -> float:
-        layout = self._document.findBlock(decoration.start).layout()
-        return layout.lineAt(0).x() if layout.lineCount() else 0.0
 
     def _scrolled(self, start: int) -> None:
         wide = self._wide[start]
