@@ -19,7 +19,6 @@ from api.conformance.probe.catalogue import Level
 from api.conformance.probe.ci_files import as_junit, as_sarif
 from api.conformance.probe.html_page import suite_as_html
 from api.conformance.probe.json_files import (
-    NotAReport,
     catalogue_as_data,
     catalogue_as_text,
     changes,
@@ -31,7 +30,6 @@ from api.conformance.probe.markdown import suite_as_markdown
 from api.conformance.probe.run import Probing
 from api.conformance.probe.suite import (
     Expectation,
-    ExpectedFileWrong,
     ProbeSuite,
     read_expected,
     unknown_patterns,
@@ -177,10 +175,10 @@ def _read_expected(path: Path | None) -> tuple[Expectation, ...]:
     except OSError as error:
         message = f"{option} cannot be read: {os_cause(error)}"
         raise CommandError(message, exits.USAGE) from error
-    except ExpectedFileWrong as error:
-        raise CommandError(f"{option}, {error}", exits.USAGE) from error
     except UnicodeDecodeError as error:
         raise CommandError(f"{option} is not UTF-8", exits.USAGE) from error
+    except ValueError as error:
+        raise CommandError(f"{option}, {error}", exits.USAGE) from error
 
 
 def _compare(old: Path, new: Path, *, is_json: bool) -> int:
@@ -195,7 +193,7 @@ def _compare(old: Path, new: Path, *, is_json: bool) -> int:
             raise CommandError(f"--diff: {path} is not JSON", exits.USAGE) from error
     try:
         differences = changes(*reports)
-    except NotAReport as error:
+    except ValueError as error:
         raise CommandError(f"--diff: {error}", exits.USAGE) from error
     _print(changes_as_data(differences) if is_json else changes_as_text(differences))
     is_worse = any(difference.is_new_failure for difference in differences)

@@ -229,11 +229,11 @@ class Draft(ChoiceDraft):
         if self.is_dump or not self.framed.frames[index].is_json:
             return
         schema = schema_of(self.dialect, value, is_streamed=self.is_streamed)
-        for mismatch in mismatches(value, schema) if schema is not None else ():
-            if not mismatch.is_absent:
-                self.find("field_form", mismatch.sentence, index)
+        for sentence, is_absent in mismatches(value, schema) if schema is not None else ():
+            if not is_absent:
+                self.find("field_form", sentence, index)
             elif self.is_complete:
-                self.find("field_missing", mismatch.sentence, index)
+                self.find("field_missing", sentence, index)
 
     def values(self, noun: str) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the JSON objects of a body, or of a stream that ends with ``data: [DONE]``.

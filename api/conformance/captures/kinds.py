@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-_SHOWN_CHARS = 60
+from api.conformance.captures.values import excerpt
 
 Fields = Mapping[str, "Kind"]
 
@@ -32,20 +32,10 @@ class Kind:
         return replace(self, name=f"{self.name} or null", fits=lambda v: v is None or fits(v))
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """A value of another kind than its field requires; an absent one is missing or null."""
-
-    sentence: str
-    is_absent: bool
-
-
-def mismatches(value: Any, kind: Kind, path: str = "") -> Iterator[Mismatch]:
-    """Yield the values that are not of the kind that is required, the outermost first."""
+def mismatches(value: Any, kind: Kind, path: str = "") -> Iterator[tuple[str, bool]]:
+    """Yield a sentence for each value of another kind, and whether it is missing or null."""
     if not kind.fits(value):
-        text = json.dumps(value, ensure_ascii=False)
-        shown = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]} …"
-        yield _mismatch(path, shown, kind)
+        yield _mismatch(path, excerpt(json.dumps(value, ensure_ascii=False)), kind)
     elif isinstance(value, dict):
         of_type = value.get("type")
         more = kind.variants.get(of_type, {}) if isinstance(of_type, str) else {}
@@ -61,9 +51,9 @@ def mismatches(value: Any, kind: Kind, path: str = "") -> Iterator[Mismatch]:
             yield from mismatches(item, kind.item, f"{path}[{index}]")
 
 
-def _mismatch(path: str, shown: str, kind: Kind) -> Mismatch:
+def _mismatch(path: str, shown: str, kind: Kind) -> tuple[str, bool]:
     sentence = f"{path or 'The event'} is {shown}, where {kind.name} is due."
-    return Mismatch(sentence, shown in ("missing", "null"))
+    return sentence, shown in ("missing", "null")
 
 
 def is_whole(value: Any) -> bool:
@@ -85,15 +75,3 @@ def object_of(fields: Fields | None = None, **variants: Fields) -> Kind:
 def array_of(item: Kind | None = None) -> Kind:
     """Return the kind of an array."""
     return Kind("an array", lambda v: isinstance(v, list), item=item)
-
-
-TEXT = Kind("a string", lambda v: isinstance(v, str))
-NAME = Kind("a string that is not empty", lambda v: isinstance(v, str) and bool(v.strip()))
-WHOLE = Kind("a whole number", is_whole)
-# Counts of another kind, or below 0, have a finding of their own.
-COUNT = Kind("a whole number", lambda v: v is not None)
-INDEX = Kind("a whole number from 0", lambda v: is_whole(v) and v >= 0)
-FLAG = Kind("true or false", lambda v: isinstance(v, bool))
-NUMBER = Kind("a number", lambda v: isinstance(v, int | float) and not isinstance(v, bool))
-# Arguments of the wrong form have a finding of their own.
-ARGUMENTS = Kind("JSON in a string", lambda v: isinstance(v, str | dict | list))

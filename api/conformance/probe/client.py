@@ -42,7 +42,7 @@ _CONNECTION_ERRORS = (aiohttp.ClientError, OSError, ValueError)
 
 
 class LimitReached(Exception):
-    """The probe has reached its limit of requests, time or bytes."""
+    """The probe ends early: a limit of requests, time or bytes, or a server that died."""
 
 
 @dataclass(slots=True)

@@ -124,10 +124,6 @@ def extension_in(case: Case) -> str:
 # Differences of two reports.
 
 
-class NotAReport(ValueError):
-    """A file is not a report of the probe that can be compared; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """A check with another outcome, or another effect on the verdict, than before."""
@@ -147,7 +143,7 @@ def changes(old: Any, new: Any) -> list[Change]:
     """Return the differences between two reports, new failures first.
 
     Raises:
-        NotAReport: One of them is not a report, or has another format.
+        ValueError: One of them is not a report, or has another format.
     """
     before, now = _outcomes(old), _outcomes(new)
     pairs = {name: (before.get(name, ("", False)), now.get(name, ("", False)))
@@ -159,9 +155,9 @@ def changes(old: Any, new: Any) -> list[Change]:
 def _outcomes(data: Any) -> dict[str, tuple[str, bool]]:
     """Return the outcome of each check, and whether it fails the report."""
     if not isinstance(mapping(data).get("reports"), list) or "format" not in data:
-        raise NotAReport("it is not a report of fullstop probe --json")
+        raise ValueError("it is not a report of fullstop probe --json")
     if data["format"] != FORMAT:
-        raise NotAReport(f"its format is {data['format']}; this version compares format {FORMAT}")
+        raise ValueError(f"its format is {data['format']}; this version compares format {FORMAT}")
     found: dict[str, tuple[str, bool]] = {}
     for report in objects(data["reports"]):
         levels = items(report.get("levels"))

@@ -92,10 +92,6 @@ def is_selected(code: str, options: ProbeOptions) -> bool:
     return is_named and not any(fnmatchcase(code, pattern) for pattern in options.skip)
 
 
-class _ServerDied(Exception):
-    """The server stopped answering during the probe."""
-
-
 class ProbeRun:
     """The probe of one dialect; its report is available at any time."""
 
@@ -142,13 +138,12 @@ class ProbeRun:
                     self._ctx = await self._measure(self._server)
                 self._ctx.client.session = session
                 if death and not (await self._ctx.client.send_short()).is_answer:
-                    raise _ServerDied(death)
+                    self.death = death
+                    raise LimitReached(death)
                 await self._check_all(self._ctx, may_harm=may_harm)
                 self._cut_short = ""
         except LimitReached as reached:
             self._cut_short = str(reached)
-        except _ServerDied as died:
-            self._cut_short = self.death = str(died)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -284,7 +279,8 @@ class ProbeRun:
                 evaluation = Evaluation(sentence, (), CheckOutcome.UNDECIDED, _HEALTH)
             if not is_alive:
                 self._record(case.code, evaluation, before)
-                raise _ServerDied(f"the server no longer answers after {case.title!r}")
+                self.death = f"the server no longer answers after {case.title!r}"
+                raise LimitReached(self.death)
         return self._record(case.code, evaluation, before)
 
     async def _is_alive(self, ctx: CheckContext, blamed: Exchange) -> bool:

@@ -36,10 +36,6 @@ _FLAKY = "flaky"
 _SHOWN_CHARS = 300
 
 
-class ExpectedFileWrong(ValueError):
-    """A line names no check or no dialect, or has an unknown word; the message names it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """A line of the file of expected failures; without a dialect it is for all."""
@@ -59,7 +55,7 @@ def read_expected(text: str) -> tuple[Expectation, ...]:
     """Read a file: ``[dialect:]id [flaky] [link]`` on each line, ``#`` before comments.
 
     Raises:
-        ExpectedFileWrong: A line names no check or no dialect, or has an unknown word.
+        ValueError: A line names no check or no dialect, or has an unknown word.
     """
     entries = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -78,7 +74,7 @@ def read_expected(text: str) -> tuple[Expectation, ...]:
         elif strange:
             problem = f"{strange[0]!r} is neither {_FLAKY!r} nor the address of an issue"
         if problem:
-            raise ExpectedFileWrong(f"line {number}: {problem}")
+            raise ValueError(f"line {number}: {problem}")
         entries.append(Expectation(dialect, pattern, _FLAKY in options, "".join(links[:1])))
     return tuple(entries)
 
