@@ -26,6 +26,7 @@ from api.dialects.responses.wire import (
     Item,
     ItemList,
     ItemReference,
+    MessageItem,
     ResponseAnswer,
     ResponseParams,
 )
@@ -252,8 +253,13 @@ async def compact(
     async with running(service, record, requests) as [generation]:
         events, finished = await collected(generation)
     items = [
-        {"id": new_id("msg_"), "status": "completed", **item}
-        for item in body.params.messages_of_user()
+        {
+            "id": new_id("msg_"),
+            "status": "completed",
+            **item.model_dump(by_alias=True, exclude_none=True),
+        }
+        for item in body.params.input
+        if isinstance(item, MessageItem) and item.role == "user"
     ]
     summary = {
         "id": new_id("cmp_"),

@@ -133,7 +133,7 @@ def wants_report(params: ResponseParams) -> bool:
 
 def offered_tools(params: ResponseParams) -> list[OfferedTool]:
     """Return the tools that the model is offered; tools of some other types are left out."""
-    offered = list(_offered(params.tools or (), ("tools",)))
+    offered = list(_offered(params.all_tools, ("tools",)))
     check_names(offered)
     return offered
 

@@ -35,7 +35,7 @@ from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.foreign_parts import readable_text
 from api.dialects.shared.parameters import MaxTokens
-from api.dialects.shared.requests import TextPart
+from api.dialects.shared.requests import TextPart, text_or
 
 # -- items of tools that this server does not have ---------------------------------------------
 # Conversations that began with the vendor's service or other tools contain them. A call that the
@@ -52,8 +52,8 @@ _RESULTS = {
     "local_shell_call_output": ("output",),
     "shell_call_output": ("output",),
 }
-# Items of which the text is kept, if they have any.
-FOREIGN_TYPES = (
+# Items of which the text is kept, if they have any, for the documentation.
+_FOREIGN_TYPES = [
     "code_interpreter_call",
     "computer_call",
     "computer_call_output",
@@ -67,9 +67,7 @@ FOREIGN_TYPES = (
     "program_output",
     "tool_search_call",
     "web_search_call",
-)
-# Items with tools that are offered beside those of the request.
-_ADDITIONS = ("additional_tools", "tool_search_output")
+]
 # Which model has which types of parts and items; all other types have the one of foreign ones.
 _FOREIGN = "foreign"
 _TAGS = {
@@ -150,15 +148,11 @@ class ForeignPart(WireModel):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, value: Any) -> Any:
-        return _with_text(value)
-
-
-def _with_text(value: Any) -> Any:
-    """Return the type and the text of a part or item; kept ones have been read before."""
-    if not isinstance(value, dict) or isinstance(value.get("readable"), str):
-        return value
-    kind = {"type": value["type"]} if "type" in value else {}
-    return {**kind, "readable": readable_text(value)}
+        # Stored ones have been read before.
+        if not isinstance(value, dict) or isinstance(value.get("readable"), str):
+            return value
+        kind = {"type": value["type"]} if "type" in value else {}
+        return {**kind, "readable": readable_text(value)}
 
 
 def _tag(value: Any) -> str:
@@ -176,15 +170,7 @@ Part = Annotated[
 ]
 
 
-def _as_parts(value: Any) -> Any:
-    if isinstance(value, str):
-        return [{"type": "input_text", "text": value}]
-    if isinstance(value, list):
-        return value
-    raise PydanticCustomError("content_type", "must be a string or a list of content parts")
-
-
-Parts = Annotated[list[Part], BeforeValidator(_as_parts, json_schema_input_type=str | list[Part])]
+Parts = Annotated[list[Part], text_or(list[Part], part_type="input_text")]
 
 
 class MessageItem(WireModel):
@@ -266,7 +252,7 @@ class CompactionItem(WireModel):
 class ForeignItem(ForeignPart):
     """An item of a tool that this server does not have, or one of an unknown type: its text."""
 
-    type: Annotated[str, WithJsonSchema({"enum": list(FOREIGN_TYPES)})]
+    type: Annotated[str, WithJsonSchema({"enum": _FOREIGN_TYPES})]
 
 
 Item = Annotated[
@@ -343,45 +329,33 @@ class ResponseParams(ConversationParams):
     stream_options: Any = None
     prompt: Any = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _with_additional_tools(cls, value: Any) -> Any:
-        """Offer the tools among the items as well; the items themselves may be dropped later."""
-        items = value.get("input") if isinstance(value, dict) else None
-        added = [
-            tool
-            for item in (items if isinstance(items, list) else ())
-            if isinstance(item, dict) and item.get("type") in _ADDITIONS
-            for tool in (item["tools"] if isinstance(item.get("tools"), list) else ())
-        ]
-        if not added or not isinstance(value.get("tools"), list | None):
-            return value
-        return {**value, "tools": [*(value.get("tools") or ()), *added]}
-
-    # How many items at the beginning of ``input`` come from kept answers; None until they are
-    # added.
-    _recalled: int | None = PrivateAttr(default=None)
+    # How many items at the beginning of ``input`` come from stored answers.
+    _recalled: int = PrivateAttr(default=0)
 
     @property
     def recalled(self) -> int:
-        """How many items at the beginning of ``input`` come from kept answers."""
-        return self._recalled or 0
+        """How many items at the beginning of ``input`` come from stored answers."""
+        return self._recalled
 
     @property
     def needs_recall(self) -> bool:
-        """Whether it continues kept answers whose items are still missing."""
-        return self._recalled is None and (
-            self.previous_response_id is not None
-            or any(isinstance(item, ItemReference) for item in self.input)
+        """Whether it continues stored answers whose items are still missing."""
+        return (self.previous_response_id is not None and not self._recalled) or any(
+            isinstance(item, ItemReference) for item in self.input
         )
 
+    @property
+    def all_tools(self) -> list[ResponseTool]:
+        """The tools of the field ``tools``, and those among the items."""
+        tools = list(self.tools or ())
+        for item in self.input:
+            if isinstance(item, AdditionalToolsItem):
+                tools += [tool for tool in item.tools if tool not in tools]
+        return tools
+
     def with_recalled(self, earlier: Sequence[Item], own: Sequence[Item]) -> Self:
-        """Return a copy with the items of kept answers before its own."""
-        added = [
-            tool for item in earlier if isinstance(item, AdditionalToolsItem) for tool in item.tools
-        ]
-        tools = [*(self.tools or ()), *(tool for tool in added if tool not in (self.tools or ()))]
-        copy = self.model_copy(update={"input": [*earlier, *own], "tools": tools})
+        """Return a copy with the items of stored answers before its own."""
+        copy = self.model_copy(update={"input": [*earlier, *own]})
         copy._recalled = len(earlier)  # noqa: SLF001 - its own
         return copy
 
@@ -397,15 +371,6 @@ class CompactParams(ResponseParams):
     """``POST /v1/responses/compact``: a conversation, or an earlier response that ends one."""
 
     input: Items = Field(default_factory=list)
-
-    def messages_of_user(self) -> list[dict[str, Any]]:
-        """Return the user's messages, those of earlier responses first."""
-        earlier = (
-            item.model_dump(by_alias=True, exclude_none=True)
-            for item in self.input[: self.recalled]
-        )
-        items = [*earlier, *map(json.loads, self.sent_items())]
-        return [item for item in items if item["type"] == "message" and item["role"] == "user"]
 
 
 # -- answers -----------------------------------------------------------------------------------

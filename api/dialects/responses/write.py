@@ -97,7 +97,7 @@ def response_object(
         "temperature": params.temperature,
         "text": {"format": _format(params)},
         "tool_choice": params.tool_choice if params.tool_choice is not None else "auto",
-        "tools": [_tool(tool) for tool in params.tools or () if tool.type in _ECHOED],
+        "tools": [_tool(tool) for tool in params.all_tools if tool.type in _ECHOED],
         "top_logprobs": params.top_logprobs or 0,
         "top_p": params.top_p,
         "truncation": "disabled",

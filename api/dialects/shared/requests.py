@@ -111,23 +111,20 @@ def parsed_request(
 # -- content -----------------------------------------------------------------------------------
 
 
-def text_or(parts: Any, *, accepts_null: bool = False) -> BeforeValidator:
+def text_or(parts: Any, *, accepts_null: bool = False, part_type: str = "text") -> BeforeValidator:
     """Return the validator for ``Annotated[parts, …]`` that also accepts a text, and null."""
-    if accepts_null:
-        return BeforeValidator(_text_or_null_as_parts, json_schema_input_type=str | parts | None)
-    return BeforeValidator(_text_as_parts, json_schema_input_type=str | parts)
 
+    def read(value: Any) -> Any:
+        if isinstance(value, str):
+            return [{"type": part_type, "text": value}]
+        if value is None and accepts_null:
+            return []
+        if isinstance(value, list):
+            return value
+        raise PydanticCustomError("content_type", "must be a string or a list of content parts")
 
-def _text_as_parts(value: Any) -> Any:
-    if isinstance(value, str):
-        return [{"type": "text", "text": value}]
-    if isinstance(value, list):
-        return value
-    raise PydanticCustomError("content_type", "must be a string or a list of content blocks")
-
-
-def _text_or_null_as_parts(value: Any) -> Any:
-    return [] if value is None else _text_as_parts(value)
+    accepted = str | parts | None if accepts_null else str | parts
+    return BeforeValidator(read, json_schema_input_type=accepted)
 
 
 class TextPart(WireModel):
@@ -226,7 +223,8 @@ def check_left_out(kind: str, path: FieldPath) -> None:
 
 def left_out_tools(params: object) -> tuple[str, ...]:
     """Return the types of the tools that a request was read without, each once."""
-    kinds = dict.fromkeys(_kinds(getattr(params, "tools", None)))
+    tools = getattr(params, "all_tools", None) or getattr(params, "tools", None)
+    kinds = dict.fromkeys(_kinds(tools))
     left_out = [kind for kind in kinds if kind not in _FUNCTIONS and not _is_refused(kind)]
     return tuple(kind if _KIND.fullmatch(kind) else "unknown" for kind in left_out)
 
