@@ -17,14 +17,13 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QFrame,
     QListView,
-    QPushButton,
     QWidget,
 )
 
 from engine import counted, format_size
 from engine.library.memory import Fit
 from ui.chat.session.conversation_model import ConversationModel
-from ui.kit.buttons import IconButton
+from ui.kit.buttons import IconButton, push_button
 from ui.kit.fields import ListSearchField
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import column, row
@@ -62,10 +61,8 @@ class MissingModelBar(QFrame):
         self._model = model
         self.sentence = label("", "title", is_wrapped=True)
         self.detail = label("", "muted", 0.95, is_wrapped=True)
-        self.use = QPushButton()
-        self.use.setAccessibleName("Use the loaded model")
-        self.choose = QPushButton("Choose Another…")
-        self.choose.setAccessibleName("Choose another model for this conversation")
+        self.use = push_button("", "Use the loaded model")
+        self.choose = push_button("Choose Another…", "Choose another model for this conversation")
         row(
             (column(self.sentence, self.detail, spacing=2), 1),
             self.use,
@@ -125,8 +122,7 @@ class ModelBadge(QWidget):
         self._open.clicked.connect(self.switch_requested)
         self.cancel = IconButton("close", "Cancel loading", size=14)
         self.cancel.clicked.connect(model.models.cancel_load)
-        self.again = QPushButton("Retry")
-        self.again.setAccessibleName("Load the model again")
+        self.again = push_button("Retry", "Load the model again")
         self.again.clicked.connect(model.load_again)
         row(
             self._light,
@@ -390,10 +386,8 @@ class ModelSwitcher(Popover):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.note = label("", "faint", 0.92, is_wrapped=True)
         self.warning = label("", "muted", 0.95, is_wrapped=True)
-        self.anyway = QPushButton("Load Anyway")
-        self.anyway.setAccessibleName("Load the model although it may not fit")
-        self.more = QPushButton("Models…")
-        self.more.setAccessibleName("Show the window of models")
+        self.anyway = push_button("Load Anyway", "Load the model although it may not fit")
+        self.more = push_button("Models…", "Show the window of models")
         self._lay_out()
         self._fit()
         self.field.textChanged.connect(self._look_for)

@@ -6,13 +6,12 @@ from PySide6.QtWidgets import (
     QFrame,
     QMessageBox,
     QProgressBar,
-    QPushButton,
     QStatusBar,
     QWidget,
 )
 
 from ui.chat.session.transfers import Transfers
-from ui.kit.buttons import IconBadge, IconButton
+from ui.kit.buttons import IconBadge, IconButton, push_button
 from ui.kit.dialogs import BoxButton, confirm, show_in_files
 from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import column, row
@@ -101,10 +100,10 @@ class ProblemBar(QFrame):
         badge.show_icon("fault", Tone.FAULT)
         self.sentence = label("", "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.detail = label("", "muted", 0.95, is_wrapped=True)
-        self.show_file = QPushButton("Show the Folder")
-        self.show_file.setAccessibleName("Show the folder of this file")
-        self.recover = QPushButton("Recover What Can Be Read")
-        self.recover.setAccessibleName("Recover what can be read of the damaged file")
+        self.show_file = push_button("Show the Folder", "Show the folder of this file")
+        self.recover = push_button(
+            "Recover What Can Be Read", "Recover what can be read of the damaged file"
+        )
         close = IconButton("close", "Dismiss this message", size=16)
         row(
             badge,
@@ -158,8 +157,7 @@ class TransferBar(QStatusBar):
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName("Progress of the export or import")
-        self.cancel = QPushButton("Cancel")
-        self.cancel.setAccessibleName("Cancel the export or import")
+        self.cancel = push_button("Cancel", "Cancel the export or import")
         # A shorter transfer shows no bar, which would only flicker.
         self._delay = QTimer(self, singleShot=True, interval=400)
         self._delay.timeout.connect(self._appear)

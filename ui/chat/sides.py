@@ -27,7 +27,7 @@ from ui.chat.composer.settings_popover import sampling_field, tokens_field
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.sidebar_rows import NEEDS_YOU
-from ui.kit.buttons import Choice
+from ui.kit.buttons import Choice, push_button
 from ui.kit.fields import disable_horizontal_scrolling
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
@@ -61,8 +61,7 @@ class SideColumn(QFrame):
         self.title = label("", "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.detail = label(detail, "muted", 0.95, is_wrapped=True)
         self.need = label(NEEDS_YOU, "notice", 0.95)
-        self.stop = QPushButton("Stop")
-        self.stop.setAccessibleName(f"Stop answer {number}")
+        self.stop = push_button("Stop", f"Stop answer {number}")
         # ``setRetainSizeWhenHidden``: columns keep their width.
         policy = self.stop.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
@@ -71,8 +70,7 @@ class SideColumn(QFrame):
         self._parts = column(spacing=8)
         self.cause = label("", "fault", is_wrapped=True)
         self.cause.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.keep = QPushButton("Keep This One")
-        self.keep.setProperty("kind", "primary")
+        self.keep = push_button("Keep This One", kind="primary")
         self.keep.setToolTip(
             "The conversation continues with this answer, its model, settings and stops. The "
             "other one stays as a version."

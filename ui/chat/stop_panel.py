@@ -9,8 +9,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QLabel,
     QMainWindow,
-    QProgressBar,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -29,10 +27,10 @@ from engine import (
 )
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
-from ui.kit.buttons import IconBadge, IconButton
+from ui.kit.buttons import IconBadge, IconButton, push_button
 from ui.kit.following import Following
 from ui.kit.html import colored, element, joined
-from ui.kit.labels import FactTable, FigureTile, breakable, clear_layout_of, label
+from ui.kit.labels import FactTable, FigureTile, breakable, clear_layout_of, label, thin_bar
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.theme import HEAD_PX, current_theme, fixed_font
@@ -84,10 +82,7 @@ class VerdictView(QWidget):
         self._badge = IconBadge(38)
         self.sentence = label("", "title", 1.08, is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.detail = label("", "muted", 0.96, is_wrapped=True)
-        self._bar = QProgressBar()
-        self._bar.setTextVisible(False)
-        self._bar.setFixedHeight(4)
-        self._bar.setAccessibleName("Progress")
+        self._bar = thin_bar("Progress")
         self._tail = QLabel()
         self._tail.setTextFormat(Qt.TextFormat.RichText)
         self._tail.setWordWrap(True)
@@ -97,10 +92,8 @@ class VerdictView(QWidget):
         self._tiles_row = QWidget()
         self._facts = QWidget()
         QVBoxLayout(self._facts).setContentsMargins(0, 0, 0, 0)
-        self.copy_report = QPushButton("Copy Report")
-        self.copy_report.setAccessibleName("Copy a report of this run as Markdown")
-        self.inspect = QPushButton("Inspect…")
-        self.inspect.setAccessibleName("Open this run in the Stop Inspector")
+        self.copy_report = push_button("Copy Report", "Copy a report of this run as Markdown")
+        self.inspect = push_button("Inspect…", "Open this run in the Stop Inspector")
         self._lay_out()
         self.copy_report.clicked.connect(self._copy)
         current_theme().changed.connect(self.refresh)

@@ -21,7 +21,7 @@ from engine import as_sentence, format_size, quoted, visible
 from engine.library.local_models import Origin
 from engine.library.suggestions import SuggestedModel, recommended
 from ui.chat.session.conversation_model import ConversationModel
-from ui.kit.buttons import IconBadge
+from ui.kit.buttons import IconBadge, push_button
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, Stretch, column, row
 from ui.models.downloads import DownloadRow
@@ -60,12 +60,9 @@ class FirstModel(QFrame):
         self.figures = label("", "muted", 0.95, is_wrapped=True)
         self.problem = label("", "fault", 0.95, is_wrapped=True)
         self.problem.hide()
-        self.download = QPushButton("Download")
-        self.download.setProperty("kind", "primary")
+        self.download = push_button("Download", kind="primary")
         self.download.clicked.connect(self._start)
-        self.others = QPushButton("Other Models…")
-        self.others.setProperty("kind", "link")
-        self.others.setAccessibleName("Find other models")
+        self.others = push_button("Other Models…", "Find other models", kind="link")
         self.others.clicked.connect(self.find_requested)
         self._buttons = QWidget()
         row(self.download, self.others, STRETCH, spacing=8, on=self._buttons)
@@ -211,8 +208,7 @@ class Welcome(QScrollArea):
         self.buttons: list[_SuggestionButton] = []
         self._grid = QGridLayout()
         self._grid.setSpacing(12)
-        self.find_button = QPushButton("Find Another Model…")
-        self.find_button.setProperty("kind", "link")
+        self.find_button = push_button("Find Another Model…", kind="link")
         self.find_button.clicked.connect(self.find_requested)
         center = Qt.AlignmentFlag.AlignHCenter
         self._inner = column(

@@ -23,6 +23,7 @@ from api.conformance.captures.sources import MAX_BYTES, captures_of, decode
 from api.conformance.captures.values import Capture, Finding, Severity, WireDialect
 from engine import counted, quoted, visible
 from ui.inspector.pages import ReadingPage, align
+from ui.kit.buttons import push_button
 from ui.kit.colors import Colors
 from ui.kit.dialogs import choose_file
 from ui.kit.fields import FileDrops
@@ -297,8 +298,7 @@ class CaptureWindow(OwnWindow):
         self.stops.setPlaceholderText(r"Requested stops, separated by spaces: END \n\n")
         self.page = ReadingPage("The answer and its faults", _RESULT_HINT)
         align(self.source)
-        self.clear = QPushButton("Clear")
-        self.clear.setAccessibleName("Clear the captured answer")
+        self.clear = push_button("Clear", "Clear the captured answer")
         self.open = QPushButton("Open…")
         self.paste = QPushButton("Paste")
         self.copy = QPushButton("Copy Report")

@@ -44,7 +44,7 @@ from ui.inspector.shown_run import (
 from ui.inspector.stop_tabs import EndingTab, MatcherTab, WhatIfTab
 from ui.inspector.tape_view import TapeView
 from ui.inspector.tokens_tab import TokensTab
-from ui.kit.buttons import Choice, IconBadge
+from ui.kit.buttons import Choice, IconBadge, push_button
 from ui.kit.dialogs import BoxButton, choose_file, choose_target, confirm
 from ui.kit.fields import FileDrops
 from ui.kit.labels import ElidedLabel, label, rescale
@@ -75,13 +75,13 @@ class RunBar(QWidget):
         self.source = label("", "muted", 0.95)
         self.choice = Choice("Which of the answers is shown")
         self.level = Choice("How much of the next answers is recorded")
-        self.open = QPushButton("Open…")
-        self.open.setAccessibleName("Open a saved run")
+        self.open = push_button("Open…", "Open a saved run")
         self.save = QPushButton("Save Run…")
         self.back = QPushButton("Back to the Conversation")
         self.copy = QPushButton("Copy Report")
-        self.forget = QPushButton("Delete All Recordings…")
-        self.forget.setAccessibleName("Delete all recordings: the tokens of every run")
+        self.forget = push_button(
+            "Delete All Recordings…", "Delete all recordings: the tokens of every run"
+        )
         for _, text, tip in _LEVELS:
             self.level.addItem(text)
             self.level.setItemData(self.level.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)

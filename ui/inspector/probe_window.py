@@ -9,7 +9,6 @@ from typing import Literal
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import (
     QLineEdit,
-    QProgressBar,
     QPushButton,
     QWidget,
 )
@@ -39,7 +38,7 @@ from api.conformance.probe.values import (
 )
 from ui.inspector.pages import ReadingPage
 from ui.inspector.shown_run import InspectorTools
-from ui.kit.buttons import Choice
+from ui.kit.buttons import Choice, push_button
 from ui.kit.colors import Colors
 from ui.kit.dialogs import choose_target
 from ui.kit.html import (
@@ -56,7 +55,7 @@ from ui.kit.html import (
     table,
     with_code_spans,
 )
-from ui.kit.labels import label
+from ui.kit.labels import label, thin_bar
 from ui.kit.layouts import STRETCH, column, form, row
 from ui.kit.menus import copy_from
 from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
@@ -251,21 +250,16 @@ class ProbeWindow(OwnWindow):
         self.key = QLineEdit()
         self.key.setEchoMode(QLineEdit.EchoMode.Password)
         self.key.setPlaceholderText("None. Keys are never saved.")
-        self.start = QPushButton("Probe")
-        self.start.setProperty("kind", "primary")
+        self.start = push_button("Probe", kind="primary")
         self.start.setDefault(True)
         self.cancel = QPushButton("Cancel")
-        self.bar = QProgressBar()
-        self.bar.setTextVisible(False)
-        self.bar.setFixedHeight(4)
-        self.bar.setAccessibleName("Progress of the probe")
+        self.bar = thin_bar("Progress of the probe")
         self.note = label("", "", 1.0, is_wrapped=True)
         groups = [(name, title) for name, (title, _) in _GROUPS.items()]
         self.group = Choice("Show", [("", "All Checks"), *groups])
         self.page = ReadingPage("Results", _HINTS["idle"])
         self.copy = QPushButton("Copy as Markdown")
-        self.save = QPushButton("Save…")
-        self.save.setAccessibleName("Save the report as a page or as JSON")
+        self.save = push_button("Save…", "Save the report as a page or as JSON")
         self._lay_out()
         self.start.clicked.connect(self._start)
         self.url.returnPressed.connect(self._start)

@@ -9,7 +9,6 @@ from operator import itemgetter
 from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import (
     QPlainTextEdit,
-    QPushButton,
     QTextEdit,
 )
 
@@ -17,7 +16,7 @@ from engine import CacheMiss, EngineError, GenerationRequest, Usage, counted
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, align
 from ui.inspector.shown_run import InspectorTools, ShownRun, WireView
-from ui.kit.buttons import Choice
+from ui.kit.buttons import Choice, push_button
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
@@ -167,8 +166,7 @@ class ApiTab(InspectorTab):
         for choice in (self.api, self.part):
             choice.setSizeAdjustPolicy(Choice.SizeAdjustPolicy.AdjustToContents)
         self.api.setMinimumWidth(210)
-        self.copy = QPushButton("Copy")
-        self.copy.setAccessibleName("Copy the shown text")
+        self.copy = push_button("Copy", "Copy the shown text")
         self.note = label("", "muted", 0.95, is_wrapped=True)
         self.page = QPlainTextEdit()
         self.page.setReadOnly(True)

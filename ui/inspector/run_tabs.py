@@ -23,7 +23,7 @@ from ui.chat.session.traces import held_text
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, ReadingPage
 from ui.inspector.shown_run import RunSource, ShownRun, end_label, start_time_text
-from ui.kit.buttons import Choice
+from ui.kit.buttons import Choice, push_button
 from ui.kit.html import SPACE, Html, cell, code, colored, joined, paragraph, table, visible_breaks
 from ui.kit.labels import label
 from ui.kit.layouts import column, row, scrolling
@@ -398,8 +398,7 @@ class RunsTab(InspectorTab):
         self.table = RowsView(self.model, "Runs", COLUMNS)
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.note = label("", "muted", 0.92)
-        self.open = QPushButton("Show")
-        self.open.setAccessibleName("Show the chosen run")
+        self.open = push_button("Show", "Show the chosen run")
         self.compare = QPushButton("Compare with the Shown Run")
         column(
             row((self.note, 1), self.open, self.compare, spacing=8),

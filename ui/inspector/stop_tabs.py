@@ -32,6 +32,7 @@ from engine.recording.run_trace import RunTrace
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, ReadingPage, align
 from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, Tape, percent
+from ui.kit.buttons import push_button
 from ui.kit.dialogs import choose_target
 from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
 from ui.kit.labels import label
@@ -308,8 +309,9 @@ class WhatIfTab(InspectorTab):
         self.kept.setAccessibleName("The answer that would have been kept")
         self.reset = QPushButton("Use the Run’s List")
         self.use = QPushButton("Use This List in the Conversation")
-        self.save = QPushButton("Save as Case…")
-        self.save.setAccessibleName("Save the run with this list as a case for fullstop replay")
+        self.save = push_button(
+            "Save as Case…", "Save the run with this list as a case for fullstop replay"
+        )
         self._lay_out()
         self._what_if.outcome_changed.connect(self.refresh)
         self.editor.input.textChanged.connect(self._what_if.set_typed)

@@ -11,12 +11,12 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtWidgets import QPushButton
 
 from engine import Stop, TokenTrace, counted, quoted, seconds, visible
 from engine.recording.run_trace import RunTrace
 from ui.inspector.pages import InspectorTab
 from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, chip_text, percent
+from ui.kit.buttons import push_button
 from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
@@ -191,8 +191,7 @@ class TokensTab(InspectorTab):
         self.model = TokenTable(self)
         self.filter = SearchLineEdit("Filter tokens", "Clear Filter", has_icon=False)
         self.filter.setPlaceholderText("Filter by text, id, part or origin")
-        self.copy = QPushButton("Copy as Table")
-        self.copy.setAccessibleName("Copy the tokens as tab-separated values")
+        self.copy = push_button("Copy as Table", "Copy the tokens as tab-separated values")
         self.table = RowsView(self.model, "Tokens", COLUMNS, is_code=True)
         self.note = label("", "muted", 0.92)
         column(

@@ -37,6 +37,16 @@ def with_keys(accessible_name: str, keys: str) -> str:
     return f"{accessible_name} ({native})" if native else accessible_name
 
 
+def push_button(text: str, accessible_name: str = "", kind: str = "") -> QPushButton:
+    """Return a button; the style sheet draws each kind in its way: "link", "fold", "primary"."""
+    button = QPushButton(text)
+    if accessible_name:
+        button.setAccessibleName(accessible_name)
+    if kind:
+        button.setProperty("kind", kind)
+    return button
+
+
 class IconButton(QToolButton):
     """A small button with an icon; its tooltip is its accessible name, and the keys that do it."""
 

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
     QLabel,
+    QProgressBar,
     QPushButton,
     QSizePolicy,
     QStyle,
@@ -45,6 +46,15 @@ def label(
         made.setProperty("role", role)
     rescale(made, scale, weight)
     return made
+
+
+def thin_bar(accessible_name: str) -> QProgressBar:
+    """Return a progress bar of four pixels, without text."""
+    bar = QProgressBar()
+    bar.setTextVisible(False)
+    bar.setFixedHeight(4)
+    bar.setAccessibleName(accessible_name)
+    return bar
 
 
 class WrappedLabel(QLabel):

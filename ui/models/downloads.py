@@ -11,13 +11,13 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QFrame, QProgressBar, QPushButton
+from PySide6.QtWidgets import QFrame, QPushButton
 
 from engine import UNEXPECTED, as_sentence
 from engine.library.downloads import HubDownload, disk_shortage, repository_of
 from engine.library.hub import DownloadFailed, DownloadProgress, HubCancelled
 from ui.kit.buttons import IconButton
-from ui.kit.labels import ElidedLabel, label, rescale
+from ui.kit.labels import ElidedLabel, label, rescale, thin_bar
 from ui.kit.layouts import column, row
 from ui.kit.theme import restyle
 from ui.models.model_words import TransferRate, percent
@@ -178,10 +178,7 @@ class DownloadRow(QFrame):
         super().__init__()
         self.setObjectName("card")
         self._download = download
-        self.bar = QProgressBar()
-        self.bar.setTextVisible(False)
-        self.bar.setFixedHeight(4)
-        self.bar.setAccessibleName(f"Download of {download.repository}")
+        self.bar = thin_bar(f"Download of {download.repository}")
         self.caption = label("", "muted", 0.95, is_wrapped=True)
         self.cancel = QPushButton("Pause")
         self.cancel.setAccessibleName(f"Pause the download of {download.repository}")

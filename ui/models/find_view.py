@@ -22,7 +22,6 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QFrame,
     QListView,
-    QProgressBar,
     QPushButton,
     QSplitter,
     QVBoxLayout,
@@ -35,7 +34,7 @@ from engine.library.memory import Fit
 from ui.kit.buttons import Choice
 from ui.kit.dialogs import confirm_link
 from ui.kit.fields import SearchLineEdit
-from ui.kit.labels import label
+from ui.kit.labels import label, thin_bar
 from ui.kit.layouts import STRETCH, Stretch, column, row
 from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
@@ -403,11 +402,8 @@ class FindView(QWidget):
         self.field = _SearchField()
         self.field.setMaxLength(200)
         self.field.setPlaceholderText("Search Hugging Face for MLX models, or paste owner/name")
-        self.bar = QProgressBar()
+        self.bar = thin_bar("Searching")
         self.bar.setRange(0, 0)
-        self.bar.setTextVisible(False)
-        self.bar.setFixedHeight(4)
-        self.bar.setAccessibleName("Searching")
         self.stop = QPushButton("Cancel")
         self.stop.setAccessibleName("Cancel the search")
         self.heading = label("", "heading", weight=QFont.Weight.DemiBold)

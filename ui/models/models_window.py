@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QHideEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QCheckBox, QFrame, QProgressBar, QPushButton, QTabWidget, QWidget
+from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QTabWidget, QWidget
 
 from engine import ModelInfo, ModelLoadFailed, ModelStatus, as_sentence, counted, format_size
 from engine.library.local_models import FoundModel
@@ -19,7 +19,7 @@ from engine.library.memory import Fit, Memory, need
 from engine.library.removal import Removal
 from ui.kit.buttons import Choice
 from ui.kit.dialogs import BoxButton
-from ui.kit.labels import ElidedLabel, StatusPill, label
+from ui.kit.labels import ElidedLabel, StatusPill, label, thin_bar
 from ui.kit.layouts import column, row
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.windows import OwnWindow
@@ -96,11 +96,8 @@ class MemoryPanel(QFrame):
         self._library = library
         self.lines: dict[Path, _Line] = {}
         self.total = label("", "muted", 0.95)
-        self.bar = QProgressBar()
-        self.bar.setTextVisible(False)
-        self.bar.setFixedHeight(4)
+        self.bar = thin_bar("Memory that models take")
         self.bar.setRange(0, 100)
-        self.bar.setAccessibleName("Memory that models take")
         self._models = QWidget()
         self._list = column(spacing=8, on=self._models)
         heading = label("In Memory", "heading", weight=QFont.Weight.DemiBold)
@@ -214,10 +211,7 @@ class LoadedModel(QWidget):
         self.name.setFont(font)
         self.caption = label("", "muted", 0.95, is_wrapped=True)
         self.problem = label("", "fault", 0.95, is_wrapped=True)
-        self.bar = QProgressBar()
-        self.bar.setTextVisible(False)
-        self.bar.setFixedHeight(4)
-        self.bar.setAccessibleName("Loading of the model")
+        self.bar = thin_bar("Loading of the model")
         self.cancel = QPushButton("Cancel")
         self.cancel.setAccessibleName("Cancel loading")
         self.again = QPushButton("Retry")

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 from engine import counted, format_size
 from engine.helper_process import HelperClosed
 from ui.kit import icons
-from ui.kit.buttons import IconButton
+from ui.kit.buttons import IconButton, push_button
 from ui.kit.dialogs import choose_files
 from ui.kit.fields import GrowingInput
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
@@ -78,8 +78,7 @@ class FileChip(QFrame):
         self.name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self._caption = label("", "faint", 0.92)
         self.button = IconButton(icon, accessible_name, size=14)
-        self.cut = QPushButton("Shorten")
-        self.cut.setProperty("kind", "link")
+        self.cut = push_button("Shorten", kind="link")
         self.cut.hide()
         row(
             self._picture,

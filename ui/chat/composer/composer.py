@@ -6,7 +6,6 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
-    QPushButton,
     QToolButton,
     QWidget,
 )
@@ -15,7 +14,7 @@ from engine import counted
 from ui.chat.composer.attachments import AttachmentRow
 from ui.chat.session.context_meter import Count
 from ui.kit import icons
-from ui.kit.buttons import ChipButton, IconButton, with_keys
+from ui.kit.buttons import ChipButton, IconButton, push_button, with_keys
 from ui.kit.fields import GrowingInput
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
@@ -121,11 +120,8 @@ class MessageEditor(QFrame):
         cursor = self.input.textCursor()
         cursor.movePosition(cursor.MoveOperation.End)
         self.input.setTextCursor(cursor)
-        self.send = QPushButton(sends)
-        self.send.setProperty("kind", "primary")
-        self.send.setAccessibleName(f"{sends} the edited {accessible_name}")
-        cancel = QPushButton("Cancel")
-        cancel.setAccessibleName("Cancel editing")
+        self.send = push_button(sends, f"{sends} the edited {accessible_name}", kind="primary")
+        cancel = push_button("Cancel", "Cancel editing")
         self.notice = label("", "muted", 0.93, is_wrapped=True)
         column(
             self.attachments,

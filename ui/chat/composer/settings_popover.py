@@ -25,7 +25,7 @@ from engine import SAMPLING_OPTIONS, STOP_OPTIONS, StopOption, counted
 from ui.chat.composer.composer import Composer
 from ui.chat.session.presets import PresetList
 from ui.kit import icons
-from ui.kit.buttons import IconButton
+from ui.kit.buttons import IconButton, push_button
 from ui.kit.dialogs import choose_file, choose_target, prompt_text
 from ui.kit.fields import NumberField, Slider, disable_horizontal_scrolling
 from ui.kit.labels import ElidedLabel, label, rescale
@@ -308,12 +308,11 @@ class SettingsPopover(Popover):
         self._resets: dict[str, IconButton] = {}
         self.keep = QPushButton()
         self.keep.clicked.connect(lambda: self.kept.emit(self._settings))
-        self.forget = QPushButton("Remove")
-        self.forget.setAccessibleName("Remove the settings of new chats with this model")
-        self.forget.setProperty("kind", "link")
+        self.forget = push_button(
+            "Remove", "Remove the settings of new chats with this model", kind="link"
+        )
         self.forget.clicked.connect(lambda: self.kept.emit(None))
-        self.reset = QPushButton("Reset")
-        self.reset.setAccessibleName("Reset the settings of this conversation")
+        self.reset = push_button("Reset", "Reset the settings of this conversation")
         self.reset.clicked.connect(self._reset)
         self.presets = PresetButton(presets, parent)
         self.system_prompt = QPlainTextEdit()
@@ -328,9 +327,7 @@ class SettingsPopover(Popover):
         self.max_tokens = tokens_field("Maximum length, in tokens")
         self.thinking_budget = tokens_field("Thinking budget, in tokens", minimum=0)
         self.stop_options = {option.name: _stop_field(option) for option in _STOP_OPTIONS}
-        self._more = QPushButton("More Settings")
-        self._more.setProperty("kind", "fold")
-        self._more.setAccessibleName("More settings")
+        self._more = push_button("More Settings", "More settings", kind="fold")
         self._more.setCheckable(True)
         self._rare = QWidget()
         self._rare.hide()

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.kit.buttons import push_button
 from ui.kit.labels import clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, context_menu, empty_menu, escape_mnemonics
@@ -54,11 +55,9 @@ class ToolsPopover(Popover):
         column(spacing=11, margins=(0, 0, 4, 0), on=self._list)
         self._scroll = scrolling(self._list, "Servers and tools", goes_sideways=False)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.attach = QPushButton("Attach…")
-        self.attach.setAccessibleName("Attach a resource or a prompt of a tool server")
+        self.attach = push_button("Attach…", "Attach a resource or a prompt of a tool server")
         self.attach.clicked.connect(self._offer)
-        self.manage = QPushButton("Tool Servers…")
-        self.manage.setAccessibleName("Show the tool servers")
+        self.manage = push_button("Tool Servers…", "Show the tool servers")
         self.manage.clicked.connect(self._manage)
         column(
             label("Tools in this conversation", "title"),

@@ -15,7 +15,7 @@ from ui.chat.composer.composer import Composer, MessageEditor
 from ui.chat.session.context_meter import Count, Counted
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
-from ui.kit.buttons import IconButton
+from ui.kit.buttons import IconButton, push_button
 from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import FlowLayout, column, row
 from ui.records.attachments import Attachment
@@ -63,11 +63,8 @@ class ContextBar(QFrame):
         flow = FlowLayout(buttons)
         flow.setSpacing(16)  # farther apart than two words
         for choice, (text, accessible_name) in _BUTTONS.items():
-            button = QPushButton(text)
-            button.setProperty("kind", "link")
+            button = push_button(text, accessible_name, kind="link")
             button.setProperty("is_flush", True)
-            button.setAccessibleName(accessible_name)
-            button.setAutoDefault(False)
             button.clicked.connect(lambda _=False, chosen=choice: self.chosen.emit(chosen))
             self.buttons[choice] = button
             flow.addWidget(button)
@@ -103,9 +100,7 @@ class QueueCard(QFrame):
         self.order = label("Sent Next" if number == 0 else "Then", "faint", 0.92)
         self.caption = ElidedLabel(shown)
         self.caption.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.send = QPushButton("Send Now")
-        self.send.setProperty("kind", "link")
-        self.send.setAccessibleName(f"Stop the answer and send now: {shown}")
+        self.send = push_button("Send Now", f"Stop the answer and send now: {shown}", kind="link")
         self.edit = IconButton("pencil", "Edit this message", size=16)
         self.remove = IconButton("close", "Remove this message", size=16)
         self._line = QWidget()

@@ -15,8 +15,6 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QHBoxLayout,
     QLabel,
-    QProgressBar,
-    QPushButton,
     QWidget,
 )
 
@@ -26,8 +24,9 @@ from ui.chat.composer.composer import MessageEditor
 from ui.chat.messages.message_foot import PINNED, MessageActions, ReasonLine, below
 from ui.chat.messages.tool_cards import ToolCards
 from ui.kit import icons
+from ui.kit.buttons import push_button
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
-from ui.kit.labels import ElidedLabel, label, rescale
+from ui.kit.labels import ElidedLabel, label, rescale, thin_bar
 from ui.kit.layouts import column, row
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
@@ -54,11 +53,8 @@ class PromptProgressBar(QWidget):
         self._ticks = QTimer(self, interval=1000)
         self._ticks.timeout.connect(self._show_progress)
         self._caption = label("", "muted", 0.95)
-        self._bar = QProgressBar()
-        self._bar.setTextVisible(False)
-        self._bar.setFixedHeight(4)
+        self._bar = thin_bar("Prompt read")
         self._bar.setMaximumWidth(260)
-        self._bar.setAccessibleName("Prompt read")
         column(self._caption, self._bar, spacing=6, margins=(0, 2, 0, 2), on=self)
 
     def show_run(self, run: Run) -> None:
@@ -132,10 +128,8 @@ class ThinkingView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.head = QPushButton("Thinking…")
-        self.head.setProperty("kind", "fold")
+        self.head = push_button("Thinking…", "Show the thinking", kind="fold")
         self.head.setCheckable(True)
-        self.head.setAccessibleName("Show the thinking")
         self._tail = ""
         self.preview = ElidedLabel(mode=Qt.TextElideMode.ElideLeft)
         self.preview.setProperty("role", "faint")
@@ -220,8 +214,7 @@ class AnswerView(QWidget):
         self.pace = label("", "faint", 0.92)
         self.reason = ReasonLine()
         reasons.addButton(self.reason)
-        self._retry = QPushButton("Retry")
-        self._retry.setAccessibleName("Ask this question again")
+        self._retry = push_button("Retry", "Ask this question again")
         self.action_row = self.reason.row = MessageActions(self, (self.reason, self._retry))
         add = self.action_row.add
         self._copy = add("copy", "Copy this answer as Markdown")

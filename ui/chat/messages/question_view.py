@@ -15,6 +15,7 @@ from ui.chat.composer.attachments import AttachedFile, file_caption
 from ui.chat.composer.composer import MessageEditor
 from ui.chat.messages.message_foot import PINNED, MessageActions, below
 from ui.kit import icons
+from ui.kit.buttons import push_button
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
@@ -43,8 +44,7 @@ class PromptLine(QWidget):
         self.caption = label(left_out.sentence, "muted", 0.92, is_wrapped=True)
         self.setAccessibleName(left_out.sentence)
         self.send_all = _link("Include All", "Include all earlier messages")
-        self.fold = QPushButton("Show the Summary")
-        self.fold.setProperty("kind", "fold")
+        self.fold = push_button("Show the Summary", kind="fold")
         self.fold.setCheckable(True)
         self.text = FlowText()
         self.text.setObjectName("answer_text")
@@ -106,11 +106,8 @@ class PromptLine(QWidget):
 
 
 def _link(text: str, accessible_name: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setProperty("kind", "link")
+    button = push_button(text, accessible_name, kind="link")
     button.setProperty("is_flush", True)
-    button.setAccessibleName(accessible_name)
-    button.setAutoDefault(False)
     return button
 
 

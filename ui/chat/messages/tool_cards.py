@@ -11,16 +11,15 @@ from PySide6.QtWidgets import (
     QFrame,
     QLineEdit,
     QPlainTextEdit,
-    QProgressBar,
     QPushButton,
     QSizePolicy,
     QWidget,
 )
 
 from engine import seconds
-from ui.kit.buttons import CopyButton, IconBadge
+from ui.kit.buttons import CopyButton, IconBadge, push_button
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
-from ui.kit.labels import ElidedLabel, label, rescale
+from ui.kit.labels import ElidedLabel, label, rescale, thin_bar
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.markdown.pictures import picture_from
 from ui.kit.theme import fixed_font
@@ -180,35 +179,46 @@ class PermissionRow(QWidget):
             self.decided.emit(Decision(permission, self.reason.text()))
 
 
-class GrowingCard(QFrame):
+class _Card(QFrame):
+    """A card with the name and the state of a call at its head."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.setObjectName("card")
+        self._badge = IconBadge(26)
+        self._title = ElidedLabel(name)
+        rescale(self._title, 1.0, QFont.Weight.DemiBold)
+        self._title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        # Elided where there is no space: a card never makes the chat wider.
+        self._status = ElidedLabel("")
+        self._status.setProperty("role", "muted")
+        rescale(self._status, 0.92)
+        self._head = row(self._badge, self._title, (self._status, 1), spacing=9)
+        self._column = column(self._head, spacing=6, margins=(11, 9, 9, 10), on=self)
+
+    def _show_status(self, text: str, tone: Tone) -> None:
+        self._status.setText(text)
+        self._badge.show_icon("tool", tone)
+
+    def _flow_text(self, accessible_name: str) -> FlowText:
+        text = FlowText()
+        text.setObjectName("answer_text")
+        text.setAccessibleName(accessible_name)
+        text.setFont(fixed_font(self.font(), 0.95))
+        return text
+
+
+class GrowingCard(_Card):
     """Shows the name of a call, and its arguments so far."""
 
     def __init__(self, call: GrowingCall) -> None:
-        super().__init__()
-        self.setObjectName("card")
+        super().__init__(call.name)
         self.setAccessibleName(f"Tool call {call.name}, is being written")
         self._call = call
         self._shown = 0
-        badge = IconBadge(26)
-        badge.show_icon("tool", Tone.TOOL)
-        title = ElidedLabel(call.name)
-        rescale(title, 1.0, QFont.Weight.DemiBold)
-        title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        # Shortened if there is no available: a card never makes the chat wider.
-        status = ElidedLabel("is being written")
-        status.setProperty("role", "muted")
-        rescale(status, 0.92)
-        self._text = FlowText()
-        self._text.setObjectName("answer_text")
-        self._text.setAccessibleName(f"Arguments of {call.name}")
-        self._text.setFont(fixed_font(self.font(), 0.95))
-        column(
-            row(badge, title, (status, 1), spacing=9),
-            self._text,
-            spacing=6,
-            margins=(11, 9, 9, 10),
-            on=self,
-        )
+        self._show_status("is being written", Tone.TOOL)
+        self._text = self._flow_text(f"Arguments of {call.name}")
+        self._column.addWidget(self._text)
 
     def grow(self) -> None:
         """Show the new part of the arguments, without laying out the shown part again."""
@@ -220,7 +230,7 @@ class GrowingCard(QFrame):
             self._shown = len(texts)
 
 
-class ToolCard(QFrame):
+class ToolCard(_Card):
     """Shows one tool call; changed in place, which keeps the focus and typed text."""
 
     replied = Signal(object)  # Decision or QuestionReply
@@ -229,8 +239,7 @@ class ToolCard(QFrame):
     cut_requested = Signal(object)  # characters for the model; None for all
 
     def __init__(self, name: str, arguments: str) -> None:
-        super().__init__()
-        self.setObjectName("card")
+        super().__init__(name)
         self._name = name
         self._arguments = arguments
         self._whole = ""
@@ -238,42 +247,22 @@ class ToolCard(QFrame):
         self.question: QuestionForm | None = None
         self.restart: QPushButton | None = None
         self.pictures: list[QPushButton] = []
-        self._badge = IconBadge(26)
-        self._status = ElidedLabel("")
-        self._status.setProperty("role", "muted")
-        rescale(self._status, 0.92)
-        title = self._title = ElidedLabel(name)
-        rescale(title, 1.0, QFont.Weight.DemiBold)
-        title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        head = row(
-            self._badge,
-            title,
-            # Shortened if there is no available: a card never makes the chat wider.
-            (self._status, 1),
-            CopyButton(f"Copy the arguments of {name}", lambda: arguments),
-            spacing=9,
-        )
-        self._bar = QProgressBar()
-        self._bar.setTextVisible(False)
-        self._bar.setFixedHeight(4)
+        self._head.addWidget(CopyButton(f"Copy the arguments of {name}", lambda: arguments))
+        self._bar = thin_bar(f"Progress of {name}")
         self._bar.setRange(0, 1000)
-        self._bar.setAccessibleName(f"Progress of {name}")
         self._bar.hide()
         self.result = self._flow_text(f"Result of {name}")
         self.result.hide()
-        self.fold = QPushButton("Show All")
-        self.fold.setProperty("kind", "fold")
+        self.fold = push_button("Show All", f"Show all of the result of {name}", kind="fold")
         self.fold.setCheckable(True)
-        self.fold.setAccessibleName(f"Show all of the result of {name}")
         self.fold.toggled.connect(lambda _: self._show_text())
         self.fold.hide()
-        self.whole = QPushButton("Open the Whole Result…")
-        self.whole.setProperty("kind", "fold")
-        self.whole.setAccessibleName(f"Open the whole result of {name} in a window")
+        self.whole = push_button(
+            "Open the Whole Result…", f"Open the whole result of {name} in a window", kind="fold"
+        )
         self.whole.clicked.connect(self._open_whole)
         self.whole.hide()
-        self.cut = QPushButton("Shorten")
-        self.cut.setProperty("kind", "fold")
+        self.cut = push_button("Shorten", kind="fold")
         self.cut.clicked.connect(self._cut)
         self.cut.hide()
         self._is_cut = False
@@ -284,7 +273,6 @@ class ToolCard(QFrame):
         self._result_head = label("Result", "faint", 0.88)
         self._result_head.hide()
         answer = row((self._result_head, 1), self._copy)
-        self._column = column(head, spacing=6, margins=(11, 9, 9, 10), on=self)
         self.arguments: FlowText | None = None
         if has_none(arguments):
             self._column.addWidget(label("no arguments", "faint", 0.92))
@@ -299,8 +287,7 @@ class ToolCard(QFrame):
         self._column.addLayout(row(self.fold, self.whole, self.cut, STRETCH))
 
     def show_state(self, text: str, tone: Tone) -> None:
-        self._status.setText(text)
-        self._badge.show_icon("tool", tone)
+        self._show_status(text, tone)
         self.setAccessibleName(f"Tool call {self._name}, {text}: {self._arguments}")
 
     def show_progress(self, progress: CallProgress | None, share: float | None) -> None:
@@ -368,9 +355,7 @@ class ToolCard(QFrame):
     def show_lost(self, server: str) -> None:
         """Offer to start the server of the call again; "" if it runs, or is started by itself."""
         if server and self.restart is None:
-            self.restart = QPushButton(f"Restart “{server}”")
-            self.restart.setAccessibleName(f"Restart the tool server {server}")
-            self.restart.setAutoDefault(False)
+            self.restart = push_button(f"Restart “{server}”", f"Restart the tool server {server}")
             self.restart.clicked.connect(lambda: self.restart_requested.emit(server))
             self._column.addLayout(row(self.restart, STRETCH))
         if self.restart is not None:
@@ -396,13 +381,6 @@ class ToolCard(QFrame):
         column(text, on=window)
         window.show()
 
-    def _flow_text(self, accessible_name: str) -> FlowText:
-        text = FlowText()
-        text.setObjectName("answer_text")
-        text.setAccessibleName(accessible_name)
-        text.setFont(fixed_font(self.font(), 0.95))
-        return text
-
 
 class PausedRow(QWidget):
     """Says that the limit of calls was reached, and offers to continue."""
@@ -410,9 +388,7 @@ class PausedRow(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._text = label("", "muted", 0.95, is_wrapped=True)
-        self.proceed = QPushButton("Continue")
-        self.proceed.setAccessibleName("Continue with more calls")
-        self.proceed.setAutoDefault(False)
+        self.proceed = push_button("Continue", "Continue with more calls")
         row((self._text, 1), self.proceed, margins=(2, 0, 2, 0), on=self)
         self.hide()
 
@@ -435,9 +411,7 @@ def _shortened(text: str) -> str:
 
 def _picture_button(file: Attachment, path: Path) -> QPushButton:
     """Return a picture that a tool made; a click asks to open it in another program."""
-    button = QPushButton()
-    button.setProperty("kind", "picture")
-    button.setAccessibleName(f"Picture {file.name}, a result")
+    button = push_button("", f"Picture {file.name}, a result", kind="picture")
     button.setToolTip(f"Open {file.name}…")
     button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
     image = picture_from(path, QSizeF(420, 280))
