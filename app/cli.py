@@ -31,7 +31,7 @@ from app.settings.serve import ServeOptions
 from app.settings.serve_resolution import resolve_serve_options
 from engine import STOP_OPTIONS, InvalidRequest, StopOptions, checked_strings
 from engine.threads import collector_paused
-from ui.preferences import Declaration, Declared, declared
+from ui.preferences import TOKENS_MAX, Declaration, Declared, declared
 from ui.words import unescaped
 
 RUN_ENDING = ".fullstop-run"
@@ -50,7 +50,6 @@ examples:
 _LITERAL_OPTIONS = ("--stop", "--system")
 _FLAGS = {"scope": "stop-scope"}
 """The option names of stop options whose own name is too general."""
-_TOKENS = Declaration(minimum=0, maximum=2**31 - 1, metavar="N")
 # Options that may also stand before the command.
 _USUAL = {"is_json": False, "model": None, "draft": None}
 _T = TypeVar("_T")
@@ -234,7 +233,10 @@ def _add_stop_options(container: argparse._ActionsContainer) -> None:
             case Enum():
                 details = {"choices": [choice.value for choice in type(option.default)]}
             case _:
-                details = {"type": number_parser(int, _TOKENS), "metavar": "N"}
+                details = {
+                    "type": number_parser(int, Declaration(minimum=0, maximum=TOKENS_MAX)),
+                    "metavar": "N",
+                }
         flag = _FLAGS.get(option.name, option.name.replace("_", "-"))
         container.add_argument(
             f"--{flag}", dest=option.name, default=argparse.SUPPRESS, help=option.help, **details

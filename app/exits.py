@@ -16,8 +16,6 @@ UNREACHABLE = 4
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
-_MAX_SHOWN_CHARS = 60
-
 
 def did_you_mean(typed: str, known: Iterable[str]) -> str:
     """Return `` Did you mean X?`` with the known word that is nearest to a typed one; else nothing.
@@ -88,4 +86,4 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 def _quoted(word: str) -> str:
-    return f"“{word if len(word) <= _MAX_SHOWN_CHARS else f'{word[:_MAX_SHOWN_CHARS]}…'}”"
+    return f"“{word if len(word) <= 60 else f'{word[:60]}…'}”"

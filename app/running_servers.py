@@ -22,7 +22,6 @@ from app.settings.serve import API_KEY_VARIABLE, DEFAULT_HOST, ServeOptions
 from engine.files.safe_files import read_bounded
 from ui.preferences import DEFAULT_PORT
 
-_TIMEOUT_S = 20.0
 _MAX_RESPONSE_BYTES = 4 << 20
 _OWNER = "fullstop"
 _EVERYWHERE = ("0.0.0.0", "::", "")
@@ -207,7 +206,7 @@ def _request_json(url: str, key: str, body: dict[str, Any] | None = None) -> Any
     # No proxy for addresses of this computer.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
     try:
-        with opener.open(request, timeout=_TIMEOUT_S) as answer:
+        with opener.open(request, timeout=20.0) as answer:
             content = answer.read(_MAX_RESPONSE_BYTES + 1)
     except http.client.HTTPException as error:
         raise OSError(f"the answer is not HTTP: {type(error).__name__}") from error

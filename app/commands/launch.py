@@ -196,7 +196,6 @@ def _print_status(text: str) -> None:
 # A separate ``fullstop serve`` for one agent, which ends with the agent. Blocks.
 
 
-_ENDING_S = 20.0
 _LISTENS = "listening on "
 
 
@@ -222,7 +221,7 @@ def own_server(folder: Path, model: str | None) -> Iterator[str]:
     finally:
         process.terminate()
         try:
-            process.wait(_ENDING_S)
+            process.wait(20.0)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -18,7 +18,6 @@ from app.settings.serve_resolution import resolve_serve_options
 from engine import format_size
 
 _HEAD = ("NAME", "SIZE", "CONTEXT", "UNTIL", "SERVER")
-_FOR_EVER_YEARS = 50
 _TAG = ":latest"
 
 
@@ -78,6 +77,6 @@ def _until(expires_at: Any) -> str:
         when = datetime.fromisoformat(expires_at).astimezone()
     except (TypeError, ValueError):
         return ""
-    if when.year - datetime.now().year > _FOR_EVER_YEARS:
+    if when.year - datetime.now().year > 50:
         return "for ever"
     return when.strftime("%Y-%m-%d %H:%M")

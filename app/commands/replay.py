@@ -27,9 +27,6 @@ from engine.recording.replay import Replayed, replay
 from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json
 
-# A run with the most tokens that are kept has some three megabytes.
-_MAX_BYTES = 32 * 1024 * 1024
-
 
 def run(options: Namespace) -> int:
     """Replay the file, print text and reason, and return the exit code."""
@@ -52,9 +49,9 @@ def run(options: Namespace) -> int:
 def _read(file: Path) -> RunTrace:
     try:
         with file.open("rb") as opened:
-            content = opened.read(_MAX_BYTES + 1)
-        if len(content) > _MAX_BYTES:
-            raise CommandError(f"{file} is larger than {_MAX_BYTES >> 20} MiB", exits.USAGE)
+            content = opened.read((32 << 20) + 1)  # the longest run has some three megabytes
+        if len(content) > 32 << 20:
+            raise CommandError(f"{file} is larger than 32 MiB", exits.USAGE)
         return from_json(content.decode("utf-8"))
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {os_cause(error)}") from error

@@ -11,7 +11,6 @@ import gc
 from collections.abc import Iterator
 
 _INTERVAL_S = 0.5
-_OLDEST = 2
 
 
 @contextlib.contextmanager
@@ -52,7 +51,7 @@ def collect_if_due() -> int | None:
     """Collect the oldest generation whose threshold is passed; return its number or None."""
     counts, thresholds = gc.get_count(), list(gc.get_threshold())
     # Collections of the middle generation before a full one: some minutes of steady work.
-    thresholds[_OLDEST] = max(100, thresholds[_OLDEST])
+    thresholds[-1] = max(100, thresholds[-1])
     for generation in reversed(range(len(counts))):
         # A threshold of 0 means never for the youngest generation, and always for the others.
         if counts[generation] > thresholds[generation] and (generation or thresholds[0]):

@@ -24,7 +24,6 @@ from ui.records.tool_servers import (
 
 MAX_TOOLS = 128
 _MAX_NAME_CHARS = 200
-_MAX_FIELDS = 30
 _MAX_PICTURE_BYTES = 10 << 20
 _FORMATS = ("email", "uri", "date", "date-time")
 _UNREADABLE = ", which the model cannot read"
@@ -236,8 +235,8 @@ def convert_elicitation(server: str, params: Any) -> ServerQuestion:
     properties, required = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, dict) or not isinstance(required, list):
         raise BadQuestion("requestedSchema must have an object of properties")
-    if len(properties) > _MAX_FIELDS:
-        raise BadQuestion(f"requestedSchema has more than {_MAX_FIELDS} properties")
+    if len(properties) > 30:
+        raise BadQuestion("requestedSchema has more than 30 properties")
     fields = [_convert_field(name, values, name in required) for name, values in properties.items()]
     return ServerQuestion(server, message, tuple(fields))
 

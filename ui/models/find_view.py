@@ -61,10 +61,6 @@ _GATED = (
 _READING = "Reading the model card…"
 _THEN = "After downloading, the model is verified and opens in a new chat."
 _ROLES = {Fit.TIGHT: "notice", Fit.TOO_LARGE: "fault"}
-# Milliseconds without typing after which a search begins, and without moving through the list
-# after which a card is read.
-_PAUSE_MS = 200
-_SIDE_BY_SIDE_PX = 680
 
 
 class HubResultModel(QAbstractListModel):
@@ -420,8 +416,8 @@ class FindView(QWidget):
         self.more = QPushButton("Show More")
         self.more.setAccessibleName("Show more models")
         self.details = HubResultDetails(self.finder, library)
-        self._typing = QTimer(self, singleShot=True, interval=_PAUSE_MS)
-        self._walking = QTimer(self, singleShot=True, interval=_PAUSE_MS)
+        self._typing = QTimer(self, singleShot=True, interval=200)
+        self._walking = QTimer(self, singleShot=True, interval=200)
         self._lay_out()
         self._connect_signals()
         self._refresh()
@@ -438,7 +434,7 @@ class FindView(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the chosen model below the list if both would be too narrow side by side."""
         super().resizeEvent(event)
-        is_wide = self.width() >= _SIDE_BY_SIDE_PX
+        is_wide = self.width() >= 680
         target = Qt.Orientation.Horizontal if is_wide else Qt.Orientation.Vertical
         if self._splitter.orientation() != target:
             self._splitter.setOrientation(target)

@@ -46,7 +46,6 @@ _UNKNOWN_FIT = ("Not known", "mark", Tone.QUIET)
 _CHECKING = ("Checking…", "spinner", Tone.QUIET)
 _CANNOT_LOAD = ("Cannot load", "fault", Tone.FAULT)
 CardStage = Literal["none", "reading", "shown", "missing"]
-_MAX_CHARS = 12_000
 _log = logging.getLogger(__name__)
 # The orders of a list, and what each is called. Of equal ones, the most downloaded stand first.
 ORDERS = {
@@ -58,9 +57,6 @@ ORDERS = {
 }
 _FIT_RANKS = {Fit.FITS: 0, Fit.TIGHT: 1, None: 2, Fit.TOO_LARGE: 3}
 FindStage = Literal["idle", "asking", "listed", "failed"]
-# How many configurations are requested at the same time. Each takes a thread, and many threads
-# would slow the main one down.
-_TOGETHER = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +260,8 @@ class Cards(QObject):
 
 def _beginning(text: str) -> tuple[str, bool]:
     """Return a card, or its first lines, and whether it was cut."""
-    is_cut = len(text) > _MAX_CHARS
-    text = text[:_MAX_CHARS]
+    is_cut = len(text) > 12_000
+    text = text[:12_000]
     return (text.rpartition("\n")[0] or text if is_cut else text), is_cut
 
 
@@ -432,10 +428,11 @@ class Finder(QObject):
             return
         self.has_more = results.has_more
         self._list([self._offer(model) for model in results.models])
-        user_message = [offer.model for offer in self._results if not offer.is_checked]
-        for start in range(0, len(user_message), _TOGETHER):
-            await self._check(hub, tuple(user_message[start : start + _TOGETHER]))
-        if user_message and hub is self._hub:
+        unchecked = [offer.model for offer in self._results if not offer.is_checked]
+        # A few at a time: each takes a thread, and many threads would slow the main one down.
+        for start in range(0, len(unchecked), 3):
+            await self._check(hub, tuple(unchecked[start : start + 3]))
+        if unchecked and hub is self._hub:
             self._arrange()  # only now is it known of each whether it fits
 
     async def _check(self, hub: Hub, models: tuple[HubModel, ...]) -> None:

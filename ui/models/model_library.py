@@ -25,8 +25,6 @@ from ui.preferences_state import PreferencesState
 from ui.records.codec import settings_from, settings_values
 from ui.records.conversations import ConversationSettings
 
-_REMEMBERED = 50
-
 
 @dataclass(frozen=True, slots=True)
 class LibraryModel:
@@ -331,7 +329,7 @@ class ModelLibrary(QObject):
     def _note_use(self, folder: Path) -> None:
         used = dict(self.preferences.now.models.last_used)
         used[str(folder)] = time.time()
-        newest = sorted(used.items(), key=lambda pair: pair[1])[-_REMEMBERED:]
+        newest = sorted(used.items(), key=lambda pair: pair[1])[-50:]
         self.preferences.change_value("models.last_used", tuple(newest))
         self.local = [
             replace(model, used_at=used.get(str(model.found.folder), model.used_at))

@@ -21,8 +21,6 @@ from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import ModelLibrary
 from ui.words import describe_error
 
-# How often the hub is asked for newer revisions while the window is open.
-_CHECKED_EACH_S = 6 * 3_600.0
 _log = logging.getLogger(__name__)
 
 
@@ -109,7 +107,7 @@ class Upkeep(QObject):
         """Ask the hub, because the window of models is open, if that was not done for hours."""
         since_s = time.monotonic() - self._checked_at_s
         is_allowed = self._library.preferences.now.models.looks_for_updates
-        if since_s > _CHECKED_EACH_S and is_allowed and self.can_check:
+        if since_s > 6 * 3_600 and is_allowed and self.can_check:
             self.check(is_requested=False)
 
     def update(self, model: FoundModel) -> None:

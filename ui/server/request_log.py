@@ -21,7 +21,6 @@ from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
 from ui.kit.theme import current_theme
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, program_of, stop_label
 
-INTERVAL_MS = 250
 STOP = "Stop"
 ENTRY_ROLE = int(Qt.ItemDataRole.UserRole)
 
@@ -115,7 +114,7 @@ class RequestTable(QAbstractTableModel):
         self._text = ""
         self._dialect = ""
         self._errors_only = False
-        self._timer = QTimer(self, interval=INTERVAL_MS)
+        self._timer = QTimer(self, interval=250)
         self._timer.timeout.connect(self._tick)
         log.taken.connect(self._note_change)
         log.cleared.connect(self.refresh)

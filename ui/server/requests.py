@@ -20,7 +20,6 @@ from engine import Finished, Generation, GenerationRequest, ToolCall, Usage, sho
 from ui.records.runs import Pace
 
 CLIENT_LEFT = 499
-MAX_BYTES = 24 * 1024 * 1024
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -191,7 +190,7 @@ class RequestLog(QObject):
         self,
         parent: QObject | None = None,
         max_entries: int = 1_000,
-        max_bytes: int = MAX_BYTES,
+        max_bytes: int = 24 << 20,
     ) -> None:
         super().__init__(parent)
         self._entries: OrderedDict[str, RequestEntry] = OrderedDict()

@@ -50,7 +50,6 @@ from ui.server.requests import (
 from ui.server.server_panel import ServerPanel
 from ui.server.server_switch import WINDOW_TITLE, pill_of, reach_text
 
-_LINE_CHARS = 4_000
 _CUT_BODY = "Not available: only the first part of the request’s body was kept"
 
 
@@ -208,7 +207,7 @@ class _MessageView(QWidget):
 
 
 def _shortened(line: str) -> str:
-    return line if len(line) <= _LINE_CHARS else line[:_LINE_CHARS] + " …"
+    return line if len(line) <= 4_000 else line[:4_000] + " …"
 
 
 def _status_text(status: int) -> str:

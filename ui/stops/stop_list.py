@@ -5,15 +5,37 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QAbstractTableModel, QMimeData, QModelIndex, QObject, Qt, Signal
 from PySide6.QtGui import QUndoCommand, QUndoStack
 
-from engine import InvalidRequest, StopOption, StopScope, checked_strings, quoted
-from ui.kit.rows import Index
+from engine import (
+    InvalidRequest,
+    StopOption,
+    StopScope,
+    checked_strings,
+    counted,
+    escaped,
+    quoted,
+    visible,
+)
+from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.records.conversations import StopEntry
-from ui.stops.stop_rows import StopColumn, StopRows
-from ui.words import unescaped
+from ui.stops.stop_rows import (
+    SCOPE_LABELS,
+    CheckedStop,
+    Remark,
+    StopColumn,
+    StopHistory,
+    StopTokens,
+    Tokenize,
+    remarks,
+    spoken,
+)
+from ui.words import needs_escapes, unescaped
 
+TITLES = ("On", "Sequence", "Scope", "Tokens", "Hits", "Note")
+_ROW_MIME = "application/x-fullstop-stop-row"
+_TOOL_TIP = Qt.ItemDataRole.ToolTipRole
 EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at least one character."
 
 Show = Callable[[Sequence[StopEntry], int], None]
@@ -100,16 +122,23 @@ def stops_from_lines(text: str) -> list[str]:
 # Sequences are kept as strings exactly as typed: never trimmed, never split.
 
 
-class StopListModel(StopRows):
-    """Rows of stop sequences; every change can be undone."""
+class StopListModel(QAbstractTableModel):
+    """Rows of stop sequences, with tokens, uses and remarks; every change can be undone."""
 
+    remarks_changed = Signal()
     edited = Signal()
     row_changed = Signal(int)  # row, -1 for none
     refused = Signal(str)  # reason in words
     mode_changed = Signal(bool)  # whether escapes are read
 
     def __init__(self, entries: Iterable[StopEntry] = (), parent: QObject | None = None) -> None:
-        super().__init__(entries, parent)
+        super().__init__(parent)
+        self._entries = list(entries)
+        self._with_escapes = True
+        self._tokens = StopTokens(self)
+        self._tokens.changed.connect(self._repaint)
+        self._history = StopHistory()
+        self._special_tokens: frozenset[str] = frozenset()
         self.undo_stack = QUndoStack(self)
         self.pending_input = ""
 
@@ -257,3 +286,132 @@ class StopListModel(StopRows):
         if reason:
             self.refused.emit(reason)
         return not reason
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def entries(self) -> list[StopEntry]:
+        return list(self._entries)
+
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
+        return 0 if parent.isValid() else len(self._entries)
+
+    def columnCount(self, parent: Index = NO_PARENT) -> int:
+        return 0 if parent.isValid() else len(StopColumn)
+
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
+        if not index.isValid() or index.row() >= len(self._entries):
+            return None
+        row = index.row()
+        entry = self._entries[row]
+        column = StopColumn(index.column())
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            return spoken(column, self.data(index), entry)
+        text = entry.stop.text
+        match column:
+            case StopColumn.ENABLED if role == Qt.ItemDataRole.CheckStateRole:
+                return Qt.CheckState.Checked if entry.is_enabled else Qt.CheckState.Unchecked
+            case StopColumn.ENABLED if role == _TOOL_TIP:
+                return "Applies to the next answer" if entry.is_enabled else "Switched off"
+            case StopColumn.SEQUENCE if role == DISPLAY:
+                return visible(text)
+            case StopColumn.SEQUENCE if role == Qt.ItemDataRole.EditRole:
+                return escaped(text) if self.edits_with_escapes(row) else text
+            case StopColumn.SEQUENCE if role == _TOOL_TIP:
+                return f"{quoted(text, 400)}, {counted(len(text), 'character')}"
+            case StopColumn.SCOPE if role == Qt.ItemDataRole.UserRole:
+                return entry.scope
+            case StopColumn.SCOPE if role == _TOOL_TIP:
+                return SCOPE_LABELS[entry.scope]
+            case StopColumn.TOKENS if role == DISPLAY:
+                return self._tokens.count(text)
+            case StopColumn.TOKENS if role == _TOOL_TIP:
+                return self._tokens.describe(text)
+            case StopColumn.FIRED if role in (DISPLAY, _TOOL_TIP):
+                use = self._history.use_of(entry.stop)
+                if role == DISPLAY:
+                    return f"{use.fired}×" if use.fired else ""
+                return (
+                    f"Ended {use.fired:,} of this conversation’s answers. Near misses in the last "
+                    f"{counted(use.answers, 'answer')}: {use.near:,}"
+                )
+            case StopColumn.REMARK if role in (DISPLAY, _TOOL_TIP):
+                found = [remark.text for remark in self.remarks_on(row)]
+                return ("\n".join(found) if role == _TOOL_TIP else found[0]) if found else None
+        return None
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> Any:
+        if role != Qt.ItemDataRole.DisplayRole:
+            return None
+        if orientation == Qt.Orientation.Vertical:
+            return section + 1
+        return TITLES[section]
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+        if not index.isValid():
+            return Qt.ItemFlag.ItemIsDropEnabled
+        flags |= Qt.ItemFlag.ItemIsDragEnabled
+        if index.column() == StopColumn.ENABLED:
+            flags |= Qt.ItemFlag.ItemIsUserCheckable
+        if index.column() == StopColumn.SEQUENCE:
+            flags |= Qt.ItemFlag.ItemIsEditable
+        return flags
+
+    @property
+    def with_escapes(self) -> bool:
+        r"""Whether input is read with escapes (``\n`` is a line break) or as typed."""
+        return self._with_escapes
+
+    def edits_with_escapes(self, row: int) -> bool:
+        """Whether a row is edited with escapes: because of the mode, or because it needs them."""
+        return self._with_escapes or needs_escapes(self._entries[row].stop.text)
+
+    def remarks_on(self, row: int) -> list[Remark]:
+        return remarks(CheckedStop(self._entries, row, self._history, self._special_tokens))
+
+    # -- model and history -----------------------------------------------------------------
+
+    def set_tokenizer(self, tokenize: Tokenize | None) -> None:
+        self._tokens.use(tokenize, self._sequences())
+
+    def set_special_tokens(self, texts: Iterable[str]) -> None:
+        self._special_tokens = frozenset(texts)
+        self._repaint()
+        self.remarks_changed.emit()
+
+    def set_history(self, history: StopHistory) -> None:
+        self._history = history
+        self._repaint()
+        self.remarks_changed.emit()
+
+    # -- drag and drop ---------------------------------------------------------------------
+
+    def supportedDropActions(self) -> Qt.DropAction:
+        return Qt.DropAction.MoveAction
+
+    def mimeTypes(self) -> list[str]:
+        return [_ROW_MIME]
+
+    def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
+        data = QMimeData()
+        if indexes:
+            data.setData(_ROW_MIME, str(indexes[0].row()).encode())
+        return data
+
+    def dropMimeData(
+        self, data: QMimeData, action: Qt.DropAction, row: int, column: int, parent: Index
+    ) -> bool:
+        """Move the dragged row. Returns False so that the view does not remove it as well."""
+        if action == Qt.DropAction.MoveAction and data.hasFormat(_ROW_MIME):
+            source = int(bytes(data.data(_ROW_MIME).data()))
+            gap = row if row >= 0 else (parent.row() if parent.isValid() else len(self._entries))
+            self.move(source, gap - 1 if gap > source else gap)
+        return False
+
+    def _sequences(self) -> list[str]:
+        return [entry.stop.text for entry in self._entries]
+
+    def _repaint(self) -> None:
+        if self._entries:
+            last = self.index(len(self._entries) - 1, len(StopColumn) - 1)
+            self.dataChanged.emit(self.index(0, 0), last)

@@ -1,40 +1,35 @@
 """The rows of a stop list as they are shown, with tokens, remarks and uses. Main thread."""
 
 import unicodedata
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
 import shiboken6
-from PySide6.QtCore import QAbstractTableModel, QMimeData, QModelIndex, QObject, Qt, Signal
+from PySide6.QtCore import QObject, Signal
 
-from engine import EngineError, Stop, StopKind, StopScope, counted, escaped, quoted, visible
-from ui.kit.rows import DISPLAY, NO_PARENT, Index
+from engine import EngineError, Stop, StopKind, StopScope, counted, quoted, visible
 from ui.kit.tasks import start_task
 from ui.records.conversations import Conversation, StopEntry
 from ui.records.runs import Run
-from ui.words import needs_escapes, unescaped
+from ui.words import unescaped
 
 # Computed again when an answer ends, never while tokens arrive.
 
 
 Pieces = tuple[tuple[int, str], ...]
 Tokenize = Callable[[str], Awaitable[Pieces]]
-_FIX_CHARS = 20
 # What white space does to nearly every answer.
 _ENDS_EARLY = {
     " ": "it ends nearly every answer after its first word, and ",
     "\n": "it ends an answer after its first line, and ",
 }
-_CELL, _TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
-TITLES = ("On", "Sequence", "Scope", "Tokens", "Hits", "Note")
 SCOPE_LABELS = {
     StopScope.TEXT: "Answer",
     StopScope.TEXT_AND_THINKING: "Answer and Thinking",
     StopScope.ALL: "Everywhere",
 }
-_ROW_MIME = "application/x-fullstop-stop-row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +222,7 @@ def _backslash(checked: CheckedStop) -> Remark | None:
     except ValueError:
         return Remark(text)
     # Shown as in the list: written with escapes it would look like the present sequence.
-    shown = meant if len(meant) <= _FIX_CHARS else f"{meant[: _FIX_CHARS - 1]}…"
+    shown = meant if len(meant) <= 20 else f"{meant[:19]}…"
     return Remark(text, f"Replace with {visible(shown)}", meant)
 
 
@@ -318,189 +313,3 @@ def spoken(column: StopColumn, shown: Any, entry: StopEntry) -> str:
             return f"Fired {counted(int(fired), 'time')}" if fired else "Has not fired"
         case StopColumn.REMARK:
             return str(shown) if shown else "No remark"
-
-
-def enabled_cell(entry: StopEntry, role: int) -> Any:
-    """Return the check box."""
-    if role == Qt.ItemDataRole.CheckStateRole:
-        return Qt.CheckState.Checked if entry.is_enabled else Qt.CheckState.Unchecked
-    if role == _TOOL_TIP:
-        return "Applies to the next answer" if entry.is_enabled else "Switched off"
-    return None
-
-
-def sequence_cell(sequence: str, role: int, *, with_escapes: bool) -> Any:
-    """Return the sequence: white space visible for display, the input text for editing."""
-    if role == _CELL:
-        return visible(sequence)
-    if role == Qt.ItemDataRole.EditRole:
-        return escaped(sequence) if with_escapes else sequence
-    if role == _TOOL_TIP:
-        return f"{quoted(sequence, 400)}, {counted(len(sequence), 'character')}"
-    return None
-
-
-def scope_cell(scope: StopScope, role: int) -> Any:
-    """Return where a sequence applies."""
-    if role == Qt.ItemDataRole.UserRole:
-        return scope
-    return SCOPE_LABELS[scope].capitalize() if role == _TOOL_TIP else None
-
-
-def tokens_cell(tokens: StopTokens, sequence: str, role: int) -> Any:
-    """Return the number of a sequence's tokens in the loaded model, or the tokens themselves."""
-    if role == _CELL:
-        return tokens.count(sequence)
-    return tokens.describe(sequence) if role == _TOOL_TIP else None
-
-
-def fired_cell(history: StopHistory, stop: Stop, role: int) -> Any:
-    """Return how often a stop ended an answer."""
-    use = history.use_of(stop)
-    if role == _CELL:
-        return f"{use.fired}×" if use.fired else ""
-    if role == _TOOL_TIP:
-        return (
-            f"Ended {use.fired:,} of this conversation’s answers. Near misses in the last "
-            f"{counted(use.answers, 'answer')}: {use.near:,}"
-        )
-    return None
-
-
-def remark_cell(text: Sequence[Remark], role: int) -> Any:
-    """Return the remark on a row."""
-    if text and role == _TOOL_TIP:
-        return "\n".join(remark.text for remark in text)
-    return text[0].text if text and role == _CELL else None
-
-
-class StopRows(QAbstractTableModel):
-    """Rows of stop sequences: enabled, sequence, its tokens in this model, remarks."""
-
-    remarks_changed = Signal()
-
-    def __init__(self, entries: Iterable[StopEntry] = (), parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._entries = list(entries)
-        self._with_escapes = True
-        self._tokens = StopTokens(self)
-        self._tokens.changed.connect(self._repaint)
-        self._history = StopHistory()
-        self._special_tokens: frozenset[str] = frozenset()
-
-    # -- reading ---------------------------------------------------------------------------
-
-    def entries(self) -> list[StopEntry]:
-        return list(self._entries)
-
-    def rowCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(self._entries)
-
-    def columnCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(StopColumn)
-
-    def data(self, index: Index, role: int = DISPLAY) -> Any:
-        if not index.isValid() or index.row() >= len(self._entries):
-            return None
-        row = index.row()
-        entry = self._entries[row]
-        column = StopColumn(index.column())
-        if role == Qt.ItemDataRole.AccessibleTextRole:
-            return spoken(column, self.data(index), entry)
-        match column:
-            case StopColumn.ENABLED:
-                return enabled_cell(entry, role)
-            case StopColumn.SEQUENCE:
-                with_escapes = self.edits_with_escapes(row)
-                return sequence_cell(entry.stop.text, role, with_escapes=with_escapes)
-            case StopColumn.SCOPE:
-                return scope_cell(entry.scope, role)
-            case StopColumn.TOKENS:
-                return tokens_cell(self._tokens, entry.stop.text, role)
-            case StopColumn.FIRED:
-                return fired_cell(self._history, entry.stop, role)
-            case StopColumn.REMARK:
-                return remark_cell(self.remarks_on(row), role)
-
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> Any:
-        if role != Qt.ItemDataRole.DisplayRole:
-            return None
-        if orientation == Qt.Orientation.Vertical:
-            return section + 1
-        return TITLES[section]
-
-    def flags(self, index: Index) -> Qt.ItemFlag:
-        flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
-        if not index.isValid():
-            return Qt.ItemFlag.ItemIsDropEnabled
-        flags |= Qt.ItemFlag.ItemIsDragEnabled
-        if index.column() == StopColumn.ENABLED:
-            flags |= Qt.ItemFlag.ItemIsUserCheckable
-        if index.column() == StopColumn.SEQUENCE:
-            flags |= Qt.ItemFlag.ItemIsEditable
-        return flags
-
-    @property
-    def with_escapes(self) -> bool:
-        r"""Whether input is read with escapes (``\n`` is a line break) or as typed."""
-        return self._with_escapes
-
-    def edits_with_escapes(self, row: int) -> bool:
-        """Whether a row is edited with escapes: because of the mode, or because it needs them."""
-        return self._with_escapes or needs_escapes(self._entries[row].stop.text)
-
-    def remarks_on(self, row: int) -> list[Remark]:
-        return remarks(CheckedStop(self._entries, row, self._history, self._special_tokens))
-
-    # -- model and history -----------------------------------------------------------------
-
-    def set_tokenizer(self, tokenize: Tokenize | None) -> None:
-        self._tokens.use(tokenize, self._sequences())
-
-    def set_special_tokens(self, texts: Iterable[str]) -> None:
-        self._special_tokens = frozenset(texts)
-        self._repaint()
-        self.remarks_changed.emit()
-
-    def set_history(self, history: StopHistory) -> None:
-        self._history = history
-        self._repaint()
-        self.remarks_changed.emit()
-
-    # -- drag and drop ---------------------------------------------------------------------
-
-    def supportedDropActions(self) -> Qt.DropAction:
-        return Qt.DropAction.MoveAction
-
-    def mimeTypes(self) -> list[str]:
-        return [_ROW_MIME]
-
-    def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
-        data = QMimeData()
-        if indexes:
-            data.setData(_ROW_MIME, str(indexes[0].row()).encode())
-        return data
-
-    def dropMimeData(
-        self, data: QMimeData, action: Qt.DropAction, row: int, column: int, parent: Index
-    ) -> bool:
-        """Move the dragged row. Returns False so that the view does not remove it as well."""
-        if action == Qt.DropAction.MoveAction and data.hasFormat(_ROW_MIME):
-            source = int(bytes(data.data(_ROW_MIME).data()))
-            gap = row if row >= 0 else (parent.row() if parent.isValid() else len(self._entries))
-            self.move(source, gap - 1 if gap > source else gap)
-        return False
-
-    def move(self, row: int, to_row: int) -> None:
-        """Move a row to the place of ``to_row``."""
-        raise NotImplementedError
-
-    # -- for the subclass ------------------------------------------------------------------
-
-    def _sequences(self) -> list[str]:
-        return [entry.stop.text for entry in self._entries]
-
-    def _repaint(self) -> None:
-        if self._entries:
-            last = self.index(len(self._entries) - 1, len(StopColumn) - 1)
-            self.dataChanged.emit(self.index(0, 0), last)

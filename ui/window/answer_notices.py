@@ -12,8 +12,6 @@ from ui.records.conversations import Conversation
 from ui.records.runs import Run, RunState
 from ui.window.window_parts import WindowParts
 
-# In less time than this, the user has hardly turned to something else.
-LONG_S = 10.0
 # After a tool call the answer continues, and the user who stops an answer knows that it ended.
 _SILENT = (StopKind.TOOL_CALL, StopKind.CANCELLED)
 
@@ -39,7 +37,8 @@ class AnswerNotices(QObject):
         is_seen = QApplication.activeWindow() is not None
         if is_seen or not self._preferences.now.tells_of_answers:
             return
-        if time.time() - run.started_at < LONG_S or _is_silent(run):
+        # Within ten seconds, the user has hardly turned to something else.
+        if time.time() - run.started_at < 10 or _is_silent(run):
             return
         QApplication.alert(self._window)
         self.notified.emit(conversation.short_title, notice_text(run), conversation)

@@ -129,7 +129,7 @@ def test_where_a_sequence_counts_is_chosen_shown_kept_and_undone() -> None:
     model = of("END", "x")
     assert cell(model, 0, StopColumn.SCOPE, TOOL_TIP) == "Answer"
     model.set_scope(0, StopScope.TEXT_AND_THINKING)
-    assert cell(model, 0, StopColumn.SCOPE, TOOL_TIP) == "Answer and thinking"
+    assert cell(model, 0, StopColumn.SCOPE, TOOL_TIP) == "Answer and Thinking"
     assert rules_of(model.entries()) == StopRules(
         (Stop("END", StopScope.TEXT_AND_THINKING), Stop("x"))
     )
