@@ -6,7 +6,7 @@ https://github.com/ollama/ollama/blob/main/docs/api.md
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from api.dialects.ollama.models import MODEL_QUERIES, checked_name, tagged
 from api.dialects.ollama.read import (
@@ -19,7 +19,6 @@ from api.dialects.ollama.read import (
 from api.dialects.ollama.wire import (
     AnswerParams,
     ChatParams,
-    EmbedAnswer,
     EmbedParams,
     ModelParams,
     OldEmbedParams,
@@ -78,7 +77,9 @@ class OllamaRoute(AnswerRoute[_Params]):
         else:
             await service.engine.tokenize("", engine_name(service, params.model))
         apply_keep_alive(service, params)
-        return LineEncoder(params, head).without_prompt(reason)
+        answer = LineEncoder(params, head).line()
+        answer["done"], answer["done_reason"] = True, reason
+        return answer
 
 
 class ChatRoute(OllamaRoute[ChatParams]):
@@ -132,7 +133,7 @@ async def _load(service: Service, params: ModelParams) -> str:
     "POST",
     "/api/embed",
     request=EmbedParams,
-    answer=EmbedAnswer,
+    answer=dict[str, Any],
     operation="embeddings",
     field_names={"inputs": "input"},
 )
@@ -149,7 +150,7 @@ async def embed(service: Service, record: RequestRecord, params: EmbedParams) ->
         )
         embeddings, _ = await embedded(service, record, request, params.model)
     apply_keep_alive(service, params)
-    answer: EmbedAnswer = {
+    answer = {
         "model": params.model or tagged(name),
         "embeddings": [list(vector) for vector in embeddings.vectors],
         "total_duration": round((time.perf_counter() - begun_s) * NS),

@@ -190,15 +190,8 @@ class OllamaAnswer(OllamaContent):
     done: bool
 
 
-class OllamaDetails(TypedDict):
-    """Format, family and size of a model."""
-
-    parent_model: str
-    format: str
-    family: str
-    families: list[str]
-    parameter_size: str
-    quantization_level: str
+# A model's format, family (and families), size of its weights and quantization, as texts.
+OllamaDetails = dict[str, str | list[str]]
 
 
 class OllamaListed(TypedDict):
@@ -258,13 +251,3 @@ class OldEmbedParams(ModelParams):
 
     prompt: str | None = None
     options: EmbedOptions | None = None
-
-
-class EmbedAnswer(TypedDict):
-    """The answer of ``POST /api/embed``; durations are in nanoseconds."""
-
-    model: str
-    embeddings: list[list[float]]
-    total_duration: int
-    load_duration: int
-    prompt_eval_count: int

@@ -5,7 +5,7 @@ https://github.com/ollama/ollama/blob/main/docs/api.md
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, assert_never
+from typing import Any, assert_never
 
 from api.dialects.ollama.models import tagged, time_text
 from api.dialects.ollama.wire import (
@@ -104,11 +104,6 @@ class LineEncoder(AnswerEncoder):
         answer["eval_count"] = usage.output_tokens
         answer["eval_duration"] = round(timing.decode_s * NS)
 
-    def without_prompt(self, reason: Literal["load", "unload"]) -> OllamaAnswer:
-        answer = self.line()
-        answer["done"], answer["done_reason"] = True, reason
-        return answer
-
     def keepalive(self) -> str:
         """Return a line without content; a blank line would not be JSON for the clients."""
         return json_line(self.line())
@@ -173,16 +168,8 @@ def write_answer(answers: Sequence[Collected], params: AnswerParams, head: Head)
 def call_to_wire(event: ToolCallCompleted) -> dict[str, Any]:
     """Return a call as this API spells it: arguments are an object."""
     call = event.call
-    function = {"index": event.index, "name": call.name, "arguments": _arguments(call.arguments)}
+    function = {"index": event.index, "name": call.name, "arguments": json.loads(call.arguments)}
     return {"id": f"call_{call.id}", "function": function}
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {"arguments": text}
-    return value if isinstance(value, dict) else {"arguments": value}
 
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, OllamaText]:

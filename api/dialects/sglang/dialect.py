@@ -6,15 +6,13 @@ https://docs.sglang.ai/basic_usage/native_api.html
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from api.dialects.sglang.read import request_body, requests_from_wire
 from api.dialects.sglang.wire import (
     GenerateAnswers,
     GenerateParams,
     SglangErrorFields,
-    SglangModel,
-    SglangServer,
 )
 from api.dialects.sglang.write import GenerateEncoder, answer_id, error_to_wire, write_answers
 from api.dialects.shared.dialect import AnswerRoute, Dialect, Head, query
@@ -47,8 +45,8 @@ class GenerateRoute(AnswerRoute[GenerateParams]):
         return answer_id(params, head, 0)
 
 
-@query("GET", "/get_model_info", answer=SglangModel)
-async def get_model_info(service: Service, record: RequestRecord, _: None) -> SglangModel:
+@query("GET", "/get_model_info", answer=dict[str, Any])
+async def get_model_info(service: Service, record: RequestRecord, _: None) -> dict[str, Any]:
     """The loaded model, for SGLang's clients."""
     model = await loaded_model(service)
     return {
@@ -62,8 +60,8 @@ async def get_model_info(service: Service, record: RequestRecord, _: None) -> Sg
     }
 
 
-@query("GET", "/server_info", answer=SglangServer)
-async def get_server_info(service: Service, record: RequestRecord, _: None) -> SglangServer:
+@query("GET", "/server_info", answer=dict[str, Any])
+async def get_server_info(service: Service, record: RequestRecord, _: None) -> dict[str, Any]:
     """The server's state, for SGLang's clients."""
     model = await loaded_model(service)
     states = service.models or (service.engine.status,)

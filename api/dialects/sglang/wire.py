@@ -131,26 +131,3 @@ class GenerateAnswer(TypedDict):
 
 # One answer to one prompt; several prompts, or several answers to one, make a list.
 GenerateAnswers = GenerateAnswer | list[GenerateAnswer]
-
-
-class SglangServer(TypedDict):
-    """``GET /server_info``, with those of SGLang's fields that apply here."""
-
-    model_path: str
-    tokenizer_path: str
-    served_model_name: str
-    context_length: int
-    version: Annotated[str, Field(description="of this server")]
-    internal_states: list[dict[str, int]]
-
-
-class SglangModel(TypedDict):
-    """``GET /get_model_info``."""
-
-    model_path: str
-    tokenizer_path: str
-    is_generation: bool
-    preferred_sampling_params: None
-    max_context_length: int
-    vocab_size: int
-    model_type: str
