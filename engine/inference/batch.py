@@ -124,7 +124,7 @@ class RunningBatch:
         self._end_reasoning(step)
         step.failed = self._failed()
         step.invalid = self._find_invalid(step)
-        self._follow(step)
+        self._read_drafts()
         return step
 
     def _find_invalid(self, step: Step) -> set[int]:
@@ -167,23 +167,11 @@ class RunningBatch:
             if sequence.constraint is not None and sequence.constraint.failure is not None
         ]
 
-    def _follow(self, step: Step) -> None:
-        """Tell the draft model how far prompts have been read, and let it read on."""
-        drafted = [
-            drafting for drafting in self.sequences.by_number.values() if drafting.draft is not None
-        ]
-        if not drafted:
-            return
-        for number, tokens in step.read:
-            sequence = self.sequences.by_number[number]
-            if sequence.draft is not None:
-                sequence.draft.follow(sequence.cached + tokens)
-        # It reads the prompt in which it is furthest behind.
-        behind = max(
-            (drafting.draft for drafting in drafted if drafting.draft),
-            key=lambda draft: draft.unread,
-        )
-        if behind.unread:
+    def _read_drafts(self) -> None:
+        """Let the draft model read on in the prompt in which it is furthest behind."""
+        drafts = [one.draft for one in self.sequences.by_number.values() if one.draft is not None]
+        behind = max(drafts, key=lambda draft: draft.unread, default=None)
+        if behind is not None and behind.unread:
             begin_s = time.perf_counter()
             behind.read_on()
             self._record_pause(time.perf_counter() - begin_s)

@@ -1,5 +1,6 @@
 """What the models of one engine thread share."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from engine.inference.cache.disk import DiskCache
@@ -7,7 +8,6 @@ from engine.inference.loader import Loader
 from engine.scheduling.call_queue import CallQueue
 from engine.scheduling.model_list import ModelList
 from engine.scheduling.outbox import Outbox
-from engine.scheduling.preparation import TaskPool
 from engine.values.limits import Limits
 
 
@@ -51,6 +51,6 @@ class EngineContext:
     outbox: Outbox
     statuses: ModelList
     heartbeat: Heartbeat
-    prompts: TaskPool
-    long_prompts: TaskPool
-    questions: TaskPool
+    prompts: ThreadPoolExecutor
+    long_prompts: ThreadPoolExecutor
+    questions: ThreadPoolExecutor

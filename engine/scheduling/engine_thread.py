@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from engine.errors import EngineClosed, EngineError, EngineStuck, ModelLoadFailed
@@ -25,7 +25,6 @@ from engine.scheduling.loaded_model import LoadedModel, StuckState
 from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
 from engine.scheduling.models import Models
 from engine.scheduling.outbox import Outbox
-from engine.scheduling.preparation import TaskPool
 from engine.stopping.record import StopInfo, StopKind
 from engine.threads import free_mlx_thread, set_switch_interval
 from engine.values.events import Finished, Timing, Usage
@@ -63,9 +62,9 @@ class EngineThread:
             Outbox(),
             statuses,
             Heartbeat(),
-            prompts=TaskPool("fullstop-prompts", limits.preparing_s),
-            long_prompts=TaskPool("fullstop-long-prompts", limits.preparing_s),
-            questions=TaskPool("fullstop-counting", limits.preparing_s),
+            prompts=ThreadPoolExecutor(1, "fullstop-prompts"),
+            long_prompts=ThreadPoolExecutor(1, "fullstop-long-prompts"),
+            questions=ThreadPoolExecutor(1, "fullstop-counting"),
         )
         self.stuck: tuple[LoadedModel, StuckState] | None = None
         if previous is None:
@@ -161,7 +160,7 @@ class EngineThread:
         for future in self._futures.copy():
             settle(future, why)
         for pool in (context.prompts, context.long_prompts, context.questions):
-            pool.close()
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _fail(self, cause: str, *, is_stuck: bool) -> None:
         """End all answers with an error; the next request starts a new thread."""
@@ -207,8 +206,6 @@ class EngineThread:
         while not self._is_unwatched.wait(tick_s):
             is_stalled = heartbeat.is_busy and heartbeat.count == count
             count, stalled_s = heartbeat.count, stalled_s + tick_s if is_stalled else 0.0
-            for pool in (context.prompts, context.long_prompts, context.questions):
-                pool.check_deadline()
             model = heartbeat.model
             backend = model.backend if is_stalled and isinstance(model, LoadedModel) else None
             # MLX may wait forever for a rank that is lost.

@@ -3,18 +3,15 @@
 import asyncio
 import logging
 import threading
-import time
 import weakref
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from engine.errors import EngineClosed, InvalidRequest, QueueFull
+from engine.errors import EngineClosed, QueueFull
 from engine.grammar.masks import Form
 from engine.inference.backend import Prompt
-from engine.scheduling.call_queue import settle
 from engine.values.request import GenerationRequest
 
 if TYPE_CHECKING:
@@ -26,70 +23,6 @@ MAX_WAITING_FORMS = 64
 _COMPILED_AT_ONCE = 4
 _CLOSED = "the engine has been shut down"
 _log = logging.getLogger(__name__)
-
-
-class TaskPool:
-    """A thread whose tasks have a deadline: a chat template may never end. Any thread."""
-
-    def __init__(self, name: str, max_s: float) -> None:
-        self._name, self._max_s = name, max_s
-        self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(1, name)
-        self._waiting: deque[tuple[Future[Any], Callable[[], object]]] = deque()
-        self._running: tuple[Future[Any], float] | None = None
-
-    def __len__(self) -> int:
-        return len(self._waiting) + (self._running is not None)
-
-    def submit(self, work: Callable[[], object]) -> "Future[Any]":
-        """Do some work; its future may be cancelled before it starts."""
-        future: Future[Any] = Future()
-        with self._lock:
-            self._waiting.append((future, work))
-            self._pool.submit(self._run_next)
-        return future
-
-    def _run_next(self) -> None:
-        with self._lock:
-            if not self._waiting:
-                return
-            future, work = self._waiting.popleft()
-            if not future.set_running_or_notify_cancel():
-                return
-            self._running = running = (future, time.monotonic())
-        try:
-            outcome: object = work()
-        except BaseException as error:  # panics of native libraries, too
-            outcome = error
-        with self._lock:
-            if self._running is running:
-                self._running = None
-        settle(future, outcome)
-
-    def check_deadline(self) -> None:
-        """Fail a task that exceeds the deadline; a new thread takes the waiting ones."""
-        with self._lock:
-            if self._running is None or time.monotonic() - self._running[1] < self._max_s:
-                return
-            (future, _), self._running = self._running, None
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            self._pool = ThreadPoolExecutor(1, self._name)
-            for _ in self._waiting:
-                self._pool.submit(self._run_next)
-        _log.error("rendering a prompt exceeded %g s", self._max_s)
-        settle(
-            future,
-            InvalidRequest(
-                "messages",
-                f"the model's chat template took longer than {self._max_s:g} seconds and was "
-                "ended; shorten the conversation, or use another model",
-            ),
-        )
-
-    def close(self) -> None:
-        with self._lock:
-            self._waiting.clear()
-            self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def render_all(backend: "MlxBackend", requests: Sequence[GenerationRequest]) -> tuple[Prompt, ...]:

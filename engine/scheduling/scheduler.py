@@ -67,6 +67,7 @@ class Scheduler:
         # The texts that become vectors: None until they are tokenised; read in turn.
         self._embeddings: dict[Future[Any], TextReader | None] = {}
         self._turns: deque[Future[Any]] = deque()
+        self._questions: set[Future[Any]] = set()
         self._put_at = 0.0
         self._unchecked_steps = 0
         # Since when no answer runs because memory is waited for.
@@ -132,7 +133,7 @@ class Scheduler:
             return
         is_short = prompts_size(requests) <= _SHORT_PROMPT
         pool = self._context.prompts if is_short else self._context.long_prompts
-        task = pool.submit(lambda: render_all(self.backend, requests))
+        task = pool.submit(render_all, self.backend, requests)
         self._rendering[submission] = task
         task.add_done_callback(
             lambda done: self._call_soon(lambda: self._on_rendered(submission, done))
@@ -229,15 +230,18 @@ class Scheduler:
 
     def ask(self, question: "Callable[[MlxBackend], object]", future: "Future[Any]") -> None:
         """Answer a question about text and tokens on another thread."""
-        if (waiting := len(self._context.questions)) >= self._limits.max_waiting:
-            settle(future, QueueFull(waiting))
+        if len(self._questions) >= self._limits.max_waiting:
+            settle(future, QueueFull(len(self._questions)))
             return
 
         def on_done(task: "Future[object]") -> None:
-            error = task.exception()
-            settle(future, task.result() if error is None else request_error(error))
+            self._questions.discard(future)
+            if not task.cancelled():
+                error = task.exception()
+                settle(future, task.result() if error is None else request_error(error))
 
-        task = self._context.questions.submit(lambda: question(self.backend))
+        self._questions.add(future)
+        task = self._context.questions.submit(question, self.backend)
         task.add_done_callback(on_done)
 
     def embed(self, request: EmbeddingRequest, future: "Future[Any]") -> None:
@@ -246,7 +250,7 @@ class Scheduler:
             settle(future, QueueFull(waiting))
             return
         self._embeddings[future] = None
-        task = self._context.questions.submit(lambda: self.backend.embedding_texts(request))
+        task = self._context.questions.submit(self.backend.embedding_texts, request)
         task.add_done_callback(
             lambda done: self._call_soon(lambda: self._begin_embedding(request, future, done))
         )

@@ -14,7 +14,6 @@ class Limits:
             for the memory that is free once the model is loaded.
         prompt_cache_bytes: Most bytes of caches kept for earlier prompts.
         prefill_chunk: Most tokens of a prompt read between two decode steps.
-        preparing_s: How long one prompt may be rendered.
         plain_decoding: Whether each token is computed by itself. If not, the engine drafts tokens
             and checks several at once where that is faster; the answer is the same.
         memory_bytes: Most bytes for the weights and caches of all models together; None for the
@@ -29,7 +28,6 @@ class Limits:
     context_bytes: int | None = None
     prompt_cache_bytes: int = 1 << 30
     prefill_chunk: int = 512
-    preparing_s: float = 30.0
     plain_decoding: bool = False
     memory_bytes: int | None = None
     stuck_after_s: float = 120.0

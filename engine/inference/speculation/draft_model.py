@@ -125,25 +125,19 @@ class ModelDrafts(DraftSource):
         # Where the drafts began.
         self._checkpoint = _Checkpoint(cache, cached)
         self._can_read = draft.can_read(prompt)
-        # How many tokens the other model has read.
-        self._followed = cached
         self._is_over = False
-
-    def follow(self, tokens: int) -> None:
-        """Note how many tokens of the prompt the other model has read."""
-        self._followed = tokens
 
     @property
     def unread(self) -> int:
-        """How many tokens it may read now before it can draft: no further than the other model."""
+        """How many tokens it has to read before it can draft; 0 for a few."""
         if not self._can_read or self._is_over:
             return 0
-        left = min(self._followed, len(self._known) - 1) - self._read
+        left = len(self._known) - 1 - self._read
         return left if left > _PENDING else 0
 
     def read_on(self) -> None:
         """Read the next tokens of the prompt; all answers wait meanwhile."""
-        end = min(self._followed, len(self._known) - 1, self._read + _CHUNK)
+        end = min(len(self._known) - 1, self._read + _CHUNK)
         try:
             self._draft.read(mx.array(self._known[self._read : end]), self._cache)
             mx.eval([part.state for part in self._cache])
@@ -161,7 +155,6 @@ class ModelDrafts(DraftSource):
             else:
                 self._trim()
         self._known += tokens
-        self._followed = len(self._known)
 
     def _trim(self) -> None:
         if self._ahead:
