@@ -273,8 +273,9 @@ class ChatPanel(QWidget):
     def focus_messages(self) -> None:
         """Move the keyboard to the messages, or to the first thing to try in an empty chat."""
         shown = self.messages.currentWidget()
-        targets = [self.column] if shown is self.column else in_reading_order(self.messages)
-        for target in targets[:1]:
+        is_column = shown is self.column
+        target = self.column if is_column else next(in_reading_order(self.messages), None)
+        if target is not None:
             target.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -43,9 +43,8 @@ def show_error(
     parent: QWidget, text: str, detail: str = "", *, title: str = _PROGRAM
 ) -> QMessageBox:
     """Show an error."""
-    box = _box(parent, text, detail, title)
+    box = show_message(parent, text, detail, title=title)
     box.setIcon(QMessageBox.Icon.Warning)
-    box.open()
     return box
 
 

@@ -1,8 +1,9 @@
 """Windows beside the main one, cards that pop up, and the order of Tab. Main thread."""
 
 from collections.abc import Iterator
+from functools import cmp_to_key
 
-from PySide6.QtCore import QPoint, QRect, QSize, Qt
+from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -32,14 +33,9 @@ _WHOLE = (
 )
 
 
-def in_reading_order(top: QWidget) -> list[QWidget]:
-    """Return the widgets that Tab can reach in a window, in order."""
-    return list(_reached(top))
-
-
 def move_focus(top: QWidget, is_next: bool) -> bool:
     """Move the focus to the next or previous control of a window; return whether there was one."""
-    widgets = in_reading_order(top)
+    widgets = list(in_reading_order(top))
     if not widgets:
         return False
     step = 1 if is_next else -1
@@ -66,18 +62,18 @@ def _index_of(focused: QWidget | None, widgets: list[QWidget]) -> int | None:
     return None
 
 
-def _reached(widget: QWidget) -> Iterator[QWidget]:
+def in_reading_order(widget: QWidget) -> Iterator[QWidget]:
+    """Yield the widgets that Tab can reach in a widget, line by line."""
     if _takes_tab(widget):
         yield widget
-    if isinstance(widget, _WHOLE):
-        return
-    children = [
-        child
-        for child in widget.children()
-        if isinstance(child, QWidget) and not child.isWindow() and child.isVisible()
-    ]
-    for child in _as_read(children):
-        yield from _reached(child)
+    if not isinstance(widget, _WHOLE):
+        children = [
+            child
+            for child in widget.children()
+            if isinstance(child, QWidget) and not child.isWindow() and child.isVisible()
+        ]
+        for child in sorted(children, key=cmp_to_key(_compare_positions)):
+            yield from in_reading_order(child)
 
 
 def _takes_tab(widget: QWidget) -> bool:
@@ -95,21 +91,13 @@ def _takes_tab(widget: QWidget) -> bool:
     )
 
 
-def _as_read(widgets: list[QWidget]) -> list[QWidget]:
-    """Return the widgets of one group line by line; widgets side by side are one line."""
-    lines: list[tuple[QRect, list[tuple[int, QWidget]]]] = []
-    for widget in sorted(widgets, key=lambda member: member.geometry().center().y()):
-        area = widget.geometry()
-        for number, (line, members) in enumerate(lines):
-            shared = min(line.bottom(), area.bottom()) - max(line.top(), area.top())
-            if shared > min(line.height(), area.height()) / 2:
-                members.append((area.left(), widget))
-                lines[number] = (line.united(area), members)
-                break
-        else:
-            lines.append((area, [(area.left(), widget)]))
-    lines.sort(key=lambda line: line[0].top())
-    return [widget for _, members in lines for _, widget in sorted(members, key=lambda m: m[0])]
+def _compare_positions(first: QWidget, second: QWidget) -> int:
+    """Compare from top to bottom; widgets side by side are one line."""
+    area, other = first.geometry(), second.geometry()
+    shared = min(area.bottom(), other.bottom()) - max(area.top(), other.top())
+    if shared > min(area.height(), other.height()) / 2:
+        return area.left() - other.left()
+    return area.top() - other.top()
 
 
 def lay_out_hidden(top: QWidget) -> None:

@@ -161,12 +161,12 @@ def no_tools_text(server: ServerState) -> str:
     match server.stage:
         case ServerStage.OFF:
             return "Its tools are listed here once it is switched on."
-        case ServerStage.STOPPED | ServerStage.STARTING | ServerStage.RESTARTING:
-            return "Its tools are listed here once it has started."
         case ServerStage.READY:
             return "It offers no tools."
         case ServerStage.FAILED:
             return "It is not running, so its tools are not known. Its log may show why."
+        case _:
+            return "Its tools are listed here once it has started."
 
 
 @dataclass(frozen=True, slots=True)

@@ -264,7 +264,7 @@ def _tags(form: QTextCharFormat, *, is_heading: bool) -> Iterator[str]:
         return
     if tag := form.stringProperty(TAG_PROPERTY):
         yield tag
-    elif form.fontFixedPitch() or _is_code(form):
+    elif form.fontFixedPitch() or form.font().styleHint() is QFont.StyleHint.Monospace:
         yield "code"
     if form.fontItalic():
         yield "em"
@@ -272,10 +272,6 @@ def _tags(form: QTextCharFormat, *, is_heading: bool) -> Iterator[str]:
         yield "strong"
     if form.fontStrikeOut():
         yield "s"
-
-
-def _is_code(form: QTextCharFormat) -> bool:
-    return form.font().styleHint() is QFont.StyleHint.Monospace
 
 
 def _table_html(rows: list[list[Cell]]) -> str:

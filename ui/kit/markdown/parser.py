@@ -33,7 +33,6 @@ _BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 _DETAILS = re.compile(r"<details(?P<open> open(?:=\"\")?)?>(?P<rest>.*)", re.IGNORECASE)
 _SUMMARY = re.compile(r"\s*<summary>(?P<text>.*?)</summary>(?P<rest>.*)", re.IGNORECASE)
 _ENDS = re.compile(r"</details>\s*", re.IGNORECASE)
-_FENCE = re.compile(r"(`{3,}|~{3,})")
 
 
 def _tag(state: StateInline, silent: bool) -> bool:
@@ -119,16 +118,9 @@ def _line(state: StateBlock, number: int) -> str:
 
 def _last_line(state: StateBlock, first: int, end: int) -> tuple[int, bool]:
     """Return the line that closes the part, and whether it is there yet."""
-    depth, fence = 1, ""
+    depth = 1
     for number in range(first, end):
         line = _line(state, number).strip()
-        if mark := _FENCE.match(line):
-            if not fence:
-                fence = mark[1]
-            elif line.startswith(fence) and not line.strip(fence[0]):
-                fence = ""
-        if fence:
-            continue
         if _ENDS.fullmatch(line):
             depth -= 1
             if not depth:

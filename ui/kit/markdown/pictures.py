@@ -5,7 +5,6 @@ picture is in the text itself.
 """
 
 import base64
-import binascii
 import logging
 import math
 import re
@@ -144,7 +143,7 @@ def picture(address: str, em: float) -> Drawn | None:
         return None
     try:
         content = base64.b64decode(re.sub(r"\s", "", data["bytes"]), validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return None
     image = decoded_image(content, QSizeF(em * 40, em * 28))
     if image is None:

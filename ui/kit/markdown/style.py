@@ -303,16 +303,13 @@ class Decorations:
         style = self._style
         painter.setFont(style.fixed)
         painter.setPen(QColor(style.muted))
-        layout, seen = self._document.documentLayout(), painter.clipBoundingRect()
+        seen = painter.clipBoundingRect()
         right = area.left() + style.code_pad_px + style.fixed_width(_NUMBER)
         first, last = (
             self._document.findBlock(decoration.start),
             self._document.findBlock(decoration.end),
         )
         block = first
-        if seen.isValid() and seen.top() > area.top():
-            at = layout.hitTest(QPointF(right, seen.top()), Qt.HitTestAccuracy.FuzzyHit)
-            block = self._document.findBlock(max(at, decoration.start))
         while block.isValid() and block.blockNumber() <= last.blockNumber():
             lines = block.layout()
             if lines.lineCount():
