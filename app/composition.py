@@ -35,16 +35,6 @@ from engine.library.model_folder import check_folder
 # Builds an engine, loads the model that the command line names, and shuts the engine down.
 
 
-def new_engine(
-    limits: Limits | None = None, loader: Loader | None = None, disk: DiskCache | None = None
-) -> Engine:
-    """Return an engine without a model; silences the advice of its libraries."""
-    quieten_libraries()
-    if loader is None:
-        return Engine(limits, disk=disk)
-    return Engine(limits, loader, check_folder)
-
-
 def quieten_libraries() -> None:
     """Keep advice for programmers off standard error."""
     # Takes effect when mlx-lm imports transformers; important messages still reach us as errors.
@@ -56,7 +46,8 @@ async def open_engine(
     limits: Limits | None = None, loader: Loader | None = None, disk: DiskCache | None = None
 ) -> AsyncIterator[Engine]:
     """Yield an engine without a model; it is always shut down at the end of the block."""
-    engine = new_engine(limits, loader, disk)
+    quieten_libraries()
+    engine = Engine(limits, disk=disk) if loader is None else Engine(limits, loader, check_folder)
     try:
         async with engine:
             yield engine

@@ -70,7 +70,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 # Prints streamed text to a terminal safely, with a status line.
 
-_DIM, _PLAIN, _CLEAR_LINE = "\x1b[2m", "\x1b[0m", "\r\x1b[K"
+_DIM, _PLAIN, CLEAR_LINE = "\x1b[2m", "\x1b[0m", "\r\x1b[K"
 
 
 class Printer:
@@ -120,8 +120,10 @@ class Printer:
     def status(self, line: str) -> None:
         """Show a temporary line on a terminal; an empty one removes it."""
         if self._err_is_terminal:
-            text = f"{_DIM}{on_one_line(line)}{_PLAIN}" if line else ""
-            self._err.write(f"{_CLEAR_LINE}{text}")
+            # A wider line would wrap, and the part above would remain.
+            shown = on_one_line(line)[: columns_of(self._err) - 1]
+            text = f"{_DIM}{shown}{_PLAIN}" if line else ""
+            self._err.write(f"{CLEAR_LINE}{text}")
             self._err.flush()
 
     def _finish_line_of_thinking(self) -> None:

@@ -81,14 +81,6 @@ class RunningServer:
             raise CommandError(f"{self.url} does not unload {model}: {error}") from error
 
 
-class KeyRefused(Exception):
-    """A server requires an API key that is not known here."""
-
-    def __init__(self, *, has_tried: bool) -> None:
-        super().__init__()
-        self.has_tried = has_tried
-
-
 def server_addresses(options: ServeOptions) -> list[str]:
     """Return the possible addresses of our server: the window's port, and that of ``serve``."""
     host = DEFAULT_HOST if options.host in _EVERYWHERE else options.host
@@ -98,7 +90,10 @@ def server_addresses(options: ServeOptions) -> list[str]:
 
 
 def running_server(url: str, keys: Iterable[str]) -> RunningServer | None:
-    """Return the server at an address; None if no Fullstop server answers."""
+    """Return the server at an address; None if no Fullstop server answers.
+
+    Raises ``CommandError`` if it requires a key that is not among these.
+    """
     has_tried = False
     for key in itertools.chain((NO_KEY,), keys):
         try:
@@ -113,7 +108,15 @@ def running_server(url: str, keys: Iterable[str]) -> RunningServer | None:
         else:
             models = _served_models(listed)
             return None if models is None else RunningServer(url, key, models)
-    raise KeyRefused(has_tried=has_tried)
+    if has_tried:
+        raise CommandError(
+            f"the API key that is known here is wrong for the server at {url}; set "
+            f"{API_KEY_VARIABLE} to the right one"
+        )
+    raise CommandError(
+        f"the server at {url} requires an API key that is not known here; set {API_KEY_VARIABLE} "
+        "to it"
+    )
 
 
 def known_keys(options: ServeOptions) -> Iterable[str]:
@@ -128,38 +131,11 @@ def known_keys(options: ServeOptions) -> Iterable[str]:
         yield kept
 
 
-def refused_key_message(url: str, refused: KeyRefused) -> str:
-    """Return the message that a server requires a key that is not known here."""
-    if refused.has_tried:
-        return (
-            f"the API key that is known here is wrong for the server at {url}; set "
-            f"{API_KEY_VARIABLE} to the right one"
-        )
-    return (
-        f"the server at {url} requires an API key that is not known here; set {API_KEY_VARIABLE} "
-        "to it"
-    )
-
-
 def running_servers(settings: ServeOptions) -> Iterator[RunningServer]:
     """Yield the servers of the window and of ``serve``; ``CommandError`` if a key is unknown."""
     for url in server_addresses(settings):
-        try:
-            server = running_server(url, known_keys(settings))
-        except KeyRefused as refused:
-            raise CommandError(refused_key_message(url, refused)) from None
-        if server is not None:
+        if (server := running_server(url, known_keys(settings))) is not None:
             yield server
-
-
-def required_server(server: RunningServer | None, url: str) -> RunningServer:
-    """Return the server at an address; raise ``CommandError`` if there is none."""
-    if server is None:
-        raise CommandError(
-            f"no Fullstop server answers at {url}; start one with fullstop serve, or leave --url "
-            "out"
-        )
-    return server
 
 
 def _window_port() -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from app.exits import CommandError
-from app.printer import Printer, columns_of, takes_controls
+from app.printer import Printer, takes_controls
 from app.signals import Interrupts
 from engine import (
     Answer,
@@ -169,13 +169,12 @@ def _progress_line(rate: TransferRate, progress: DownloadProgress) -> str:
     text = rate.text(progress)
     if progress.total_bytes:
         text = f"{percent(progress.done_bytes, progress.total_bytes):3}%  {text}"
-    return text[: columns_of(sys.stderr) - 1]
+    return text
 
 
 # The output of ``fullstop serve`` for the person who started it: the addresses and the load.
 
 _LOGGED_EACH_S = 1.0
-_CLEAR_LINE = "\r\x1b[K"
 # Loads are logged even by a server that otherwise logs only warnings.
 LOADS = logging.getLogger("app.loads")
 
@@ -270,27 +269,22 @@ async def live_line(text: Callable[[], str], terminal: TextIO) -> AsyncIterator[
     if not takes_controls(terminal):
         yield
         return
-    showing = asyncio.create_task(_show(text, terminal))
+    printer = Printer(err=terminal)
+    showing = asyncio.create_task(_show(text, printer))
     try:
         yield
     finally:
         showing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await showing
-        _write(terminal, "")
+        printer.status("")
 
 
-async def _show(text: Callable[[], str], terminal: TextIO) -> None:
+async def _show(text: Callable[[], str], printer: Printer) -> None:
     while True:
         # Written again each time, because a log line may have replaced it.
-        _write(terminal, text())
+        printer.status(text())
         await asyncio.sleep(0.5)
-
-
-def _write(terminal: TextIO, line: str) -> None:
-    # A line that is wider than the terminal would wrap, and the part above would stay.
-    terminal.write(f"{_CLEAR_LINE}{line[: columns_of(terminal) - 1]}")
-    terminal.flush()
 
 
 def _model_text(model: ModelInfo | None) -> str:

@@ -21,12 +21,9 @@ from app.agent_commands import lacks, lines, with_folder
 from app.agents import AGENTS, NO_KEY, AgentProgram, Target
 from app.exits import CommandError
 from app.running_servers import (
-    KeyRefused,
     RunningServer,
     ServedModel,
     known_keys,
-    refused_key_message,
-    required_server,
     running_server,
     running_servers,
     server_addresses,
@@ -76,20 +73,18 @@ def run(options: Namespace) -> int:
 def _running(options: Namespace, settings: ServeOptions) -> RunningServer | None:
     if options.url is not None:
         url = options.url.rstrip("/").removesuffix("/v1")
-        return required_server(_server_at(url, settings), url)
+        if (server := running_server(url, known_keys(settings))) is not None:
+            return server
+        raise CommandError(
+            f"no Fullstop server answers at {url}; start one with fullstop serve, or leave --url "
+            "out"
+        )
     for server in running_servers(settings):
         if server.model(options.model) is not None:
             return server
         if server.models:
             _print_status(f"the server at {server.url} does not serve {options.model}")
     return None
-
-
-def _server_at(url: str, settings: ServeOptions) -> RunningServer | None:
-    try:
-        return running_server(url, known_keys(settings))
-    except KeyRefused as refused:
-        raise CommandError(refused_key_message(url, refused)) from None
 
 
 def _model(server: RunningServer, options: Namespace) -> ServedModel:

@@ -322,7 +322,6 @@ class Finder(QObject):
         self._limit = USUAL_RESULTS
         # Whether ``offers`` belongs to the present query; until then the old offers stay.
         self._is_answered = False
-        self._known: dict[str, HubModel] = {}
         self._hub = Hub()
         self._size_hub = Hub()
 
@@ -427,7 +426,7 @@ class Finder(QObject):
         if hub is not self._hub:
             return
         self.has_more = results.has_more
-        self._list([self._offer(model) for model in results.models])
+        self._list([HubResult(model) for model in results.models])
         unchecked = [offer.model for offer in self._results if not offer.is_checked]
         # A few at a time: each takes a thread, and many threads would slow the main one down.
         for start in range(0, len(unchecked), 3):
@@ -464,17 +463,8 @@ class Finder(QObject):
                 if model is not None:
                     self._replace(model)
 
-    def _offer(self, model: HubModel) -> HubResult:
-        """Return an offer; it counts as checked if the same revision was checked before."""
-        known = self._known.get(model.name)
-        if known is not None and known.commit == model.commit:
-            model = replace(model, need=known.need, bits=known.bits, size_bytes=known.size_bytes)
-        return HubResult(model, is_checked=model.need is not None)
-
     def _replace(self, model: HubModel) -> None:
         """Note more about the offer of this name, where it is listed."""
-        if model.need is not None:
-            self._known[model.name] = model
         for offers in (self._results, self.offers):
             for position, offer in enumerate(offers):
                 if offer.name == model.name:

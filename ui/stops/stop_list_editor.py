@@ -276,11 +276,6 @@ class EndTokens(QWidget):
         clear_layout_of(self)
         if name:
             self._list(name, info, added)
-        # Qt would show them a frame later than it makes room for them.
-        for line in range(self._rows.count()):
-            item = self._rows.itemAt(line)
-            if item is not None and (widget := item.widget()) is not None:
-                widget.show()
 
     def _list(self, name: str, info: ModelInfo | None, added: Sequence[int]) -> None:
         layout = self._rows

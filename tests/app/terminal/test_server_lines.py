@@ -190,7 +190,7 @@ def test_the_line_is_no_wider_than_its_own_terminal_wherever_standard_output_goe
         found = ""
         while not found.endswith("\r\x1b[K") or len(found) < 5:  # erased at the end
             found += os.read(watched, 100).decode()
-    assert found == "\r\x1b[K1 answering\r\x1b[K"
+    assert found == "\r\x1b[K\x1b[2m1 answering\x1b[0m\r\x1b[K"
     os.close(watched)
 
 
