@@ -37,7 +37,7 @@ from api.transport.generations import batches_of, collected, running
 from api.transport.models import addressed, can_render_tools, model_name
 from api.transport.record import Content, RequestRecord
 from api.transport.service import Service, new_id
-from engine import EngineError, Generation, GenerationRequest, counted
+from engine import EngineError, Generation, GenerationRequest, InvalidRequest, counted
 
 _log = logging.getLogger(__name__)
 
@@ -97,11 +97,14 @@ def failure_response(
     return response
 
 
-async def _parse(request: web.Request, route: AnswerRoute[Any] | QueryRoute) -> ParsedRequest[Any]:
+async def _parse(
+    request: web.Request, dialect: Dialect, route: AnswerRoute[Any] | QueryRoute
+) -> ParsedRequest[Any]:
     """Return a request's body as a wire model, with the generations that it asks for.
 
     Raises:
-        ApiError: The body is invalid (the error names the first wrong field) or too large.
+        ApiError: The body is invalid (the error names the first wrong field) or too large, or the
+            engine would refuse it.
     """
     service, record, receiver = request.app[SERVICE], request[RECORD], request.app[BODIES]
     images, is_packed = _image_rule(request, service), is_compressed(request)
@@ -120,6 +123,9 @@ async def _parse(request: web.Request, route: AnswerRoute[Any] | QueryRoute) -> 
             return parsed_request(
                 params, route.read, not_applied, strict=service.config.strict, images=images
             )
+        except InvalidRequest as refusal:
+            own = route.field_names(params) if isinstance(route, AnswerRoute) else route.field_names
+            raise from_engine(refusal, {**dialect.field_names, **own}) from None
         except RecursionError:
             raise invalid((), "the body is nested too deeply") from None
 
@@ -238,11 +244,11 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
 
     async def answer(request: web.Request) -> web.StreamResponse:
         service, record = request.app[SERVICE], request[RECORD]
-        body = await _parse(request, route)
+        body = await _parse(request, dialect, route)
         params = body.params
         names = {**dialect.field_names, **route.field_names(params)}
         try:
-            requests, model = body.requests(), route.model_of(params)
+            requests, model = body.generations, route.model_of(params)
             record.requests, record.requested_model = requests, model
             record.wants_stream = route.wants_stream(params)
             record.advance()
@@ -303,7 +309,7 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
         if "{" in route.path:
             params = UrlParameters(dict(request.match_info), dict(request.query))
         elif route.request is not None:
-            found = await _parse(request, route)
+            found = await _parse(request, dialect, route)
             record.not_applied = found.not_applied
             params = found.params if route.read is None else found
         try:

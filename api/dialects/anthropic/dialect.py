@@ -52,7 +52,7 @@ async def count_tokens(
 ) -> dict[str, int]:
     """The number of tokens of a Messages prompt."""
     check_model(service, body.params.model)
-    [prompt] = addressed(service, body.requests(), body.params.model)
+    [prompt] = addressed(service, body.generations, body.params.model)
     return {"input_tokens": await service.engine.count_tokens(prompt)}
 
 

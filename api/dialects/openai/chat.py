@@ -60,7 +60,7 @@ async def tokenize(
     params = body.params
     check_model(service, params.model)
     model = await loaded_model(service, params.model)
-    [request] = addressed(service, body.requests(), params.model)
+    [request] = addressed(service, body.generations, params.model)
     if request.prompt == "" or (request.prompt is not None and params.add_special_tokens is False):
         pieces = await service.engine.tokenize(str(request.prompt), request.model)
     else:

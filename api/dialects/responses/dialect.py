@@ -228,7 +228,7 @@ async def count_input(
     """The number of tokens of a Responses prompt."""
     if body.params.model:
         check_model(service, body.params.model)
-    [request] = addressed(service, body.requests(), body.params.model)
+    [request] = addressed(service, body.generations, body.params.model)
     count = await service.engine.count_tokens(request)
     return {"object": "response.input_tokens", "input_tokens": count}
 
@@ -249,7 +249,7 @@ async def compact(
     The loaded model writes the summary. It is not encrypted, but UTF-8 in base64 after a prefix.
     Nothing is stored: the client sends the items with its next request.
     """
-    requests = addressed(service, body.requests(), body.params.model)
+    requests = addressed(service, body.generations, body.params.model)
     async with running(service, record, requests) as [generation]:
         events, finished = await collected(generation)
     items = [

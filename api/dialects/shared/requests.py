@@ -21,7 +21,7 @@ from api.dialects.shared.parameters import (
 )
 from api.transport.config import ImageRule
 from api.transport.errors import FieldPath, invalid, required, unsupported
-from engine import GenerationRequest, InvalidRequest, Message, Tool, ToolCall
+from engine import GenerationRequest, Message, Tool, ToolCall
 
 # -- generations -------------------------------------------------------------------------------
 
@@ -64,26 +64,11 @@ class ReadRequest(Protocol[_Sent]):
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest(Generic[_Params]):
-    """A request's body after parsing.
-
-    Attributes:
-        refusal: The field that the engine would refuse, with the reason; None if it would accept.
-    """
+    """A request's body after parsing, with the generations that it asks for."""
 
     params: _Params
     generations: Sequence[GenerationRequest]
     not_applied: tuple[str, ...] = ()
-    refusal: tuple[str, str] | None = None
-
-    def requests(self) -> Sequence[GenerationRequest]:
-        """Return the generations that it asks for.
-
-        Raises:
-            InvalidRequest: The engine would refuse it.
-        """
-        if self.refusal is not None:
-            raise InvalidRequest(*self.refusal)
-        return self.generations
 
 
 def parsed_request(
@@ -94,13 +79,14 @@ def parsed_request(
     strict: bool,
     images: ImageRule = "refuse",
 ) -> ParsedRequest[_Params]:
-    """Return the generations that a body asks for, or the field that the engine would refuse."""
+    """Return a body with the generations that it asks for.
+
+    Raises:
+        ApiError: The dialect refuses it.
+        InvalidRequest: The engine would refuse it.
+    """
     params = with_image_rule(params, images)
-    try:
-        requests = [without_billing_line(request) for request in read(params, strict=strict)]
-    except InvalidRequest as refusal:
-        # Not the error itself: its traceback would keep the request's frames alive.
-        return ParsedRequest(params, (), refusal=(refusal.field, refusal.reason))
+    requests = [without_billing_line(request) for request in read(params, strict=strict)]
     if requests:
         not_applied = (*not_applied, *requests[0].not_applied)
     if not_applied:

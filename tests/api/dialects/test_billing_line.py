@@ -26,7 +26,7 @@ SENT: list[tuple[str, dict[str, Any]]] = [
 
 def _messages(api: str, **fields: Any) -> tuple[Message, ...]:
     parsed = parsed_request(params(api, **fields), ROUTES[api].read, strict=False)
-    return parsed.requests()[0].messages
+    return parsed.generations[0].messages
 
 
 @pytest.mark.parametrize(("api", "fields"), SENT)

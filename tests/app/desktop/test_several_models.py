@@ -100,8 +100,10 @@ def test_several_models_tokenizer_of_named_model(
     monkeypatch.setattr(several, "detokenize", text_of)
     read = [GenerationRequest(prompt="Hello")]
     params = TokenizeParams(model="alpha", prompt="Hello", add_special_tokens=False)
-    assert run(tokenize(service, RequestRecord(), ParsedRequest(params, read)))
-    assert run(detokenize(service, RequestRecord(), DetokenizeParams(model="alpha", tokens=[65])))
+    assert run(tokenize.reply(service, RequestRecord(), ParsedRequest(params, read)))
+    assert run(
+        detokenize.reply(service, RequestRecord(), DetokenizeParams(model="alpha", tokens=[65]))
+    )
     assert names == ["alpha", "alpha"]
 
 
