@@ -35,7 +35,7 @@ from api.transport.errors import (
 )
 from api.transport.generations import batches_of, collected, running
 from api.transport.models import addressed, can_render_tools, model_name
-from api.transport.record import Content, RequestRecord
+from api.transport.record import RequestRecord
 from api.transport.service import Service, new_id
 from engine import EngineError, Generation, GenerationRequest, InvalidRequest, counted
 
@@ -111,7 +111,7 @@ async def _parse(
 
     def parse() -> ParsedRequest[Any]:
         whole = decompressed(raw, service.config.max_body_bytes) if is_packed and raw else raw
-        if Content.BODIES in record.content:
+        if record.observers:
             record.request_body.add(whole)
         assert route.request is not None, "only routes with a body are parsed"
         params, not_applied = parsed(whole, route.request)

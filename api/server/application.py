@@ -29,7 +29,6 @@ from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind, from_engine
 from api.transport.record import (
     CLIENT_DISCONNECTED,
-    Content,
     RecordedBody,
     RequestObserver,
     RequestRecord,
@@ -116,8 +115,6 @@ def _record_of(request: web.Request) -> RequestRecord:
         (observer.requested_trace() for observer in observers),
         key=lambda trace: (levels.index(trace[0]), trace[1]),
     )
-    for observer in observers:
-        record.content |= observer.requested_content()
     record.request_body = RecordedBody(secret=key)
     record.response_body = RecordedBody(secret=key)
     return record
@@ -148,11 +145,7 @@ def _report_end(
     if response is not None:
         key = request.app[SERVICE].config.api_key
         record.response_headers = safe_headers(response.headers.items(), key)
-    if (
-        Content.BODIES in record.content
-        and isinstance(response, web.Response)
-        and isinstance(response.body, bytes)
-    ):
+    if isinstance(response, web.Response) and isinstance(response.body, bytes):
         record.response_body.add(response.body)
     for observer in record.observers:
         observer.request_ended(record)

@@ -23,7 +23,6 @@ from uuid import uuid4
 from api.transport.errors import shown
 from api.transport.record import (
     CLIENT_DISCONNECTED,
-    Content,
     RequestObserver,
     RequestRecord,
 )
@@ -155,9 +154,6 @@ class Telemetry(RequestObserver):
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer(_NAME, version, schema_url=_SCHEMA)
-
-    def requested_content(self) -> Content:
-        return Content.TEXTS if self._with_content else Content.NONE
 
     def request_ended(self, record: RequestRecord) -> None:
         if not record.operation:

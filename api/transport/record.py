@@ -6,7 +6,6 @@ Runs on the server's loop. Without an observer no content is recorded.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import Flag, auto
 
 from api.transport.errors import ErrorKind
 from api.transport.redaction import safe_body
@@ -26,15 +25,6 @@ MAX_BODY_BYTES = 256 * 1024
 MAX_TOKENS = 20_000
 # The status of a request whose client disconnected before the end of the answer.
 CLIENT_DISCONNECTED = 499
-
-
-class Content(Flag):
-    """How much of a request's content is recorded for an observer."""
-
-    NONE = 0
-    TEXTS = auto()
-    BODIES = auto()
-    EVERYTHING = TEXTS | BODIES
 
 
 class RecordedBody:
@@ -71,10 +61,6 @@ class RecordedRun:
     calls: list[ToolCallCompleted] = field(default_factory=list)
     tokens: deque[TokenTrace] = field(default_factory=lambda: deque(maxlen=MAX_TOKENS))
     finished: Finished | None = None
-
-    def record_finish(self, batch: list[Event]) -> None:
-        if isinstance(batch[-1], Finished):
-            self.finished = batch[-1]
 
     def record(self, batch: list[Event]) -> None:
         for event in batch:
@@ -119,7 +105,6 @@ class RequestRecord:
     operation: str = ""
     server: tuple[str, int] | None = None
     trace: tuple[TraceLevel, int] = (TraceLevel.OFF, 0)
-    content: Content = Content.NONE
     observers: Sequence["RequestObserver"] = ()
     client_id: str = ""
     took_s: float = 0.0
@@ -165,13 +150,12 @@ class RequestRecord:
         if self.trace[0] is TraceLevel.OFF:
             run.tokens = deque(maxlen=0)  # the traces that the client wants are not recorded
         self.runs.append(run)
-        listener = run.record if Content.TEXTS in self.content else run.record_finish
-        generation.listen(listener, hides_traces=hides_traces)
+        generation.listen(run.record, hides_traces=hides_traces)
         self.advance()
 
     def add_streamed(self, data: bytes) -> None:
         self.is_stream = True
-        if Content.BODIES in self.content:
+        if self.observers:
             self.response_body.add(data)
 
 
@@ -185,10 +169,6 @@ class RequestObserver:
     def requested_trace(self) -> tuple[TraceLevel, int]:
         """Return the detail of token traces to record, and the number of alternatives."""
         return TraceLevel.OFF, 0
-
-    def requested_content(self) -> Content:
-        """Return how much of a request's content to record."""
-        return Content.NONE
 
     def request_began(self, record: RequestRecord) -> None:
         """A request has arrived."""

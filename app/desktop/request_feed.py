@@ -6,7 +6,6 @@ import dataclasses
 import threading
 
 from api.transport.record import (
-    Content,
     RecordedBody,
     RecordedRun,
     RequestObserver,
@@ -32,9 +31,6 @@ class RequestFeed(RequestObserver):
 
     def requested_trace(self) -> tuple[TraceLevel, int]:
         return (TraceLevel.OFF, 0) if self.traces is None else self.traces.requested_level
-
-    def requested_content(self) -> Content:
-        return Content.EVERYTHING
 
     def request_began(self, record: RequestRecord) -> None:
         self._put((entry_of(record), {}))

@@ -14,7 +14,6 @@ import pytest
 from api.server.server import ServerThread
 from api.transport.config import Address, ServerConfig
 from api.transport.record import (
-    Content,
     RequestObserver,
     RequestRecord,
 )
@@ -40,9 +39,6 @@ class Notebook(RequestObserver):
 
     def requested_trace(self) -> tuple[TraceLevel, int]:
         return self.trace
-
-    def requested_content(self) -> Content:
-        return Content.EVERYTHING
 
     def request_began(self, record: RequestRecord) -> None:
         self.threads.add(threading.current_thread().name)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from api.transport.record import Content, RequestObserver, RequestRecord
+from api.transport.record import RequestObserver, RequestRecord
 from app.desktop.server import LocalServer, own_address
 from engine.engine import Engine
 from tests.support.kept import preferences_state
@@ -217,9 +217,6 @@ def test_local_server_telemetry(
     class Log(RequestObserver):
         def __init__(self) -> None:
             self.ended: list[RequestRecord] = []
-
-        def requested_content(self) -> Content:
-            return Content.EVERYTHING
 
         def request_ended(self, record: RequestRecord) -> None:
             self.ended.append(record)
