@@ -59,7 +59,7 @@ class Engine:
         self._check = check or (check_model if loader is load_model else None)
         self.disk = disk
         self.forms = Forms()
-        self._limits = limits or Limits()
+        self.limits = limits or Limits()
         self._loader = loader
         self._models = ModelList()
         self._last_load: Transition | None = None
@@ -71,11 +71,6 @@ class Engine:
         self._is_closed = False
         # By model: when it is unloaded.
         self._max_idle_s: dict[OfferedModel | None, float | None] = {}
-
-    @property
-    def limits(self) -> Limits:
-        """The limits of the engine."""
-        return self._limits
 
     @property
     def status(self) -> ModelStatus:
@@ -396,7 +391,7 @@ class Engine:
         previous = self._thread
         if previous is not None:
             self._abandoned = [one for one in (*self._abandoned, previous) if one.is_alive]
-        self._thread = EngineThread(self._limits, self._loader, self.disk, self._models, previous)
+        self._thread = EngineThread(self.limits, self._loader, self.disk, self._models, previous)
         for model, idle_s in self._max_idle_s.items():
             self._thread.call_soon(partial(Models.set_max_idle, offered=model, idle_s=idle_s))
         return self._thread

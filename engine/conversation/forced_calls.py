@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.errors import InvalidRequest
-from engine.grammar.schemas import is_nested_too_deeply
+from engine.grammar.schemas import MAX_LEVELS
+from engine.output.tool_calls.call_text import is_deeper
 from engine.output.tool_calls.styles import GEMMA, JSON_CALLS
 from engine.values.request import GenerationRequest, Message, Tool
 
@@ -21,7 +22,7 @@ _FORMS = {
 
 def _describe_tools(tools: Sequence[Tool], name: str | None, call_style: str) -> str:
     for tool in tools:
-        if is_nested_too_deeply(tool.parameters):
+        if is_deeper(tool.parameters, MAX_LEVELS):
             raise InvalidRequest(f"tools.{tool.name}.parameters", "nested too deeply")
     offered = [tool for tool in tools if name in (None, tool.name)]
     subject = "one of these functions" if name is None else "this function"

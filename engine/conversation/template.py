@@ -18,7 +18,8 @@ from engine.conversation.normalization import normalize
 from engine.conversation.template_rules import SAMPLE_TOOL, TemplateRules, learn_rules
 from engine.errors import InvalidRequest
 from engine.files.causes import without_folders
-from engine.grammar.schemas import is_nested_too_deeply
+from engine.grammar.schemas import MAX_LEVELS
+from engine.output.tool_calls.call_text import is_deeper
 from engine.values.request import Effort, GenerationRequest, Message, Tool
 
 # Options of transformers' ``apply_chat_template`` that are no variables of the template.
@@ -225,7 +226,7 @@ class ChatTemplate:
         except InvalidRequest:
             raise
         except RecursionError as error:
-            deep = [tool.name for tool in request.tools if is_nested_too_deeply(tool.parameters)]
+            deep = [tool.name for tool in request.tools if is_deeper(tool.parameters, MAX_LEVELS)]
             field = f"tools.{deep[0]}.parameters" if deep else "messages"
             reason = "nested too deeply for the model's chat template"
             raise InvalidRequest(field, reason) from error

@@ -1,7 +1,8 @@
 """Compiles grammars with llguidance, within limits."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 _POSITION = re.compile(r'^(at \d+\(\d+\): )?(failed to (compile JSON schema|parse "%json"): )?')
@@ -60,14 +61,19 @@ def new_tokenizer(tokens: ModelTokens) -> Any:
     from llguidance import LLTokenizer
 
     given: Any = tokens
+    with _panics_as_errors("the library failed"):
+        tokens.library_tokenizer = LLTokenizer(given, eos_token=tokens.eos_token_ids, slices=[])
+    return tokens.library_tokenizer
+
+
+@contextmanager
+def _panics_as_errors(what: str) -> Iterator[None]:
     try:
-        made = LLTokenizer(given, eos_token=tokens.eos_token_ids, slices=[])
+        yield
     except BaseException as error:
-        if isinstance(error, Exception) or not is_panic(error):
+        if not is_panic(error):
             raise
-        raise ValueError(f"the library failed: {error}") from error
-    tokens.library_tokenizer = made
-    return made
+        raise ValueError(f"{what}: {explain_error(str(error))}") from error
 
 
 def new_matcher(tokenizer: Any, grammar: str) -> Any:
@@ -81,7 +87,7 @@ def new_matcher(tokenizer: Any, grammar: str) -> Any:
         max_items_in_row=_MAX_ROW_ITEMS if is_own else None,
         step_max_items=_MAX_STEP_ITEMS if is_own else None,
     )
-    try:
+    with _panics_as_errors("the compiler failed"):
         whole = grammar if is_own else LLMatcher.grammar_from_lark(grammar)
         matcher = LLMatcher(tokenizer, whole, log_level=0, limits=limits)
         # All copies share these results. Computing them for a schema with thousands of properties
@@ -92,10 +98,6 @@ def new_matcher(tokenizer: Any, grammar: str) -> Any:
         if matcher.is_error():
             raise ValueError(explain_error(matcher.get_error()))
         _check_openings(matcher.deep_copy(), tokenizer)
-    except BaseException as error:
-        if isinstance(error, Exception) or not is_panic(error):
-            raise
-        raise ValueError(f"the compiler failed: {explain_error(str(error))}") from error
     if matcher.is_stopped() and not matcher.is_accepting():
         raise ValueError("no value can satisfy it")
     return matcher

@@ -224,13 +224,8 @@ class TokenConstraint:
         if token_id in self._tokens.eos and self._matcher.is_accepting():
             self._phase = ConstraintPhase.ENDED
         elif self.failure is None:
-            try:
-                with self._timed():
-                    fits = self._matcher.consume_token(token_id)
-            except BaseException as error:
-                self._fail(_panic(error))
-            else:
-                if not fits:
+            with self._in_library():
+                if not self._matcher.consume_token(token_id):
                     self._fail(self._matcher.get_error() or f"token {token_id} does not fit")
 
     @property
@@ -243,11 +238,8 @@ class TokenConstraint:
         if not self._is_decided:
             return None
         if not self._forced:
-            try:
-                with self._timed():
-                    self._forced = self._tokens.forced(self._matcher)
-            except BaseException as error:
-                self._fail(_panic(error))
+            with self._in_library():
+                self._forced = self._tokens.forced(self._matcher)
         return self._forced[0] if self._forced else None
 
     def allowed(self) -> bytes:
@@ -265,11 +257,11 @@ class TokenConstraint:
             return bytes(bits)
         if self._phase is ConstraintPhase.ENDED or self.failure is not None:
             return self._tokens.only_eos
-        try:
-            with self._timed():
-                bits = bytearray(self._matcher.compute_bitmask())
-        except BaseException as error:
-            return self._fail(_panic(error))
+        bits = bytearray()
+        with self._in_library():
+            bits += self._matcher.compute_bitmask()
+        if not bits:
+            return self._tokens.only_eos
         if self._matcher.is_error():
             return self._fail(self._matcher.get_error())
         if self._matcher.is_stopped() and not self._matcher.is_accepting():
@@ -331,6 +323,15 @@ class TokenConstraint:
     def is_costly(self) -> bool:
         """Whether the grammar has become slow to follow, as those become that are ambiguous."""
         return self.is_own and self.spent_s > 0.0005  # then drafts are not worth it
+
+    @contextlib.contextmanager
+    def _in_library(self) -> Iterator[None]:
+        """Count the time in the block; a panic of the library ends the answer."""
+        with self._timed():
+            try:
+                yield
+            except BaseException as error:
+                self._fail(_panic(error))
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[None]:

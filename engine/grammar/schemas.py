@@ -128,15 +128,6 @@ def as_rule(schema: Mapping[str, Any]) -> str:
     return f"%json {json.dumps({**schema, **_SCHEMA_OPTIONS}, ensure_ascii=False)}"
 
 
-def is_nested_too_deeply(value: Any) -> bool:
-    """Return whether a JSON value has more levels than a schema may have."""
-    level = [value] if isinstance(value, (Mapping, list)) else []
-    for _ in range(MAX_LEVELS):
-        nodes = [node.values() if isinstance(node, Mapping) else node for node in level]
-        level = [x for node in nodes for x in node if isinstance(x, (Mapping, list))]
-    return bool(level)
-
-
 class _Rewriter:
     """Rewrites one schema, part by part."""
 

@@ -288,21 +288,18 @@ def begun_bytes(repository: Path) -> int:
 
 
 def _files(folder: Path, suffix: str) -> list[Path]:
-    """Return the files in a folder whose names end like this; none where it cannot be read."""
-    try:
-        return sorted(
-            path
-            for path in folder.iterdir()
-            if path.name.casefold().endswith(suffix) and path.is_file()
-        )
-    except (OSError, ValueError):
-        return []
+    """Return the files in a folder whose names end like this."""
+    listed = _entries(folder)
+    return [path for path in listed if path.name.casefold().endswith(suffix) and path.is_file()]
 
 
 def _children(folder: Path) -> list[Path]:
+    return [path for path in _entries(folder) if path.is_dir() and not path.name.startswith(".")]
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Return what a folder contains, by name; nothing where it cannot be read."""
     try:
-        return sorted(
-            path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")
-        )
+        return sorted(folder.iterdir())
     except (OSError, ValueError):
         return []

@@ -1,12 +1,13 @@
 """Reads the JSON files of a model folder, and names them without the folders of this computer."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelLoadFailed
 from engine.files.causes import os_cause
+from engine.files.json_fields import DamagedFile
+from engine.files.json_items import json_value
 from engine.files.safe_files import read_bounded
 from engine.library.cache_size import is_count
 from engine.wording import counted, escaped
@@ -23,19 +24,14 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         if path.exists() and not path.is_file():  # a pipe never ends
             raise ModelLoadFailed(f"{file_label(path)} is damaged: it is not a file")
-        value = json.loads(read_bounded(path, _MAX_JSON_BYTES))
+        value = json_value(read_bounded(path, _MAX_JSON_BYTES))
     except FileNotFoundError:
         raise ModelLoadFailed(
             f"{file_label(path)} is missing: is {model_name(path.parent)} a model folder?"
         ) from None
     except OSError as error:
         raise ModelLoadFailed(f"{file_label(path)} cannot be read: {os_cause(error)}") from error
-    except RecursionError as error:
-        raise ModelLoadFailed(f"{file_label(path)} is damaged: it is nested too deeply") from error
-    except json.JSONDecodeError as error:
-        fault = f"line {error.lineno} is not valid JSON"
-        raise ModelLoadFailed(f"{file_label(path)} is damaged: {fault}") from error
-    except ValueError as error:
+    except DamagedFile as error:
         raise ModelLoadFailed(f"{file_label(path)} is damaged: {error}") from error
     if not isinstance(value, dict):
         raise ModelLoadFailed(f"{file_label(path)} is damaged: it does not contain a JSON object")

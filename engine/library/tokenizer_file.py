@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelLoadFailed
+from engine.files.json_fields import DamagedFile
+from engine.files.json_items import json_value
 from engine.files.safe_files import read_bounded
 from engine.library.model_files import MAX_TEXT_BYTES
 
@@ -34,10 +36,8 @@ def check_tokenizer(folder: Path) -> None:
 def _fault(file: Path, _size: int, _changed_ns: int) -> str:
     """Return the fault of a tokenizer's file; empty if none is known."""
     try:
-        stated = json.loads(read_bounded(file, MAX_TEXT_BYTES))
-    except RecursionError:
-        return "it is nested too deeply"
-    except (OSError, ValueError) as error:
+        stated = json_value(read_bounded(file, MAX_TEXT_BYTES))
+    except (OSError, DamagedFile) as error:
         return str(error)
     if not isinstance(stated, dict):
         return "it does not contain a JSON object"

@@ -184,11 +184,9 @@ def read_header(path: Path) -> tuple[int, dict[str, Any]]:
                     f"{_MAX_HEADER_BYTES:,} are read"
                 )
             header = json.loads(file.read(length))
-    except RecursionError as error:
-        raise ModelLoadFailed(f"{name} is damaged: its header is nested too deeply") from error
     except OSError as error:
         raise ModelLoadFailed(f"{name} cannot be read: {os_cause(error)}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelLoadFailed(f"{name} is damaged: its header is not valid JSON") from error
     if not isinstance(header, dict):
         raise ModelLoadFailed(f"{name} is damaged: its header is not a JSON object")

@@ -41,6 +41,10 @@ _CHANNELS = {
 }
 
 
+def _option(default: Any, title: str, help_text: str) -> Any:
+    return field(default=default, metadata={"title": title, "help": help_text})
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """One stop of a request: its text, and how it counts where it differs from the others.
@@ -55,9 +59,7 @@ class Stop:
     """
 
     text: str
-    scope: StopScope | None = field(
-        default=None, metadata={"title": "Where it applies", "help": "where this stop counts"}
-    )
+    scope: StopScope | None = _option(None, "Where it applies", "where this stop counts")
 
     def find(self, text: str, start: int = 0, chars: int | None = None) -> int:
         """Return where its first ``chars`` characters (None: all) are in a text, -1 if nowhere."""
@@ -77,41 +79,26 @@ class StopOptions:
     an option, with its ``title`` and ``help``.
     """
 
-    scope: StopScope = field(
-        default=StopScope.TEXT,
-        metadata={
-            "title": "Scope of stops",
-            "help": "where stops count: text, text+thinking, or all (tool calls as well)",
-        },
+    scope: StopScope = _option(
+        StopScope.TEXT,
+        "Scope of stops",
+        "where stops count: text, text+thinking, or all (tool calls as well)",
     )
-    include_stop: bool = field(
-        default=False,
-        metadata={
-            "title": "Keep the stop in the answer",
-            "help": "keep the stop that ends the answer in its text",
-        },
+    include_stop: bool = _option(
+        False, "Keep the stop in the answer", "keep the stop that ends the answer in its text"
     )
-    ignore_eos: bool = field(
-        default=False,
-        metadata={
-            "title": "Go on after the end token",
-            "help": "go on where the model would end by itself; stops and limits still end it",
-        },
+    ignore_eos: bool = _option(
+        False,
+        "Go on after the end token",
+        "go on where the model would end by itself; stops and limits still end it",
     )
-    ignore_template_eos: bool = field(
-        default=False,
-        metadata={
-            "title": "Go on after an end token of the chat template",
-            "help": "go on after an end token that the chat template names and no file of the "
-            "model does",
-        },
+    ignore_template_eos: bool = _option(
+        False,
+        "Go on after an end token of the chat template",
+        "go on after an end token that the chat template names and no file of the model does",
     )
-    min_tokens: int = field(
-        default=0,
-        metadata={
-            "title": "Stops count after",
-            "help": "let no stop end the answer within its first N tokens",
-        },
+    min_tokens: int = _option(
+        0, "Stops count after", "let no stop end the answer within its first N tokens"
     )
 
 

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -27,7 +27,7 @@ def arguments_object(text: str) -> dict[str, Any]:
         raise ValueError(f"the arguments are nested more than {MAX_DEPTH} levels deep") from None
     if not isinstance(value, dict):
         raise ValueError("the arguments of a tool call must be a JSON object")
-    if _is_deeper(value, MAX_DEPTH):
+    if is_deeper(value, MAX_DEPTH):
         raise ValueError(f"the arguments are nested more than {MAX_DEPTH} levels deep")
     text.encode("utf-8")  # refuses half of a surrogate pair
     if "\\u" in text:
@@ -46,21 +46,13 @@ def _finite(text: str) -> float:
     return value
 
 
-def _is_deeper(value: object, limit: int) -> bool:
-    """Whether objects and lists are nested more than ``limit`` deep; level by level."""
-    level = [value]
+def is_deeper(value: object, limit: int) -> bool:
+    """Return whether objects and lists are nested more than ``limit`` deep; level by level."""
+    level = [value] if isinstance(value, (Mapping, list)) else []
     for _ in range(limit):
-        level = [
-            inner
-            for key in level
-            for inner in (
-                key.values() if isinstance(key, dict) else key if isinstance(key, list) else ()
-            )
-            if isinstance(inner, (dict, list))
-        ]
-        if not level:
-            return False
-    return True
+        nodes = [node.values() if isinstance(node, Mapping) else node for node in level]
+        level = [x for node in nodes for x in node if isinstance(x, (Mapping, list))]
+    return bool(level)
 
 
 class IrregularCall(ValueError):
