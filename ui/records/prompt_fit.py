@@ -1,9 +1,9 @@
 """Fits the prompt of a conversation into a context, however long the conversation is.
 
-What has no room is left out from the beginning, in whole exchanges: a question with its answers,
-their calls and the results. The system prompt, exchanges with a pinned message and the last
-exchange always go; long files and results in these are cut. Nothing is lost: messages and texts
-stay as they are, and the record says what was not sent.
+The oldest exchanges are left out whole: a question with its answers, their calls and the results.
+The system prompt, exchanges with a pinned message and the last exchange always go; long files and
+results in these are cut. Nothing is lost: messages and texts stay as they are, and the run records
+the messages left out.
 
 Pure, apart from the counts that it asks for; main thread.
 """
@@ -22,8 +22,8 @@ _FULL = 0.9
 # necessary keeps the beginning of the prompt the same for several questions, so that the cached
 # prompt is used and not all is read again with each of them.
 _SHARE = 0.7
-# The same for files and results that are cut: what is sent of them may take this share together
-# with the rest or, where there is much besides them, half of what that leaves.
+# Files and results that are cut may take this share together with the rest of the prompt or, where
+# there is much besides them, half of the context that the rest leaves.
 _CUT_SHARE = 0.65
 # A text is counted in parts, so that other work of the engine does not wait long.
 _PART_CHARS = 100_000
@@ -52,16 +52,26 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class PromptFit:
-    """The messages of a prompt that fits, unless what must go is too long by itself."""
+    """The messages of a prompt that fits, unless its last exchange is too long by itself.
+
+    Counts that fill the context are lower bounds: nothing beyond it is counted.
+    """
 
     messages: tuple[ConversationMessage, ...]
     request: GenerationRequest
+    context: int
     left_out: LeftOut | None = None
     cuts: Cuts = field(default_factory=dict)
     tokens: int | None = None
     total: int | None = None
-    is_least: bool = False
-    is_least_total: bool = False
+
+    @property
+    def is_least(self) -> bool:
+        return self.tokens is not None and self.tokens >= self.context
+
+    @property
+    def is_least_total(self) -> bool:
+        return self.total is not None and self.total >= self.context
 
 
 def exchanges(messages: Messages) -> list[list[ConversationMessage]]:
@@ -109,131 +119,111 @@ async def fitted_prompt(
     """Return the prompt of a question: whole, or without the oldest exchanges."""
     request = make(sent, "")
     room = int(counts.context * _FULL)
-    if not request.tools and _bytes_up_to(request, counts.context) < room:
-        return PromptFit(tuple(sent), request)  # no text has more tokens than bytes
-    total, is_least = await _counted(request, counts)
-    if total <= room and not is_least:
-        return PromptFit(tuple(sent), request, tokens=total, total=total)
-    fitting = _Fitting(path, sent, make, counts, when_full, (total, is_least), uncut)
-    return await fitting.fit(before)
+    # No text has more tokens than bytes; the template's tokens around a message count as 16.
+    texts = (message.content.encode(errors="replace") for message in request.messages)
+    if not request.tools and sum(len(text) + 16 for text in texts) < room:
+        return PromptFit(tuple(sent), request, counts.context)
+    total = await _counted(request, counts)
+    if total <= room:
+        return PromptFit(tuple(sent), request, counts.context, tokens=total, total=total)
+    return await _Fitting(path, list(sent), make, counts, when_full, total, uncut).fit(before)
 
 
+@dataclass
 class _Fitting:
     """Fits a prompt that is too long."""
 
-    def __init__(
-        self,
-        path: Messages,
-        sent: Messages,
-        make: MakeRequest,
-        counts: Counts,
-        when_full: WhenFull,
-        total: tuple[int, bool],
-        uncut: str,
-    ) -> None:
-        self._uncut = uncut
-        self._path = path
-        self._sent = list(sent)
-        self._make = make
-        self._counts = counts
-        self._when_full = when_full
-        self._total = total
-        self._cuts: Cuts = {}
-        self._last = len(exchanges(sent)) - 1
+    path: Messages
+    sent: list[ConversationMessage]
+    make: MakeRequest
+    counts: Counts
+    when_full: WhenFull
+    total: int
+    uncut: str
+    cuts: Cuts = field(default_factory=dict)
 
     async def fit(self, left_out: LeftOut | None) -> PromptFit:
-        context, room = self._counts.context, int(self._counts.context * _FULL)
-        must, is_least = await self._size(self._last)
-        if must > room or is_least:
-            self._cuts = await self._fitting_cuts(without_oldest(self._sent, self._last))
-            if self._cuts:
-                self._sent = [cut_message(message, self._cuts) for message in self._sent]
-                must, is_least = await self._size(self._last)
-                self._total = await self._size(0)
-        total, is_least_total = self._total
-        fits_whole = total < context and not is_least_total
-        if self._when_full is WhenFull.ASK or (self._cuts and total <= room and fits_whole):
-            return self._fit_of(0, *self._total)
-        if must > room or is_least:
-            return self._fit_of(self._last, must, is_least)
-        before = self._gone_with(left_out)
-        if before:
-            size, is_least = await self._size(before)
-            if size <= room and not is_least:
-                return self._fit_of(before, size, is_least)
-        reserve = summary_tokens(context) if self._when_full is WhenFull.SUMMARIZE else 0
-        target = max(int(context * _SHARE) - reserve, (must + room) // 2)
-        # The smallest number of exchanges with which the rest has the wanted size. The last one
+        context, room = self.counts.context, int(self.counts.context * _FULL)
+        last = len(exchanges(self.sent)) - 1
+        smallest = await self._size(last)
+        if smallest > room:
+            self.cuts = await self._fitting_cuts(without_oldest(self.sent, last), last)
+            if self.cuts:
+                self.sent = [cut_message(message, self.cuts) for message in self.sent]
+                smallest = await self._size(last)
+                self.total = await self._size(0)
+        if self.when_full is WhenFull.ASK or (self.cuts and self.total <= room):
+            return self._fit_of(0, self.total)
+        if smallest > room:
+            return self._fit_of(last, smallest)
+        before = min(self._count_left_out(left_out), last)
+        if before and (size := await self._size(before)) <= room:
+            return self._fit_of(before, size)
+        reserve = summary_tokens(context) if self.when_full is WhenFull.SUMMARIZE else 0
+        target = max(int(context * _SHARE) - reserve, (smallest + room) // 2)
+        # The smallest number of exchanges without which the rest has the target size. The last one
         # always goes, so it is known that some number is enough.
-        least, most, size = before, self._last, must
-        while most - least > 1:
-            middle = (least + most) // 2
-            tried, is_least = await self._size(middle)
-            if tried <= target and not is_least:
-                most, size = middle, tried
+        low, high, size = before, last, smallest
+        while high - low > 1:
+            middle = (low + high) // 2
+            tried = await self._size(middle)
+            if tried <= target:
+                high, size = middle, tried
             else:
-                least = middle
-        return self._fit_of(most, size, is_least=False)
+                low = middle
+        return self._fit_of(high, size)
 
-    def _gone_with(self, left_out: LeftOut | None) -> int:
+    def _count_left_out(self, left_out: LeftOut | None) -> int:
         """Return how many exchanges an answer was without, if it had the same context."""
-        if left_out is None or left_out.context != self._counts.context:
+        if left_out is None or left_out.context != self.counts.context:
             return 0
-        ids = {message.id for message in self._path[: left_out.until]}
-        return min(sum(group[0].id in ids for group in exchanges(self._sent)), self._last)
+        ids = {message.id for message in self.path[: left_out.until]}
+        return sum(group[0].id in ids for group in exchanges(self.sent))
 
-    def _without(self, gone: int) -> tuple[list[ConversationMessage], str]:
+    def _without(self, count: int) -> tuple[list[ConversationMessage], str]:
         """Return the messages without the first exchanges, and the id of the first one after."""
-        messages = without_oldest(self._sent, gone)
-        is_whole = len(messages) == len(self._sent)
-        return messages, "" if is_whole else exchanges(self._sent)[gone][0].id
+        messages = without_oldest(self.sent, count)
+        is_whole = len(messages) == len(self.sent)
+        return messages, "" if is_whole else exchanges(self.sent)[count][0].id
 
-    async def _size(self, gone: int) -> tuple[int, bool]:
-        return await _counted(self._make(*self._without(gone)), self._counts)
+    async def _size(self, count: int) -> int:
+        return await _counted(self.make(*self._without(count)), self.counts)
 
-    def _fit_of(self, gone: int, tokens: int, is_least: bool) -> PromptFit:
-        messages, first = self._without(gone)
-        left_out = None
+    def _fit_of(self, count: int, tokens: int) -> PromptFit:
+        messages, first = self._without(count)
+        request, context, left_out = self.make(messages, first), self.counts.context, None
         if first:
-            until, boundary = next((n, m) for n, m in enumerate(self._path) if m.id == first)
-            is_summarized = self._when_full is WhenFull.SUMMARIZE and bool(boundary.summary)
-            count = len(self._sent) - len(messages)
-            left_out = LeftOut(until, count, self._counts.context, is_summarized)
-        return PromptFit(
-            tuple(messages),
-            self._make(messages, first),
-            left_out,
-            self._cuts,
-            tokens,
-            self._total[0],
-            is_least,
-            self._total[1],
-        )
+            until, boundary = next((n, m) for n, m in enumerate(self.path) if m.id == first)
+            is_summarized = self.when_full is WhenFull.SUMMARIZE and bool(boundary.summary)
+            removed = len(self.sent) - len(messages)
+            left_out = LeftOut(until, removed, context, is_summarized)
+        cuts, total = self.cuts, self.total
+        return PromptFit(tuple(messages), request, context, left_out, cuts, tokens, total)
 
     # -- files and results that are too long ---------------------------------------------------
 
-    async def _fitting_cuts(self, messages: Messages) -> Cuts:
+    async def _fitting_cuts(self, messages: Messages, last: int) -> Cuts:
         """Return which files and results have to be cut so that there is room for an answer."""
         texts = {
             (message.id, number): text
             for message in messages
             for number, text in enumerate(texts_of(message))
-            if text and message.id != self._uncut
+            if text and message.id != self.uncut
         }
         if not texts:
             return {}
-        context, tokens = self._counts.context, self._counts.tokens
+        context, tokens = self.counts.context, self.counts.tokens
         empty = [cut_message(message, dict.fromkeys(texts, 0)) for message in messages]
-        first = self._without(self._last)[1]
-        without, is_least = await _counted(self._make(empty, first), self._counts)
-        if is_least or without >= context:
+        first = self._without(last)[1]
+        without = await _counted(self.make(empty, first), self.counts)
+        if without >= context:
             return {}  # cutting them does not help
         budget = max(int(context * _CUT_SHARE) - without, (context - without) // 2)
         sizes = {key: await _size(text, budget, tokens) for key, text in texts.items()}
         share = _fair_share(list(sizes.values()), budget)
-        most = max(share - 40, 16)  # the note about the cut takes 40
+        limit = max(share - 40, 16)  # the note about the cut takes 40
         return {
-            key: await fitting_chars(text, most, tokens)
+            key: await fitting_chars(text, limit, tokens)
             for key, text in texts.items()
             if sizes[key] > share
         }
@@ -265,29 +255,18 @@ def cut_message(message: ConversationMessage, cuts: Cuts) -> ConversationMessage
     return replace(message, run=replace(run, results=results))
 
 
-async def _counted(request: GenerationRequest, counts: Counts) -> tuple[int, bool]:
-    """Return the tokens of a request, and whether that is only a lower bound."""
+async def _counted(request: GenerationRequest, counts: Counts) -> int:
+    """Return the tokens of a request; a lower bound from the context's length on."""
     try:
-        return await counts.prompt(request), False
+        return await counts.prompt(request)
     except PromptTooLong as too_long:
-        return max(too_long.prompt_tokens, counts.context), True
+        return max(too_long.prompt_tokens, counts.context)
 
 
-def _bytes_up_to(request: GenerationRequest, most: int) -> int:
-    """Return the bytes of a request's texts, at least if they are no more than ``most``."""
-    size = 0
-    for message in request.messages:
-        if size > most:
-            break
-        size += max(len(message.content), len(message.content[:most].encode(errors="replace")))
-        size += 16  # the template's tokens around a message
-    return size
-
-
-async def _size(text: str, most: int, count_tokens: CountTokens) -> int:
-    """Return the tokens of a text; more than ``most`` if it surely has more."""
-    if len(text) > most * _MAX_TOKEN_CHARS:
-        return most + 1
+async def _size(text: str, limit: int, count_tokens: CountTokens) -> int:
+    """Return the tokens of a text; one more than the limit if it surely has more."""
+    if len(text) > limit * _MAX_TOKEN_CHARS:
+        return limit + 1
     size = 0
     for start in range(0, len(text), _PART_CHARS):
         size += await count_tokens(text[start : start + _PART_CHARS])
@@ -305,15 +284,15 @@ def _fair_share(sizes: list[int], budget: int) -> int:
     return budget
 
 
-async def fitting_chars(text: str, most: int, count_tokens: CountTokens) -> int:
+async def fitting_chars(text: str, limit: int, count_tokens: CountTokens) -> int:
     """Return how many characters at a text's beginning have at most so many tokens."""
-    chars = min(len(text), most * 4)
+    chars = min(len(text), limit * 4)
     size = await count_tokens(text[:chars])
-    if size <= most and chars < len(text):
-        chars = min(len(text), int(chars * most / max(size, 1)), most * _MAX_TOKEN_CHARS)
+    if size <= limit and chars < len(text):
+        chars = min(len(text), int(chars * limit / max(size, 1)), limit * _MAX_TOKEN_CHARS)
         size = await count_tokens(text[:chars])
-    while size > most and chars:
-        chars = min(chars - 1, int(chars * most / size))
+    while size > limit and chars:
+        chars = min(chars - 1, int(chars * limit / size))
         size = await count_tokens(text[:chars])
     line = text.rfind("\n", 0, chars) + 1
     return line if line > chars * 0.8 else chars
