@@ -218,19 +218,21 @@ def _diagnose_text(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
     if found is None:
         yield from _diagnose_end(capture, stops)
         return
+    start, stop = found
+    end = start + len(stop)
     yield _error(
         "stop_in_text",
-        f"The text contains the stop {found.stop!r}, at character {found.start}.",
-        excerpt(text[max(0, found.start - _CONTEXT_CHARS) : found.end + _CONTEXT_CHARS]),
-        _event_at(capture, found.start),
+        f"The text contains the stop {stop!r}, at character {start}.",
+        excerpt(text[max(0, start - _CONTEXT_CHARS) : end + _CONTEXT_CHARS]),
+        _event_at(capture, start),
     )
-    tail = text[found.end :]
+    tail = text[end:]
     is_unnamed = capture.reports_match and capture.matched is None
     if tail:
-        message = f"The text goes on for {len(tail)} characters after the stop {found.stop!r}."
-        yield _error("text_after_stop", message, excerpt(tail), _event_at(capture, found.end))
+        message = f"The text goes on for {len(tail)} characters after the stop {stop!r}."
+        yield _error("text_after_stop", message, excerpt(tail), _event_at(capture, end))
     elif is_unnamed and capture.ending is not CapturedEnding.STOP:
-        message = f"The text ends with the stop {found.stop!r}, but the answer names no match."
+        message = f"The text ends with the stop {stop!r}, but the answer names no match."
         yield _error("sequence_null", message)
 
 
@@ -319,17 +321,10 @@ def _choice_lines(choice: CapturedChoice, heading: str, usage: str | None = None
     if isinstance(choice, Capture) and choice.request_stops:
         yield f"stops     {', '.join(map(repr, choice.request_stops))}"
     if choice.thinking:
-        yield f"thinking  {_quote(choice.thinking)}"
+        yield f"thinking  {excerpt(repr(choice.thinking), _SHOWN_CHARS)}"
     for call in choice.tool_calls:
         yield f"call      {on_one_line(call.name)}({on_one_line(call.arguments, _SHOWN_CHARS)})"
-    yield f"text      {_quote(choice.text)}"
-
-
-def _quote(text: str) -> str:
-    if len(text) <= _SHOWN_CHARS:
-        return repr(text)
-    half = _SHOWN_CHARS // 2
-    return f"{text[:half]!r} … {len(text) - 2 * half:,} characters … {text[-half:]!r}"
+    yield f"text      {excerpt(repr(choice.text), _SHOWN_CHARS)}"
 
 
 def _usage_text(usage: CapturedUsage) -> str:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from http import HTTPStatus
 
-_EXCERPT_CHARS = 120
-
 
 class WireDialect(StrEnum):
     """The dialects in which an answer can be read."""
@@ -142,12 +140,10 @@ class Capture(CapturedChoice):
         )
 
 
-def excerpt(text: str) -> str:
+def excerpt(text: str, max_chars: int = 120) -> str:
     """Return the text; the middle of a long text is left out."""
-    if len(text) <= _EXCERPT_CHARS:
-        return text
-    half = _EXCERPT_CHARS // 2
-    return f"{text[:half]} … {text[-half:]}"
+    half = max_chars // 2
+    return text if len(text) <= max_chars else f"{text[:half]} … {text[-half:]}"
 
 
 def status_text(status: int) -> str:
@@ -158,26 +154,13 @@ def status_text(status: int) -> str:
         return f"HTTP {status}"
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
-    """A stop found in a text: ``text[start:end] == stop``."""
-
-    stop: str
-    start: int
-    end: int
-
-
-def first_occurrence(text: str, stops: Sequence[str]) -> Occurrence | None:
-    """Return the stop that is complete first; if several are, the longest.
+def first_occurrence(text: str, stops: Sequence[str]) -> tuple[int, str] | None:
+    """Return the offset of the stop that is complete first, and that stop; the longest of several.
 
     Independent of the engine's matcher, so that it does not share the matcher's faults.
     """
-    found = [
-        Occurrence(stop, start, start + len(stop))
-        for stop in stops
-        if stop and (start := text.find(stop)) >= 0
-    ]
-    return min(found, key=lambda occurrence: (occurrence.end, occurrence.start), default=None)
+    found = [(start, stop) for stop in stops if stop and (start := text.find(stop)) >= 0]
+    return min(found, key=lambda one: (one[0] + len(one[1]), one[0]), default=None)
 
 
 def unfinished_stop(text: str, stops: Sequence[str]) -> tuple[str, str] | None:

@@ -10,12 +10,9 @@ from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.client import Client
 from api.conformance.probe.dialects import Ask
 from api.conformance.probe.judgement import stream_differs
-from api.conformance.probe.plan import KINDS, MIN_CHARS, Baseline, Baselines, bounds, plan
+from api.conformance.probe.plan import KINDS, MIN_CHARS, Baseline, bounds, plan
 from api.conformance.probe.values import Exchange, Fault, ProbeOptions
 
-_TOKENS, _QUICK_TOKENS = 128, 40
-# Limits for a server with a small context, and for a model that thinks long.
-_MIN_TOKENS, _MAX_TOKENS = 16, 2048
 # A Fullstop server sends both vendors' names of a request's id.
 _OWN_HEADERS = frozenset({"request-id", "x-request-id"})
 _CHAT_PROMPTS = (
@@ -36,13 +33,13 @@ _PLAIN_PROMPTS = (
 _MORE_PLAIN_PROMPTS = ("Count from 1 to 60, one number per line\n1\n2\n3\n",)
 
 
-async def measure_baselines(client: Client, options: ProbeOptions) -> Baselines:
+async def measure_baselines(client: Client, options: ProbeOptions) -> "Baselines":
     """Send each prompt without stops, twice for a whole answer and once for a stream."""
     has_template = client.driver.has_chat_template
     prompts = _CHAT_PROMPTS if has_template else _PLAIN_PROMPTS
     prompts = (*options.prompts, *(prompts[:1] if options.is_quick else prompts))
     more = _MORE_CHAT_PROMPTS if has_template else _MORE_PLAIN_PROMPTS
-    measuring = _Measuring(client)
+    measuring = Baselines(client)
     ask, first, conclusions = await _choose_limit(client, prompts[0], options)
     for prompt in prompts:
         await measuring.measure(
@@ -54,16 +51,11 @@ async def measure_baselines(client: Client, options: ProbeOptions) -> Baselines:
         # A further prompt is sent if more kinds of stops than these have no text.
         if len(KINDS) - len(cases) + thought > 5:
             await measuring.measure(replace(ask, prompt=prompt))
-    return Baselines(
-        usable=tuple(measuring.usable),
-        runs=tuple(measuring.runs),
-        faults=tuple(measuring.faults),
-        conclusions=(*conclusions, *await _end_token_conclusion(client, ask, first)),
-        variations=tuple(measuring.variations),
-    )
+    measuring.conclusions = (*conclusions, *await _end_token_conclusion(client, ask, first))
+    return measuring
 
 
-class _Measuring:
+class Baselines:
     """The answers to the prompts so far, and the faults in them."""
 
     def __init__(self, client: Client) -> None:
@@ -71,7 +63,13 @@ class _Measuring:
         self.runs: list[Exchange] = []
         self.faults: list[Fault] = []
         self.variations: list[str] = []
+        self.conclusions: tuple[str, ...] = ()
         self._client = client
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether every prompt got the same answer each time."""
+        return all(baseline.is_repeatable for baseline in self.usable)
 
     async def measure(self, ask: Ask, first: Exchange | None = None) -> None:
         """Request two whole answers and a stream; where one differs, request it again."""
@@ -162,10 +160,10 @@ async def _choose_limit(
     Finds out whether the model reasons, and how many tokens an answer needs or may have.
     """
     max_tokens = options.max_tokens
-    ask = Ask(prompt, max_tokens=max_tokens or (_QUICK_TOKENS if options.is_quick else _TOKENS))
+    ask = Ask(prompt, max_tokens=max_tokens or (40 if options.is_quick else 128))
     run = await client.ask(ask)
     conclusions: list[str] = []
-    while max_tokens is None and run.is_refusal and ask.max_tokens > _MIN_TOKENS:
+    while max_tokens is None and run.is_refusal and ask.max_tokens > 16:
         ask = replace(ask, max_tokens=ask.max_tokens // 2)
         run = await client.ask(ask)
         if run.is_answer:
@@ -175,7 +173,7 @@ async def _choose_limit(
         silent = await client.ask(replace(ask, is_thinking=False))
         if silent.is_answer and not silent.capture.thinking:
             return replace(ask, is_thinking=False), silent, conclusions
-    while max_tokens is None and _is_cut_short(run) and ask.max_tokens < _MAX_TOKENS:
+    while max_tokens is None and _is_cut_short(run) and ask.max_tokens < 2048:
         ask = replace(ask, max_tokens=ask.max_tokens * 4)
         run = await client.ask(ask)
         if run.is_answer and not _is_cut_short(run):

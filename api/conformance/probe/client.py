@@ -28,7 +28,6 @@ _MAX_TOTAL_BYTES = 64 * 1024 * 1024
 # Too many requests, not available now, and the vendor's own "overloaded".
 _BUSY = (429, 503, 529)
 _MAX_WAITS = 6
-_MAX_BYTES_BEFORE_TEXT = 64 * 1024
 # The last event of a stream, by which it ends even if the connection stays open.
 _LAST_LINES: Mapping[WireDialect, re.Pattern[bytes]] = {
     WireDialect.MESSAGES: re.compile(rb'data:.*"type": ?"message_stop"'),
@@ -305,10 +304,10 @@ class Client:
             async with asyncio.timeout(self.access.timeout_s if ask.is_streamed else wait_s):
                 async with self._post(body) as response:
                     async for part in response.content.iter_any():
-                        content += part[:_MAX_BYTES_BEFORE_TEXT]
+                        content += part
                         capture = parse(content.decode("utf-8", "replace"), self.driver.dialect)
                         has_text = ask.is_streamed and (capture.text or capture.thinking)
-                        if has_text or len(content) > _MAX_BYTES_BEFORE_TEXT:
+                        if has_text or len(content) > MAX_BODY_BYTES:
                             response.close()
                             return True
         except TimeoutError:

@@ -16,13 +16,10 @@ from api.conformance.probe.values import Access, Exchange, ProbeFailed, ProbeOpt
 from api.terminal_text import on_one_line
 
 _REFUSED = (400, 404, 422)
-_ABSENT = (404, 405, 501)
 _TOO_SMALL = ("at least", "minimum", "greater", ">", "too small", "too low", "below", "less than")
 _NEW_LIMIT = "max_completion_tokens"
 _ANY_MODEL = "default"
 _NO_MODEL = ""
-# One for each of the names, fields and limits below.
-_MAX_ADAPTATIONS = 6
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -125,7 +122,7 @@ async def detect_server(
             raise ProbeFailed(f"{base} does not answer: {run.problem}")
         if _has_answered(run):
             answering.append((client, run, conclusions))
-        elif dialect is not None or run.status not in _ABSENT or names_model(run):
+        elif dialect is not None or run.status not in (404, 405, 501) or names_model(run):
             error = on_one_line(error_text(run) or "an empty answer", 200)
             cause = f"status {run.status}, {run.problem or error}"
             if run.problem and run.status < 300:
@@ -156,7 +153,7 @@ async def _try_driver(
     conclusions: list[str] = []
     first: tuple[Client, Exchange, list[str]] | None = None
     for number, model in enumerate(models):
-        for _ in range(_MAX_ADAPTATIONS):
+        for _ in range(6):
             client = Client(session, driver, base, model=model, access=access, budget=budget)
             run = await client.send_short()
             change = None if run.is_answer else adapt(driver, run)

@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 from api.conformance.captures.frames import count
@@ -22,8 +21,6 @@ RESPONSES, GENERATE, OLLAMA = WireDialect.RESPONSES, WireDialect.GENERATE, WireD
 TOOL_PROMPT = "Call the tool note with the text: red green blue"
 STRUCTURE_PROMPT = "Describe a large blue circle as JSON with color, shape and size"
 TOOL_NAME = "note"
-# The vendor's smallest budget, and room for the answer above it.
-_THINKING_BUDGET, _THINKING_TOKENS = 1024, 1024 + 512
 _CALL_PROMPT = "Call the tool note with the text: red, and then do what it says."
 # Some servers require nine letters and digits.
 _CALL_ID = "call12345"
@@ -39,15 +36,6 @@ _SCHEMA: Body = {
     "required": ["color", "shape", "size"],
     "additionalProperties": False,
 }
-
-
-class ToolChoice(StrEnum):
-    """Whether a request that offers a tool requires a call of it."""
-
-    AUTO = "auto"
-    NONE = "none"
-    REQUIRED = "required"
-    NAMED = "named"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,34 +108,32 @@ def with_structure(dialect: WireDialect, body: Body) -> Body | None:
     return {**body, **fields[dialect]} if dialect in fields else None
 
 
-def with_tool(
-    dialect: WireDialect, body: Body, choice: ToolChoice = ToolChoice.AUTO
-) -> Body | None:
-    """Offer a tool."""
+def with_tool(dialect: WireDialect, body: Body, choice: str = "auto") -> Body | None:
+    """Offer a tool; ``choice`` is auto, none, required or named."""
     function = {
         "name": TOOL_NAME,
         "description": _TOOL_DESCRIPTION,
         "parameters": _PARAMETERS,
     }
-    choices: Body = {ToolChoice.NONE: "none", ToolChoice.REQUIRED: "required"}
+    choices: Body = {"none": "none", "required": "required"}
     if dialect is MESSAGES:
         tool: Body = {
             "name": TOOL_NAME,
             "description": _TOOL_DESCRIPTION,
             "input_schema": _PARAMETERS,
         }
-        choices = {ToolChoice.NONE: {"type": "none"}, ToolChoice.REQUIRED: {"type": "any"}}
-        choices[ToolChoice.NAMED] = {"type": "tool", "name": TOOL_NAME}
+        choices = {"none": {"type": "none"}, "required": {"type": "any"}}
+        choices["named"] = {"type": "tool", "name": TOOL_NAME}
     elif dialect is RESPONSES:
         tool = {"type": "function", **function}
-        choices[ToolChoice.NAMED] = {"type": "function", "name": TOOL_NAME}
-    elif dialect is CHAT or (dialect is OLLAMA and choice is ToolChoice.AUTO):
+        choices["named"] = {"type": "function", "name": TOOL_NAME}
+    elif dialect is CHAT or (dialect is OLLAMA and choice == "auto"):
         tool = {"type": "function", "function": function}
-        choices[ToolChoice.NAMED] = {"type": "function", "function": {"name": TOOL_NAME}}
+        choices["named"] = {"type": "function", "function": {"name": TOOL_NAME}}
     else:
         return None
     offered = {**body, "tools": [tool]}
-    return offered if choice is ToolChoice.AUTO else {**offered, "tool_choice": choices[choice]}
+    return offered if choice == "auto" else {**offered, "tool_choice": choices[choice]}
 
 
 def with_tool_result(
@@ -220,11 +206,11 @@ def _messages_body(ask: Ask) -> Body:
     if ask.system:
         body["system"] = ask.system
     if ask.is_thinking is not None:
-        enabled = {"type": "enabled", "budget_tokens": _THINKING_BUDGET}
+        enabled = {"type": "enabled", "budget_tokens": 1024}
         body["thinking"] = enabled if ask.is_thinking else {"type": "disabled"}
     if ask.is_thinking:
-        # The vendor requires a limit above the budget.
-        body["max_tokens"] = max(ask.max_tokens, _THINKING_TOKENS)
+        # The vendor requires a limit above the budget, whose smallest value is this one.
+        body["max_tokens"] = max(ask.max_tokens, 1024 + 512)
     return body
 
 

@@ -15,8 +15,6 @@ from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange, Fa
 
 STOP_ONLY_HIDDEN = "stop_only_hidden"
 NATURAL_ENDINGS = (CapturedEnding.NATURAL, CapturedEnding.NATURAL_OR_STOP)
-# A sentence quotes no longer text.
-_SHOWN_CHARS = 60
 _ANSWER = "an answer"
 _STOPPED = (CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP)
 # No model answers so by chance: the text is right but for the effect of a stop.
@@ -85,7 +83,7 @@ def invariants(case: StopCase, run: Exchange) -> list[Fault]:
     capture, faults = run.capture, []
     inside = first_occurrence(capture.text, case.stops)
     if inside is not None:
-        sentence = f"The answer contains the stop {inside.stop!r}."
+        sentence = f"The answer contains the stop {inside[1]!r}."
         expected = "the text before the stop"
         faults.append(Fault("stop_ignored", sentence, expected, capture.text, is_certain=True))
     if isinstance(capture.matched, str) and capture.matched not in case.stops:
@@ -186,12 +184,12 @@ def _count(lost: str) -> str:
 
 def _without_stops(text: str, stops: Sequence[str]) -> tuple[str, str]:
     """Return the text with its stops cut out: everywhere, and the first one only."""
-    first = first_occurrence(text, stops)
-    once = text if first is None else text[: first.start] + text[first.end :]
-    kept, tail = "", text
-    while (occurrence := first_occurrence(tail, stops)) is not None:
-        kept += tail[: occurrence.start]
-        tail = tail[occurrence.end :]
+    kept, tail, once = "", text, ""
+    while (found := first_occurrence(tail, stops)) is not None:
+        start, stop = found
+        kept += tail[:start]
+        tail = tail[start + len(stop) :]
+        once = once or kept + tail
     return kept + tail, once
 
 
@@ -212,9 +210,9 @@ def stream_differs(whole: str, streamed: str, noun: str = "The streamed answer")
         sentence += "each time."
     elif added[:1] == "\ufffd" and lost:
         sentence = f"{sentence[:-1]}: U+FFFD stands in it for the character {lost[0]!r}."
-    elif not added and len(lost) <= _SHOWN_CHARS:
+    elif not added and len(lost) <= 60:
         sentence = f"{sentence[:-1]}: {lost!r} is missing {where}."
-    elif not lost and len(added) <= _SHOWN_CHARS:
+    elif not lost and len(added) <= 60:
         sentence = f"{sentence[:-1]}: {added!r} is added {where}."
     return Fault("stream_differs", sentence, whole, streamed, whole)
 

@@ -7,6 +7,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
+from api.conformance.captures.values import excerpt
 from api.conformance.probe.suite import (
     OUTCOME_NAMES,
     REMARKS_TITLE,
@@ -18,7 +19,6 @@ from api.conformance.probe.suite import (
     grouped,
     ordered,
     request_text,
-    shortened,
     summary,
     table_text,
     without_middle,
@@ -37,7 +37,7 @@ _VERDICTS = {
 # A quoted text, as ``repr`` writes it, and not an apostrophe.
 _QUOTED = re.compile(r"(?<![\w`])('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")(?![\w`])")
 _TICKS = re.compile(r"`+")
-_CELL_CHARS, _FACT_CHARS = 90, 200
+_CELL_CHARS = 90
 # The JSON report has the whole answer.
 _RAW_CHARS = 4_000
 
@@ -91,7 +91,7 @@ def _lines(report: Report, *, has_raw: bool) -> Iterator[str]:
         for result, similar in failure_groups(results):
             yield from _failure_lines(result, similar, has_raw=has_raw)
     yield ""
-    yield from (f"- {name}: {on_one_line(text, _FACT_CHARS)}" for name, text in facts(report))
+    yield from (f"- {name}: {on_one_line(text, 200)}" for name, text in facts(report))
     yield ""
     yield from _table_lines(report.results)
 
@@ -103,7 +103,8 @@ def _failure_lines(
     for fault, modes in grouped(result):
         mode = f" ({modes})" if modes else ""
         yield from ("", f"- **{fault.code}**{mode}: {_with_code(fault.sentence)}")
-        yield from (f"  - {name}: {code(shortened(text))}" for name, text in compared(fault))
+        for name, text in compared(fault):
+            yield f"  - {name}: {code(excerpt(repr(text), 300))}"
         if fault.curl:
             yield ""
             yield from (f"  {line}" for line in _fenced(fault.curl, "sh"))

@@ -9,14 +9,11 @@ from itertools import chain, islice, pairwise, product
 
 from api.conformance.captures.values import Capture, CapturedEnding, first_occurrence
 from api.conformance.probe.dialects import Ask
-from api.conformance.probe.values import Exchange, Fault
 
 # A shorter answer has no text for stops.
 MIN_CHARS = 12
 # Occurs in no answer.
 NEVER = "#~never~"
-# A stop begins in this part of an answer, so that text is before and after it.
-_FIRST_SHARE, _LAST_SHARE = 0.15, 0.6
 _JOINER = "\u200d"
 _NO_CHARACTER = "\ufffd"
 
@@ -71,9 +68,9 @@ class Baseline:
 
     @property
     def offsets(self) -> range:
-        """The offsets at which a stop may begin."""
+        """The offsets at which a stop may begin, so that text is before and after it."""
         size = len(self.stable)
-        return range(max(1, int(size * _FIRST_SHARE)), max(2, int(size * _LAST_SHARE)))
+        return range(max(1, int(size * 0.15)), max(2, int(size * 0.6)))
 
     def is_first(self, start: int, end: int) -> bool:
         """Whether this is the first occurrence of a text."""
@@ -95,22 +92,6 @@ class Baseline:
         for begin, end in pairwise((0, *ends)):
             if begin in self.offsets and end <= len(self.stable):
                 yield begin, end
-
-
-@dataclass(frozen=True, slots=True)
-class Baselines:
-    """The answers without stops."""
-
-    usable: tuple[Baseline, ...]
-    runs: tuple[Exchange, ...]
-    faults: tuple[Fault, ...]
-    conclusions: tuple[str, ...] = ()
-    variations: tuple[str, ...] = ()
-
-    @property
-    def is_deterministic(self) -> bool:
-        """Whether every prompt got the same answer each time."""
-        return all(baseline.is_repeatable for baseline in self.usable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +124,11 @@ class StopCase:
         text = self.baseline.text_in(is_streamed=is_streamed)
         if text == self.baseline.text:
             return self
-        occurrence = first_occurrence(text, self.stops)
-        if (occurrence.stop if occurrence is not None else None) != self.matched:
+        end, matched = first_occurrence(text, self.stops) or (len(text), None)
+        if matched != self.matched:
             return None
-        end = len(text) if occurrence is None else occurrence.start
         behind = self.baseline.text[len(self.text) :]
-        if occurrence is not None and self.text != text[:end] and behind != text[end:]:
+        if matched is not None and self.text != text[:end] and behind != text[end:]:
             return None
         return replace(self, baseline=replace(self.baseline, text=text), text=text[:end])
 
@@ -218,11 +198,9 @@ def simple_case(given: Baseline, *, is_thinking_safe: bool = False) -> StopCase 
 
 def _case(code: str, baseline: Baseline, stops: tuple[str, ...], why: str = "") -> StopCase:
     """Return the case of some stops for an answer."""
-    occurrence = first_occurrence(baseline.text, stops)
-    text = baseline.text if occurrence is None else baseline.text[: occurrence.start]
+    end, matched = first_occurrence(baseline.text, stops) or (len(baseline.text), None)
     is_thought = any(stop in baseline.thinking for stop in stops)
-    matched = occurrence.stop if occurrence else None
-    return StopCase(code, baseline, stops, text, matched, why, is_thought)
+    return StopCase(code, baseline, stops, baseline.text[:end], matched, why, is_thought)
 
 
 def _case_within(given: Baseline, begin: int, end: int) -> StopCase | None:
@@ -326,11 +304,9 @@ def _shadowed(given: Baseline) -> _Candidates:
 
 def _fires(given: Baseline, stops: tuple[str, str], matched: str, start: int) -> bool:
     """Whether a stop fires before the others, at its offset, without white space around it."""
-    occurrence = first_occurrence(given.stable, stops)
     is_clean = all(is_plain(stop[0]) and is_plain(stop[-1]) for stop in stops)
     is_known = all(stop in given.stable for stop in stops) and stops[0] != stops[1]
-    is_match = occurrence is not None and (occurrence.stop, occurrence.start) == (matched, start)
-    return is_match and is_clean and is_known
+    return first_occurrence(given.stable, stops) == (start, matched) and is_clean and is_known
 
 
 def _nested(given: Baseline) -> _Candidates:

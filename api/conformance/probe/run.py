@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.baselines import measure_baselines
+from api.conformance.probe.baselines import Baselines, measure_baselines
 from api.conformance.probe.catalogue import CASES, Case, case_of
 from api.conformance.probe.checks import (  # noqa: F401
     agreement_checks,
@@ -34,7 +34,6 @@ from api.conformance.probe.client import (
 )
 from api.conformance.probe.detection import DetectedServer, detect_server
 from api.conformance.probe.judgement import cause_of
-from api.conformance.probe.plan import Baselines
 from api.conformance.probe.values import (
     CheckOutcome,
     CheckResult,
@@ -66,9 +65,6 @@ _NEED_STOPS = (
     "errors.stop",
 )
 _CANCELLED = "the probe was cancelled"
-# A busy server may lose an answer or two, and fail once.
-_MAX_LOST, _MAX_FAILURES = 2, 1
-_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.25, 4.0
 
 
 async def probe(options: ProbeOptions, on_progress: OnProgress | None = None) -> Report:
@@ -288,14 +284,14 @@ class ProbeRun:
         client = ctx.client
         timeout_s = min(self._options.timeout_s, 4 * ctx.short_s + 10)
         began_s = time.monotonic()
-        client.repeats, pause_s = False, _FIRST_PAUSE_S
+        client.repeats, pause_s = False, 0.25
         try:
             first = after = await client.send_short(timeout_s)
             while not after.is_answer:
                 if time.monotonic() - began_s + pause_s > self._options.recovery_s:
                     break
                 await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _MAX_PAUSE_S)
+                pause_s = min(2 * pause_s, 4.0)
                 after = await client.send_short(timeout_s)
             if not after.is_answer and "within" in after.problem:
                 # A machine that others use may need longer than ever before.
@@ -317,7 +313,8 @@ class ProbeRun:
         faults, lost = [*self._deaths], client.lost
         failures = sum(run.status >= 500 for run in lost)
         requests = f"{self._budget.requests} requests"
-        if not faults and (failures > _MAX_FAILURES or len(lost) > _MAX_LOST):
+        # A busy server may lose an answer or two, and fail once.
+        if not faults and (failures > 1 or len(lost) > 2):
             sentence = (
                 f"{len(lost)} of {requests} got no answer at first ({_shown(lost[0])}), and one "
                 "when they were repeated."
@@ -386,7 +383,7 @@ def _death(run: Exchange, *, is_back: bool) -> tuple[str, str]:
 
 def _baseline_evaluation(measured: Baselines) -> Evaluation:
     if measured.faults:
-        return Evaluation(faults=measured.faults)
+        return Evaluation(faults=tuple(measured.faults))
     if not measured.is_deterministic:
         return Evaluation(
             "The server is not deterministic: at temperature 0 the same question got different "

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from api.conformance.captures.values import excerpt
 from api.conformance.probe.catalogue import CASES
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.values import (
@@ -33,7 +34,6 @@ OUTCOME_NAMES = {
 REMARKS_TITLE = "Failed, of levels that do not count"
 _DIALECTS = tuple(dialect.value for dialect in DRIVERS)
 _FLAKY = "flaky"
-_SHOWN_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def faults_as_text(result: CheckResult) -> str:
         lines.append(f"{result.reference.sentence} {result.reference.address}")
     for fault, modes in grouped(result):
         lines.append(f"{fault.code}{f' ({modes})' if modes else ''}: {fault.sentence}")
-        lines += [f"  {name}: {shortened(text)}" for name, text in compared(fault)]
+        lines += [f"  {name}: {excerpt(repr(text), 300)}" for name, text in compared(fault)]
         lines += [f"  {line}" for line in fault.curl.splitlines()]
     return "\n".join(lines)
 
@@ -272,11 +272,3 @@ def without_middle(text: str, max_chars: int) -> str:
     begin = max_chars // 4
     omitted = len(text) - max_chars
     return f"{text[:begin]}\n… {omitted:,} characters …\n{text[-(max_chars - begin) :]}"
-
-
-def shortened(text: str) -> str:
-    """Return a quoted text; the middle of a long one is left out."""
-    shown = repr(text)
-    if len(shown) <= _SHOWN_CHARS:
-        return shown
-    return f"{shown[: _SHOWN_CHARS // 2]} … {shown[-_SHOWN_CHARS // 2 :]}"

@@ -16,7 +16,7 @@ from api.conformance.probe.checks.check import (
     skipped,
     undecided,
 )
-from api.conformance.probe.checks.request_checks import Situation, check_situation
+from api.conformance.probe.checks.request_checks import TEMPERATURE, Situation, check_situation
 from api.conformance.probe.checks.tool_checks import (
     CALL_TOKENS,
 )
@@ -32,7 +32,6 @@ from api.conformance.probe.plan import Baseline
 from api.conformance.probe.values import Exchange, Fault
 
 _CHOICES = 2
-_TEMPERATURE, _SEED = 0.7, 11
 
 
 # Several choices.
@@ -47,7 +46,7 @@ def _choices_body(ctx: CheckContext, ask: Ask) -> Body | None:
 async def _first_choices(ctx: CheckContext) -> Exchange:
     """Return an answer of several choices; some servers give several only where they sample."""
     if "choices" not in ctx.shared:
-        for temperature in (0.0, _TEMPERATURE):
+        for temperature in (0.0, TEMPERATURE):
             ctx.shared["choices_temperature"] = temperature
             body = _choices_body(ctx, ctx.main.ask)
             if body is None:

@@ -25,8 +25,6 @@ _JUDGED_ELSEWHERE = frozenset(
         *("usage_negative", "usage_zero", "usage_total"),
     }
 )
-# A report has a row for each of the first malformed fields.
-_FIELD_CODES, _MAX_FIELDS = ("field_form", "field_missing"), 5
 
 
 @check("form.streamed")
@@ -49,7 +47,8 @@ async def _form(ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
     faults: dict[str, Fault] = {}
     for run in answers:
         for finding in (*_findings(run.capture), *_disorder(run)):
-            is_field = finding.code in _FIELD_CODES and len(faults) < _MAX_FIELDS
+            # A report has a row for each of the first malformed fields.
+            is_field = finding.code in ("field_form", "field_missing") and len(faults) < 5
             key = finding.sentence if is_field else finding.code
             is_fault = finding.severity is Severity.ERROR
             if is_fault and finding.code not in _JUDGED_ELSEWHERE and key not in faults:

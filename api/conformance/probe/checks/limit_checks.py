@@ -35,8 +35,6 @@ FEW_TOKENS = 8
 _SMALL_LIMIT = 5
 # The token that completes a stop is at most so many from the counted ones.
 _LIMIT_STEPS = 3
-# A stop of several tokens.
-_LONG_STOP_CHARS, _MIN_LONG_STOP_CHARS = 16, 8
 # At least one of these gets a long answer from any model.
 _LONG_CHAT = (
     "Count from 1 to 1000, one number per line",
@@ -44,7 +42,6 @@ _LONG_CHAT = (
     "Write a long story about a fox.",
 )
 _LONG_PLAIN = ("1\n2\n3\n4\n5\n6\n", "Once upon a time", "The alphabet is A B C D E F")
-_LONG_TOKENS = 1500
 
 
 # Limits.
@@ -370,8 +367,8 @@ async def _stop_counts(ctx: CheckContext) -> Evaluation:
         raise undecided(NO_ANSWER)
     given = case.baseline
     start = len(given.stable) // 4
-    stop = given.stable[start : start + _LONG_STOP_CHARS]
-    if len(stop) < _MIN_LONG_STOP_CHARS or stop in given.thinking:
+    stop = given.stable[start : start + 16]
+    if len(stop) < 8 or stop in given.thinking:
         raise undecided(NO_ANSWER)
     before = given.text[: given.stable.find(stop)]
     run = await client.ask(replace(given.ask, stops=(stop,)))
@@ -407,7 +404,7 @@ async def _leave_whole(ctx: CheckContext) -> Evaluation:
 async def _hang_up(ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
     client = ctx.client
     prompts = _LONG_CHAT if ctx.driver.has_chat_template else _LONG_PLAIN
-    requests = [Ask(text, max_tokens=_LONG_TOKENS, is_streamed=is_streamed) for text in prompts]
+    requests = [Ask(text, max_tokens=1500, is_streamed=is_streamed) for text in prompts]
     wait_s = min(0.3, ctx.main.total_s / 2)
     short = ctx.body(replace(ctx.main.ask, max_tokens=max(FEW_TOKENS, ctx.driver.min_tokens)))
     # The machine may have become slower since the first answers.

@@ -37,7 +37,7 @@ _SHORT_CHAT = "Repeat exactly: red blue"
 _SHORT_PLAIN = "<|im_start|>user\nRepeat exactly: red blue<|im_end|>\n<|im_start|>assistant\n"
 # More tokens than servers keep in a window for stops.
 _LATE_TOKENS = 300
-_TEMPERATURE, _SEED = 0.7, 7
+TEMPERATURE = 0.7
 # The limits of whole and streamed answers in a situation.
 _LIMITS = {False: 5, True: 2}
 _DIFFERS = "The same question got another answer, which no stop explains."
@@ -192,7 +192,7 @@ def _beside(ask: Ask, ctx: CheckContext, plain: Ask) -> Body | None:
 def _sampled(ctx: CheckContext, ask: Ask) -> Body | None:
     if "temperature" in ctx.driver.omitted:
         return None
-    return ctx.body(replace(ask, temperature=_TEMPERATURE, seed=_SEED))
+    return ctx.body(replace(ask, temperature=TEMPERATURE, seed=7))
 
 
 _SITUATIONS = {

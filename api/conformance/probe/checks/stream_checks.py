@@ -22,13 +22,10 @@ from api.conformance.probe.dialects import MESSAGES, OLLAMA, Ask, Body, Driver
 from api.conformance.probe.judgement import no_answer
 from api.conformance.probe.values import Exchange, Fault
 
-_LONG_PROMPT, _LONG_TOKENS = "Count from 1 to 1000, one number per line", 400
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _FIELD = re.compile(r"(?:data|event|id|retry)(?::|\Z)|:|\Z")
-_REFUSAL_STATUSES = (400, 413, 422)
 # The types of errors that the vendor names for these statuses.
 _ERROR_TYPES = {400: "invalid_request_error", 413: "request_too_large"}
-_INVALID_ASK = Ask("Hi", max_tokens=8)
 
 
 @check("stream.framing")
@@ -105,7 +102,8 @@ def _judge_lines(run: Exchange) -> Iterator[Fault]:
 @check("stream.pace")
 async def _pace(ctx: CheckContext) -> Evaluation:
     """The first piece of a stream comes long before the last."""
-    ask = replace(ctx.main.ask, prompt=_LONG_PROMPT, max_tokens=_LONG_TOKENS, is_streamed=True)
+    prompt = "Count from 1 to 1000, one number per line"
+    ask = replace(ctx.main.ask, prompt=prompt, max_tokens=400, is_streamed=True)
     for _ in range(2):
         run = await ctx.client.ask(ask)
         if no_answer(run) is not None or run.first_s is None or not run.capture.is_streamed:
@@ -131,7 +129,7 @@ _Spoil = Callable[[Driver, Body], Any]
 
 async def _invalid(spoil: _Spoil, ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
     client = ctx.client
-    body = ctx.body(replace(_INVALID_ASK, is_streamed=is_streamed))
+    body = ctx.body(Ask("Hi", max_tokens=8, is_streamed=is_streamed))
     run = await client.send(spoil(ctx.driver, body))
     recorder = Recorder(ctx)
     recorder.note(run, _judge_refusal(ctx.driver, run))
@@ -152,7 +150,7 @@ def _judge_refusal(driver: Driver, run: Exchange) -> Iterator[Fault]:
         accepted = Fault("wrong_type_accepted", "An invalid request is accepted.", "400", shown)
         yield broken or accepted
         return
-    if run.status not in _REFUSAL_STATUSES:
+    if run.status not in (400, 413, 422):
         sentence = f"The error has status {run.status}."
         yield Fault("wrong_status", sentence, "400", str(run.status))
     kind, body = run.headers.get("content-type", ""), _json(run.text)

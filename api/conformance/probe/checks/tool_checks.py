@@ -26,7 +26,6 @@ from api.conformance.probe.dialects import (
     Ask,
     Body,
     Driver,
-    ToolChoice,
     with_tool,
     with_tool_result,
 )
@@ -34,8 +33,6 @@ from api.conformance.probe.values import Exchange, Fault
 
 # Enough for a call or a structured answer.
 CALL_TOKENS = 256
-# A call has more tokens.
-_CUT_TOKENS = 6
 # The dialects whose reason names a tool call.
 _TOOL_REASON = (CHAT, MESSAGES)
 # Marks that models write around calls and turns.
@@ -51,7 +48,7 @@ def tool_ask(ctx: CheckContext, *, is_streamed: bool = False) -> Ask:
 
 def tool_body(ctx: CheckContext, ask: Ask, *, is_forced: bool) -> Body | None:
     """Return a request with the tool; None if the dialect has no tools."""
-    choice = ToolChoice.NAMED if is_forced else ToolChoice.AUTO
+    choice = "named" if is_forced else "auto"
     # Not every dialect can force a call.
     body = ctx.body(ask)
     return with_tool(ctx.dialect, body, choice) or with_tool(ctx.dialect, body)
@@ -165,7 +162,8 @@ async def _cut(ctx: CheckContext) -> Evaluation:
     """A call that the limit cuts ends with the limit as its reason."""
     plain, is_forced = await first_call(ctx)
     recorder, tokens = Recorder(ctx), plain.capture.output_tokens
-    limit = max(_CUT_TOKENS, ctx.driver.min_tokens)
+    # A call has more tokens.
+    limit = max(6, ctx.driver.min_tokens)
     if tokens is not None:
         limit = max(limit, tokens - max(2, tokens // 4))
         if tokens <= limit:
@@ -239,24 +237,24 @@ async def _choice(ctx: CheckContext) -> Evaluation:
     counting = replace(ctx.main.ask, max_tokens=tokens)
     calling = replace(counting, prompt=TOOL_PROMPT)
     for choice, ask in (
-        (ToolChoice.NONE, calling),
-        (ToolChoice.REQUIRED, counting),
-        (ToolChoice.NAMED, counting),
+        ("none", calling),
+        ("required", counting),
+        ("named", counting),
     ):
         for is_streamed in (False, True):
             body = with_tool(ctx.dialect, ctx.body(replace(ask, is_streamed=is_streamed)), choice)
             if body is None:
                 raise skipped("The dialect has no such choice.")
             run = await recorder.ask(body, partial(_judge_choice, choice), may_refuse=True)
-            shown += [] if run.is_refusal else [choice.value]
+            shown += [] if run.is_refusal else [choice]
     if not shown:
         raise skipped("The server refuses tool_choice.")
     return recorder.evaluation(", ".join(dict.fromkeys(shown)))
 
 
-def _judge_choice(choice: ToolChoice, run: Exchange) -> Iterator[Fault]:
+def _judge_choice(choice: str, run: Exchange) -> Iterator[Fault]:
     names = ", ".join(call.name for call in run.capture.tool_calls)
-    if choice is ToolChoice.NONE:
+    if choice == "none":
         if run.capture.tool_calls:
             sentence = "tool_choice rules calls out, but the answer has one."
             yield Fault("choice_ignored", sentence, "no call", names)

@@ -72,7 +72,7 @@ def test_stops_are_chosen_only_from_the_text_that_repeats() -> None:
     for one in cases:
         found = first_occurrence(stable, one.stops)
         assert found is not None
-        assert one.matched == found.stop
+        assert one.matched == found[1]
 
 
 def test_a_stop_that_occurs_in_the_thinking_is_not_chosen() -> None:
