@@ -8,7 +8,7 @@ https://platform.openai.com/docs/guides/function-calling
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,17 +92,13 @@ def check_names(tools: Sequence[OfferedTool]) -> None:
             raise invalid(("tools",), f"two tools have the name {shown(tool.function.name)}")
 
 
-def called_tool(name: str, tools: Iterable[OfferedTool]) -> OfferedTool | None:
+def called_tool(name: str, tools: Sequence[OfferedTool]) -> OfferedTool | None:
     """Return the tool that a call of the model means; None if it is none of them.
 
     Models sometimes leave a namespace out; its only tool of that name is meant then.
     """
-    similar = []
-    for tool in tools:
-        if tool.function.name == name:
-            return tool
-        if tool.name == name:
-            similar.append(tool)
+    exact = [tool for tool in tools if tool.function.name == name]
+    similar = exact[:1] or [tool for tool in tools if tool.name == name]
     return similar[0] if len(similar) == 1 else None
 
 
@@ -120,12 +116,10 @@ def input_of_arguments(arguments: str) -> str:
     if isinstance(value, dict):
         # A model that names its one argument otherwise means the same.
         value = value.get(_INPUT, next(iter(value.values())) if len(value) == 1 else None)
-    return _encodable(value) if isinstance(value, str) else arguments
-
-
-def _encodable(text: str) -> str:
-    """Return a text without lone surrogates, which escapes of JSON can contain."""
-    return text.encode("utf-8", "replace").decode()
+    if not isinstance(value, str):
+        return arguments
+    # Escapes of JSON can contain lone surrogates.
+    return value.encode("utf-8", "replace").decode()
 
 
 def chosen_tools(
@@ -144,8 +138,8 @@ def chosen_tools(
             return tools, ToolChoice("required", _found(choice, offered).name)
         case dict() if choice.get("type") == "allowed_tools":
             return _allowed(choice, offered)
-        case str() | {"type": _}:
-            raise unsupported((_FIELD,), f"the tool choice {_kind(choice)!r}")
+        case str(kind) | {"type": kind}:
+            raise unsupported((_FIELD,), f"the tool choice {kind!r}")
         case _:
             raise invalid((_FIELD,), "must be a word, an object with a type, or null")
 
@@ -197,7 +191,3 @@ def _found(choice: dict[str, object], offered: Sequence[OfferedTool]) -> Tool:
         if is_meant and tool.is_custom == (kind == "custom"):
             return tool.function
     raise invalid((_FIELD,), f"{shown(name)} is not among the tools")
-
-
-def _kind(choice: object) -> object:
-    return choice.get("type") if isinstance(choice, dict) else choice

@@ -64,21 +64,14 @@ def _are_ids(value: Any) -> bool:
     return all(type(item) is int or (type(item) is float and item.is_integer()) for item in value)
 
 
-_IDS = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
-_PROMPT = WithJsonSchema(
-    {
-        "anyOf": [
-            {"type": "string"},
-            {"type": "array", "items": {"type": "string"}, "minItems": 1},
-            _IDS,
-            {"type": "array", "items": _IDS, "minItems": 1},
-        ]
-    }
-)
-
-
 # A prompt or several, each as text or as token ids.
-Prompts = Annotated[list[str | list[int]], BeforeValidator(_as_prompts), _PROMPT]
+Prompts = Annotated[
+    list[str | list[int]],
+    BeforeValidator(
+        _as_prompts, json_schema_input_type=str | list[str] | list[int] | list[list[int]]
+    ),
+    Field(min_length=1),
+]
 
 
 class RefusalPart(WireModel):

@@ -22,7 +22,6 @@ from api.dialects.responses.read import (
 from api.dialects.responses.wire import (
     CompactedResponse,
     CompactParams,
-    InputTokens,
     Item,
     ItemList,
     ItemReference,
@@ -51,43 +50,6 @@ from api.transport.service import Service, new_id
 _ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item])
 
 
-class ResponsesRoute(AnswerRoute[ResponseParams]):
-    """``POST /v1/responses``."""
-
-    path = "/v1/responses"
-    summary = "OpenAI Responses"
-    request = ResponseParams
-    answer = ResponseAnswer
-    id_prefix = "resp_"
-    read = staticmethod(requests_from_wire)
-    write_whole = staticmethod(write_response)
-    encoder = staticmethod(ResponseEncoder)
-    field_names = staticmethod(form_names)
-
-    def recall(
-        self, service: Service, record: RequestRecord, params: ResponseParams
-    ) -> ResponseParams:
-        return recall(service, record, params)
-
-    def storage(
-        self, service: Service, record: RequestRecord, params: ResponseParams
-    ) -> StoreAnswer | None:
-        if params.store is False or not service.responses.is_on:
-            return None
-        sent = params.sent_items()
-
-        def store(answer_id: str, answer: str, item_ids: Sequence[str]) -> None:
-            ids = tuple(new_id("in_") for _ in sent)
-            previous = params.previous_response_id or ""
-            service.responses.put(
-                StoredResponse(
-                    answer_id, previous, sent, ids, answer, tuple(item_ids), record.client_id
-                )
-            )
-
-        return store
-
-
 # -- stored answers ----------------------------------------------------------------------------
 
 
@@ -98,8 +60,6 @@ def recall(service: Service, record: RequestRecord, params: ResponseParams) -> R
     responses, owner, earlier = service.responses, record.client_id, []
     if params.previous_response_id is not None:
         chain = responses.chain(owner, params.previous_response_id)
-        if chain is None and responses.get(owner, params.previous_response_id) is not None:
-            raise not_stored("a response before this one")
         if chain is None:
             raise not_stored()
         earlier = [item for response in chain for item in _items_with_ids(response)]
@@ -147,27 +107,21 @@ async def list_input_items(service: Service, record: RequestRecord, url: UrlPara
     if order == "desc":
         items.reverse()
     if (after := url.query.get("after")) is not None:
-        indexes = [index for index, item in enumerate(items) if item["id"] == after]
-        if not indexes:
+        ids = [item["id"] for item in items]
+        if after not in ids:
             raise _missing("Item", after)
-        items = items[indexes[0] + 1 :]
-    count = _limit(url.query.get("limit"))
-    page = items[:count]
+        items = items[ids.index(after) + 1 :]
+    limit = url.query.get("limit", "20")
+    if not limit.isdecimal() or not 1 <= int(limit[:6]) <= 100:
+        raise invalid(("limit",), "must be a whole number from 1 to 100")
+    page = items[: int(limit)]
     return {
         "object": "list",
         "data": page,
         "first_id": page[0]["id"] if page else None,
         "last_id": page[-1]["id"] if page else None,
-        "has_more": len(items) > count,
+        "has_more": len(items) > len(page),
     }
-
-
-def _limit(text: str | None) -> int:
-    if text is None:
-        return 20
-    if not text.isdecimal() or not 1 <= int(text[:6]) <= 100:
-        raise invalid(("limit",), "must be a whole number from 1 to 100")
-    return int(text)
 
 
 def _stored(service: Service, record: RequestRecord, url: UrlParameters) -> StoredResponse:
@@ -219,12 +173,12 @@ def _sent_of(response: StoredResponse) -> list[dict[str, Any]]:
     "/v1/responses/input_tokens",
     request=ResponseParams,
     read=requests_from_wire,
-    answer=InputTokens,
+    answer=dict[Literal["object", "input_tokens"], str | int],
     recall=recall,
 )
 async def count_input(
     service: Service, record: RequestRecord, body: ParsedRequest[ResponseParams]
-) -> InputTokens:
+) -> dict[str, str | int]:
     """The number of tokens of a Responses prompt."""
     if body.params.model:
         check_model(service, body.params.model)
@@ -278,6 +232,39 @@ async def compact(
 # -- the dialect -------------------------------------------------------------------------------
 
 
+class ResponsesRoute(AnswerRoute[ResponseParams]):
+    """``POST /v1/responses``."""
+
+    path = "/v1/responses"
+    summary = "OpenAI Responses"
+    request = ResponseParams
+    answer = ResponseAnswer
+    id_prefix = "resp_"
+    read = staticmethod(requests_from_wire)
+    write_whole = staticmethod(write_response)
+    encoder = staticmethod(ResponseEncoder)
+    field_names = staticmethod(form_names)
+    recall = staticmethod(recall)
+
+    def storage(
+        self, service: Service, record: RequestRecord, params: ResponseParams
+    ) -> StoreAnswer | None:
+        if params.store is False or not service.responses.is_on:
+            return None
+        sent = params.sent_items()
+
+        def store(answer_id: str, answer: str, item_ids: Sequence[str]) -> None:
+            ids = tuple(new_id("in_") for _ in sent)
+            previous = params.previous_response_id or ""
+            service.responses.put(
+                StoredResponse(
+                    answer_id, previous, sent, ids, answer, tuple(item_ids), record.client_id
+                )
+            )
+
+        return store
+
+
 class Responses(Dialect):
     """OpenAI's Responses API."""
 
@@ -295,12 +282,6 @@ class Responses(Dialect):
         "constraint": "text.format",
     }
     answers = (ResponsesRoute(),)
-    queries = (
-        count_input,
-        compact,
-        retrieve,
-        delete,
-        list_input_items,
-    )
+    queries = (count_input, compact, retrieve, delete, list_input_items)
     render_error = staticmethod(error_to_wire)
     request_body = staticmethod(request_body)

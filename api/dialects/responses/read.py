@@ -167,12 +167,13 @@ def _offered(
             raise invalid((*tool_path, "type"), "a namespace cannot be inside another one")
 
 
-def not_stored(what: str = "this response") -> ApiError:
+def not_stored() -> ApiError:
     """Return the error for an earlier answer that is not kept."""
     # Clients know this code: they then send the whole conversation.
     return invalid(
         ("previous_response_id",),
-        f"{what} is not stored by this server (any more); send the whole conversation as input",
+        "this response, or one before it, is not stored by this server (any more); send the whole "
+        "conversation as input",
         code="previous_response_not_found",
     )
 

@@ -491,13 +491,6 @@ class ItemList(TypedDict):
     has_more: bool
 
 
-class InputTokens(TypedDict):
-    """``POST /v1/responses/input_tokens``."""
-
-    object: Literal["response.input_tokens"]
-    input_tokens: int
-
-
 class CompactedResponse(TypedDict):
     """``POST /v1/responses/compact``: the user's messages, and an item that replaces all else."""
 

@@ -34,8 +34,9 @@ Vendor = Literal["OpenAI", "Anthropic", "SGLang", "Ollama"]
 # The name of a model; absent and null are empty, and mean the model that answers by default.
 ModelName = Annotated[
     str,
-    BeforeValidator(lambda value: "" if value is None else value),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+    BeforeValidator(
+        lambda value: "" if value is None else value, json_schema_input_type=str | None
+    ),
 ]
 
 # Maximum tokens of an answer; -1 and -2 are no limit, as LM Studio, llama.cpp and Ollama have it.
