@@ -270,7 +270,6 @@ def _add_option(
 def _argument_details(
     option: Declared, flag: str, parse_path: Callable[[str], Path]
 ) -> dict[str, Any]:
-    """Return the parser of an option's values, and how it is shown in help."""
     kind = get_args(option.kind)[0] if isinstance(option.kind, UnionType) else option.kind
     if kind is bool:
         return {"action": "store_true"}

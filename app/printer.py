@@ -92,14 +92,12 @@ class Printer:
         self._last_err = "\n"
 
     def text(self, text: str) -> None:
-        """Write more of the answer; it appears at once."""
         self._finish_line_of_thinking()
         self._out.write(harmless(text) if self._shows_controls else text)
         self._out.flush()
         self._last_out = text[-1:] or self._last_out
 
     def thinking(self, text: str) -> None:
-        """Write more of the reasoning; it appears at once."""
         line = harmless(text)
         self._err.write(f"{_DIM}{line}{_PLAIN}" if self._err_is_terminal else line)
         self._err.flush()

@@ -50,7 +50,6 @@ class RunningServer:
     models: tuple[ServedModel, ...]
 
     def model(self, name: str | None) -> ServedModel | None:
-        """Return a model by its name; without a name, the default model."""
         if name is not None:
             return next((model for model in self.models if model.is_meant_by(name)), None)
         loaded = (model for model in self.models if model.is_loaded)
@@ -66,7 +65,6 @@ class RunningServer:
         return "tools" in abilities if isinstance(abilities, list) else None
 
     def loaded(self) -> list[dict[str, Any]]:
-        """Return the models in its memory, as ``GET /api/ps`` describes them."""
         try:
             listed = _request_json(f"{self.url}/api/ps", self.key)
             return [dict(model) for model in listed["models"]]
@@ -74,7 +72,6 @@ class RunningServer:
             raise CommandError(f"{self.url} does not say what it has loaded: {error}") from error
 
     def unload(self, model: str) -> None:
-        """Unload a model once its answers have ended."""
         try:
             _request_json(f"{self.url}/api/generate", self.key, {"model": model, "keep_alive": 0})
         except (OSError, ValueError) as error:
@@ -175,7 +172,6 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _request_json(url: str, key: str, body: dict[str, Any] | None = None) -> Any:
-    """Return the JSON that a server answers with."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
     request = urllib.request.Request(url, data, headers)

@@ -135,7 +135,6 @@ class ChatSession:
         return self.conversation.enabled_stops()
 
     def question(self, line: str) -> str | None:
-        """Return the question that was typed; None if it is a command or blank."""
         if not line.strip():
             return None
         if line.startswith("//"):
@@ -327,7 +326,6 @@ class ChatSession:
         return ""
 
     def attach(self, files: Iterable[str], printer: Printer | None = None) -> None:
-        """Add files to the next question; ``CommandError`` if one cannot be read."""
         added = files_at(files, printer)
         self.conversation.attachments = (*self.conversation.attachments, *added)
 
@@ -398,7 +396,6 @@ class ChatSession:
 
 
 def _parts(line: str) -> tuple[str, str]:
-    """Return the command of a line, by our name for it, and its arguments."""
     word = line.split(maxsplit=1)[0]
     return _OTHER_NAMES.get(word, word), line.lstrip()[len(word) + 1 :]
 

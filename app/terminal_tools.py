@@ -76,7 +76,6 @@ class ChatTools:
         return f"{name} is on: {', '.join(tool.name for tool in server.tools) or 'no tools'}"
 
     async def offered(self, conversation: Conversation) -> tuple[Tool, ...]:
-        """Start the servers of a conversation, and return the tools that its model may call."""
         if not conversation.tools.servers:
             return ()
         await self._host.ensure_ready(conversation.tools.servers)

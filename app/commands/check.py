@@ -33,7 +33,6 @@ from engine import (
     Message,
     ModelInfo,
     ModelLoadFailed,
-    OutputConstraint,
     Sampling,
     StopKind,
     StopOptions,
@@ -60,34 +59,16 @@ _PASSAGE = (
     "By six the baker opens her door, and the smell of bread drifts down to the water. Nobody "
     "speaks much. When the sun clears the hill, the gulls rise all at once, and the day has begun."
 )
-_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "name_of_the_harbour": {"type": "string", "maxLength": 20},
-        "number_of_boats": {"type": "integer", "minimum": 0, "maximum": 999},
-        "opens_before_sunrise": {"type": "boolean"},
-        "most_important_product": {"enum": ["fish", "bread", "rope"]},
-    },
-    "required": [
-        "name_of_the_harbour",
-        "number_of_boats",
-        "opens_before_sunrise",
-        "most_important_product",
-    ],
-    "additionalProperties": False,
-}
-_FREE, _COPY, _JSON = "free text", "copied text", "JSON"
+_FREE, _COPY = "free text", "copied text"
 _TEXTS = {
     _FREE: "Tell the story of a lighthouse keeper and the longest storm of the year.",
     "a list": "Count from 1 to 100, one number per line.",
     _COPY: f"Repeat exactly: {_PASSAGE}",
-    _JSON: f"Describe this harbour as JSON. {_PASSAGE}",
 }
 _SOURCES = {
     TokenOrigin.LOOKUP: "prompt lookup",
     TokenOrigin.DRAFT: "draft model",
     TokenOrigin.HEAD: "own draft head",
-    TokenOrigin.FORCED: "grammar",
 }
 _BROKEN = ("incomplete", "refused")
 _NONE, _ALL = "none", "all of these"
@@ -97,16 +78,12 @@ _Tokens = tuple[Sequence[int], Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The effect of one draft source on one kind of text: medians of the rounds.
-
-    ``gain`` is a multiple of the speed without drafts in the same round; ``guessed`` and
-    ``accepted`` are draft tokens.
-    """
+    """The effect of one draft source on one kind of text: medians of the rounds."""
 
     text: str
     drafts: str
     tokens_per_s: float
-    gain: float
+    gain: float  # a multiple of the speed without drafts in the same round
     guessed: int
     accepted: int
 
@@ -122,7 +99,6 @@ class Report:
 
     @property
     def is_right(self) -> bool:
-        """Whether no answer differs from the plain loop but where rounding decides."""
         return not any(_real(comparison) for comparison in self.comparisons.values())
 
     @property
@@ -208,21 +184,18 @@ async def _measure(
     sources += [TokenOrigin.HEAD] if _has_head(model) else []
     ends: dict[tuple[str, str], list[Finished]] = {}
     for number, text in itertools.product(range(1, _ROUNDS + 1), _TEXTS):
-        used = [TokenOrigin.FORCED] if text == _JSON else sources
-        alone = {_SOURCES[source]: frozenset({source}) for source in used}
+        alone = {_SOURCES[source]: frozenset({source}) for source in sources}
         drafts = {_NONE: frozenset(), **alone, **({_ALL: None} if len(alone) > 1 else {})}
         for name, allowed in drafts.items():
             printer.status(f"measuring, round {number} of {_ROUNDS}: {text}, drafts by {name} …")
             request = replace(_request(text, tokens), drafts=allowed)
-            if text == _JSON:
-                request = replace(request, constraint=OutputConstraint(_SCHEMA))
-            if (end := await _end(engine, request)) is not None:
-                ends.setdefault((text, name), []).append(end)
+            end = (await (await engine.generate(request)).collect()).finished
+            _check_finished(end)
+            ends.setdefault((text, name), []).append(end)
     return tuple(_measurements(ends))
 
 
 async def _answer(engine: Engine, request: GenerationRequest) -> _Tokens:
-    """Return the tokens of the prompt and of a greedy answer."""
     prompt = await engine.prompt_pieces(request)
     generation = await engine.generate(replace(request, trace=TraceLevel.STOPS))
     tokens = []
@@ -234,26 +207,13 @@ async def _answer(engine: Engine, request: GenerationRequest) -> _Tokens:
     return [token for token, _ in prompt], tokens
 
 
-async def _end(engine: Engine, request: GenerationRequest) -> Finished | None:
-    """Return the end of an answer; None if the model does not support the constraint."""
-    try:
-        generation = await engine.generate(request)
-    except EngineError:
-        if request.constraint is None:
-            raise
-        return None
-    finished = (await generation.collect()).finished
-    _check_finished(finished)
-    return finished
-
-
 def _has_head(model: ModelInfo) -> bool:
     return model.own_head_problem == ""
 
 
 def _request(text: str, tokens: int) -> GenerationRequest:
     # An answer that ends soon has too few tokens to compare or to measure.
-    rules = StopRules().with_options(StopOptions(ignore_eos=text != _JSON))
+    rules = StopRules().with_options(StopOptions(ignore_eos=True))
     return GenerationRequest(
         messages=(Message("user", _TEXTS[text]),),
         sampling=Sampling(temperature=0, repetition_penalty=1),
@@ -282,8 +242,8 @@ def _measurements(ends: dict[tuple[str, str], list[Finished]]) -> Iterable[Measu
             drafts,
             statistics.median(speeds[text, drafts]),
             statistics.median(speed / plain if plain else 1.0 for speed, plain in pairs),
-            sum(each.guessed + each.forced for each in done),
-            sum(each.accepted + each.forced for each in done),
+            sum(each.guessed for each in done),
+            sum(each.accepted for each in done),
         )
 
 

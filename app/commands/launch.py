@@ -100,7 +100,6 @@ def _model(server: RunningServer, options: Namespace) -> ServedModel:
 def _check(
     agent: AgentProgram, server: RunningServer, model: ServedModel, options: Namespace
 ) -> None:
-    """Warn of what a model lacks for an agent; raise ``CommandError`` without ``--anyway``."""
     if missing := lacks(agent, model.context, server.can_call_tools(model)):
         remedy = (
             "Choose another model with --model (fullstop models lists downloaded models, fullstop "
@@ -160,7 +159,6 @@ def _passing_on() -> "Iterator[list[subprocess.Popen[bytes]]]":
 
 
 def _environment(variables: dict[str, str]) -> dict[str, str]:
-    """Return this environment with the agent's variables; no proxy is used for loopback."""
     environment = {**os.environ, **variables}
     if any(environment.get(name) or environment.get(name.upper()) for name in _PROXIES):
         for name in ("no_proxy", "NO_PROXY"):

@@ -72,7 +72,6 @@ def _name(model: dict[str, Any]) -> str:
 
 
 def _until(expires_at: Any) -> str:
-    """Return when a model is unloaded, in this computer's time."""
     try:
         when = datetime.fromisoformat(expires_at).astimezone()
     except (TypeError, ValueError):

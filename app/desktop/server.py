@@ -87,7 +87,6 @@ class LocalServer:
             await asyncio.to_thread(telemetry.close)
 
     async def replay(self, entry: RequestEntry) -> None:
-        """Send a request of the log again, with the current key."""
         if not self._url:
             raise OSError("The server is off. Turn it on to send the request again.")
         if not entry.request_body.is_whole:

@@ -46,7 +46,6 @@ class SingleInstance(QObject):
         self._server.newConnection.connect(self._on_new_connection)
 
     def claim(self) -> bool:
-        """Try to take the lock; return whether this program holds it."""
         if not self._lock.tryLock(0) and self._lock.error() == QLockFile.LockError.LockFailedError:
             return False
         tighten(self._folder)  # Qt creates the lock with the umask's permissions

@@ -167,7 +167,6 @@ def _scale_interface(percent: int) -> None:
 
 
 def _end_at_once() -> None:
-    """End the process and the tool servers that it started."""
     kill_process_groups()
     exit_at_once()
 
@@ -238,7 +237,6 @@ async def _until_closed(
 
 
 def _freeze_gc_once_loaded(window: MainWindow) -> None:
-    """Once a model is loaded, exclude all present objects from garbage collection."""
     if window.workspace.models.stage == "ready":
         freeze_gc()
 

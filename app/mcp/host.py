@@ -292,7 +292,6 @@ class ToolServers:
             await asyncio.to_thread(self._secrets.forget, server, name)
 
     def _secret_values(self, config: ToolServerConfig) -> dict[str, str]:
-        """Return the values of all variables and headers, by kind and name; blocks."""
         values: dict[str, str] = {}
         for kind, named in (("env", config.env), ("header", config.headers)):
             for variable in named:

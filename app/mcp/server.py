@@ -118,7 +118,6 @@ class ToolServer:
         await self._settled.wait()
 
     async def stop(self) -> None:
-        """End it with its processes."""
         self._is_stopping = True
         self._wake.set()
         if self._stage is not ServerStage.READY:
@@ -223,7 +222,6 @@ class ToolServer:
         self._on_change()
 
     async def _run_once(self) -> str:
-        """Run the server until it ends; return why it ended, as sentences."""
         self._exit_reason, self._is_unauthorized = "", False
         self._wake.clear()
         try:

@@ -158,11 +158,9 @@ class KeyStore:
         self._secrets = SecretStore(file, only=_KEY, remedy="make a new key")
 
     async def key(self) -> str | None:
-        """Return the key, or None if there is none; raise ``OSError`` for a damaged file."""
         return (await asyncio.to_thread(self._secrets.find, _KEY))[0]
 
     async def location(self) -> KeyLocation:
-        """Return where the key is stored; raise ``OSError`` for a damaged file."""
         return (await asyncio.to_thread(self._secrets.find, _KEY))[1]
 
     async def renew(self) -> str:

@@ -61,7 +61,6 @@ class AnswerOptions:
         )
 
     def new_conversation(self) -> Conversation:
-        """Return an empty conversation that answers like this."""
         settings = self.conversation.settings()
         return Conversation(
             settings=replace(

@@ -64,7 +64,6 @@ def resolve_serve_options(given: Mapping[str, Any], environment: Mapping[str, st
 
 
 def _merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of all sources; later ones take precedence."""
     values: dict[str, Any] = {}
     for source in sources:
         if source.keys() & _KEYS:  # a key in one source replaces the key file in another
@@ -180,7 +179,6 @@ def _complaint(source_name: str, key: str, kind: str, message: str) -> str:
 
 
 def _example(name: str) -> str:
-    """Return a line of the file that sets a value."""
     option = _DECLARED[name]
     example = option.setting.example
     value = True if option.kind is bool else option.default if example is None else example

@@ -192,11 +192,9 @@ class SqliteConversationStore:
     async def search(
         self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MOST_HITS
     ) -> list[Hit]:
-        """Return the places with the words of a query, best first."""
         return await self._read(lambda database: search(database, query, filter_, limit), [])
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
-        """Return the newest answers that were generated here, the newest first."""
         return await self._read(lambda database: statements.recent_runs(database, limit), [])
 
     def save_preset(self, preset: Preset) -> None:
@@ -243,7 +241,6 @@ class SqliteConversationStore:
         return None if self._path is None else self._path.parent
 
     def _mark_deleted(self, identity: str, deleted_at: float | None) -> None:
-        """Hide a conversation until the program ends, or show it again."""
         self._put("deletion", identity, statements.MARK_DELETED, (deleted_at, identity), identity)
 
     def _put(

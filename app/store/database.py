@@ -151,7 +151,6 @@ class Database:
         return connection
 
     def close_failed(self, connection: sqlite3.Connection) -> None:
-        """Close a connection whose file cannot be used."""
         connection.close()
         self._connection = None
         self.conversations, self.presets, self.folders = [], [], []

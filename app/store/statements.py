@@ -140,7 +140,6 @@ def summaries(connection: sqlite3.Connection) -> list[Conversation]:
 
 
 def _shown_preview(connection: sqlite3.Connection, conversation_id: str) -> str:
-    """Return the preview of the versions that are shown."""
     cursor = connection.execute(
         f"SELECT {_COLUMNS_WITHOUT_RUN} FROM messages WHERE conversation_id = ? ORDER BY number",
         (conversation_id,),

@@ -75,7 +75,6 @@ class TraceFiles:
 
     @_on_thread
     def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> None:
-        """Write the trace of a run that has ended, if it is not too large."""
         content = packed(trace)
         if self._is_allowed(conversation_id, run_id, content):
             self._write(KeptTrace(run_id, conversation_id, time.time()), content)
@@ -120,7 +119,6 @@ class TraceFiles:
 
     @_on_thread
     def content(self, run_id: str) -> bytes | None:
-        """Return the stored bytes of a trace; None if there is none, or it cannot be read."""
         return self._read(run_id)
 
     @_on_thread
@@ -160,7 +158,6 @@ class TraceFiles:
         self._prune()
 
     def close(self) -> None:
-        """Finish the pending work, and accept no more."""
         self.thread.shutdown()
 
     # -- on the thread of the files --------------------------------------------------------

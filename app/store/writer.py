@@ -60,7 +60,6 @@ class Writer:
             return any(write.has_text for write in self._pending.values())
 
     def has_pending(self, conversation_id: str) -> bool:
-        """Return whether a change of a conversation is not in the file."""
         with self._lock:
             return conversation_id in self._failed or any(
                 write.conversation_id == conversation_id for write in self._pending.values()

@@ -125,7 +125,6 @@ class Downloads(QObject):
         return ""
 
     def disk_shortage(self, repository: str, size_bytes: int | None) -> str:
-        """Return why a repository does not fit on the disk, as a sentence; empty if it fits."""
         try:
             why = "" if size_bytes is None else disk_shortage(repository, self._cache, size_bytes)
         except OSError:
@@ -151,7 +150,6 @@ class Downloads(QObject):
         return any(item.repository == repository and item.stage == "running" for item in self.items)
 
     def forget_all(self, repository: str) -> None:
-        """Remove the finished downloads of a repository from the list."""
         for item in [item for item in self.items if item.repository == repository]:
             self.forget(item)
 

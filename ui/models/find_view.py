@@ -232,7 +232,6 @@ class HubResultDetails(QFrame):
         self._refresh()
 
     def act(self) -> None:
-        """Download the offer, or load it if it is here."""
         offer = self._offer
         if offer is None or not self.primary.isEnabled() or not self.primary.isVisible():
             return
@@ -423,11 +422,9 @@ class FindView(QWidget):
         self._refresh()
 
     def begin(self) -> None:
-        """Show suggestions, if nothing was searched for yet. Needs the running loop."""
         self.finder.begin()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Begin when the view is first seen."""
         super().showEvent(event)
         self.begin()
 
@@ -532,7 +529,6 @@ class FindView(QWidget):
         )
 
     def _offer_bits(self) -> None:
-        """Offer the bits that the results have; what was chosen stays."""
         chosen = self.finder.arrangement.bits
         every = sorted({*self.finder.bits_found, *([] if chosen is None else [chosen])})
         shown = [self.bits.itemData(position) for position in range(1, self.bits.count())]

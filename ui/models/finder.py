@@ -217,7 +217,6 @@ class Cards(QObject):
         self.card = Card("none")
 
     def show(self, name: str) -> None:
-        """Read the card of a model; an empty name shows none."""
         self._hub.gives_up.set()
         self._hub = Hub()
         # A name without an owner is a folder of this computer; the hub does not know it.
@@ -259,7 +258,6 @@ class Cards(QObject):
 
 
 def _beginning(text: str) -> tuple[str, bool]:
-    """Return a card, or its first lines, and whether it was cut."""
     is_cut = len(text) > 12_000
     text = text[:12_000]
     return (text.rpartition("\n")[0] or text if is_cut else text), is_cut
@@ -331,11 +329,9 @@ class Finder(QObject):
 
     @property
     def can_show_more(self) -> bool:
-        """Whether the hub has more models, and the list may still grow."""
         return self.stage == "listed" and self.has_more and self._limit < MAX_RESULTS
 
     def begin(self) -> None:
-        """Show suggestions, if nothing was searched for yet. Needs the running loop."""
         if self.stage == "idle":
             self.search("")
 
@@ -435,14 +431,12 @@ class Finder(QObject):
             self._arrange()  # only now is it known of each whether it fits
 
     async def _check(self, hub: Hub, models: tuple[HubModel, ...]) -> None:
-        """Read how much memory some of the results need."""
         answered = await asyncio.to_thread(with_needs, hub, models)
         if hub is self._hub:
             for model in answered:
                 self._replace(model)
 
     async def _suggest(self, hub: Hub) -> None:
-        """Show suggestions at once, then add what the hub says about them."""
         self.memory = await self._library.memory_now()
         if hub is not self._hub:
             return
@@ -464,7 +458,6 @@ class Finder(QObject):
                     self._replace(model)
 
     def _replace(self, model: HubModel) -> None:
-        """Note more about the offer of this name, where it is listed."""
         for offers in (self._results, self.offers):
             for position, offer in enumerate(offers):
                 if offer.name == model.name:
@@ -506,7 +499,6 @@ class Finder(QObject):
         ]
 
     async def _read_size(self, name: str, hub: Hub) -> None:
-        """Ask for the sizes of the files if the list has no size."""
         try:
             model = await asyncio.to_thread(look_up, hub, name)
         except HubFailed:

@@ -379,7 +379,6 @@ class LocalModels(QWidget):
 
 
 def _focused_name(card: QWidget) -> str:
-    """Return the name of the control inside that has the focus; empty if none has."""
     controls = card.findChildren(QAbstractButton)
     return next((control.accessibleName() for control in controls if control.hasFocus()), "")
 

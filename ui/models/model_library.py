@@ -90,7 +90,6 @@ class ModelLibrary(QObject):
         start_task(self, self._look(), "look for models")
 
     def add_folder(self, folder: Path, position: int | None = None) -> None:
-        """Look for models in one more folder, now and from now on."""
         known = list(self.preferences.now.models.folders)
         if str(folder) not in known:
             known.insert(len(known) if position is None else position, str(folder))
@@ -265,12 +264,10 @@ class ModelLibrary(QObject):
         )
 
     def partial_download(self, name: str) -> str:
-        """Return how much there is of an earlier download of a name that did not end."""
         models = (model.found for model in self.local if model.found.name == name)
         return next((found.arrived for found in models), "")
 
     def availability(self, name: str) -> str:
-        """Return the state of a model in short; empty if nothing of it is here."""
         download = self.downloads.unfinished(name)
         if download is not None:
             done = percent(download.progress.done_bytes, download.progress.total_bytes)
@@ -288,7 +285,6 @@ class ModelLibrary(QObject):
         return "Loaded" if self.is_loaded(here.found) else "On this computer"
 
     async def finish(self) -> None:
-        """Cancel downloads, keeping partial files, and wait for the end of the scan."""
         self.downloads.cancel_all()
         await finish_tasks(self)
 

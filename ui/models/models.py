@@ -186,7 +186,6 @@ class Models(QObject):
         return ""
 
     def answers_under_way(self, folder: Path | None = None) -> int:
-        """Return how many answers of a model, or of all, are running or waiting."""
         status = None if folder is None else self._status_of(folder.resolve())
         status = status or self._engine.status
         return status.running + status.waiting
@@ -287,7 +286,6 @@ class Models(QObject):
             start_task(self, self._unload(cancels_running), "unload")
 
     def pin(self, folder: Path, is_pinned: bool, idle_s: float | None) -> None:
-        """Keep a model in memory until it is unloaded, or not any more."""
         status = self._status_of(folder)
         name = None if status is None else status.id
         self._engine.pin(name, is_pinned=is_pinned)

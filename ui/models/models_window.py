@@ -165,7 +165,6 @@ class QuestionBar(QFrame):
         self.hide()
 
     def ask(self, question: str, *answers: BoxButton, prefers_cancel: bool = False) -> None:
-        """Ask a question; each answer, and Cancel, hides the bar."""
         self._show(question, *answers, BoxButton("Cancel", _nothing))
         self.buttons[-1 if prefers_cancel else 0].setFocus()
 
@@ -174,7 +173,6 @@ class QuestionBar(QFrame):
         self._show(text, answer, BoxButton("Close", _nothing))
 
     def show_message(self, text: str, *, takes_focus: bool = True) -> None:
-        """Show a message that the user closes with OK."""
         self._show(text, BoxButton("OK", _nothing))
         if takes_focus:
             self.buttons[0].setFocus()
@@ -302,7 +300,6 @@ class LoadedModel(QWidget):
 
 
 def _draft_head_text(info: ModelInfo) -> str:
-    """Return whether a model drafts with a head of its own; empty where it has none."""
     problem = info.own_head_problem
     if problem is None:
         return ""

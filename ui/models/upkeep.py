@@ -48,7 +48,6 @@ class Upkeep(QObject):
 
     @property
     def can_check(self) -> bool:
-        """Whether there are models whose revision can be compared with the hub's."""
         return bool(self._downloaded())
 
     # -- deleting --------------------------------------------------------------------------
@@ -95,7 +94,6 @@ class Upkeep(QObject):
     # -- updating --------------------------------------------------------------------------
 
     def check(self, *, is_requested: bool = True) -> None:
-        """Ask the hub whether it has newer revisions."""
         if not self.is_checking:
             self._checked_at_s = time.monotonic()
             self.is_checking, self.outcome = True, ""

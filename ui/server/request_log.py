@@ -425,7 +425,6 @@ class RequestLogPanel(QWidget):
             self.menu_requested.emit(entry, self.view.viewport().mapToGlobal(position))
 
     def _choose_again(self) -> None:
-        """Select the chosen request again after the table was filled again."""
         number = self.table.row_of(self._chosen)
         if number >= 0:
             self._is_choosing_again = True

@@ -233,7 +233,6 @@ class RequestLog(QObject):
         return [self._entries[name] for name in self._open if name in self._entries]
 
     def rate_of(self, entry: RequestEntry) -> float | None:
-        """Return the tokens per second of a request, also of one that is being answered."""
         if not entry.running:
             return entry.tokens_per_s
         pace = self._paces.setdefault(entry.id, Pace())

@@ -217,7 +217,6 @@ class AgentMenu(QObject):
             add_entry(menu, escape_mnemonics(title), partial(self.copy, word))
 
     def copy(self, agent: str) -> None:
-        """Copy the lines for an agent; turn the server on first if it is off."""
         title = self._titles[agent]
         if self._model() is None:
             detail = f"Load a model, then copy the lines for {title} again."

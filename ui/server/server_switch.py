@@ -90,7 +90,6 @@ class ServerSwitch(QObject):
             self.changed.emit()
 
     def show_use(self, text: str) -> None:
-        """Show which app is using which model; empty for none."""
         if text != self.use:
             self.use = text
             self.changed.emit()

@@ -254,7 +254,6 @@ class ListEditor(QWidget):
         return "" if self._problem.isHidden() else self._problem.text()
 
     def show_texts(self, texts: tuple[str, ...]) -> None:
-        """Show a list without emitting ``edited``."""
         if texts == self._texts:
             return
         self._texts = texts

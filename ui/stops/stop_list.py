@@ -192,7 +192,6 @@ class StopListModel(QAbstractTableModel):
             self.add_sequence(sequence)
 
     def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
-        """Switch a row on or off, or replace its sequence by the typed one."""
         if not index.isValid():
             return False
         row = index.row()
@@ -233,7 +232,6 @@ class StopListModel(QAbstractTableModel):
             self._push("Remove", after, min(min(removed), len(after) - 1))
 
     def replace_all(self, entries: Sequence[StopEntry], what: str) -> None:
-        """Replace the whole list; ``what`` names the change for undo."""
         if list(entries) != self._entries and self._accepts(list(entries)):
             self._push(what, list(entries), len(entries) - 1)
 

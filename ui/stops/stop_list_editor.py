@@ -483,7 +483,6 @@ class StopListEditor(QWidget):
         self._refresh()
 
     def offer_to_apply(self, can_apply: bool) -> None:
-        """Show whether the edited list can be applied to a running answer."""
         self.apply_bar.setVisible(can_apply)
 
     # -- building --------------------------------------------------------------------------

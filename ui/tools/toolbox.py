@@ -31,7 +31,6 @@ class Toolbox(QObject):
 
     @property
     def max_calls(self) -> int:
-        """The number of calls for one question before the answer pauses."""
         return self._preferences.now.tools.most_calls
 
     @property
@@ -46,7 +45,6 @@ class Toolbox(QObject):
         return server in self._preferences.now.tools.in_new_conversations
 
     def use_in_new_conversations(self, server: str, is_on: bool) -> None:
-        """Have new conversations use the tools of a server, or not."""
         now = self._preferences.now.tools.in_new_conversations
         others = tuple(name for name in now if name != server)
         kept = (*others, server) if is_on else others
@@ -61,7 +59,6 @@ class Toolbox(QObject):
         return approval_of(tool) in self._preferences.now.tools.allowed
 
     def allow(self, tool: ToolInfo) -> None:
-        """Let a tool run in every conversation without asking."""
         kept = [
             approval for approval in self._preferences.now.tools.allowed if approval[:2] != tool.key
         ]

@@ -47,7 +47,6 @@ class ChoosingModel(QObject):
             workspace.model.choose(info.path)
 
     def _show_menu(self, position: QPoint) -> None:
-        """Offer what can be done with the model of the open chat, by its name."""
         models, state = self._workspace.models, self._workspace.model.state
         info, name = state.info, state.name
         menu = context_menu(self._parent, "The model of this chat")

@@ -79,7 +79,6 @@ class EditActions(QObject):
         return self.text is not None and bool(selected_text(self.text))
 
     def can_cut(self) -> bool:
-        """Return whether text is selected in a field."""
         return self.text is not None and can_write(self.text) and self.has_selection()
 
     def can_copy(self) -> bool:

@@ -148,7 +148,6 @@ class MainWindow(WindowParts):
         bring_forward(self)
 
     async def finish(self) -> None:
-        """End the answers and the server, and wait for all background work."""
         self.server_panel.end()
         await self._unsaved.finish()
         await self.model_library.finish()

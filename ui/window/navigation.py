@@ -38,7 +38,6 @@ class Navigation:
             self._workspace.open(listed[number - 1])
 
     def title_of(self, number: int) -> str:
-        """Return the title of one of the first conversations; empty if there is none."""
         listed = self.listed()
         return listed[number - 1].short_title if number <= len(listed) else ""
 

@@ -272,7 +272,6 @@ class OtherWindows(QObject):
         bring_forward(self.models)
 
     def find_models(self) -> None:
-        """Show the view that searches the hub for models."""
         self.show_models()
         assert self.models is not None
         self.models.show_finding()
@@ -310,7 +309,6 @@ class OtherWindows(QObject):
         bring_forward(self.pages[title])
 
     def report_problem(self) -> None:
-        """Say how to report a problem, with what belongs into a report."""
         workspace = self._inspected.workspace
         run = workspace.current.shown_run
         verdict = "" if run is None or run.verdict is None else run.verdict.text.label

@@ -41,10 +41,10 @@ def test_check_demo_model_comparison_and_measurements(run: Run) -> None:
     assert compared == {
         "free text, alone": (24, []),
         "copied text, alone": (24, []),
-        "4 prompts at once": (24, []),
+        "3 prompts at once": (18, []),
     }
     measured = {(one["text"], one["drafts"]) for one in said["measurements"]}
-    assert {("free text", "none"), ("a list", "prompt lookup"), ("JSON", "grammar")} <= measured
+    assert {("free text", "none"), ("a list", "prompt lookup")} <= measured
     assert all(
         one["tokens_per_s"] > 0 and one["accepted"] <= one["guessed"]
         for one in said["measurements"]
