@@ -19,6 +19,7 @@ from engine import (
     StopKind,
     StopRules,
     Timing,
+    TokenOrigin,
     TokenTrace,
     Usage,
     Vocabulary,
@@ -42,6 +43,9 @@ CHANNEL_NAMES = {
     Channel.THINKING: "Thinking",
     Channel.TOOL: "Tool call",
 }
+
+
+_DRAFTED = (TokenOrigin.LOOKUP, TokenOrigin.PREDICTION, TokenOrigin.DRAFT, TokenOrigin.HEAD)
 
 
 class RunSource(StrEnum):
@@ -167,12 +171,14 @@ class InspectorTools:
 
 
 class TokenMark(IntFlag):
-    """What happened to a piece of text."""
+    """How a piece of text was produced, and what the stop matcher did with it."""
 
     NONE = 0
     HELD = 1
     MATCHED = 2
     CUT = 4
+    DRAFTED = 8
+    FORCED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +212,13 @@ class Tape:
 
     def spans(self) -> Iterator[Span]:
         for row, (token, text) in enumerate(zip(self.tokens, self.texts, strict=True)):
+            origin = TokenMark.NONE
+            if token.origin in _DRAFTED:
+                origin = TokenMark.DRAFTED
+            elif token.origin in (TokenOrigin.FORCED, TokenOrigin.BUDGET):
+                origin = TokenMark.FORCED
             if not text:
-                yield Span(row, chip_text(token), self._chip_marks(row), is_chip=True)
+                yield Span(row, chip_text(token), origin | self._chip_marks(row), is_chip=True)
                 continue
             start = self._starts[row]
             end = start + len(text)
@@ -215,7 +226,7 @@ class Tape:
             edges = {start, end, held, *self.cut, *self.matched}
             positions = sorted(edge for edge in edges if start <= edge <= end)
             for begin, stop in pairwise(positions):
-                marks = TokenMark.HELD if begin >= held else TokenMark.NONE
+                marks = origin | (TokenMark.HELD if begin >= held else TokenMark.NONE)
                 if self.matched[0] <= begin < self.matched[1]:
                     marks |= TokenMark.MATCHED
                 if self.cut[0] <= begin < self.cut[1]:

@@ -5,7 +5,6 @@ the newest tokens of a long run are drawn.
 """
 
 from bisect import bisect_right
-from enum import Enum
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -19,7 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QTextEdit
 
-from engine import Channel, TokenOrigin, TokenTrace, counted, visible
+from engine import Channel, TokenTrace, counted, visible
 from engine.recording.run_trace import RunTrace
 from ui.inspector.pages import align
 from ui.inspector.shown_run import CHANNEL_NAMES, Span, Tape, TokenMark
@@ -30,16 +29,12 @@ MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"
 
 _LINES = QTextCharFormat.UnderlineStyle
-_DRAFTED = (TokenOrigin.LOOKUP, TokenOrigin.PREDICTION, TokenOrigin.DRAFT, TokenOrigin.HEAD)
-
-
-class MarkKind(Enum):
-    """A mark of the tape, with its meaning."""
-
-    DRAFTED = "dotted line: accepted draft token"
-    FORCED = "solid line: the schema or the call allowed no other token"
-    HELD = "wavy line: held back, because it could become a stop"
-    MATCHED = "bold: the stop that ended the answer"
+LEGEND = {
+    TokenMark.DRAFTED: "dotted line: accepted draft token",
+    TokenMark.FORCED: "solid line: the schema or the call allowed no other token",
+    TokenMark.HELD: "wavy line: held back, because it could become a stop",
+    TokenMark.MATCHED: "bold: the stop that ended the answer",
+}
 
 
 class TapeView(QTextEdit):
@@ -51,14 +46,13 @@ class TapeView(QTextEdit):
         super().__init__()
         self._trace: RunTrace | None = None
         self._tape: Tape | None = None
-        self._kinds: set[MarkKind] = set()
+        self._marks = TokenMark.NONE
         self._begins: list[int] = []  # the document position of each token
         self._tokens: list[TokenTrace] = []
         self._channel: Channel | None = None
         self._is_ended = False
         self._chosen = -1
         self._continued = QTextBlockFormat()
-        self._formats: dict[str, QTextCharFormat] = {}
         self.setReadOnly(True)
         self.setAccessibleName("Tape of tokens")
         self.setTextInteractionFlags(
@@ -94,7 +88,7 @@ class TapeView(QTextEdit):
     @property
     def legend(self) -> str:
         """What the marks on the tape mean; empty if there are none."""
-        return "  ·  ".join(kind.value for kind in MarkKind if kind in self._kinds)
+        return "  ·  ".join(text for mark, text in LEGEND.items() if mark & self._marks)
 
     @property
     def chosen(self) -> int:
@@ -174,8 +168,8 @@ class TapeView(QTextEdit):
 
     def _draw_again(self) -> None:
         self.clear()
-        self._formats.clear()
-        self._kinds.clear()
+        self._text_font, self._chip_font = (fixed_font(self.font(), s) for s in (1.12, 0.82))
+        self._marks = TokenMark.NONE
         self._begins.clear()
         self._tokens.clear()
         self._channel = None
@@ -236,32 +230,23 @@ class TapeView(QTextEdit):
         self._channel = channel
 
     def _write(self, cursor: QTextCursor, span: Span, tape: Tape, position: int) -> None:
-        theme = current_theme()
+        colors = current_theme().colors
+        marks = span.marks
+        if span.is_chip:
+            marks &= ~(TokenMark.HELD | TokenMark.MATCHED)
+        self._marks |= marks
         if span.is_chip:
             form = self._chip()
-            self._mark_origin(form, self._tokens[position].origin)
-            if span.marks & TokenMark.CUT:
-                form.setForeground(QColor(theme.colors.fault))
-                form.setFontStrikeOut(True)
+            self._draw_marks(form, marks)
             cursor.insertText(f" {span.text} ", form)
             return
         # Qt lays a block out again whenever it grows, so the length of blocks is limited.
         if cursor.positionInBlock() > 500:
             cursor.insertBlock(self._continued)
-        form, colors = self._plain(), theme.colors
+        form = self._plain()
         if position % 2:  # alternating grounds separate the tokens
             form.setBackground(QColor(colors.bubble))
-        self._mark_origin(form, self._tokens[position].origin)
-        if span.marks & TokenMark.HELD:
-            form.setBackground(QColor(colors.limit_soft))
-            self._underline(form, _LINES.WaveUnderline, colors.limit, MarkKind.HELD)
-        if span.marks & TokenMark.MATCHED:
-            form.setBackground(QColor(colors.match_soft))
-            form.setFontWeight(QFont.Weight.Bold)
-            self._kinds.add(MarkKind.MATCHED)
-        if span.marks & TokenMark.CUT:
-            form.setForeground(QColor(colors.fault))
-            form.setFontStrikeOut(True)
+        self._draw_marks(form, marks)
         *lines, last = visible(span.text).split(_LINE_FEED)
         for line in lines:
             # A line feed is shown and breaks the line, as it does in the answer.
@@ -276,23 +261,26 @@ class TapeView(QTextEdit):
             chip.setBackground(QColor(colors.accent))
             cursor.insertText(f" stop {(stop.rule_index or 0) + 1} ", chip)
 
-    def _mark_origin(self, form: QTextCharFormat, origin: TokenOrigin) -> None:
+    @staticmethod
+    def _draw_marks(form: QTextCharFormat, marks: TokenMark) -> None:
         colors = current_theme().colors
-        if origin in _DRAFTED:
-            self._underline(form, _LINES.DotLine, colors.done, MarkKind.DRAFTED)
-        elif origin in (TokenOrigin.FORCED, TokenOrigin.BUDGET):
-            self._underline(form, _LINES.SingleUnderline, colors.tool, MarkKind.FORCED)
-
-    def _underline(
-        self,
-        form: QTextCharFormat,
-        style: QTextCharFormat.UnderlineStyle,
-        color: str,
-        kind: MarkKind,
-    ) -> None:
-        form.setUnderlineStyle(style)
-        form.setUnderlineColor(QColor(color))
-        self._kinds.add(kind)
+        lines = (
+            (TokenMark.DRAFTED, _LINES.DotLine, colors.done),
+            (TokenMark.FORCED, _LINES.SingleUnderline, colors.tool),
+            (TokenMark.HELD, _LINES.WaveUnderline, colors.limit),
+        )
+        for mark, line, color in lines:
+            if marks & mark:
+                form.setUnderlineStyle(line)
+                form.setUnderlineColor(QColor(color))
+        if marks & TokenMark.HELD:
+            form.setBackground(QColor(colors.limit_soft))
+        if marks & TokenMark.MATCHED:
+            form.setBackground(QColor(colors.match_soft))
+            form.setFontWeight(QFont.Weight.Bold)
+        if marks & TokenMark.CUT:
+            form.setForeground(QColor(colors.fault))
+            form.setFontStrikeOut(True)
 
     def _mark_chosen(self) -> None:
         colors, selections = current_theme().colors, []
@@ -313,22 +301,17 @@ class TapeView(QTextEdit):
         self.setExtraSelections(selections)
 
     def _plain(self) -> QTextCharFormat:
-        if "plain" not in self._formats:
-            form = QTextCharFormat()
-            form.setFont(fixed_font(self.font(), 1.12))
-            form.setForeground(QColor(current_theme().colors.text))
-            self._formats["plain"] = form
-        return QTextCharFormat(self._formats["plain"])
+        form = QTextCharFormat()
+        form.setFont(self._text_font)
+        form.setForeground(QColor(current_theme().colors.text))
+        return form
 
     def _chip(self) -> QTextCharFormat:
-        theme = current_theme()
-        if "chip" not in self._formats:
-            form = QTextCharFormat()
-            form.setFont(fixed_font(self.font(), 0.82))
-            form.setForeground(QColor(theme.colors.muted))
-            form.setBackground(QColor(theme.colors.bubble))
-            self._formats["chip"] = form
-        return QTextCharFormat(self._formats["chip"])
+        form, colors = QTextCharFormat(), current_theme().colors
+        form.setFont(self._chip_font)
+        form.setForeground(QColor(colors.muted))
+        form.setBackground(QColor(colors.bubble))
+        return form
 
     def _go_to_chosen(self) -> None:
         if self._chosen >= 0:

@@ -4,7 +4,8 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from tests.ui.inspector.conftest import Record
-from ui.inspector.tape_view import MarkKind, TapeView
+from ui.inspector.shown_run import TokenMark
+from ui.inspector.tape_view import LEGEND, TapeView
 from ui.kit.theme import Theme
 
 
@@ -21,4 +22,4 @@ def test_the_tape_marks_what_was_guessed_in_a_real_run(view: TapeView, record: R
     view.show_trace(record([f"w{number} " for number in range(12)]).trace)
     assert view.legend == ""
     view.show_trace(record([f"w{number} " for number in range(12)], guesses=True).trace)
-    assert view.legend == MarkKind.DRAFTED.value
+    assert view.legend == LEGEND[TokenMark.DRAFTED]
