@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,9 @@ from engine.inference.mlx_lm_internals import (
     inner_tokenizer,
 )
 from engine.inference.sampling import sampling_defaults
-from engine.inference.speculation.assistants import (
-    Assistant,
-    read_assistant,
-)
+from engine.inference.speculation.assistants import read_assistant
 from engine.inference.speculation.draft_model import DraftModel, LoadedDraft, check_draft
-from engine.inference.speculation.head_drafts import attach, memory_of
+from engine.inference.speculation.head_drafts import attach
 from engine.inference.speculation.heads import (
     DrafterUnusable,
     HeadKeeper,
@@ -173,8 +170,8 @@ def _attached_head(
     model: Any,
     config: dict[str, Any],
     name: str,
-) -> tuple[str, CacheSize, int]:
-    """Let a model use its own head; return its state, and the memory of its caches and weights."""
+) -> tuple[str, int]:
+    """Let a model use its own head; return why it cannot, if so, and the bytes of its weights."""
     try:
         if isinstance(weights, DrafterUnusable):
             raise weights
@@ -182,9 +179,9 @@ def _attached_head(
         read_weights(head, unobserved)
     except (DrafterUnusable, DamagedFile) as error:
         _log.warning("the own draft head of %s is not used: %s", name, error)
-        return _shown(error), CacheSize(), 0
+        return _shown(error), 0
     attach(model, head)
-    return "", memory_of(head), size_of(head)
+    return "", size_of(head)
 
 
 def check(folder: Path) -> None:
@@ -237,8 +234,13 @@ def load(
         # weights of that are read.
         drafted = _read_draft(draft.resolve(), on_progress)
     model, tokenizer, config, head = _open(folder, on_progress)
-    if isinstance(drafted, _LoadedAssistant):
-        drafted.follow(model, model_name(folder))
+    assistant = None if drafted is None or drafted.vocabulary is not None else drafted.model
+    if assistant is not None and drafted is not None:
+        try:
+            assistant.follow(model)
+        except DrafterUnusable as error:
+            lead = f"{drafted.info.id} cannot be the draft model of {model_name(folder)}"
+            raise DraftLoadFailed(f"{lead}: {error}") from error
     elif drafted is not None:
         check_draft(drafted, model_name(folder), _vocabulary(folder, tokenizer, model)[0])
     _fill(folder, config, model, on_progress, shard)
@@ -265,21 +267,17 @@ def load(
         ),
     )
     if limits.drafts and shard is None:
-        if isinstance(drafted, _LoadedAssistant):
-            attach(model, drafted.assistant)
+        if assistant is not None:
+            attach(model, assistant)
         elif head is not None:
-            problem, memory, head_bytes = _attached_head(head, model, config, info.id)
-            info = replace(
-                info,
-                own_head_problem=problem,
-                cache=info.cache + memory,
-                held_bytes=info.held_bytes + head_bytes,
-            )
+            problem, head_bytes = _attached_head(head, model, config, info.id)
+            held = info.held_bytes + head_bytes
+            info = replace(info, own_head_problem=problem, held_bytes=held)
     del head
     drafting = None
     if drafted is not None:
         info = replace(info, draft=drafted.info)
-    if isinstance(drafted, LoadedDraft):
+    if drafted is not None and assistant is None:
         share = drafted.info.cache.token_bytes / max(1, info.answer_cache.token_bytes)
         # Both models keep caches of earlier prompts, and share the memory for them.
         kept = int(limits.cache_bytes * share)
@@ -313,51 +311,27 @@ def logits_size(model: Any) -> int:
     return min(size, max(rows, default=size))
 
 
-def _read_draft(folder: Path, on_progress: OnLoadProgress) -> "LoadedDraft | _LoadedAssistant":
+def _read_draft(folder: Path, on_progress: OnLoadProgress) -> LoadedDraft:
+    """Read a draft model, or an assistant, which drafts from the other model's cache."""
+    vocabulary: Vocabulary | None = None
+    cache = CacheSize()
     try:
         if is_assistant(folder):
-            return _read_assistant(folder, on_progress)
-        model, tokenizer, config, _ = _open(folder, on_progress)
-        _fill(folder, config, model, on_progress)
+            on_progress(LoadProgress("checking"))
+            config = check_folder(folder)
+            with _reporting_failures(folder, None):
+                model: Any = read_assistant(folder, config)
+            _fill(folder, None, model, on_progress)
+        else:
+            model, tokenizer, config, _ = _open(folder, on_progress)
+            _fill(folder, config, model, on_progress)
+            vocabulary = _vocabulary(folder, tokenizer, model)[0]
+            cache = measure_cache(model, config)
     except LoadCancelled:
         raise
     except ModelLoadFailed as error:
         raise DraftLoadFailed(f"the draft model cannot be loaded: {error}") from error
     info = DraftInfo(
-        model_name(folder),
-        folder,
-        weights_size(folder),
-        measure_cache(model, config),
-        held_bytes=size_of(model),
+        model_name(folder), folder, weights_size(folder), cache, held_bytes=size_of(model)
     )
-    return LoadedDraft(model, info, _vocabulary(folder, tokenizer, model)[0])
-
-
-@dataclass(slots=True)
-class _LoadedAssistant:
-    """An assistant in memory."""
-
-    assistant: Assistant
-    info: DraftInfo
-
-    def follow(self, model: Any, name: str) -> None:
-        """Let it draft for a model; raises ``DraftLoadFailed`` where it was made for another."""
-        try:
-            self.assistant.follow(model)
-        except DrafterUnusable as error:
-            lead = f"{self.info.id} cannot be the draft model of {name}"
-            raise DraftLoadFailed(f"{lead}: {error}") from error
-        self.info = replace(self.info, cache=memory_of(self.assistant))
-
-
-def _read_assistant(folder: Path, on_progress: OnLoadProgress) -> _LoadedAssistant:
-    """Read a draft model that drafts from the other model's cache."""
-    on_progress(LoadProgress("checking"))
-    config = check_folder(folder)
-    with _reporting_failures(folder, None):
-        assistant = read_assistant(folder, config)
-    _fill(folder, None, assistant, on_progress)
-    info = DraftInfo(
-        model_name(folder), folder, weights_size(folder), held_bytes=size_of(assistant)
-    )
-    return _LoadedAssistant(assistant, info)
+    return LoadedDraft(model, info, vocabulary)

@@ -23,10 +23,8 @@ from engine.inference.cache.disk import TOKEN_BYTES, DiskCache, FileHeader
 from engine.inference.cache.fingerprint import Stamps, fingerprint_of
 from engine.inference.cache.index import (
     BLOCK_TOKENS,
-    Block,
     DiskPrefix,
     PrefixIndex,
-    StoredFile,
     block_hash,
     key_of,
     root_hash,
@@ -35,7 +33,6 @@ from engine.inference.cache.segments import (
     Segment,
     Snapshot,
     evaluate,
-    fits,
     join_layers,
     kinds_of,
     layout_of,
@@ -44,7 +41,6 @@ from engine.inference.cache.segments import (
     snapshot_from,
     split_cache,
 )
-from engine.inference.running_cache import parts_of
 from engine.values.events import CacheMiss
 from engine.values.request import CacheOwner
 
@@ -78,7 +74,6 @@ class PromptCache:
     ) -> None:
         self.disk: DiskCache | None = None
         self._fresh, self._kinds = fresh, kinds_of(fresh)
-        self._parts = len(list(parts_of(fresh)))
         self._max_path_bytes = int(max_bytes * _MAX_PATH_SHARE)
         self._is_alone = is_alone
         self.index = PrefixIndex(
@@ -219,12 +214,12 @@ class PromptCache:
         assert disk is not None
         name = ""
         try:
-            for file in needed.files:
-                name, *_ = file
-                needed.segments.append(self._read_segment(needed, file))
+            for name, *_ in needed.files:
+                needed.segments.append(self._read_segment(needed, name))
             if needed.snapshot_file is not None:
                 name, *_ = needed.snapshot_file
-                needed.snapshot = self._read_snapshot(needed, needed.snapshot_file)
+                header, parts = self._read_file(name)
+                needed.snapshot = snapshot_from(header.layout, parts, needed.tokens)
         except Exception as error:  # mlx-lm may raise anything
             if not isinstance(error, FileNotFoundError):
                 _log.info("a cache on disk is damaged and deleted: %s", error)
@@ -234,44 +229,21 @@ class PromptCache:
         self._touch(needed.owner, needed.key)
         return needed
 
-    def _read_segment(self, needed: DiskPrefix, file: StoredFile) -> Segment:
-        header, layers = self._read_file(needed, file)
-        segment, rest = split_cache(layers, len(header.tokens) // TOKEN_BYTES)
-        if not rest.is_empty or not segment.layers:
-            raise DamagedFile("it holds something else")
+    def _read_segment(self, needed: DiskPrefix, name: str) -> Segment:
+        header, layers = self._read_file(name)
+        segment, _ = split_cache(layers, len(header.tokens) // TOKEN_BYTES)
         if self.can_cut_anywhere:
             needed.snapshot = snapshot_from(header.layout, None, needed.tokens)
-            is_whole = len(segment.layers) + len(needed.snapshot.parts) == self._parts
-            if not (is_whole and fits(needed.snapshot, self._kinds)):
-                raise DamagedFile("it holds a cache of another kind")
         return segment
 
-    def _read_snapshot(self, needed: DiskPrefix, file: StoredFile) -> Snapshot:
-        header, parts = self._read_file(needed, file)
-        snapshot = snapshot_from(header.layout, parts, needed.tokens)
-        if self.can_cut_anywhere or not fits(snapshot, self._kinds):
-            raise DamagedFile("it holds a cache of another kind")
-        return snapshot
-
-    def _read_file(self, needed: DiskPrefix, file: StoredFile) -> tuple[FileHeader, list[Any]]:
-        """Return the content of a file that is what the index says of it."""
+    def _read_file(self, name: str) -> tuple[FileHeader, list[Any]]:
+        """Return the content of a file, which is what was written under its name."""
         assert self.disk is not None
         folder = self.disk.folder
-        name, block, offset = file
         if not folder.is_intact(name):
             raise DamagedFile("its content is not what was written")
         parts, metadata = load(folder.path / name, self._fresh)
-        header = FileHeader.from_metadata(metadata)
-        key = block.key[: offset * TOKEN_BYTES] if offset else block.key
-        if (
-            header.model != self._fingerprint
-            or header.owner.name != needed.owner
-            or header.is_snapshot != (offset > 0)
-            or header.start != block.start
-            or block_hash(header.parent, header.tokens) != block_hash(_parent_of(block), key)
-        ):
-            raise DamagedFile("it holds something else")
-        return header, parts
+        return FileHeader.from_metadata(metadata), parts
 
     def _touch(self, owner: str, key: bytes) -> None:
         assert self.disk is not None
@@ -351,7 +323,3 @@ class PromptCache:
             save(path, parts, header.to_metadata())
             name = disk.folder.commit(path, disk.folder.prefix(header.model, header.owner))
         disk.folder.delete(self.index.add_file(header, name))
-
-
-def _parent_of(block: Block) -> str:
-    return root_hash(block.owner) if block.parent is None else block.parent.hash

@@ -32,7 +32,6 @@ from mlx_lm.models.cache import (
     save_prompt_cache,
 )
 
-from engine.files.json_fields import DamagedFile
 from engine.inference.running_cache import parts_of
 
 _Arrays = tuple[mx.array, mx.array]
@@ -250,42 +249,20 @@ def layout_of(snapshot: Snapshot) -> list[Any]:
 
 
 def snapshot_from(layout: Any, parts: Sequence[Any] | None, tokens: int) -> Snapshot:
-    """Return the snapshot of a layout.
+    """Return the snapshot of a layout, from the layers that are kept whole.
 
-    Without ``parts``, those that are kept whole are caches that are never written to, of layers
-    that use the keys of another.
-
-    Raises:
-        DamagedFile: It is no ``layout_of`` such parts.
+    Without ``parts``, these are caches that are never written to, of layers that use the keys of
+    another.
     """
-    indexes: list[int] = []
 
     def part(index: Any) -> Any:
         if index is None:
             return None
         if isinstance(index, list):
             return tuple(part(inner) for inner in index)
-        indexes.append(index)
         return KVCache() if parts is None else parts[index]
 
-    try:
-        layers = [part(index) for index in layout]
-    except (IndexError, TypeError, RecursionError) as error:
-        raise DamagedFile("its layout is unclear") from error
-    if parts is not None and indexes != list(range(len(parts))):
-        raise DamagedFile("its layout is of other parts")
-    return Snapshot(tokens, layers)
-
-
-def fits(snapshot: Snapshot, kinds: tuple[str, ...]) -> bool:
-    """Whether a snapshot is one of a model whose cache has these kinds of parts."""
-    return kinds_of([_placeholder(layer) for layer in snapshot.layers]) == kinds
-
-
-def _placeholder(layer: Any) -> Any:
-    if isinstance(layer, tuple):
-        return CacheList(*map(_placeholder, layer))
-    return KVCache() if layer is None else layer
+    return Snapshot(tokens, [part(index) for index in layout])
 
 
 def evaluate(cache: Sequence[Any]) -> None:

@@ -31,11 +31,11 @@ _PENDING = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedDraft:
-    """A draft model in memory."""
+    """A draft model in memory; ``vocabulary`` is None for an assistant."""
 
     model: Any
     info: DraftInfo
-    vocabulary: Vocabulary
+    vocabulary: Vocabulary | None
 
 
 class DraftModel:
@@ -45,6 +45,7 @@ class DraftModel:
         # As of a model's own head, which is then not preferred to a model that somebody chose.
         self.hits = HitRate(0.85)
         self._model = loaded.model
+        assert loaded.vocabulary is not None
         self._size = loaded.vocabulary.size
         self._answers = 0
         self._kept = PrefixIndex(make_prompt_cache(loaded.model), kept_bytes)
@@ -219,6 +220,7 @@ class ModelDrafts(DraftSource):
 
 def check_draft(draft: LoadedDraft, target: str, vocabulary: Vocabulary) -> None:
     """Make sure that a model can draft for another one."""
+    assert draft.vocabulary is not None
     name = draft.info.id
     lead = f"{name} cannot be the draft model of {target}"
     if (difference := _difference(name, draft.vocabulary, target, vocabulary)) is not None:

@@ -1,8 +1,6 @@
 """Damaged, foreign and half-written files are dropped silently, and never give a wrong token."""
 
 import os
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import mlx.core as mx
@@ -10,9 +8,8 @@ import pytest
 
 from engine.files.json_fields import DamagedFile
 from engine.inference.cache import disk as cache_files
-from engine.inference.cache.disk import CacheFolder, FileHeader
-from engine.inference.cache.segments import save
-from tests.support.models.disk_caches import Room, kv_cache
+from engine.inference.cache.disk import FileHeader
+from tests.support.models.disk_caches import Room
 
 IDS = list(range(200))
 
@@ -82,36 +79,6 @@ def test_blocks_after_a_damaged_block_are_unused_until_it_is_rewritten(
     later.keep(list(range(560)))
     assert later.tokens([*range(560), 1]) == 560
     later.close()
-
-
-def placed(room: Room, header: FileHeader, ids: list[int]) -> None:
-    """Write a file that is whole and well named, whatever it says of itself."""
-    folder = CacheFolder(room.disk.folder.path)
-    with folder.unfinished(1) as path:
-        save(path, kv_cache(ids), header.to_metadata())
-        folder.commit(path, folder.prefix(room.model._fingerprint or "", header.owner))
-
-
-CHANGES: dict[str, Callable[[FileHeader], FileHeader]] = {
-    "another model": lambda one: replace(one, model="other"),
-    "a snapshot": lambda one: replace(one, is_snapshot=True),
-    "other parts": lambda one: replace(one, layout=[None]),
-    "more tokens": lambda one: replace(one, tokens=one.tokens * 2),
-    "missing tokens before it": lambda one: replace(one, start=7),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_file_whose_header_describes_something_else_is_not_used(
-    room: Room, model: Path, kept: Path, change: str
-) -> None:
-    right = FileHeader.from_metadata(room.disk.folder.metadata(kept.name))
-    kept.unlink()
-    placed(room, CHANGES[change](right), IDS)
-    later = Room(room.disk.folder.path, model)
-    found = later.loaded([*IDS, 1])
-    later.close()
-    assert found is None
 
 
 def test_a_file_of_another_version_is_dropped(
