@@ -165,8 +165,6 @@ form.streamed | streams | Events of streamed answers | quick
     Every stream has the events of its dialect, in their order, and ends.
 form.whole | the fields of an answer | Fields of whole answers | quick
     Every whole answer has the fields of its dialect.
-form.same | - | What streamed and whole answers say of themselves | quick
-    At temperature 0 a stream has the reason, calls and counts of the whole answer.
 stream.framing | streams | Streams as such | quick
     A stream is sent where one is asked for, with its content type, and it ends.
 stops.empty | - | An empty stop | quick harm

@@ -1,6 +1,5 @@
 """The context of a check, its requests, and the recording of faults."""
 
-import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +23,6 @@ NO_TEXT = "The answers contain no text for such a stop."
 VARIES = "The server answers differently each time."
 # Reports show no longer texts of a server.
 _MAX_SHOWN_CHARS = 20_000
-_STREAM_FIELDS = ("stream", "stream_options")
 
 Judge = Callable[[Exchange], Iterable[Fault]]
 Run = Callable[["CheckContext"], Awaitable["Evaluation"]]
@@ -200,14 +198,6 @@ def as_intermittent(fault: Fault) -> Fault:
     """Return a fault of an answer to a request that was also answered correctly."""
     sentence = f"{fault.sentence} The same request was also answered correctly."
     return replace(fault, sentence=sentence, is_intermittent=True)
-
-
-def request_key(body: Any) -> str:
-    """Return a key that whole and streamed requests for the same answer share."""
-    if not isinstance(body, dict):
-        return repr(body)
-    bare = {name: value for name, value in body.items() if name not in _STREAM_FIELDS}
-    return json.dumps(bare, sort_keys=True)
 
 
 class Recorder:

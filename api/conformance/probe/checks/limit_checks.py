@@ -17,7 +17,6 @@ from api.conformance.probe.checks.check import (
     Recorder,
     check,
     fault_list,
-    request_key,
     require_repeatable,
     require_stops,
     skipped,
@@ -309,9 +308,9 @@ async def _streamed_counts(ctx: CheckContext) -> Evaluation:
         raise undecided("There are no counts that could be compared.")
     for given in compared:
         if given.tokens != given.streamed_tokens:
-            key = request_key(ctx.body(given.ask))
-            streams = [run for run in ctx.client.exchanges if run.is_streamed and run.is_answer]
-            run = next((one for one in streams if request_key(one.body) == key), streams[0])
+            run = ctx.client.answer_to(ctx.body(replace(given.ask, is_streamed=True)))
+            if run is None:
+                raise undecided(NO_ANSWER)
             sentence = "The same answer has another count of tokens when it is streamed."
             expected = f"{given.tokens} tokens, as in the whole answer"
             got = f"{given.streamed_tokens} tokens"

@@ -256,8 +256,6 @@ class CallsCutCallsCalls(Faulty):
     """Reports a call although the limit cut it."""
 
     finds: ClassVar = {"tools.limit": {"call_cut_by_limit"}}
-    # Cut arguments are an object in a whole answer, and text in a stream.
-    shows: ClassVar = {MESSAGES: {**finds, "form.same": {"call_differs"}}}
     dialects: ClassVar = (CHAT, MESSAGES)
 
     def called(self, query: Query) -> Said:
