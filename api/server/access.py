@@ -16,7 +16,7 @@ import socket
 from collections.abc import Iterator, Mapping
 
 from api.transport.config import ServerConfig, is_loopback, same_host
-from api.transport.errors import ApiError, ErrorKind
+from api.transport.errors import ApiError, ErrorKind, shown
 
 # Anthropic's name, and Azure's for OpenAI's API.
 _KEY_HEADERS = ("x-api-key", "api-key")
@@ -29,8 +29,6 @@ _PRIVATE = (".local", ".internal")
 # Schemes of desktop apps on a browser's engine: no page on the web can have such an origin. Ollama
 # lets in the same, and ``file://`` too, which Safari sends for a downloaded page.
 _APP_SCHEMES = frozenset({"app", "tauri", "vscode-file", "vscode-webview"})
-# Characters that an error can repeat without misleading its reader.
-_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,40}://[A-Za-z0-9.:\[\]_-]{1,150}")
 # What proxies add, and services that make a program on this computer reachable from elsewhere.
 _PROXY_HEADERS = (
     "Forwarded",
@@ -91,13 +89,11 @@ def check_host(host_header: str | None, config: ServerConfig, local_host: str | 
     host = _host_of(host_header)
     if host and (_is_certain(host, config, local_host) or _is_private(host)):
         return
-    name = host if host and len(host) <= 150 else "NAME"
-    remedy = f"--allow-host {name}"
     raise ApiError(
         ErrorKind.PERMISSION,
         "the Host header does not name an address of this server; use its IP address or "
-        "localhost, or "
-        f"start the server with {remedy} (in the window: Names of this computer)",
+        f"localhost, or start the server with --allow-host {shown(host or 'NAME')} (in the window: "
+        "Names of this computer)",
     )
 
 
@@ -113,11 +109,10 @@ def check_origin(
     host = _host_of(host_header)
     if host and _is_certain(host, config, local_host) and _is_own(origin, host_header, config):
         return
-    named = origin if _ORIGIN.fullmatch(origin) else "ORIGIN"
     raise ApiError(
         ErrorKind.PERMISSION,
         "this web origin may not call this server; start the server with --allow-origin "
-        f"{named} (in the window: Web pages that may call it)",
+        f"{shown(origin)} (in the window: Web pages that may call it)",
     )
 
 
