@@ -107,8 +107,7 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     last = len(params.messages) - 1
     for index, message in enumerate(params.messages):
         path = ("messages", index, "content")
-        for turn in history.turns(message, path, is_new=index == last):
-            _append_turn(messages, turn)
+        messages += history.turns(message, path, is_new=index == last)
     chosen = None if params.tool_choice is None else params.tool_choice.name
     tools = history.callable_tools(
         offered, chosen, has_search=_has_search(params, offered, deferred)
@@ -511,20 +510,6 @@ def _arguments(block: ToolUseBlock) -> str:
         block.input
         if isinstance(block.input, str)
         else json.dumps({} if block.input is None else block.input, ensure_ascii=False)
-    )
-
-
-def _append_turn(messages: list[Message], turn: Message) -> None:
-    """Add a turn; consecutive turns of one role are joined, as in the vendor's API."""
-    last = messages[-1] if messages else None
-    if last is None or last.role != turn.role or turn.role not in ("user", "assistant"):
-        messages.append(turn)
-        return
-    messages[-1] = Message(
-        turn.role,
-        ("\n" if turn.role == "user" else "").join((last.content, turn.content)),
-        thinking=last.thinking + turn.thinking,
-        tool_calls=last.tool_calls + turn.tool_calls,
     )
 
 
