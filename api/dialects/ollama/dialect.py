@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal, TypeVar
 from api.dialects.ollama.models import MODEL_QUERIES, checked_name, tagged
 from api.dialects.ollama.read import (
     chat_from_wire,
-    keep_alive_s,
     prompt_from_wire,
     request_body,
     wants_thinking,
@@ -57,7 +56,6 @@ class OllamaRoute(AnswerRoute[_Params]):
         return params.stream is not False
 
     async def admit(self, service: Service, params: _Params) -> None:
-        keep_alive_s(params)  # wrong fields are refused before anything is done
         name = await checked_name(service, params.model)
         if wants_thinking(params):
             can_think, _, _ = await capabilities_of(service, name)
@@ -72,7 +70,7 @@ class OllamaRoute(AnswerRoute[_Params]):
     ) -> OllamaAnswer:
         """Load or unload the model, as a request without a prompt asks."""
         reason: Literal["load", "unload"] = "load"
-        if keep_alive_s(params) == 0:
+        if params.keep_alive == 0:
             reason = "unload"
         else:
             await service.engine.tokenize("", engine_name(service, params.model))
@@ -111,7 +109,7 @@ def apply_keep_alive(service: Service, params: ModelParams) -> None:
     If one model answers all requests, clients may unload it, but not set how long it remains
     loaded.
     """
-    keep_s = keep_alive_s(params)
+    keep_s = params.keep_alive
     name = engine_name(service, params.model)
     if keep_s == 0:
         service.engine.unload_when_idle(name)
@@ -123,7 +121,6 @@ def apply_keep_alive(service: Service, params: ModelParams) -> None:
 
 
 async def _load(service: Service, params: ModelParams) -> str:
-    keep_alive_s(params)  # wrong fields are refused before anything is done
     name = await checked_name(service, params.model)
     await loaded_model(service, params.model)
     return name

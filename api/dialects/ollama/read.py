@@ -1,14 +1,12 @@
 """Converts requests of Ollama's API to the engine's, and back. Pure functions."""
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from api.dialects.ollama.wire import (
     AnswerParams,
     ChatParams,
-    ModelParams,
     OllamaOptions,
     OllamaTurn,
     PromptParams,
@@ -46,15 +44,6 @@ from engine import (
     TraceLevel,
 )
 
-_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-# Longer than any program runs, and close to the longest wait that timers support.
-_MAX_S = 1e8
-_NUMBER = r"\d{1,15}(?:\.\d{0,15})?"
-_UNIT = "ns|us|µs|ms|s|m|h"
-# Durations as Go writes them, and plain numbers.
-_DURATION = re.compile(rf"(?P<sign>[+-]?)(?P<parts>{_NUMBER}|(?:{_NUMBER}(?:{_UNIT})){{1,8}})")
-_DURATION_PART = re.compile(rf"({_NUMBER})({_UNIT})?")
-
 
 def chat_from_wire(params: ChatParams) -> list[GenerationRequest]:
     """Return the generation that ``/api/chat`` asks for; none if there are no messages."""
@@ -80,28 +69,6 @@ def prompt_from_wire(params: PromptParams) -> list[GenerationRequest]:
         request = GenerationRequest(messages=turns, **_common(params))
     request = with_template_options(request, params.chat_template_kwargs)
     return [request] if params.prompt else []
-
-
-def keep_alive_s(params: ModelParams) -> float | None:
-    """Return how long the model stays loaded after a request; None if the request does not say.
-
-    0 unloads it at once; a negative or very large number keeps it loaded forever.
-    """
-    keep_alive = params.keep_alive
-    if keep_alive is None or keep_alive == "":
-        return None
-    if isinstance(keep_alive, int | float) and not isinstance(keep_alive, bool):
-        return _bounded(min(keep_alive, 2 * _MAX_S))
-    duration = _DURATION.fullmatch(keep_alive.strip()) if isinstance(keep_alive, str) else None
-    if duration is None:
-        raise invalid(("keep_alive",), 'must be seconds, or a duration such as "5m" or "1h30m"')
-    parts = _DURATION_PART.findall(duration["parts"])
-    taken_s = sum(float(number) * _UNITS_S[unit or "s"] for number, unit in parts)
-    return _bounded(-taken_s if duration["sign"] == "-" else taken_s)
-
-
-def _bounded(keep_s: float) -> float:
-    return float(keep_s) if 0 <= keep_s <= _MAX_S else -1.0
 
 
 def wants_thinking(params: AnswerParams) -> bool | None:

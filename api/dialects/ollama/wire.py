@@ -5,9 +5,11 @@ Only the shapes: ``read`` converts requests, ``write`` makes the answers. Unknow
 ignored. Any thread.
 """
 
+import re
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from api.dialects.openai.wire import TokenLogprob
@@ -36,8 +38,30 @@ _FORMAT = WithJsonSchema(
         ]
     }
 )
-# A number of seconds or a duration; 0 unloads the model at once.
-_KEEP_ALIVE = WithJsonSchema({"type": ["string", "number", "null"]})
+_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+# Durations as Go writes them, and plain numbers.
+_PART = r"(\d{1,15}(?:\.\d{0,15})?)(ns|us|µs|ms|s|m|h|$)"
+_DURATION = re.compile(rf"[+-]?(?:{_PART}){{1,8}}")
+
+
+def _keep_alive_s(value: Any) -> float | None:
+    """Return the seconds that a model stays loaded after a request; None if it does not say.
+
+    0 unloads it at once; -1 keeps it loaded forever, and so does a very long time, which timers do
+    not support.
+    """
+    if value is None or value == "":
+        return None
+    seconds = value
+    if isinstance(value, str) and _DURATION.fullmatch(value.strip()):
+        seconds = sum(
+            float(number) * _UNITS_S[unit or "s"] for number, unit in re.findall(_PART, value)
+        )
+        seconds = -seconds if value.strip().startswith("-") else seconds
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        form = 'must be seconds, or a duration such as "5m" or "1h30m"'
+        raise PydanticCustomError("keep_alive", form)
+    return float(seconds) if 0 <= seconds <= 1e8 else -1.0
 
 
 class OllamaOptions(WireModel):
@@ -99,10 +123,14 @@ class OllamaTool(WireModel):
 
 
 class ModelParams(WireModel):
-    """Which model is used, and how long it then stays in memory."""
+    """Which model is used, and for how many seconds it then stays in memory."""
 
     model: ModelName = ""
-    keep_alive: Annotated[Any, _KEEP_ALIVE] = None
+    keep_alive: Annotated[
+        float | None,
+        BeforeValidator(_keep_alive_s),
+        WithJsonSchema({"type": ["string", "number", "null"]}),
+    ] = None
 
 
 class AnswerParams(ModelParams):
