@@ -62,14 +62,12 @@ class ModelLoadFailed(EngineError):
     """A model could not be loaded; the message names the cause and the remedy."""
 
 
-class NotNumbers(EngineError):
-    """A loaded model computes values that are not numbers (NaN)."""
-
-    def __init__(self, model: str) -> None:
-        super().__init__(
-            f"{model} computed values that are not numbers (NaN), so it cannot answer this. Its "
-            "weights or their conversion are damaged: download another conversion of the model"
-        )
+def not_numbers(model: str) -> EngineError:
+    """Return the error of a loaded model that computes values that are not numbers (NaN)."""
+    return EngineError(
+        f"{model} computed values that are not numbers (NaN), so it cannot answer this. Its "
+        "weights or their conversion are damaged: download another conversion of the model"
+    )
 
 
 class DraftLoadFailed(ModelLoadFailed):

@@ -33,18 +33,11 @@ _WIDTHS = {
 _GUARDED = _WIDTHS.keys() | {"join", "replace", "format", "format_map"}
 
 
-class TemplateTooCostly(jinja2.TemplateRuntimeError):
-    """A template took too long, or made a text that is too long."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"it {what}, which no conversation needs")
-
-
 class BoundedTemplate(jinja2.Template):
     """A template that is rendered within a time."""
 
     def render(self, *args: Any, **kwargs: Any) -> str:
-        """Return the rendered text; raises ``TemplateTooCostly``."""
+        """Return the rendered text; raises ``TemplateRuntimeError``."""
         token = _ENDS_AT_S.set(time.thread_time() + MAX_RENDER_S)
         try:
             return super().render(*args, **kwargs)
@@ -175,7 +168,7 @@ def _check_call(name: str, value: Any, args: tuple[Any, ...]) -> None:
         _check_size(max((_number(arg) for arg in args), default=0) * max(lines, _WIDTHS[name]))
     elif name in ("format", "format_map"):
         if isinstance(value, str) and _WIDE.search(value):
-            raise TemplateTooCostly("pads a text to millions of characters")
+            raise _too_costly("pads a text to millions of characters")
     elif name == "join":
         joint = max(map(len, [*texts, value if isinstance(value, str) else ""]), default=0)
         for items in (value, *args):
@@ -187,15 +180,19 @@ def _check_call(name: str, value: Any, args: tuple[Any, ...]) -> None:
             _check_size(len(value) + value.count(texts[0]) * len(texts[-1]))
 
 
+def _too_costly(what: str) -> jinja2.TemplateRuntimeError:
+    return jinja2.TemplateRuntimeError(f"it {what}, which no conversation needs")
+
+
 def _check_size(size: int, limit: int = MAX_CHARS) -> None:
     if size > limit:
-        raise TemplateTooCostly("makes a text of tens of millions of characters")
+        raise _too_costly("makes a text of tens of millions of characters")
 
 
 def _check_time() -> None:
     ends_at_s = _ENDS_AT_S.get()
     if ends_at_s is not None and time.thread_time() > ends_at_s:
-        raise TemplateTooCostly(f"takes more than {MAX_RENDER_S:.0f} s")
+        raise _too_costly(f"takes more than {MAX_RENDER_S:.0f} s")
 
 
 def _length(value: Any) -> int:

@@ -42,11 +42,7 @@ def parsed_json(text: str) -> Any:
 
 
 class Fields:
-    """The fields of a JSON object.
-
-    Raises:
-        DamagedFile: It is not an object.
-    """
+    """The fields of a JSON object; every method raises ``DamagedFile``."""
 
     def __init__(self, values: Any, where: str = "") -> None:
         if not isinstance(values, dict):
@@ -162,11 +158,7 @@ def to_values(value: Any) -> Any:
 
 
 def from_values(kind: Any, values: Any) -> Any:
-    """Return the value of a type from JSON values; unknown fields are ignored.
-
-    Raises:
-        DamagedFile: They do not fit the type.
-    """
+    """Return a type's value from JSON values, without unknown fields; raises ``DamagedFile``."""
     try:
         return _read(kind, values)
     except (TypeError, ValueError, KeyError) as error:

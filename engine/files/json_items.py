@@ -18,13 +18,7 @@ _SPACE = re.compile(r"\s*")
 
 @dataclass(frozen=True, slots=True)
 class JsonItem:
-    """A part of a JSON text.
-
-    Attributes:
-        name: The name of the list that it is in, or of the object's field; empty for the items of
-            a text that is a list.
-        number: Its number in the list; None for a field.
-    """
+    """A part of a JSON text: an object's field, or an item with its number in a named list."""
 
     name: str
     number: int | None
@@ -45,11 +39,7 @@ def json_value(raw: bytes) -> Any:
 
 
 def json_items(pieces: Iterator[bytes], lists: Collection[str] = ()) -> Iterator[JsonItem]:
-    """Yield the items of a list; of an object its fields, and the items of some of its lists.
-
-    Raises:
-        DamagedFile: It is neither a list nor an object, or the next part is damaged.
-    """
+    """Yield the items of a list; of an object its fields, and the items of some of its lists."""
     reader = _Reader(pieces)
     if reader.takes("["):
         yield from _list_items(reader, "")

@@ -35,11 +35,7 @@ def read_bounded(path: Path, max_bytes: int = SETTINGS_BYTES) -> bytes:
 
 
 def make_folders(folder: Path) -> None:
-    """Make a folder, and those around it that are missing, for this user alone.
-
-    Raises:
-        OSError: One cannot be made.
-    """
+    """Make a folder, and those around it that are missing, for this user alone."""
     for missing in [parent for parent in (folder, *folder.parents) if not parent.exists()][::-1]:
         # One by one: ``mkdir(parents=True)`` does not apply the mode to the parents.
         missing.mkdir(mode=0o700, exist_ok=True)
@@ -101,11 +97,7 @@ class WholeFile:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Replace a file by bytes, or by text in UTF-8; the old file stays if that fails.
-
-    Raises:
-        OSError: It cannot be written, or the disk is full.
-    """
+    """Replace a file by bytes, or by text in UTF-8; the old file stays if that fails."""
     file = WholeFile(path)
     try:
         file.open()

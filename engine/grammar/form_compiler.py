@@ -196,12 +196,7 @@ class FormCompiler:
     # -- holding answers -------------------------------------------------------------------
 
     def check_form(self, request: GenerationRequest, form: Form | None) -> None:
-        """Check, before the prompt is rendered, that the answer can be constrained as requested.
-
-        Raises:
-            InvalidRequest: It cannot; the message names the field and the remedy.
-            FormMissing: It is constrained, and no form was prepared, or one for another model.
-        """
+        """Check a request before it is rendered; raises ``InvalidRequest`` and ``FormMissing``."""
         self.check(request)
         if is_constrained(request) and (form is None or form.maker is not self):
             raise FormMissing(self)
@@ -211,10 +206,7 @@ class FormCompiler:
     ) -> Family:
         """Return the family of the answer to a checked request, with the tags that can occur in it.
 
-        Anything else that looks like a tag, for instance in a string of the JSON, is text.
-
-        Raises:
-            InvalidRequest: An answer with this beginning cannot have its form.
+        Other tags, for instance in a string of the JSON, are text; raises ``InvalidRequest``.
         """
         family = self.family_of(request)
         if not is_constrained(request):
@@ -230,10 +222,7 @@ class FormCompiler:
         *,
         thinks: bool,
     ) -> TokenConstraint | None:
-        """Return the constraint of a checked request's answer; None where it is free.
-
-        Args and errors are those of ``answer_family``; ``form`` was prepared for the request.
-        """
+        """Return the constraint of a checked request's answer; raises as ``answer_family`` does."""
         if form is None or not is_constrained(request):
             return None
         phase = self._first_phase(request, prompt, thinks)

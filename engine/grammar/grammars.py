@@ -52,7 +52,8 @@ def answer_grammar(
 
 def schema_grammar(schema: Mapping[str, Any], *, allows_more_keys: bool = False) -> str:
     """Return the grammar of one schema alone."""
-    return f"start: {as_rule(prepare_schema(schema, allows_more_keys=allows_more_keys).schema)}\n"
+    prepared, _ = prepare_schema(schema, allows_more_keys=allows_more_keys)
+    return f"start: {as_rule(prepared)}\n"
 
 
 def form_grammar(form: TextForm, lark: str | None = None) -> str:
@@ -151,9 +152,9 @@ class _Rules:
         return [f"document: {as_rule(held)}"]
 
     def _prepared(self, schema: Mapping[str, Any], field: str) -> dict[str, Any]:
-        held = prepare_schema(schema, allows_more_keys=self._allows_more_keys)
-        self.left_out += (f"{field}.{keyword}" for keyword in held.left_out)
-        return held.schema
+        held, left_out = prepare_schema(schema, allows_more_keys=self._allows_more_keys)
+        self.left_out += (f"{field}.{keyword}" for keyword in left_out)
+        return held
 
     def _reasoning(self, rules: list[str]) -> str:
         """Add the rules of reasoning where it is a message of its own."""

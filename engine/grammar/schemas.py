@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 from engine.output.tool_calls.parameters import resolve_reference
 
@@ -85,11 +85,8 @@ _ONLY_OF_CLASS = re.compile(r"\(\?!\^?\[([^\]\\^][^\]\\]*)\]\*\$\)")
 ESCAPE_OR_CLASS = re.compile(r"\\[^bB1-9k]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 
 
-class PreparedSchema(NamedTuple):
-    """A schema that the compiler takes."""
-
-    schema: dict[str, Any]
-    left_out: tuple[str, ...]
+PreparedSchema = tuple[dict[str, Any], tuple[str, ...]]
+"""A schema that the compiler takes, and the keywords that were left out of it."""
 
 
 def prepare_schema(schema: Mapping[str, Any], *, allows_more_keys: bool) -> PreparedSchema:
@@ -118,9 +115,7 @@ def _prepare(text: str, closes: bool) -> PreparedSchema:
     rewriter = _Rewriter(json.loads(text), closes=closes)
     whole = rewriter.rewrite(rewriter.root, ())
     rewriter.check_combinations()
-    return PreparedSchema(
-        {"enum": []} if whole is False else whole, tuple(dict.fromkeys(rewriter.left_out))
-    )
+    return ({"enum": []} if whole is False else whole, tuple(dict.fromkeys(rewriter.left_out)))
 
 
 def as_rule(schema: Mapping[str, Any]) -> str:

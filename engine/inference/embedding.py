@@ -16,7 +16,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.errors import InvalidRequest, ModelLoadFailed, NotNumbers
+from engine.errors import InvalidRequest, ModelLoadFailed, not_numbers
 from engine.files.safe_files import read_bounded
 from engine.library.model_files import read_json
 from engine.values.embedding import Embeddings, Vector
@@ -164,7 +164,7 @@ class TextReader:
         lengths = mx.maximum(mx.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
         rows: Any = (vectors / lengths).tolist()
         if any(math.isnan(row[0]) for row in rows):  # one NaN makes the length of a vector NaN
-            raise NotNumbers(self._name)
+            raise not_numbers(self._name)
         for index, vector in zip(self._groups.pop(0), rows, strict=True):
             self._vectors[index] = array("f", vector)
         self._cache = []

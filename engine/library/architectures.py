@@ -46,10 +46,7 @@ def pairing_of(config: dict[str, Any]) -> str:
 
 
 def problem_of(config: dict[str, Any]) -> str:
-    """Return why no model of this configuration can be loaded, as a sentence.
-
-    Empty if nothing is known against it.
-    """
+    """Return why no model of this configuration can be loaded, as a sentence, or nothing."""
     kind = architecture_of(config)
     if not kind:
         return "It is not a language model: its config.json names no model_type."
@@ -74,11 +71,7 @@ def unsupported(architecture: str) -> str:
 
 
 def _module(config: dict[str, Any]) -> str:
-    """Return the name of the module in which mlx-lm looks for a model.
-
-    It goes by the model's own type, never by that of a part such as ``text_config``: a module for
-    models that also see takes the parts that it knows.
-    """
+    """Return the module in which mlx-lm looks for a model, by its own type and not by a part's."""
     kind = architecture_of(config)
     by_class = _table("MODEL_ARCHITECTURE_REMAPPING")
     classes = config.get("architectures")

@@ -14,25 +14,18 @@ STEP_TOKENS = 256
 MAX_FIGURE = 1 << 53
 """Floats hold every whole number up to here, and no model has more of anything."""
 
-BYTES_PER_VALUE = 2
-"""What a number takes in the caches of most models."""
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The layers of a model that keep a window of the last tokens."""
-
-    tokens: int
-    token_bytes: int
-
 
 @dataclass(frozen=True, slots=True)
 class CacheSize:
-    """The memory of one answer's cache, in bytes; all zero where it is not known."""
+    """The memory of one answer's cache, in bytes; all zero where it is not known.
+
+    Attributes:
+        windows: For layers that keep a window of the last tokens: its tokens, and bytes of each.
+    """
 
     token_bytes: int = 0
     fixed_bytes: int = 0
-    windows: tuple[Window, ...] = ()
+    windows: tuple[tuple[int, int], ...] = ()
 
     def __add__(self, other: "CacheSize") -> "CacheSize":
         """Return what the caches of two models take together."""
@@ -44,7 +37,7 @@ class CacheSize:
 
     def bytes_of(self, tokens: int) -> int:
         """Return what ``tokens`` tokens take."""
-        windows = sum(min(tokens, window.tokens) * window.token_bytes for window in self.windows)
+        windows = sum(min(tokens, length) * token_bytes for length, token_bytes in self.windows)
         return self.fixed_bytes + tokens * self.token_bytes + windows
 
     def allocated_bytes(self, tokens: int) -> int:
@@ -61,12 +54,9 @@ class CacheSize:
 
 
 def estimated(
-    config: Mapping[str, Any], value_bytes: int = BYTES_PER_VALUE, *, has_head: bool = False
+    config: Mapping[str, Any], value_bytes: int = 2, *, has_head: bool = False
 ) -> CacheSize:
-    """Estimate a model's cache from its configuration; zero where that says too little.
-
-    The configuration does not state the size of states that never grow; they are left out.
-    """
+    """Estimate a model's cache from its configuration, without states that never grow."""
     text = config.get("text_config")
     scope = {**config, **(text if isinstance(text, dict) else {})}
     layers = _number(scope, "num_hidden_layers", "n_layer")
@@ -76,7 +66,7 @@ def estimated(
     in_window = kinds["window"] if window else 0
     return CacheSize(
         token_bytes=(kinds["full"] + kinds["window"] - in_window + has_head) * token_bytes,
-        windows=(Window(window, in_window * token_bytes),) if in_window and token_bytes else (),
+        windows=((window, in_window * token_bytes),) if in_window and token_bytes else (),
     )
 
 

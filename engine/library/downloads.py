@@ -31,6 +31,7 @@ from engine.library.hub import (
     HubCancelled,
     HubFailed,
     hub_errors,
+    parsed_reply,
 )
 from engine.library.hub_internals import request_headers
 from engine.library.hub_models import COMMIT, NAME
@@ -234,9 +235,10 @@ class HubDownload:
 def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
     """Return the newest commit of ``main``, and those of its files that are needed."""
     path = f"/api/models/{repository}"
-    reply = hub.within(
-        _TIMEOUT_S, lambda hub: hub.get(path, {"blobs": True}, repository=repository).value()
+    body, _ = hub.within(
+        _TIMEOUT_S, lambda hub: hub.get(path, {"blobs": True}, repository=repository)
     )
+    reply = parsed_reply(body)
     siblings = reply.get("siblings") if isinstance(reply, dict) else None
     if not isinstance(reply, dict) or not isinstance(siblings, list):
         raise DownloadFailed("the hub's answer cannot be read; try again later")

@@ -5,7 +5,6 @@ limit, and retries an unreachable hub for half a minute. So the requests are mad
 https://huggingface.co/docs/hub/api describes them.
 """
 
-import json
 import os
 import threading
 import time
@@ -18,6 +17,8 @@ from urllib.parse import urlsplit
 
 from engine.errors import EngineError
 from engine.files.causes import is_of_network, network_cause
+from engine.files.json_fields import DamagedFile
+from engine.files.json_items import json_value
 from engine.library.hub_internals import request_headers
 from engine.wording import format_size
 
@@ -92,19 +93,12 @@ def hub_errors(repository: str = "") -> Iterator[None]:
         raise HubFailed(f"the hub cannot be reached: {cause}{advice}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class HubReply:
-    """A hub's answer to one request."""
-
-    body: bytes
-    next_page: str = ""
-
-    def value(self) -> Any:
-        """Return its JSON."""
-        try:
-            return json.loads(self.body)
-        except (ValueError, RecursionError) as error:
-            raise HubFailed("the hub's answer cannot be read; try again later") from error
+def parsed_reply(body: bytes) -> Any:
+    """Return the JSON of a hub's answer; raises ``HubFailed``."""
+    try:
+        return json_value(body)
+    except DamagedFile as error:
+        raise HubFailed("the hub's answer cannot be read; try again later") from error
 
 
 class Hub:
@@ -127,8 +121,8 @@ class Hub:
 
     def get(
         self, path: str, params: Mapping[str, Any] | None = None, *, repository: str = ""
-    ) -> HubReply:
-        """Make one request; raises ``HubCancelled`` and ``HubFailed``."""
+    ) -> tuple[bytes, str]:
+        """Return an answer, and the address of its next page; raises ``HubFailed``."""
         from huggingface_hub import get_session, hf_raise_for_status
 
         address = path if "://" in path else self._address + path
@@ -155,7 +149,7 @@ class Hub:
                 if len(body) > _MAX_BYTES:
                     raise HubFailed(f"the hub's answer exceeds {format_size(_MAX_BYTES)}")
             following = str(response.links.get("next", {}).get("url") or "")
-        return HubReply(bytes(body), following)
+        return bytes(body), following
 
     def within(self, limit_s: float, ask: Callable[["Hub"], T]) -> T:
         """Run ``ask`` on another thread, with a ``Hub`` of its own, and return its result.

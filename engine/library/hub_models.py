@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.library.architectures import problem_of
 from engine.library.cache_size import estimated, is_count
-from engine.library.hub import Hub, HubFailed
+from engine.library.hub import Hub, HubFailed, parsed_reply
 from engine.library.local_models import bits_of
 from engine.library.memory import Fit, Memory, MemoryNeed, need_of
 from engine.library.model_files import context_length
@@ -142,7 +142,7 @@ class SearchResult:
 def search(hub: Hub, text: str, limit: int = USUAL_RESULTS) -> SearchResult:
     """Return the MLX models whose names contain each word, the most downloaded first.
 
-    Their memory needs are not known yet: ``with_needs`` adds them, with a request for each.
+    ``with_needs`` adds their memory needs, with a request for each.
     """
     text = text.strip()
     limit = min(max(limit, 1), MAX_RESULTS)
@@ -150,11 +150,7 @@ def search(hub: Hub, text: str, limit: int = USUAL_RESULTS) -> SearchResult:
 
 
 def with_needs(hub: Hub, models: tuple[HubModel, ...]) -> tuple[HubModel, ...]:
-    """Return the models with the memory that each needs, as its configuration says.
-
-    A model is returned unchanged if its configuration cannot be read within some seconds, for
-    example because the model is gated.
-    """
+    """Return the models with the memory that each needs, where its configuration can be read."""
     outcomes = hub.at_once(_CONFIG_LIMIT_S, [partial(_with_need, model=model) for model in models])
     return tuple(
         outcome.result() if outcome.done() else model
@@ -189,8 +185,8 @@ def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | Non
 def card(hub: Hub, repository: str) -> str:
     """Return a model's card as Markdown, without its front matter."""
     path = f"/{repository}/resolve/main/README.md"
-    reply = hub.within(_LIST_LIMIT_S, lambda hub: hub.get(path, repository=repository))
-    return _FRONT_MATTER.sub("", reply.body.decode("utf-8", "replace"))
+    body, _ = hub.within(_LIST_LIMIT_S, lambda hub: hub.get(path, repository=repository))
+    return _FRONT_MATTER.sub("", body.decode("utf-8", "replace"))
 
 
 def _found(hub: Hub, text: str, limit: int) -> SearchResult:
@@ -206,8 +202,8 @@ def _found(hub: Hub, text: str, limit: int) -> SearchResult:
     models: dict[str, HubModel] = {}
     path = "/api/models"
     for _ in range(10):
-        reply = hub.get(path, params)
-        items = reply.value()
+        body, following = hub.get(path, params)
+        items = parsed_reply(body)
         if not isinstance(items, list):
             raise HubFailed("the hub's answer is not a list of models; try again later")
         for item in items:
@@ -216,7 +212,7 @@ def _found(hub: Hub, text: str, limit: int) -> SearchResult:
                 continue
             if len(terms) < 2 or all(term in model.name.casefold() for term in terms):
                 models.setdefault(model.name, model)
-        path, params = reply.next_page, {}  # the address of a next page contains the query
+        path, params = following, {}  # the address of a next page contains the query
         if not path or len(models) >= limit:
             break
     return SearchResult(tuple(models.values())[:limit], bool(path) or len(models) > limit)
@@ -228,8 +224,8 @@ def _can_chat(item: dict[str, Any]) -> bool:
 
 
 def _looked_up(hub: Hub, repository: str) -> HubModel:
-    reply = hub.get(f"/api/models/{repository}", {"blobs": "true"}, repository=repository)
-    model = hub_model(reply.value())
+    body, _ = hub.get(f"/api/models/{repository}", {"blobs": "true"}, repository=repository)
+    model = hub_model(parsed_reply(body))
     if model is None:
         raise HubFailed(f"the hub's answer does not describe {repository}; try again later")
     return _with_need(hub, model)
@@ -238,7 +234,7 @@ def _looked_up(hub: Hub, repository: str) -> HubModel:
 def _with_need(hub: Hub, model: HubModel) -> HubModel:
     try:
         path = f"/{model.name}/resolve/{model.commit or 'main'}/config.json"
-        config = hub.get(path, repository=model.name).value()
+        config = parsed_reply(hub.get(path, repository=model.name)[0])
     except HubFailed:
         return model
     if not isinstance(config, dict):

@@ -183,10 +183,7 @@ def lm_studio_folders(home: Path | None = None) -> tuple[Path, ...]:
 
 
 def discover(folders: ModelFolders) -> list[FoundModel]:
-    """Return the models that exist: the bundled one, then the others by name, each folder once.
-
-    Folders that do not exist or cannot be read count as empty.
-    """
+    """Return the models that exist: the bundled one, then the others by name, each folder once."""
     by_folder: dict[Path, FoundModel] = {}
     if folders.bundled is not None:
         _add(by_folder, [look_into(folders.bundled, Origin.BUNDLED)])

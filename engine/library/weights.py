@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from engine.errors import ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.files.safe_files import open_regular
-from engine.library.cache_size import BYTES_PER_VALUE, is_count
+from engine.library.cache_size import is_count
 from engine.library.model_files import file_label, read_json
 from engine.wording import counted
 
@@ -75,7 +75,7 @@ def weights_in_memory(folder: Path, config: dict[str, Any]) -> WeightsInMemory:
             is_slow = is_slow or not stored.scales.isdisjoint(_WIDENED)
             has_head = has_head or any(name.endswith(own_head) for name in stored.heads)
     except (ModelLoadFailed, ValueError, LookupError, TypeError):
-        return WeightsInMemory(weights_size(folder), BYTES_PER_VALUE, has_head=False)
+        return WeightsInMemory(weights_size(folder), value_bytes=2, has_head=False)
     if is_slow and not has_graphics_processor():
         wider = sum(2 * sizes.pop(kind, 0) for kind in _WIDENED)
         sizes["F32"] = sizes.get("F32", 0) + wider
@@ -85,10 +85,7 @@ def weights_in_memory(folder: Path, config: dict[str, Any]) -> WeightsInMemory:
 
 
 def weight_figures(folder: Path) -> tuple[int, str]:
-    """Return how many weights a model has, and their kind (``BF16``, ``int4``); reads headers.
-
-    0 and an empty text where its files cannot be read.
-    """
+    """Return how many weights a model has, and their kind (``BF16``, ``int4``), if it is known."""
     try:
         config = read_json(folder / "config.json")
         stored = [
@@ -209,10 +206,7 @@ def check_weights(path: Path, size: int) -> int:
 
 
 def weight_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
-    """Return the regular files in a folder that hold weights, by name, each with its state.
-
-    Links to nowhere, pipes and devices are left out; none where the folder cannot be read.
-    """
+    """Return the regular files in a folder that hold weights, by name, each with its state."""
     files: list[tuple[Path, os.stat_result]] = []
     for path in sorted(folder.glob("*.safetensors")):
         with contextlib.suppress(OSError):

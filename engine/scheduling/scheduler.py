@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, NotNumbers, QueueFull
+from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, QueueFull, not_numbers
 from engine.generation import Generation
 from engine.inference.backend import Prompt, PromptCacheUse, Step
 from engine.inference.sequence import Sequence
@@ -423,7 +423,7 @@ class Scheduler:
         ended: list[tuple[Sequence, list[Event], Finished]] = []
         for number in step.invalid:
             if (sequence := running.pop(number, None)) is not None:
-                self._finish(sequence, StopKind.ERROR, str(NotNumbers(self.backend.info.id)))
+                self._finish(sequence, StopKind.ERROR, str(not_numbers(self.backend.info.id)))
                 removed[number] = 0
         for index, (number, token_id, _) in enumerate(step.sampled):
             sequence = running.get(number)

@@ -13,7 +13,7 @@ from mlx_lm.models.cache import ChunkedKVCache, RotatingKVCache, make_prompt_cac
 
 from engine.inference.cache.segments import is_models_own
 from engine.inference.running_cache import parts_of
-from engine.library.cache_size import STEP_TOKENS, CacheSize, Window, estimated
+from engine.library.cache_size import STEP_TOKENS, CacheSize, estimated
 
 _log = logging.getLogger(__name__)
 
@@ -47,8 +47,7 @@ def cache_size(cache: list[Any]) -> CacheSize:
             token_bytes += share
         else:
             windows[window] = windows.get(window, 0) + share
-    kept = tuple(Window(tokens, share) for tokens, share in sorted(windows.items()))
-    return CacheSize(token_bytes, fixed_bytes, kept)
+    return CacheSize(token_bytes, fixed_bytes, tuple(sorted(windows.items())))
 
 
 def _size_of_own(model: Any) -> CacheSize:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.library.cache_size import CacheSize, Window, estimated
+from engine.library.cache_size import CacheSize, estimated
 from engine.library.memory import Memory, cache_budget
 
 ATTENTION = {
@@ -25,7 +25,7 @@ LAYER = 2 * 2 * 16 * 2
         (
             {"sliding_window": 1024, "sliding_window_pattern": 3},
             2 * LAYER,
-            (Window(1024, 4 * LAYER),),
+            ((1024, 4 * LAYER),),
         ),
         (
             {
@@ -33,7 +33,7 @@ LAYER = 2 * 2 * 16 * 2
                 "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
             },
             1 * LAYER,
-            (Window(512, 5 * LAYER),),
+            ((512, 5 * LAYER),),
         ),
         (
             {"layer_types": ["linear_attention"] * 4 + ["full_attention"] * 2},
@@ -46,13 +46,13 @@ LAYER = 2 * 2 * 16 * 2
     ids=["full", "switched off", "pattern", "windows", "linear", "interval", "latent"],
 )
 def test_each_kind_of_layer_counts_as_it_grows(
-    more: dict[str, Any], token_bytes: int, windows: tuple[Window, ...]
+    more: dict[str, Any], token_bytes: int, windows: tuple[tuple[int, int], ...]
 ) -> None:
     assert estimated({**ATTENTION, **more}) == CacheSize(token_bytes, windows=windows)
 
 
 def test_a_window_takes_no_more_than_its_tokens() -> None:
-    size = CacheSize(10, fixed_bytes=5, windows=(Window(100, 3), Window(1000, 2)))
+    size = CacheSize(10, fixed_bytes=5, windows=((100, 3), (1000, 2)))
     assert size.bytes_of(50) == 5 + 50 * 15
     assert size.bytes_of(500) == 5 + 500 * 12 + 300
     assert size.bytes_of(5000) == 5 + 5000 * 10 + 300 + 2000
@@ -61,7 +61,7 @@ def test_a_window_takes_no_more_than_its_tokens() -> None:
 @pytest.mark.parametrize("most", [1, 255, 256, 257, 4096, 100_000])
 @pytest.mark.parametrize("room", [0, 1, 2559, 2560, 70_000, 10**7])
 def test_as_many_tokens_fit_as_take_no_more_than_the_room(room: int, most: int) -> None:
-    size = CacheSize(10, windows=(Window(300, 7),))
+    size = CacheSize(10, windows=((300, 7),))
     fitting = size.tokens_in(room, most)
     assert 0 <= fitting <= most
     assert fitting == 0 or size.allocated_bytes(fitting) <= room

@@ -10,7 +10,7 @@ import pytest
 from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
 from engine.inference import sequence
 from engine.inference.backend import Prompt, PromptCacheUse
-from engine.library.cache_size import CacheSize, Window
+from engine.library.cache_size import CacheSize
 from engine.library.memory import Memory
 from engine.library.model_info import ModelInfo
 from engine.scheduling import budget
@@ -94,7 +94,7 @@ def test_memory_error_of_uncounted_prompt(tmp_path: Path) -> None:
     ("cache", "context", "size_bytes", "choices"),
     [
         (CacheSize(1 << 20), 4096, 5000 << 20, [(1000, 1_000_000)]),  # beyond the context
-        (CacheSize(100, windows=(Window(1024, 900),)), 1 << 20, 20_000_000, [(1000, 100_000)]),
+        (CacheSize(100, windows=((1024, 900),)), 1 << 20, 20_000_000, [(1000, 100_000)]),
         (CacheSize(), 1 << 20, 1, [(1 << 20, None)] * 100),  # the size is not known
     ],
 )

@@ -20,7 +20,7 @@ from app.settings.keychain import ToolSecrets
 from app.store import rows
 from engine.files.json_fields import DamagedFile
 from engine.library.downloads import _listing
-from engine.library.hub import DownloadFailed, Hub, HubFailed, HubReply
+from engine.library.hub import DownloadFailed, Hub, HubFailed
 from engine.library.hub_models import look_up, search, with_needs
 from engine.output.answer import DecodingContext
 from engine.output.families import TagFamily
@@ -106,12 +106,12 @@ class _CannedHub(Hub):
         *,
         repository: str = "",
         max_bytes: int = 0,
-    ) -> HubReply:
+    ) -> tuple[bytes, str]:
         kind = "config" if "resolve" in path else "list" if path == "/api/models" else "model"
         try:
-            return HubReply(json.dumps(json.loads(self._raw)[kind]).encode())
+            return json.dumps(json.loads(self._raw)[kind]).encode(), ""
         except (ValueError, TypeError, LookupError, RecursionError):
-            return HubReply(self._raw)
+            return self._raw, ""
 
     def at_once(self, limit_s: float, questions: Iterable[Callable[[Hub], T]]) -> list[Future[T]]:
         outcomes = []

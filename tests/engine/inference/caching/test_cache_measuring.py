@@ -18,7 +18,7 @@ from mlx_lm.models.cache import (
 from engine.inference.backend import BatchLimits
 from engine.inference.cache.size import cache_size, measure_cache
 from engine.inference.mlx_loading import load
-from engine.library.cache_size import CacheSize, Window, estimated
+from engine.library.cache_size import CacheSize, estimated
 from tests.support.models.architectures import architecture_model
 from tests.support.models.tiny_models import STATES
 
@@ -50,7 +50,7 @@ def test_layers_of_several_kinds_are_told_apart() -> None:
     assert cache_size(cache) == CacheSize(
         token_bytes=3 * LAYER,
         fixed_bytes=350,
-        windows=(Window(100, LAYER), Window(512, 2 * LAYER), Window(8192, LAYER)),
+        windows=((100, LAYER), (512, 2 * LAYER), (8192, LAYER)),
     )
 
 
@@ -79,7 +79,7 @@ def test_a_model_with_windows_is_measured_as_its_configuration_says() -> None:
     model.set_dtype(mx.float16)
     found = measure_cache(model, config)
     assert found == estimated(config)
-    assert found.windows == (Window(128, 4 * 2 * 16 * 2),)
+    assert found.windows == ((128, 4 * 2 * 16 * 2),)
 
 
 def test_a_model_with_states_is_measured_with_them() -> None:
