@@ -31,7 +31,7 @@ from app.settings.serve import ServeOptions
 from app.settings.serve_resolution import resolve_serve_options
 from engine import STOP_OPTIONS, InvalidRequest, StopOptions, checked_strings
 from engine.threads import collector_paused
-from ui.preferences import TOKENS_MAX, Declaration, Declared, declared
+from ui.preferences import TOKENS_MAX, Declaration, declared
 from ui.words import unescaped
 
 RUN_ENDING = ".fullstop-run"
@@ -198,18 +198,18 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
     )
     groups: dict[str, argparse._ActionsContainer] = {"": serve}
     for option in declared(ServeOptions):
-        title = option.setting.section
+        title = option.section
         if title not in groups:
             groups[title] = serve.add_argument_group(title)
         _add_option(groups[title], option, Path)
 
 
-def _own_options(kind: type) -> list[Declared]:
+def _own_options(kind: type) -> list[Declaration]:
     """Return the fields of a dataclass; a dataclass within it is one of them."""
     hints = get_type_hints(kind)
     options = {option.path: option for option in declared(kind)}
     return [
-        options.get(field.name) or Declared(field.name, hints[field.name], None, Declaration())
+        options.get(field.name) or Declaration(path=field.name, kind=hints[field.name])
         for field in fields(kind)
     ]
 
@@ -221,7 +221,7 @@ def _add_options(container: argparse._ActionsContainer, kind: type) -> None:
         elif isinstance(option.kind, type) and is_dataclass(option.kind):
             _add_options(container, option.kind)
         else:
-            is_model = option.setting.metavar == LOCAL_MODEL
+            is_model = option.metavar == LOCAL_MODEL
             _add_option(container, option, paths.model_folder if is_model else absolute_path)
 
 
@@ -244,21 +244,19 @@ def _add_stop_options(container: argparse._ActionsContainer) -> None:
 
 
 def _add_option(
-    container: argparse._ActionsContainer, option: Declared, parse_path: Callable[[str], Path]
+    container: argparse._ActionsContainer, option: Declaration, parse_path: Callable[[str], Path]
 ) -> None:
     """Add a declared option; the namespace lacks it unless it is given."""
-    flag = option.setting.option or f"--{option.name.replace('_', '-')}"
+    flag = option.option or f"--{option.name.replace('_', '-')}"
     if flag == "--stop":
-        add_stops(container, option.setting.help)
+        add_stops(container, option.help)
         return
     is_positional = not flag.startswith("--") or flag.startswith("-- ")
     details = _argument_details(option, flag, parse_path)
     if is_positional:
         if get_origin(option.kind) is tuple:
             details |= {"nargs": "*", "default": argparse.SUPPRESS}  # else it is required
-        container.add_argument(
-            option.name, help=option.setting.help, **(details | {"metavar": flag})
-        )
+        container.add_argument(option.name, help=option.help, **(details | {"metavar": flag}))
         return
     if get_origin(option.kind) is tuple:
         details["action"] = "append"
@@ -268,23 +266,23 @@ def _add_option(
 
 
 def _argument_details(
-    option: Declared, flag: str, parse_path: Callable[[str], Path]
+    option: Declaration, flag: str, parse_path: Callable[[str], Path]
 ) -> dict[str, Any]:
     kind = get_args(option.kind)[0] if isinstance(option.kind, UnionType) else option.kind
     if kind is bool:
         return {"action": "store_true"}
     if get_origin(kind) is Literal:
         return {"choices": get_args(kind)}
-    metavar = option.setting.metavar or None
+    metavar = option.metavar or None
     if kind in (int, float):
-        return {"type": number_parser(kind, option.setting), "metavar": metavar}
+        return {"type": number_parser(kind, option), "metavar": metavar}
     if kind is Path:
         return {"type": parse_path, "metavar": metavar}
     return {"type": strip_literal if flag in _LITERAL_OPTIONS else str, "metavar": metavar}
 
 
-def _help_text(option: Declared) -> str:
-    text, default = option.setting.help, option.default
+def _help_text(option: Declaration) -> str:
+    text, default = option.help, option.default
     is_shown = isinstance(default, int | float | str) and not isinstance(default, bool)
     if not (is_shown and default) or "(default" in text:
         return text

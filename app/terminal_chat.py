@@ -94,9 +94,9 @@ _WITH_FILES = ("/file", "/save", "/load")
 _SETTINGS: dict[str, tuple[float, float, bool] | str] = {
     **{option.name: (option.min, option.max, option.is_whole) for option in SAMPLING_OPTIONS},
     **{
-        field.name: (field.setting.minimum, field.setting.maximum, field.kind == int | None)
+        field.name: (field.minimum, field.maximum, field.kind == int | None)
         for field in declared(NewConversation)
-        if field.setting.minimum is not None and field.setting.maximum is not None
+        if field.minimum is not None and field.maximum is not None
     },
     "thinking": "is_thinking",
     "system": "system_prompt",

@@ -6,11 +6,11 @@ thread.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, get_type_hints
 
 from ui.kit.colors import ThemeMode
-from ui.records.conversations import ConversationSettings
+from ui.records.conversations import ConversationSettings, ListOrder, WhenFull
 
 # Where a preference is changed: a page of the dialog, or another window.
 GENERAL, SERVER, NEW_CONVERSATIONS = "General", "Server", "New Conversations"
@@ -43,17 +43,16 @@ KeyLocation = Literal["none", "keychain", "file"]
 """Where the server's API key is kept."""
 DEFAULT_PORT = 8642
 TOKENS_MAX = 2**31 - 1
-# The values of ``ui.records.conversations.ListOrder``.
-ListOrderName = Literal["recent", "created", "oldest", "title"]
-# The values of ``ui.records.conversations.WhenFull``.
-WhenFullName = Literal["leave_out", "summarize", "ask"]
 TEXT_PERCENTS = (70, 80, 90, 100, 110, 125, 150, 175, 200)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """The facts about a setting that its field does not contain."""
+    """A setting; ``declared`` adds the path, the type and the default of its field."""
 
+    path: str = ""
+    kind: Any = None
+    default: Any = None
     help: str = ""
     minimum: float | None = None
     maximum: float | None = None
@@ -69,16 +68,6 @@ class Declaration:
     step: float = 1
     unit: str = ""
 
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """One setting."""
-
-    path: str
-    kind: Any
-    default: Any
-    setting: Declaration
-
     @property
     def name(self) -> str:
         return self.path.rpartition(".")[2]
@@ -89,7 +78,7 @@ def declare(default: T, **attributes: Any) -> T:
     return field(default=default, metadata={_KEY: Declaration(**attributes)})
 
 
-def declared(kind: type, prefix: str = "") -> Iterator[Declared]:
+def declared(kind: type, prefix: str = "") -> Iterator[Declaration]:
     """Return the settings of a dataclass and of the dataclasses inside it, in their order."""
     usual = kind()
     hints = get_type_hints(kind)
@@ -99,7 +88,8 @@ def declared(kind: type, prefix: str = "") -> Iterator[Declared]:
             yield from declared(inner, f"{prefix}{field_.name}.")
         else:
             setting = field_.metadata.get(_KEY, Declaration())
-            yield Declared(f"{prefix}{field_.name}", inner, getattr(usual, field_.name), setting)
+            path, default = f"{prefix}{field_.name}", getattr(usual, field_.name)
+            yield replace(setting, path=path, kind=inner, default=default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +387,7 @@ class Preferences:
         label="Notifications",
         accessible_name="Notify when a long answer finishes in the background",
     )
-    when_full: WhenFullName = declare(
+    when_full: WhenFull = declare(
         "leave_out",
         help="treatment of the oldest messages of a conversation longer than the context",
         section=GENERAL,
@@ -417,7 +407,7 @@ class Preferences:
         label="Titles",
         accessible_name="Let the model name new conversations",
     )
-    list_order: ListOrderName = declare(
+    list_order: ListOrder = declare(
         "recent",
         help="what the list of conversations is sorted by",
         section=GENERAL,
@@ -491,6 +481,4 @@ class Preferences:
 
 def declaration(path: str) -> Declaration:
     """Return the declaration of a preference, by its path, such as ``server.port``."""
-    return next(
-        preference.setting for preference in declared(Preferences) if preference.path == path
-    )
+    return next(setting for setting in declared(Preferences) if setting.path == path)

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
-from ui.preferences import Declaration, Declared, declared
+from ui.preferences import Declaration, declared
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -34,11 +34,11 @@ def checks_of(kind: type) -> "type[BaseModel]":
     return create_model(kind.__name__, __config__=config, **checked)
 
 
-def _field_of(option: Declared) -> tuple[Any, Any]:
+def _field_of(option: Declaration) -> tuple[Any, Any]:
     default = list(option.default) if isinstance(option.default, tuple) else option.default
     if isinstance(default, Path):
         default = str(default)
-    return _json_type(option.kind, option.setting), default
+    return _json_type(option.kind, option), default
 
 
 def _json_type(kind: Any, setting: Declaration) -> Any:

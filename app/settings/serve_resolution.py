@@ -180,6 +180,6 @@ def _complaint(source_name: str, key: str, kind: str, message: str) -> str:
 
 def _example(name: str) -> str:
     option = _DECLARED[name]
-    example = option.setting.example
+    example = option.example
     value = True if option.kind is bool else option.default if example is None else example
     return f"{name} = {json.dumps(value)}"  # TOML writes these values like JSON

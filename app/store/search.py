@@ -33,11 +33,11 @@ class _Index(NamedTuple):
 
 
 _INDEXES = (
-    _Index("m.role", "said", "m.text", (Speaker.YOU, Speaker.MODEL)),
-    _Index("'thinking'", "worked", "w.thinking", (Speaker.MODEL,)),
-    _Index("'tool'", "worked", "w.tools", (Speaker.TOOL,)),
+    _Index("m.role", "said", "m.text", ("you", "model")),
+    _Index("'thinking'", "worked", "w.thinking", ("model",)),
+    _Index("'tool'", "worked", "w.tools", ("tool",)),
 )
-_ROLES = {Speaker.YOU: "user", Speaker.MODEL: "assistant"}
+_ROLES = {"you": "user", "model": "assistant"}
 
 
 def search(
@@ -50,10 +50,10 @@ def search(
     terms = words_of(query)
     if not terms:
         return []
-    named = _named(connection, terms, filter_, limit) if filter_.speaker is Speaker.ANYONE else []
+    named = _named(connection, terms, filter_, limit) if not filter_.speaker else []
     matches: list[_Match] = []
     for index in _INDEXES:
-        if filter_.speaker is Speaker.ANYONE or filter_.speaker in index.speakers:
+        if not filter_.speaker or filter_.speaker in index.speakers:
             matches += _matches(connection, terms, filter_, index, limit)
     matches.sort(key=lambda match: match.rank)
     return (named + [_hit(match, terms) for match in _once(matches)])[:limit]
@@ -118,7 +118,7 @@ def _matches(
     short = [word for word in terms if len(word) < _INDEXED_CHARS]
     condition, values = _all_like(index.text, short)
     narrowed, more = _narrowed(filter_, "m.created_at")
-    if index.name == "said" and filter_.speaker is not Speaker.ANYONE:
+    if index.name == "said" and filter_.speaker:
         narrowed += " AND m.role = ?"
         more.append(_ROLES[filter_.speaker])
     columns = f"m.conversation_id, m.id, c.title, {index.role}, m.created_at, {index.text}"

@@ -25,7 +25,7 @@ from app.settings.settings_file import Settings
 from tests.support.house import helper_processes, rooms, threads
 from tests.support.parameter_lists import PARAMETERS
 from ui.preferences import PAGES as PREFERENCES_PAGES
-from ui.preferences import Declaration, Declared, declared
+from ui.preferences import Declaration, declared
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -89,22 +89,22 @@ def settings() -> str:
             f"`{one.path}`",
             f"`{json.dumps(one.default)}`",
             _may_be(one),
-            one.setting.help,
-            _place(one.setting),
+            one.help,
+            _place(one),
         )
         for one in declared(Settings)
     )
     return table(("setting", "default", "value", "what it does", "where to change it"), rows)
 
 
-def _may_be(one: Declared) -> str:
+def _may_be(one: Declaration) -> str:
     if get_origin(one.kind) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(one.kind))
     kinds = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
     kind, *rest = get_args(one.kind) if isinstance(one.kind, UnionType) else (one.kind,)
     words = kinds.get(kind, "a list")
-    if one.setting.maximum is not None:
-        words += f" from {one.setting.minimum:g} to {one.setting.maximum:.10g}"
+    if one.maximum is not None:
+        words += f" from {one.minimum:g} to {one.maximum:.10g}"
     return f"{words} or nothing" if rest else words
 
 

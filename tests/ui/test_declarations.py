@@ -8,7 +8,7 @@ from tests.support.kept import preferences_state
 from ui.kit.theme import Theme
 from ui.preferences import (
     PAGES,
-    Declared,
+    Declaration,
     Preferences,
     declaration,
     declared,
@@ -20,9 +20,9 @@ ALL = list(declared(Preferences))
 
 @pytest.mark.parametrize("one", ALL, ids=[one.path for one in ALL])
 def test_every_preference_says_what_it_does_and_its_default_is_one_of_its_values(
-    one: Declared,
+    one: Declaration,
 ) -> None:
-    said = one.setting
+    said = one
     assert said.help
     assert not said.help.endswith(".")
     assert bool(said.section) == bool(said.label)
@@ -39,7 +39,7 @@ def test_the_dialog_has_a_control_for_each_preference_of_its_pages(
     parent = QWidget()
     qtbot.addWidget(parent)
     dialog = PreferencesDialog(preferences_state(), parent)
-    assert set(dialog.controls) == {one.path for one in ALL if one.setting.section in PAGES}
+    assert set(dialog.controls) == {one.path for one in ALL if one.section in PAGES}
     assert [dialog.tabs.tabText(tab) for tab in range(dialog.tabs.count())] == list(PAGES)
     for control in dialog.controls.values():
         assert control.text() if isinstance(control, QCheckBox) else control.accessibleName()

@@ -20,11 +20,11 @@ from ui.kit.layouts import FlowLayout, column
 from ui.kit.menus import add_entry, context_menu, escape_mnemonics
 from ui.kit.rows import Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
-from ui.records.store import EVERYWHERE, Hit, SearchFilter, Speaker
+from ui.records.store import EVERYWHERE, Hit, SearchFilter
 
 _ELIDE = Qt.TextElideMode.ElideRight
 _DAYS = (("Today", 0), ("Last 7 Days", 6), ("Last 30 Days", 29), ("Last 12 Months", 364))
-_SPEAKERS = (("You", Speaker.YOU), ("Model", Speaker.MODEL), ("Tools", Speaker.TOOL))
+_SPEAKERS = (("You", "you"), ("Model", "model"), ("Tools", "tool"))
 
 
 class _FilterChip(ElidedButton):
@@ -108,7 +108,7 @@ class SearchFilters(QWidget):
             SearchFilter(
                 self.folder.value or "",
                 0.0 if days is None else since_days(days),
-                self.speaker.value or Speaker.ANYONE,
+                self.speaker.value or "",
             )
         )
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from engine import (
     CacheMiss,
@@ -216,7 +216,7 @@ def _left_out(fields: Fields) -> LeftOut | None:
 def when_full_from(fields: Fields) -> WhenFull | None:
     """Return the treatment of a conversation's oldest messages; None for the default."""
     chosen = fields.maybe("when_full", str)
-    return WhenFull(chosen) if chosen in set(WhenFull) else None
+    return cast(WhenFull, chosen) if chosen in get_args(WhenFull) else None
 
 
 def place_from(fields: Fields) -> ReadingPlace:

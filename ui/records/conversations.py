@@ -9,9 +9,8 @@ import uuid
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from engine import (
     SAMPLING_OPTIONS,
@@ -30,6 +29,10 @@ from ui.records.messages import ConversationMessage, MessageTree, chained, copie
 from ui.records.tool_choice import ToolsInUse
 
 UNTITLED = "New conversation"
+ListOrder = Literal["recent", "created", "oldest", "title"]
+"""The order of the list of conversations; pinned ones always come first."""
+WhenFull = Literal["leave_out", "summarize", "ask"]
+"""The treatment of the oldest messages when the context is full; ``ask`` sends all or none."""
 # Characters that control a terminal or change the direction of text.
 _STEERING = dict.fromkeys(
     (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"
@@ -62,15 +65,6 @@ class ChosenModel:
         return ChosenModel(model_name(folder), folder.resolve())
 
 
-class ListOrder(StrEnum):
-    """The order of the list of conversations; pinned ones always come first."""
-
-    RECENT = "recent"
-    CREATED = "created"
-    OLDEST = "oldest"
-    TITLE = "title"
-
-
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Where a conversation is in the list."""
@@ -100,14 +94,6 @@ class StopEntry:
         """Return the row of the same stop that applies elsewhere."""
         own = None if scope is StopScope.TEXT else scope
         return replace(self, stop=replace(self.stop, scope=own))
-
-
-class WhenFull(StrEnum):
-    """The treatment of the oldest messages when the context is full; ``ASK`` sends all or none."""
-
-    LEAVE_OUT = "leave_out"
-    SUMMARIZE = "summarize"
-    ASK = "ask"
 
 
 @dataclass(frozen=True, slots=True)

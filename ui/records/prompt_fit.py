@@ -112,7 +112,7 @@ async def fitted_prompt(
     sent: Messages,
     make: MakeRequest,
     counts: Counts,
-    when_full: WhenFull = WhenFull.LEAVE_OUT,
+    when_full: WhenFull = "leave_out",
     before: LeftOut | None = None,
     uncut: str = "",
 ) -> PromptFit:
@@ -152,14 +152,14 @@ class _Fitting:
                 self.sent = [cut_message(message, self.cuts) for message in self.sent]
                 smallest = await self._size(last)
                 self.total = await self._size(0)
-        if self.when_full is WhenFull.ASK or (self.cuts and self.total <= room):
+        if self.when_full == "ask" or (self.cuts and self.total <= room):
             return self._fit_of(0, self.total)
         if smallest > room:
             return self._fit_of(last, smallest)
         before = min(self._count_left_out(left_out), last)
         if before and (size := await self._size(before)) <= room:
             return self._fit_of(before, size)
-        reserve = summary_tokens(context) if self.when_full is WhenFull.SUMMARIZE else 0
+        reserve = summary_tokens(context) if self.when_full == "summarize" else 0
         target = max(int(context * _SHARE) - reserve, (smallest + room) // 2)
         # The smallest number of exchanges without which the rest has the target size. The last one
         # always goes, so it is known that some number is enough.
@@ -194,7 +194,7 @@ class _Fitting:
         request, context, left_out = self.make(messages, first), self.counts.context, None
         if first:
             until, boundary = next((n, m) for n, m in enumerate(self.path) if m.id == first)
-            is_summarized = self.when_full is WhenFull.SUMMARIZE and bool(boundary.summary)
+            is_summarized = self.when_full == "summarize" and bool(boundary.summary)
             removed = len(self.sent) - len(messages)
             left_out = LeftOut(until, removed, context, is_summarized)
         cuts, total = self.cuts, self.total

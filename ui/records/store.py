@@ -6,9 +6,8 @@ Called on the main thread. Knows no database.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
@@ -16,6 +15,8 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 
 MOST_HITS = 100
+Speaker = Literal["", "you", "model", "tool"]
+"""Whose words a search looks for; empty for anyone's."""
 _SNIPPET_CHARS = 110
 
 
@@ -32,22 +33,13 @@ class Hit:
     spans: tuple[tuple[int, int], ...]
 
 
-class Speaker(StrEnum):
-    """Whose words a search looks for."""
-
-    ANYONE = ""
-    YOU = "you"
-    MODEL = "model"
-    TOOL = "tool"
-
-
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
     """The folder, the Unix time and the speaker that a search is narrowed to."""
 
     folder_id: str = ""
     since: float = 0.0
-    speaker: Speaker = Speaker.ANYONE
+    speaker: Speaker = ""
 
 
 EVERYWHERE = SearchFilter()

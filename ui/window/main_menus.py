@@ -31,11 +31,11 @@ from ui.window.navigation import (
 from ui.window.preferences_dialog import AppearanceMenu
 from ui.window.window_parts import WindowParts
 
-ORDERS = {
-    ListOrder.RECENT: "By &Last Message",
-    ListOrder.CREATED: "&Newest First",
-    ListOrder.OLDEST: "&Oldest First",
-    ListOrder.TITLE: "By &Title",
+ORDERS: dict[ListOrder, str] = {
+    "recent": "By &Last Message",
+    "created": "&Newest First",
+    "oldest": "&Oldest First",
+    "title": "By &Title",
 }
 _KEYS = QKeySequence.StandardKey
 _ADD_MESSAGE = "&Add Message Without Reply"
@@ -192,7 +192,7 @@ class MainMenus(QObject):
                 [
                     Command(
                         label,
-                        partial(self._window.preferences.change, list_order=order.value),
+                        partial(self._window.preferences.change, list_order=order),
                         checked=partial(self._is_sorted_by, order),
                     )
                     for order, label in ORDERS.items()
@@ -414,7 +414,7 @@ class MainMenus(QObject):
         return conversations.count() > 1 or self._workspace.current.conversation.has_messages
 
     def _is_sorted_by(self, order: ListOrder) -> bool:
-        return self._workspace.conversations.order is order
+        return self._workspace.conversations.order == order
 
     def _toggle_pin(self) -> None:
         conversation = self._workspace.selected

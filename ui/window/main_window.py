@@ -34,7 +34,6 @@ from ui.kit.theme import CodeLook, current_theme
 from ui.kit.windows import bring_forward, move_focus
 from ui.models.model_library import ModelLibrary
 from ui.preferences_state import PreferencesState
-from ui.records.conversations import ListOrder, WhenFull
 from ui.records.store import ConversationStore
 from ui.records.tool_choice import ToolsInUse
 from ui.records.tool_servers import ToolHost
@@ -273,9 +272,9 @@ class MainWindow(WindowParts):
         theme.columns = now.columns
         if now.text_percent != theme.text_percent:
             theme.set_text_size(now.text_percent)
-        workspace.conversations.sort_by(ListOrder(now.list_order))
+        workspace.conversations.sort_by(now.list_order)
         workspace.titles.is_on = now.names_conversations
-        workspace.context.when_full = WhenFull(now.when_full)
+        workspace.context.when_full = now.when_full
         workspace.conversations.usual_settings = now.new_conversation.settings()
         self._apply_model_defaults()
         workspace.conversations.begin_with(ToolsInUse(now.tools.in_new_conversations))

@@ -36,7 +36,7 @@ from ui.preferences import (
     KEPT_TRACES,
     PAGES,
     TEXT_PERCENTS,
-    Declared,
+    Declaration,
     Preferences,
     declaration,
     declared,
@@ -51,9 +51,9 @@ _LINE_TOP_PX = 6  # above the first line of a control of several
 class RemovableRows(QWidget):
     """A row for each entry of a preference, with a button that removes it."""
 
-    def __init__(self, preferences: PreferencesState, preference: Declared) -> None:
+    def __init__(self, preferences: PreferencesState, preference: Declaration) -> None:
         super().__init__()
-        setting = preference.setting
+        setting = preference
         self.setAccessibleName(setting.accessible_name or setting.label)
         self._preferences = preferences
         self._path = preference.path
@@ -225,19 +225,19 @@ class PreferencesDialog(QDialog):
     def _page(self, title: str, hint: str) -> QWidget:
         page = _Page()
         for preference in declared(Preferences):
-            if preference.setting.section == title:
+            if preference.section == title:
                 control = self.controls[preference.path] = self._control(preference)
-                page.add(preference.setting.label, control)
+                page.add(preference.label, control)
                 measured = {KEPT_PROMPTS: self.kept, KEPT_TRACES: self.traces}.get(preference.path)
                 if measured is not None:
-                    page.add(f"{preference.setting.label} on disk", measured)
+                    page.add(f"{preference.label} on disk", measured)
         if hint:
             page.add_hint(hint)
         return page
 
-    def _control(self, preference: Declared) -> QWidget:
+    def _control(self, preference: Declaration) -> QWidget:
         now = self._preferences.value_of(preference.path)
-        if preference.setting.choices:
+        if preference.choices:
             return self._choice(preference, now)
         if preference.kind is bool:
             return self._check_box(preference, now)
@@ -247,10 +247,10 @@ class PreferencesDialog(QDialog):
             return RemovableRows(self._preferences, preference)
         return self._number(preference, now)
 
-    def _choice(self, preference: Declared, now: Any) -> Choice:
-        accessible_name = preference.setting.accessible_name or preference.setting.label
-        values = {str(value): value for value in preference.setting.choices}
-        parts = [(str(value), text) for value, text in preference.setting.choices.items()]
+    def _choice(self, preference: Declaration, now: Any) -> Choice:
+        accessible_name = preference.accessible_name or preference.label
+        values = {str(value): value for value in preference.choices}
+        parts = [(str(value), text) for value, text in preference.choices.items()]
         control = Choice(accessible_name, parts)
         control.choose(str(now))
         control.currentIndexChanged.connect(
@@ -258,14 +258,14 @@ class PreferencesDialog(QDialog):
         )
         return control
 
-    def _check_box(self, preference: Declared, now: bool) -> QCheckBox:
-        control = QCheckBox(preference.setting.accessible_name or preference.setting.label)
+    def _check_box(self, preference: Declaration, now: bool) -> QCheckBox:
+        control = QCheckBox(preference.accessible_name or preference.label)
         control.setChecked(now)
         control.toggled.connect(lambda is_on: self._change(preference, is_on))
         return control
 
-    def _number(self, preference: Declared, now: float | None) -> NumberField:
-        declared_as = preference.setting
+    def _number(self, preference: Declaration, now: float | None) -> NumberField:
+        declared_as = preference
         assert declared_as.minimum is not None
         assert declared_as.maximum is not None
         # A type such as ``int | None`` holds whole numbers.
@@ -284,10 +284,10 @@ class PreferencesDialog(QDialog):
         control.number_edited.connect(lambda number: self._change(preference, number))
         return control
 
-    def _text(self, preference: Declared, now: str) -> QPlainTextEdit:
+    def _text(self, preference: Declaration, now: str) -> QPlainTextEdit:
         control = QPlainTextEdit(now)
-        control.setAccessibleName(preference.setting.accessible_name or preference.setting.label)
-        control.setPlaceholderText(preference.setting.unset)
+        control.setAccessibleName(preference.accessible_name or preference.label)
+        control.setPlaceholderText(preference.unset)
         control.setTabChangesFocus(True)
         disable_horizontal_scrolling(control)
         control.setFixedHeight(92)
@@ -303,7 +303,7 @@ class PreferencesDialog(QDialog):
         self._take_texts.append(take)
         return control
 
-    def _change(self, preference: Declared, value: Any) -> None:
+    def _change(self, preference: Declaration, value: Any) -> None:
         self._preferences.change_value(preference.path, value)
 
     def _show_problem(self, problem: str) -> None:

@@ -18,7 +18,7 @@ LIMITS = [
     one.name
     for one in declared(ServeOptions)
     # Switches have no value, and folders are not numbers.
-    if one.setting.section == "limits" and one.setting.metavar not in ("", "FOLDER")
+    if one.section == "limits" and one.metavar not in ("", "FOLDER")
 ]
 
 

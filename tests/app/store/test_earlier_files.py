@@ -12,7 +12,6 @@ from ui.records.conversations import (
     Placement,
     QueuedMessage,
     StopEntry,
-    WhenFull,
 )
 from ui.records.store import Recovered
 
@@ -89,13 +88,13 @@ async def test_database_version_2_accepts_pins_and_summaries(path: Path) -> None
         assert not any(message.is_pinned or message.summary for message in counting.tree)
         asked, answer = counting.messages
         asked.summary, answer.is_pinned = "Before.", True
-        counting.when_full = WhenFull.SUMMARIZE
+        counting.when_full = "summarize"
         counting.queue = (QueuedMessage("And then?"),)
         store.save(counting)
         store.save_messages(counting, [asked, answer])
     async with opened(path) as store:
         counting = store.load_all()[0]
-        assert (counting.when_full, counting.queue[0].text) == (WhenFull.SUMMARIZE, "And then?")
+        assert (counting.when_full, counting.queue[0].text) == ("summarize", "And then?")
         await store.fill(counting)
         asked, answer = counting.messages
         assert (asked.summary, asked.is_pinned, answer.is_pinned) == ("Before.", False, True)

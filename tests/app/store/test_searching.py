@@ -9,7 +9,7 @@ from tests.support.answers.said import conversation, finished_run
 from ui.records.conversations import Conversation, Placement
 from ui.records.messages import ConversationMessage, copied_below
 from ui.records.runs import Run, RunState
-from ui.records.store import EVERYWHERE, SearchFilter, Speaker
+from ui.records.store import EVERYWHERE, SearchFilter
 from ui.records.tool_calls import CallResult, CallState
 
 
@@ -163,15 +163,14 @@ async def test_search_filter(path: Path) -> None:
             store.save(one)
             store.save_messages(one, list(one.tree))
         await store.flush()
-        who = Speaker
         assert await roles(store, "the") == ["assistant", "title", "tool", "user"]
         assert await roles(store, "the", SearchFilter(folder_id="folder-1")) == [
             "assistant", "title", "tool",
         ]  # fmt: skip
-        assert await roles(store, "the", SearchFilter(folder_id="folder-1", speaker=who.MODEL)) == [
+        assert await roles(store, "the", SearchFilter(folder_id="folder-1", speaker="model")) == [
             "assistant"
         ]
-        assert await roles(store, "the", SearchFilter(speaker=who.YOU)) == ["user"]
-        assert await roles(store, "the", SearchFilter(speaker=who.TOOL)) == ["tool"]
-        assert await roles(store, "the", SearchFilter(since=2_000.0, speaker=who.YOU)) == []
-        assert await roles(store, "said", SearchFilter(speaker=who.MODEL)) == ["thinking"]
+        assert await roles(store, "the", SearchFilter(speaker="you")) == ["user"]
+        assert await roles(store, "the", SearchFilter(speaker="tool")) == ["tool"]
+        assert await roles(store, "the", SearchFilter(since=2_000.0, speaker="you")) == []
+        assert await roles(store, "said", SearchFilter(speaker="model")) == ["thinking"]

@@ -49,7 +49,7 @@ async def test_a_hundred_turns_in_a_context_of_2048_tokens_are_all_answered(
     stage = Stage(tmp_path, scripts, context=CONTEXT)
     conversation = Conversation(settings=ConversationSettings("Be brief."))
     async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
-        chat = chat_of(engine, conversation, WhenFull.LEAVE_OUT)
+        chat = chat_of(engine, conversation, "leave_out")
         for number in range(100):
             run = chat.send(asked(number))
             assert run is not None
@@ -114,7 +114,7 @@ async def test_a_summary_is_made_before_the_answer_and_goes_with_later_ones(
 ) -> None:
     store = await open_store(tmp_path / "conversations.db")
     conversation = long_talk()
-    conversation.when_full = WhenFull.SUMMARIZE
+    conversation.when_full = "summarize"
     store.save(conversation)
     store.save_messages(conversation, list(conversation.tree))
     chat = session(scripted, conversation, store)
@@ -140,7 +140,7 @@ async def test_a_summary_is_made_before_the_answer_and_goes_with_later_ones(
     await store.fill(again)
     await store.close()
     boundary = again.messages[run.left_out.until]
-    assert (boundary.summary, again.when_full) == ("They counted.", WhenFull.SUMMARIZE)
+    assert (boundary.summary, again.when_full) == ("They counted.", "summarize")
     last = again.messages[-1].run
     assert last is not None
     assert last.left_out == run.left_out
@@ -148,7 +148,7 @@ async def test_a_summary_is_made_before_the_answer_and_goes_with_later_ones(
 
 async def test_stop_ends_an_answer_whose_summary_is_being_made(scripted: ScriptedEngine) -> None:
     conversation = long_talk()
-    conversation.when_full = WhenFull.SUMMARIZE
+    conversation.when_full = "summarize"
     chat = session(scripted, conversation)
     run = await begun(scripted, chat)
     chat.cancel()
@@ -173,7 +173,7 @@ async def test_a_line_says_where_the_prompt_begins_until_all_is_sent_again(
     window.chat.composer.set_text("Go")
     await eventually(bar.isVisible)
     assert "too long for this model:" in bar.caption.text()
-    assert not bar.buttons[WhenFull.LEAVE_OUT].isVisibleTo(bar)
+    assert not bar.buttons["leave_out"].isVisibleTo(bar)
     assert workspace.send("Go")
     await eventually(lambda: bool(scripted.generations))
     scripted.say(TextDelta("1"), DONE)
@@ -187,12 +187,12 @@ async def test_a_line_says_where_the_prompt_begins_until_all_is_sent_again(
     assert view.prompt_line is not None
     assert view.prompt_line.caption.text() == left_out.sentence
     view.prompt_line.send_all.click()
-    assert conversation.when_full is WhenFull.ASK
+    assert conversation.when_full == "ask"
     assert line_views(window) == []
     window.chat.composer.set_text("And now?")
     await eventually(lambda: not window.chat.composer.action.isEnabled())
     assert bar.caption.text().endswith("tokens too long for this model.")
-    bar.buttons[WhenFull.LEAVE_OUT].click()
+    bar.buttons["leave_out"].click()
     await eventually(window.chat.composer.action.isEnabled)
 
 

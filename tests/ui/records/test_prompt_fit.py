@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -41,12 +42,12 @@ COUNTS = Counts(CONTEXT, tokens_of, text_tokens)
 def fitted(
     path: Sequence[ConversationMessage],
     system: str = "",
-    when_full: WhenFull = WhenFull.LEAVE_OUT,
+    when_full: WhenFull = "leave_out",
     before: LeftOut | None = None,
     uncut: str = "",
 ) -> PromptFit:
     def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
-        summarized = first if when_full is WhenFull.SUMMARIZE else ""
+        summarized = first if when_full == "summarize" else ""
         return GenerationRequest(prompt_messages(messages, system, summarized=summarized))
 
     return asyncio.run(fitted_prompt(path, path, make, COUNTS, when_full, before, uncut))
@@ -88,7 +89,7 @@ def conversations(draw: st.DrawFn) -> list[ConversationMessage]:
     return list(chained(messages))
 
 
-@given(conversations(), st.integers(0, 200), st.sampled_from(WhenFull))
+@given(conversations(), st.integers(0, 200), st.sampled_from(get_args(WhenFull)))
 def test_what_must_go_goes_in_order_and_the_prompt_fits_if_that_is_possible(
     path: list[ConversationMessage], system: int, when_full: WhenFull
 ) -> None:
@@ -104,7 +105,7 @@ def test_what_must_go_goes_in_order_and_the_prompt_fits_if_that_is_possible(
         assert all(one.id in sent for one in group), "pinned ones and the last one always go"
     least = prompt_messages([m for group in [*must, groups[-1]] for m in group], "s" * system)
     needed = sum(len(one.content) + MARKS for one in least)
-    if when_full is not WhenFull.ASK and needed < CONTEXT * 0.9:
+    if when_full != "ask" and needed < CONTEXT * 0.9:
         assert size_of(fit) < CONTEXT
     left_out = len(path) - len(sent)
     assert (fit.left_out.messages if fit.left_out else 0) == left_out
@@ -163,18 +164,18 @@ def test_what_was_left_out_comes_back_with_a_longer_context() -> None:
 
 def test_asking_first_leaves_nothing_out_and_says_by_how_much_it_is_too_long() -> None:
     path = talk(*[100] * 8)
-    fit = fitted(path, when_full=WhenFull.ASK)
+    fit = fitted(path, when_full="ask")
     assert (fit.left_out, fit.messages) == (None, tuple(path))
     assert fit.total == 15 * (100 + MARKS)
 
 
 def test_a_summary_goes_instead_of_what_is_left_out_and_only_then() -> None:
     path = talk(*[100] * 8)
-    first = fitted(path, when_full=WhenFull.SUMMARIZE).left_out
+    first = fitted(path, when_full="summarize").left_out
     assert first is not None
     assert not first.is_summarized
     path[first.until].summary = "They counted."
-    fit = fitted(path, when_full=WhenFull.SUMMARIZE, before=first)
+    fit = fitted(path, when_full="summarize", before=first)
     assert fit.left_out == replace(first, is_summarized=True)
     assert "They counted." in fit.request.messages[0].content
     assert fit.request.messages[0].content.endswith("q" * 100)

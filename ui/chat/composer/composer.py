@@ -20,7 +20,6 @@ from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.theme import current_theme, restyle
 from ui.records.attachments import Attachment, with_attachments
-from ui.records.conversations import WhenFull
 
 _SETTINGS_HINT = "System prompt, temperature and length"
 _NO_STOPS = "No Stops"
@@ -50,7 +49,7 @@ def full_text(count: Count) -> str:
     """Return why a message cannot be sent; empty if it can."""
     if not count.is_full:
         return ""
-    is_all = count.when_full is WhenFull.ASK
+    is_all = count.when_full == "ask"
     subject = (
         "With this message the conversation has"
         if is_all
@@ -89,7 +88,7 @@ def _remedy(count: Count) -> str:
     if count.without_files is not None and count.without_files < count.context:
         shorten = "shorten the file" if len(count.files) == 1 else "shorten the files"
         return f"{shorten}, choose fewer pages, or remove files"
-    if count.when_full is WhenFull.ASK:
+    if count.when_full == "ask":
         return "omit the oldest messages, or shorten the message"
     return "shorten the message, unpin messages, or choose a model with a longer context"
 

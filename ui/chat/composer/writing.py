@@ -23,10 +23,10 @@ from ui.records.conversations import Conversation, QueuedMessage, WhenFull
 from ui.records.prompt_fit import last_left_out
 from ui.records.runs import LeftOut, Run, RunState
 
-_BUTTONS = {
-    WhenFull.LEAVE_OUT: ("Drop Oldest", "Leave out the oldest messages when this is sent"),
-    WhenFull.SUMMARIZE: ("Summarize the Oldest", "Send a summary instead of the oldest messages"),
-    WhenFull.ASK: ("Send All", "Send all messages, or none if they do not fit"),
+_BUTTONS: dict[WhenFull, tuple[str, str]] = {
+    "leave_out": ("Drop Oldest", "Leave out the oldest messages when this is sent"),
+    "summarize": ("Summarize the Oldest", "Send a summary instead of the oldest messages"),
+    "ask": ("Send All", "Send all messages, or none if they do not fit"),
 }
 _COUNTING = "Counting the tokens before sending…"
 
@@ -36,13 +36,13 @@ def left_out_notice(count: Count, before: LeftOut | None) -> str:
     minimum = "at least " if count.is_lower_bound_total else ""
     too_many = f"{minimum}{counted(count.too_many, 'token')}"
     if count.is_full:
-        is_requested = count.when_full is WhenFull.ASK and count.without_files is None
+        is_requested = count.when_full == "ask" and count.without_files is None
         return f"The conversation is {too_many} too long for this model." if is_requested else ""
     left_out = count.left_out
     if left_out is None or (before is not None and before.until == left_out.until):
         return ""
     messages = counted(left_out.messages, "earlier message")
-    is_summary = count.when_full is WhenFull.SUMMARIZE
+    is_summary = count.when_full == "summarize"
     what = "will be sent as a summary" if is_summary else "will not be sent"
     if not count.too_many:
         return f"The context is nearly full: {messages} {what}."
@@ -76,7 +76,7 @@ class ContextBar(QFrame):
         self.caption.setText(text)
         if count is not None and text:
             for choice, button in self.buttons.items():
-                button.setVisible(choice is not count.when_full)
+                button.setVisible(choice != count.when_full)
         self.setVisible(bool(text))
 
 

@@ -16,7 +16,6 @@ from ui.kit.buttons import with_keys
 from ui.kit.flow_text import Highlight
 from ui.kit.following import Following
 from ui.kit.theme import current_theme, restyle
-from ui.records.conversations import WhenFull
 from ui.records.messages import ConversationMessage
 from ui.records.prompt_fit import last_left_out
 from ui.records.runs import LeftOut, Run
@@ -328,7 +327,7 @@ class MessageColumn(QScrollArea):
         conversation = self._opened.conversation
         shown = conversation.messages
         left_out = last_left_out(shown)
-        if left_out is None or conversation.when_full is WhenFull.ASK:
+        if left_out is None or conversation.when_full == "ask":
             return None
         # The record may come from a damaged or foreign file.
         is_there = left_out.until < len(shown) and shown[left_out.until] is message

@@ -26,7 +26,7 @@ from ui.kit.dialogs import confirm_file, show_error
 from ui.kit.flow_text import FlowText, selected_text
 from ui.kit.menus import add_entry, context_menu, copy_text
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation, WhenFull
+from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, copied, question, runs_of
 from ui.records.runs import Run, RunState
 
@@ -173,7 +173,7 @@ class MessageChanges(QObject):
         message.summary = summary.strip()
         self._workspace.store.save_messages(self._workspace.current.conversation, [message])
         if not message.summary:
-            self._workspace.choose_when_full(WhenFull.LEAVE_OUT)
+            self._workspace.choose_when_full("leave_out")
         self._workspace.current.message_changed.emit(message)
         self._workspace.meter.recount()
 
@@ -417,7 +417,7 @@ class MessageHandling(QObject):
             view.summary_edited.connect(partial(self.changes.summarize, view.message))
 
     def _send_all(self) -> None:
-        self._workspace.choose_when_full(WhenFull.ASK)
+        self._workspace.choose_when_full("ask")
         self._composer.input.setFocus()
 
     def show_picture(self, view: QWidget, picture: Attachment) -> None:

@@ -36,7 +36,7 @@ class Count:
     total: int = 0
     is_lower_bound_total: bool = False
     left_out: LeftOut | None = None
-    when_full: WhenFull = WhenFull.LEAVE_OUT
+    when_full: WhenFull = "leave_out"
     cuts: Mapping[Attachment, int] = field(default_factory=dict)
 
     @property

@@ -85,7 +85,7 @@ class ChatContext:
     traces: Traces
     models: Models
     toolbox: Toolbox | None = None
-    when_full: WhenFull = WhenFull.LEAVE_OUT
+    when_full: WhenFull = "leave_out"
 
     def when_full_of(self, conversation: Conversation) -> WhenFull:
         """Return what happens to a conversation's oldest messages when it is too long."""
@@ -111,7 +111,7 @@ class ChatContext:
         begun = request.messages[-1].content if request.continues_message else ""
 
         def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
-            summarized = first if when_full is WhenFull.SUMMARIZE else ""
+            summarized = first if when_full == "summarize" else ""
             sent = prompt_messages(messages, settings.system_prompt, begun, summarized)
             return fitted(replace(request, messages=sent), settings, model, without)
 
@@ -555,7 +555,7 @@ class ConversationController(QObject):
         )
         self._note_cuts(fit.cuts)
         run.left_out = fit.left_out
-        if when_full is WhenFull.SUMMARIZE and fit.left_out and not fit.left_out.is_summarized:
+        if when_full == "summarize" and fit.left_out and not fit.left_out.is_summarized:
             return await self._summarized(answer, path, fit, make, model)
         return fit.request
 

@@ -24,12 +24,12 @@ _FROM_FOLDER = "folder:"
 
 def sort_key(conversation: Conversation, order: ListOrder) -> tuple[bool, float, str]:
     """Return the sort key of a conversation; pinned ones come first in each order."""
-    by_title = order is ListOrder.TITLE
+    by_title = order == "title"
     key = {
-        ListOrder.RECENT: -conversation.updated_at,
-        ListOrder.CREATED: -conversation.created_at,
-        ListOrder.OLDEST: conversation.created_at,
-        ListOrder.TITLE: 0.0,
+        "recent": -conversation.updated_at,
+        "created": -conversation.created_at,
+        "oldest": conversation.created_at,
+        "title": 0.0,
     }[order]
     title = conversation.title.casefold() if by_title else ""
     return (not conversation.is_pinned, key, title)
@@ -107,7 +107,7 @@ class ConversationList(QObject):
     def __init__(self, store: ConversationStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store = store
-        self.order = ListOrder.RECENT
+        self.order: ListOrder = "recent"
         self._items = sorted(store.load_all(), key=self._key)
         self._undos: list[Callable[[], None]] = []
         self.folders = FolderList(store, self)
@@ -168,7 +168,7 @@ class ConversationList(QObject):
                 conversation.tools = tools
 
     def sort_by(self, order: ListOrder) -> None:
-        if order is self.order:
+        if order == self.order:
             return
         self.order = order
         self._items.sort(key=self._key)

@@ -235,7 +235,7 @@ class Workspace(QObject):
     def choose_when_full(self, when_full: WhenFull | None) -> None:
         """Choose how the open conversation's prompt is shortened when it is too long."""
         conversation = self.current.conversation
-        if conversation.when_full is not when_full:
+        if conversation.when_full != when_full:
             conversation.when_full = when_full
             self.conversations.changed(conversation)
             self.settings_changed.emit()

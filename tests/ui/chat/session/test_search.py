@@ -12,7 +12,7 @@ from ui.chat.session.search import FoundConversation, MoreHits, Search
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation, Placement
 from ui.records.messages import ConversationMessage
-from ui.records.store import Hit, SearchFilter, Speaker
+from ui.records.store import Hit, SearchFilter
 
 
 def kept(store: MemoryConversationStore, title: str, *texts: str) -> Conversation:
@@ -60,7 +60,7 @@ async def test_a_narrowed_search_asks_anew_and_an_outdated_answer_is_dropped(qtb
     search = Search(store)
     await looked_for(search, "needle")
     assert search.summary.startswith("2 results")
-    search.narrow(SearchFilter(folder_id="folder", speaker=Speaker.YOU))
+    search.narrow(SearchFilter(folder_id="folder", speaker="you"))
     await eventually(lambda: search.summary == "1 result in 1 conversation")
     search.narrow(SearchFilter(folder_id="other"))
     await eventually(lambda: not search.is_searching)

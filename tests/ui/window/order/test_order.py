@@ -1,6 +1,7 @@
 """Conversations in order: folders, archive, several at once, each undone in one step."""
 
 from dataclasses import replace
+from typing import get_args
 
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt
 from PySide6.QtGui import QDropEvent
@@ -119,14 +120,14 @@ async def test_the_list_is_sorted_in_each_order_and_keeps_pinned_ones_on_top(
 ) -> None:
     window.workspace.conversations.pin(one(window, "Cherries"), True)
     found = {}
-    for order in ListOrder:
-        window.preferences.change(list_order=order.value)
+    for order in get_args(ListOrder):
+        window.preferences.change(list_order=order)
         found[order] = listed(window)
     assert found == {
-        ListOrder.RECENT: ["Cherries", "Apples", "Bananas", "Dates"],
-        ListOrder.CREATED: ["Cherries", "Dates", "Bananas", "Apples"],
-        ListOrder.OLDEST: ["Cherries", "Apples", "Bananas", "Dates"],
-        ListOrder.TITLE: ["Cherries", "Apples", "Bananas", "Dates"],
+        "recent": ["Cherries", "Apples", "Bananas", "Dates"],
+        "created": ["Cherries", "Dates", "Bananas", "Apples"],
+        "oldest": ["Cherries", "Apples", "Bananas", "Dates"],
+        "title": ["Cherries", "Apples", "Bananas", "Dates"],
     }
     window.workspace.conversations.rename(one(window, "Apples"), "Zucchini")
     assert listed(window) == ["Cherries", "Bananas", "Dates", "Zucchini"]
