@@ -59,13 +59,10 @@ def test_a_head_is_loaded_and_counted(
     backend = load(with_head({}), limits=LIMITS)
     assert backend.info.own_head_problem is None
     assert backend.batch.own_head is None
-    plain = backend.info.cache
     backend.close()
     backend = load(with_head(head_weights, beside=beside), limits=LIMITS)
     assert backend.info.own_head_problem == ""
     assert backend.batch.own_head is not None
-    assert backend.info.cache.token_bytes * 4 == plain.token_bytes * 5  # one layer beside four
-    assert backend.info.cache.fixed_bytes > plain.fixed_bytes
     assert backend.info.size_bytes > sum(one.nbytes for one in head_weights.values())
     backend.close()
 
