@@ -3,12 +3,10 @@
 Results go to standard output, everything else to standard error. Main thread; loads no model.
 """
 
+import json
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 from dataclasses import asdict
-from datetime import date
-from pathlib import Path
 from typing import Any
 
 from api.terminal_text import harmless_json, on_one_line
@@ -282,15 +280,6 @@ def _bits(bits: int | None) -> str:
 def _printed(text: str | dict[str, Any]) -> int:
     """Print a text, or an object as JSON; return the exit code."""
     if isinstance(text, dict):
-        text = harmless_json(_plain(text)) + "\n"
+        text = harmless_json(json.loads(json.dumps(text, default=str))) + "\n"
     print(text, end="", flush=True)
     return exits.OK
-
-
-def _plain(value: Any) -> Any:
-    kinds: dict[type, Callable[[Any], Any]] = {Path: str, date: date.isoformat}
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return next((make(value) for kind, make in kinds.items() if isinstance(value, kind)), value)

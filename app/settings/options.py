@@ -1,13 +1,11 @@
 """The options of each command: those of a conversation are declared, others added to its parser."""
 
 import argparse
-from argparse import ArgumentParser
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app import exits, paths
-from app.agents import AGENTS
 from app.exits import CommandError
 from app.settings.serve import DRAFT_HELP, MODEL_HELP, PLAIN_HELP
 from engine import GenerationRequest, Message, Sampling, StopOptions, StopRules, StopScope
@@ -16,7 +14,6 @@ from ui.records.conversations import Conversation, StopEntry
 
 LOCAL_MODEL, REMOTE_MODEL = "MODEL", "OWNER/NAME"
 """Placeholders in help for a model on this computer and on the hub; completion knows both."""
-SHELLS = ("bash", "zsh", "fish")
 _FILE_HELP = "a text, PDF or Word file that comes before the prompt; repeatable"
 LITERAL_PREFIX = "="
 """Marks the value of ``--stop`` and ``--system``, which argparse must not interpret."""
@@ -165,143 +162,6 @@ def add_stops(parser: argparse._ActionsContainer, text: str) -> None:
         action="store_true",
         help=r"read \n, \t, \\, \xHH and \uHHHH in --stop as the characters they mean",
     )
-
-
-def add_json(parser: ArgumentParser) -> None:
-    """Add ``--json``."""
-    parser.add_argument(
-        "--json",
-        dest="is_json",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="print one JSON object",
-    )
-
-
-def add_list(parser: ArgumentParser) -> None:
-    """Add the options of ``models list``."""
-    add_json(parser)
-    parser.add_argument("--names", action="store_true", help="print names only")
-
-
-def add_unload(parser: ArgumentParser) -> None:
-    """Add the options of ``stop``."""
-    parser.add_argument("model", metavar=LOCAL_MODEL, help="its name, as fullstop ps lists it")
-
-
-def add_show(parser: ArgumentParser) -> None:
-    """Add the options of ``models show``."""
-    parser.add_argument("name", metavar=LOCAL_MODEL, help="its name, as fullstop models lists it")
-    add_json(parser)
-
-
-def add_remove(parser: ArgumentParser) -> None:
-    """Add the options of ``models remove``."""
-    add_show(parser)
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-
-
-def add_download(parser: ArgumentParser) -> None:
-    """Add the options of ``models download``."""
-    parser.add_argument(
-        "name", metavar=REMOTE_MODEL, help="the model on the hub, or the address of its page"
-    )
-    add_json(parser)
-
-
-def add_search(parser: ArgumentParser) -> None:
-    """Add the options of ``models search``."""
-    parser.add_argument(
-        "query",
-        metavar="WORDS",
-        nargs="*",
-        help="parts of the name; without any, models that fit this computer are suggested",
-    )
-    parser.add_argument(
-        "--limit",
-        type=number_parser(int, Declaration(minimum=1, maximum=200)),
-        metavar="N",
-        help="show N models at most (default 20, most 200)",
-    )
-    add_json(parser)
-
-
-def add_check(parser: ArgumentParser) -> None:
-    """Add the options of ``models check``."""
-    parser.add_argument(
-        "model",
-        type=paths.model_folder,
-        metavar=LOCAL_MODEL,
-        help="the model, by folder or name, as fullstop models lists it",
-    )
-    parser.add_argument(
-        "--draft-model",
-        dest="draft",
-        type=paths.model_folder,
-        default=argparse.SUPPRESS,
-        metavar=LOCAL_MODEL,
-        help=DRAFT_HELP,
-    )
-    parser.add_argument(
-        "--tokens",
-        type=number_parser(int, Declaration(minimum=16, maximum=10_000)),
-        default=200,
-        metavar="N",
-        help="compare and measure answers of N tokens (default 200)",
-    )
-    add_json(parser)
-
-
-def add_replay(parser: ArgumentParser) -> None:
-    """Add the options of ``replay``."""
-    parser.add_argument(
-        "file", type=absolute_path, metavar="FILE", help="a run saved by --save-run"
-    )
-    add_stops(parser, "stop before this text, in place of the run's own stops; repeatable")
-    parser.add_argument("--no-stop", action="store_true", help="play it without any stop strings")
-    add_json(parser)
-
-
-def add_inspect(parser: ArgumentParser) -> None:
-    """Add the options of ``inspect``."""
-    parser.add_argument(
-        "file", metavar="FILE", help="the answer, saved or pasted; - reads standard input"
-    )
-    add_stops(parser, "a stop of the request, taken exactly as given; repeatable")
-    add_json(parser)
-
-
-def add_launch(parser: ArgumentParser) -> None:
-    """Add the options of ``launch``."""
-    names = ", ".join(AGENTS)
-    parser.add_argument("agent", metavar="AGENT", choices=tuple(AGENTS), help=f"the agent: {names}")
-    parser.add_argument(
-        "--model",
-        default=argparse.SUPPRESS,
-        metavar=LOCAL_MODEL,
-        help="model to use, by folder or name (default: the one that the server uses)",
-    )
-    parser.add_argument(
-        "--url", metavar="URL", help="server to use (default: a running one, or a new one)"
-    )
-    parser.add_argument(
-        "--print",
-        action="store_true",
-        help="print the equivalent shell commands, and start nothing",
-    )
-    parser.add_argument(
-        "--anyway",
-        action="store_true",
-        help="start the agent even if the model is too small for it",
-    )
-    parser.add_argument(
-        "arguments", metavar="-- ARGS", nargs="*", help="arguments for the agent itself"
-    )
-
-
-def add_completion(parser: ArgumentParser) -> None:
-    """Add the options of ``completion``."""
-    parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
 
 
 def strip_literal(marked: str) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from api.transport.config import ImageRule, ServerConfig
 from engine import Limits
@@ -29,10 +29,21 @@ _SERVER, _ENGINE = ServerConfig(), Limits()
 # Larger numbers are probably mistakes of units.
 _MAX_BYTES, _MAX_COUNT, _MAX_S = 1 << 50, 1_000_000, 86_400
 _LIMITS = "limits"
+_T = TypeVar("_T")
 
 
-def _count(default: int, text: str, maximum: int = _MAX_COUNT) -> int:
-    return declare(default, help=text, minimum=1, maximum=maximum, metavar="N", section=_LIMITS)
+def _count(
+    default: _T, text: str, maximum: int = _MAX_COUNT, *, minimum: int = 1, example: Any = None
+) -> _T:
+    return declare(
+        default,
+        help=text,
+        minimum=minimum,
+        maximum=maximum,
+        metavar="N",
+        section=_LIMITS,
+        example=example,
+    )
 
 
 def _seconds(default: float, text: str, *, exclusive_minimum: bool = True) -> float:
@@ -147,24 +158,18 @@ class ServeOptions:
         False,
         help="go on after an end token that only the chat template names, not the model's files",
     )
-    thinking_budget: int | None = declare(
+    thinking_budget: int | None = _count(
         None,
-        help="the most tokens of reasoning of a request that names neither a budget nor an effort; "
+        "the most tokens of reasoning of a request that names neither a budget nor an effort; "
         "then the answer begins (default: any number)",
         minimum=0,
-        maximum=_MAX_COUNT,
-        metavar="N",
         example=4_096,
-        section=_LIMITS,
     )
-    task_max_tokens: int = declare(
+    task_max_tokens: int = _count(
         _SERVER.task_max_tokens,
-        help="the most tokens of the answer to a task that a client sets in the background without "
+        "the most tokens of the answer to a task that a client sets in the background without "
         "a limit: Open WebUI's titles, tags and suggestions; 0 for no limit",
         minimum=0,
-        maximum=_MAX_COUNT,
-        metavar="N",
-        section=_LIMITS,
     )
     verbose: bool = declare(False, help="log requests on standard error")
     log: Literal["text", "json"] = declare(
@@ -182,54 +187,40 @@ class ServeOptions:
         _ENGINE.prefill_chunk,
         "the most tokens of a prompt that are read between two steps of running answers",
     )
-    context_bytes: int | None = declare(
+    context_bytes: int | None = _count(
         None,
-        help="bytes of memory for the context of all running answers (default: what is free once "
+        "bytes of memory for the context of all running answers (default: what is free once "
         "the model is loaded)",
-        minimum=1,
-        maximum=_MAX_BYTES,
-        metavar="N",
+        _MAX_BYTES,
         example=1 << 30,
-        section=_LIMITS,
     )
-    memory_bytes: int | None = declare(
+    memory_bytes: int | None = _count(
         None,
-        help="bytes of memory for the weights and caches of all models together; the least "
+        "bytes of memory for the weights and caches of all models together; the least "
         "recently used model is unloaded when another needs room (default: what this computer "
         "lets models use)",
-        minimum=1,
-        maximum=_MAX_BYTES,
-        metavar="N",
+        _MAX_BYTES,
         example=1 << 34,
-        section=_LIMITS,
     )
-    prompt_cache_bytes: int = declare(
+    prompt_cache_bytes: int = _count(
         _ENGINE.prompt_cache_bytes,
-        help="bytes of memory for the cache of earlier prompts",
+        "bytes of memory for the cache of earlier prompts",
+        _MAX_BYTES,
         minimum=0,
-        maximum=_MAX_BYTES,
-        metavar="N",
-        section=_LIMITS,
     )
-    disk_cache_bytes: int | None = declare(
+    disk_cache_bytes: int | None = _count(
         None,
-        help="bytes on disk for the cache of earlier prompts, which is then kept after the "
+        "bytes on disk for the cache of earlier prompts, which is then kept after the "
         "server ends (default: none, and the cache of an earlier server is deleted, because it "
         "contains the prompts of everybody who uses the server)",
-        minimum=1,
-        maximum=_MAX_BYTES,
-        metavar="N",
+        _MAX_BYTES,
         example=10**10,
-        section=_LIMITS,
     )
-    kept_responses_bytes: int = declare(
+    kept_responses_bytes: int = _count(
         _SERVER.kept_responses_bytes,
-        help="bytes of memory for answers that clients of Responses continue by their id; 0 "
-        "keeps none",
+        "bytes of memory for answers that clients of Responses continue by their id; 0 keeps none",
+        _MAX_BYTES,
         minimum=0,
-        maximum=_MAX_BYTES,
-        metavar="N",
-        section=_LIMITS,
     )
     kept_responses_s: float = _seconds(
         _SERVER.kept_responses_s,
