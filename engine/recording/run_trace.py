@@ -3,8 +3,8 @@
 from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
-from engine.generation import Generation
 from engine.output.answer import DecodingContext
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import StopInfo
@@ -18,6 +18,9 @@ from engine.values.events import (
     ToolCallCompleted,
 )
 from engine.values.request import GenerationRequest, ToolCall
+
+if TYPE_CHECKING:
+    from engine.generation import Generation
 
 MAX_RUN_TOKENS = 20_000
 
@@ -76,7 +79,7 @@ class RunTrace:
             self.budget_end = event.budget_end
 
 
-def trace_for(generation: Generation) -> RunTrace:
+def trace_for(generation: "Generation") -> RunTrace:
     """Return an empty trace for the events of a generation; no token is dropped."""
     request = generation.request
     return RunTrace(generation.setting, request.stops, request.max_tokens, deque())
