@@ -45,7 +45,6 @@ class TapeView(QTextEdit):
     def __init__(self) -> None:
         super().__init__()
         self._trace: RunTrace | None = None
-        self._tape: Tape | None = None
         self._marks = TokenMark.NONE
         self._begins: list[int] = []  # the document position of each token
         self._tokens: list[TokenTrace] = []
@@ -82,18 +81,9 @@ class TapeView(QTextEdit):
         return QSize(75, lines_px + round(2 * self.document().documentMargin()))
 
     @property
-    def tape(self) -> Tape | None:
-        return self._tape
-
-    @property
     def legend(self) -> str:
         """What the marks on the tape mean; empty if there are none."""
         return "  ·  ".join(text for mark, text in LEGEND.items() if mark & self._marks)
-
-    @property
-    def chosen(self) -> int:
-        """The place of the chosen token; -1 for none."""
-        return self._chosen
 
     def show_trace(self, trace: RunTrace | None) -> None:
         self._trace = trace
@@ -176,15 +166,12 @@ class TapeView(QTextEdit):
         self._chosen = -1
         trace = self._trace
         self._is_ended = trace is not None and trace.stop is not None
-        self._tape = None
         if trace is not None and trace.tokens:
             self._append(Tape(trace, MAX_TOKENS))
         self.updateGeometry()
         self.token_chosen.emit(-1)
 
     def _append(self, tape: Tape) -> None:
-        if self._tape is None or self._is_ended:
-            self._tape = tape
         bar = self.verticalScrollBar()
         is_at_end = bar.value() >= bar.maximum() - 4
         cursor = QTextCursor(self.document())

@@ -56,10 +56,6 @@ class ReasonLine(QAbstractButton):
         self.updateGeometry()
         self.update()
 
-    @property
-    def shows_figures(self) -> bool:
-        return bool(self._figures) and self.row is not None and self.row.are_drawn
-
     def _fit(self) -> None:
         self.updateGeometry()
         self.update()
@@ -81,7 +77,7 @@ class ReasonLine(QAbstractButton):
                 self._word, _ELIDE, self.width() - left - self._pill_width("")
             )
             left += self._draw_pill(painter, left, word) + _GAP
-        if self.shows_figures:
+        if self._figures and self.row is not None and self.row.are_drawn:
             painter.setPen(QColor(colors.muted))
             self._draw_text(painter, left, self.width(), self._figures)
         painter.end()
