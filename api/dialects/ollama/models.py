@@ -7,16 +7,9 @@ https://github.com/ollama/ollama/blob/main/docs/api.md
 import asyncio
 import hashlib
 from datetime import UTC, datetime
+from typing import Any
 
-from api.dialects.ollama.wire import (
-    Capability,
-    NamedModelParams,
-    OllamaDetails,
-    OllamaListed,
-    OllamaModel,
-    OllamaModels,
-    OllamaText,
-)
+from api.dialects.ollama.wire import NamedModelParams, OllamaText
 from api.dialects.shared.dialect import LINES, query
 from api.transport.answer_text import json_line
 from api.transport.errors import required
@@ -36,6 +29,9 @@ from engine.library.weights import weight_figures
 # Codex and others require a minimum version; routes follow the reference of this one.
 API_VERSION = "0.32.15"
 
+# The bodies of ``/api/tags`` and ``/api/ps``.
+OllamaModels = dict[str, list[dict[str, Any]]]
+
 _TAG = ":latest"
 _NEVER = datetime(2318, 1, 1, tzinfo=UTC).timestamp()
 # The lines that the reference sends for a model that is downloaded already.
@@ -52,7 +48,7 @@ def time_text(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def listed_entry(model: ListedModel) -> OllamaListed:
+def listed_entry(model: ListedModel) -> dict[str, Any]:
     """Return a model's entry of ``/api/tags``."""
     return {
         "name": tagged(model.id),
@@ -64,7 +60,7 @@ def listed_entry(model: ListedModel) -> OllamaListed:
     }
 
 
-def running_entry(model: ListedModel) -> OllamaListed:
+def running_entry(model: ListedModel) -> dict[str, Any]:
     """Return the entry of ``/api/ps`` of a model that is in memory."""
     entry = listed_entry(model)
     del entry["modified_at"]
@@ -76,12 +72,12 @@ def running_entry(model: ListedModel) -> OllamaListed:
 
 def model_to_wire(
     model: ListedModel, can_think: bool, can_call_tools: bool, vocabulary_size: int | None
-) -> OllamaModel:
+) -> dict[str, Any]:
     """Return the answer of ``/api/show``."""
-    capabilities: list[Capability] = ["completion"]
+    capabilities = ["completion"]
     capabilities += ["tools"] if can_call_tools else []
     capabilities += ["thinking"] if can_think else []
-    info: dict[str, str | int] = {
+    info = {
         "general.architecture": model.architecture,
         f"{model.architecture}.context_length": model.context_length,
     }
@@ -101,7 +97,7 @@ def model_to_wire(
     }
 
 
-def _details(model: ListedModel) -> OllamaDetails:
+def _details(model: ListedModel) -> dict[str, Any]:
     """Return a model's format, family and size; reads the headers of its weights, once."""
     count, kind = weight_figures(model.folder)
     return {
@@ -143,8 +139,8 @@ async def list_running(service: Service, record: RequestRecord, _: None) -> Olla
     return {"models": await asyncio.to_thread(lambda: list(map(running_entry, loaded)))}
 
 
-@query("POST", "/api/show", request=NamedModelParams, answer=OllamaModel)
-async def show(service: Service, record: RequestRecord, params: NamedModelParams) -> OllamaModel:
+@query("POST", "/api/show", request=NamedModelParams, answer=dict[str, Any])
+async def show(service: Service, record: RequestRecord, params: NamedModelParams) -> dict[str, Any]:
     """What a model can do, for Ollama's clients."""
     requested = params.model or params.name
     if not requested:

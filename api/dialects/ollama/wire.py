@@ -218,41 +218,6 @@ class OllamaAnswer(OllamaContent):
     done: bool
 
 
-# A model's format, family (and families), size of its weights and quantization, as texts.
-OllamaDetails = dict[str, str | list[str]]
-
-
-class OllamaListed(TypedDict):
-    """A model: ``/api/ps`` adds when it will be unloaded, ``/api/tags`` when it was modified."""
-
-    name: str
-    model: str
-    size: int
-    digest: str
-    details: OllamaDetails
-    modified_at: NotRequired[str]
-    expires_at: NotRequired[str]
-    size_vram: NotRequired[int]
-    context_length: NotRequired[int]
-
-
-# ``GET /api/tags`` and ``GET /api/ps``.
-OllamaModels = dict[str, list[OllamaListed]]
-Capability = Literal["completion", "tools", "thinking"]
-
-
-class OllamaModel(TypedDict):
-    """``POST /api/show``."""
-
-    modelfile: str
-    parameters: str
-    template: str
-    details: OllamaDetails
-    model_info: dict[str, str | int]
-    capabilities: list[Capability]
-    modified_at: str
-
-
 def _as_texts(value: Any) -> Any:
     if value is None or value == "":
         return []

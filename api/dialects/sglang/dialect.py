@@ -12,7 +12,7 @@ from api.dialects.sglang.read import request_body, requests_from_wire
 from api.dialects.sglang.wire import (
     GenerateAnswers,
     GenerateParams,
-    SglangErrorFields,
+    SglangError,
 )
 from api.dialects.sglang.write import GenerateEncoder, answer_id, error_to_wire, write_answers
 from api.dialects.shared.dialect import AnswerRoute, Dialect, Head, query
@@ -118,7 +118,7 @@ class Generate(Dialect):
     title = "SGLang /generate"
     vendor = "SGLang"
     reference = "https://docs.sglang.ai/basic_usage/native_api.html"
-    error_type = dict[str, SglangErrorFields]
+    error_type = dict[str, SglangError]
     field_names: ClassVar[Mapping[str, str]] = {
         "stops.strings": "sampling_params.stop",
         "stops.token_ids": "sampling_params.stop_token_ids",

@@ -80,13 +80,8 @@ class GenerateParams(WireModel):
     fullstop: FullstopOptions | None = None
 
 
-class SglangErrorFields(TypedDict):
-    """What went wrong."""
-
-    message: str
-    type: str
-    param: Annotated[str | None, Field(description="the field that is wrong")]
-    code: Annotated[int, Field(description="the HTTP status")]
+# What went wrong: message, type, param (the wrong field) and code (the HTTP status).
+SglangError = dict[str, str | int | None]
 
 
 class GenerateFinish(TypedDict):
@@ -125,7 +120,7 @@ class GenerateAnswer(TypedDict):
     output_ids: list[int]
     meta_info: GenerateMeta
     index: NotRequired[Annotated[int, Field(description="in the stream of several answers")]]
-    error: NotRequired[SglangErrorFields]
+    error: NotRequired[SglangError]
     fullstop: NotRequired[FullstopReport]
 
 

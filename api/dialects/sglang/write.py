@@ -14,7 +14,7 @@ from api.dialects.sglang.wire import (
     GenerateFinish,
     GenerateMeta,
     GenerateParams,
-    SglangErrorFields,
+    SglangError,
     TokenLogprob,
 )
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire, with_field
@@ -176,10 +176,10 @@ def _empty(answer_id: str) -> GenerateAnswer:
     return {"text": "", "output_ids": [], "meta_info": meta}
 
 
-def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, SglangErrorFields]]:
+def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, SglangError]]:
     """Return the status and the body of an error answer."""
     status = error.kind.status
-    fields: SglangErrorFields = {
+    fields: SglangError = {
         "message": _message(error),
         "type": error.kind.value,
         "param": path_text(error.field) or None,
