@@ -97,6 +97,7 @@ from engine.values.tokens import (
     PromptToken,
     TokenOrigin,
     TokenSpan,
+    TokenStats,
 )
 from engine.values.verdict import (
     UNEXPECTED,

@@ -7,7 +7,7 @@ and by its open relatives. Pure except for the encoder's own state. Any thread.
 import codecs
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NotRequired
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -34,8 +34,8 @@ from api.dialects.openai.write import (
     ending_to_wire,
     error_to_wire,
     finite,
-    logprob_of,
     prompt_logprobs_to_wire,
+    prompt_tokens,
     token_text,
     usage_to_wire,
 )
@@ -54,10 +54,9 @@ from engine import (
     Event,
     Finished,
     GenerationRequest,
-    PromptScores,
     PromptScoring,
-    PromptToken,
     TokenSpan,
+    TokenStats,
     TokenTrace,
     TraceLevel,
     Vocabulary,
@@ -168,10 +167,16 @@ def write_completion(
     reports = enables_report(params.fullstop)
     choices: list[Any] = []
     for index, (events, finished) in enumerate(answers):
+        tokens = (
+            _scored_tokens([*events, finished], params, index, head.vocabulary)
+            if params.echo
+            else answer_tokens(events)
+        )
+        has_logprobs = params.logprobs is not None
         choice = {
             "index": index,
             "text": _echo_text(params, index, head.vocabulary) + raw_text_of(events),
-            "logprobs": _all_logprobs(events, finished, params, index, head.vocabulary),
+            "logprobs": _logprobs(tokens, params, head.vocabulary) if has_logprobs else None,
             **ending_to_wire(finished, reports=reports),
         }
         if (count := params.prompt_logprobs) is not None:
@@ -187,79 +192,39 @@ def write_completion(
     }
 
 
-def _all_logprobs(
-    events: Sequence[Event],
-    finished: Finished,
-    params: CompletionParams,
-    choice: int,
-    texts: Vocabulary | None,
-) -> TextLogprobs | None:
-    """Return a choice's ``logprobs``, with ``echo`` also those of its prompt."""
-    if params.logprobs is None:
-        return None
-    if not params.echo:
-        tokens = _scored(answer_tokens(events))
-    else:
-        prompt = [
-            token for event in events if isinstance(event, PromptScores) for token in event.tokens()
-        ]
-        before, every = len(_echo_text(params, choice, texts)), EveryToken()
-        sampled = (
-            event for event in (*events, finished) if isinstance(event, TokenTrace | Finished)
-        )
-        tokens = _scored_echo(params, choice, prompt, texts)
-        tokens += _scored([token for event in sampled for token in every.add(event)], before)
-    return _logprobs(tokens, params.logprobs, texts)
-
-
-class ScoredToken(NamedTuple):
-    """A token of a prompt or of an answer, and where its text begins."""
-
-    raw: bytes
-    logprob: float | None
-    likely: Sequence[tuple[int, float]]
-    offset: int
-
-
-def _scored(tokens: Sequence[TokenSpan], before: int = 0) -> list[ScoredToken]:
-    """Return tokens of an answer whose text begins after ``before`` characters."""
-    return [
-        ScoredToken(
-            token.raw,
-            logprob_of(token),
-            # The token itself is always included, however unlikely it was.
-            () if (stats := token.stats) is None else (*stats.top, (token.token_id, stats.logprob)),
-            before + token.start,
-        )
-        for token in tokens
-    ]
-
-
-def _logprobs(tokens: Sequence[ScoredToken], count: int, texts: Vocabulary | None) -> TextLogprobs:
+def _logprobs(
+    tokens: Sequence[TokenSpan], params: CompletionParams, texts: Vocabulary | None
+) -> TextLogprobs:
+    has_top = params.logprobs and texts is not None
     return {
         "tokens": [token_text(token.raw) for token in tokens],
-        "token_logprobs": [token.logprob for token in tokens],
-        "top_logprobs": (
-            [_top(token, texts) for token in tokens] if count and texts is not None else None
-        ),
-        "text_offset": [token.offset for token in tokens],
+        "token_logprobs": [
+            None if token.stats is None else finite(token.stats.logprob) for token in tokens
+        ],
+        "top_logprobs": [_top(token, texts) for token in tokens] if has_top else None,
+        "text_offset": [token.start for token in tokens],
     }
 
 
-def _top(token: ScoredToken, texts: Vocabulary) -> dict[str, float] | None:
+def _top(token: TokenSpan, texts: Vocabulary | None) -> dict[str, float] | None:
     """Return log-probabilities by the tokens' texts; of several with one text, the first."""
-    if token.logprob is None:
+    if token.stats is None or texts is None:
         return None
     logprobs: dict[str, float] = {}
-    for token_id, logprob in token.likely:
+    # The token itself is always included, however unlikely it was.
+    for token_id, logprob in (*token.stats.top, (token.token_id, token.stats.logprob)):
         logprobs.setdefault(token_text(texts.bytes_of(token_id)), finite(logprob))
     return logprobs
 
 
 class CompletionEncoder(ChoicesEncoder):
-    """Turns the events of one request's generations into the chunks of one stream."""
+    """Turns the events of one request's generations into the chunks of one stream.
+
+    An answer whose prompt is scored is one chunk.
+    """
 
     def __init__(self, params: CompletionParams, head: Head) -> None:
+        self._is_scored = bool(params.echo) and params.logprobs is not None
         count = len(params.prompt) * (params.n or 1)
         super().__init__(
             params,
@@ -267,45 +232,32 @@ class CompletionEncoder(ChoicesEncoder):
             "text_completion",
             answer_id=f"cmpl-{head.unique}",
             count=count,
-            has_logprobs=params.logprobs is not None,
+            has_logprobs=params.logprobs is not None and not self._is_scored,
         )
         self._params = params
-        # The tokens of each choice's prompt until they are sent, and those of its answer.
-        self._prompts: dict[int, list[PromptToken]] = (
-            {choice: [] for choice in range(count)} if params.echo and self._has_logprobs else {}
-        )
-        self._every = [EveryToken() for _ in range(count)]
+        self._events: list[list[Event]] = [[] for _ in range(count)]
+
+    def _add(self, event: Event, choice: int) -> None:
+        if self._is_scored and not isinstance(event, Finished):
+            self._events[choice].append(event)
+        else:
+            super()._add(event, choice)
 
     def _begin(self, choice: int) -> None:
         echo = _echo_text(self._params, choice, self._texts)
-        if echo and not self._has_logprobs:
+        if echo and not self._is_scored:
             self._delta(choice, self._content(echo))
 
-    def _prompt(self, scores: PromptScores, choice: int) -> None:
-        if choice in self._prompts:
-            self._prompts[choice] += scores.tokens()
-
-    def _token(self, trace: TokenTrace | Finished, choice: int) -> None:
-        if (prompt := self._prompts.pop(choice, None)) is not None:
-            tokens = _scored_echo(self._params, choice, prompt, self._texts)
-            echo = _echo_text(self._params, choice, self._texts)
-            self._delta(choice, self._fields(echo, tokens or None))
-        super()._token(trace, choice)
-
-    def _tokens_of(self, event: TokenTrace | Finished, choice: int) -> list[TokenSpan]:
-        if not self._params.echo:
-            return super()._tokens_of(event, choice)
-        before = len(_echo_text(self._params, choice, self._texts))
-        return [
-            replace(token, start=before + token.start) for token in self._every[choice].add(event)
-        ]
+    def _end(self, finished: Finished, choice: int) -> None:
+        if self._is_scored:
+            events = [*self._events[choice], finished]
+            text = _echo_text(self._params, choice, self._texts) + raw_text_of(events)
+            tokens = _scored_tokens(events, self._params, choice, self._texts)
+            self._delta(choice, self._content(text, tokens))
+        super()._end(finished, choice)
 
     def _content(self, text: str, tokens: list[TokenSpan] | None = None) -> dict[str, object]:
-        return self._fields(text, None if tokens is None else _scored(tokens))
-
-    def _fields(self, text: str, tokens: list[ScoredToken] | None) -> dict[str, object]:
-        count = self._params.logprobs or 0
-        logprobs = None if tokens is None else _logprobs(tokens, count, self._texts)
+        logprobs = None if tokens is None else _logprobs(tokens, self._params, self._texts)
         return {"text": text, "logprobs": logprobs}
 
     def _ending(self, finished: Finished) -> dict[str, object]:
@@ -330,71 +282,43 @@ def _echo_text(params: CompletionParams, choice: int, texts: Vocabulary | None) 
     return b"".join(map(texts.bytes_of, prompt)).decode("utf-8", "replace")
 
 
-def _scored_echo(
-    params: CompletionParams, choice: int, tokens: Sequence[PromptToken], texts: Vocabulary | None
-) -> list[ScoredToken]:
-    """Return the tokens of a prompt, each with the offset of its text in the prompt.
+def _scored_tokens(
+    events: Sequence[Event], params: CompletionParams, choice: int, texts: Vocabulary | None
+) -> list[TokenSpan]:
+    """Return the tokens of a prompt and of its answer, each with its part of the text of both.
 
-    Tokens that a tokenizer adds, such as one for the beginning, have an empty text.
+    Clients that score a prompt count the tokens after it. Tokens without text in the answer, such
+    as an end token or a stop that was cut off, are therefore included with an empty text, as are
+    those that a tokenizer adds to the prompt.
     """
-    prompt, offset, is_begun = _prompt_of(params, choice), 0, False
+    tokens: list[TokenSpan] = []
+    prompt, offset = _prompt_of(params, choice), 0
     # None for a prompt of ids: its text is made from them.
-    left = prompt.encode("utf-8", "replace") if isinstance(prompt, str) else None
+    left = whole = prompt.encode("utf-8", "replace") if isinstance(prompt, str) else None
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    scored = []
-    for token in tokens:
-        raw = spelled = texts.bytes_of(token.token_id) if texts is not None else b""
+    for token_id, logprob, rank, top, _ in prompt_tokens(events):
+        raw = spelled = texts.bytes_of(token_id) if texts is not None else b""
         if left is not None:
             # Some tokenizers put a space before a text.
-            if not is_begun and not left.startswith(raw):
+            if left == whole and not left.startswith(raw):
                 spelled = raw.removeprefix(b" ")
             spelled = spelled if left.startswith(spelled) else b""
             left = left.removeprefix(spelled)
-            is_begun = is_begun or bool(spelled)
-        logprob = None if token.logprob is None else finite(token.logprob)
-        likely = () if token.logprob is None else (*token.top, (token.token_id, token.logprob))
-        scored.append(ScoredToken(raw, logprob, likely, offset))
+        stats = None  # of the first token
+        if logprob is not None and rank is not None:
+            stats = TokenStats(logprob, rank, top, 0.0)
+        tokens.append(TokenSpan(len(tokens), token_id, Channel.TEXT, offset, "", raw, stats))
         offset += len(decoder.decode(spelled))
-    return scored
-
-
-class EveryToken:
-    """All sampled tokens of an answer in order, each with its part of the answer's text.
-
-    Clients that score a prompt count the tokens after it. Tokens without text in the answer, such
-    as an end token or a stop that was cut off, are therefore included with an empty text.
-    """
-
-    def __init__(self) -> None:
-        self._traced: list[TokenTrace] = []
-        self._end = 0
-
-    def add(self, event: TokenTrace | Finished) -> list[TokenSpan]:
-        """Take an event; return the tokens whose part of the text is now known."""
-        if isinstance(event, TokenTrace):
-            self._traced.append(event)
-        spans: list[TokenSpan] = []
-        for span in event.settled:
-            if span.channel is not Channel.TEXT:
-                continue
-            spans += self._without_text(span.index)
-            if self._traced and self._traced[0].index == span.index:
-                self._traced.pop(0)
-            spans.append(span)
-            self._end = span.end
-        if isinstance(event, Finished):
-            spans += self._without_text(None)
-        return spans
-
-    def _without_text(self, before: int | None) -> list[TokenSpan]:
-        spans = []
-        while self._traced and (before is None or self._traced[0].index < before):
-            trace = self._traced.pop(0)
-            at = self._end
-            spans.append(
-                TokenSpan(trace.index, trace.token_id, Channel.TEXT, at, "", b"", trace.stats)
-            )
-        return spans
+    before = end = len(_echo_text(params, choice, texts))
+    spans = {span.index: span for span in answer_tokens(events)}
+    for trace in (event for event in events if isinstance(event, TokenTrace)):
+        if (span := spans.get(trace.index)) is not None:
+            tokens.append(replace(span, start=before + span.start))
+            end = before + span.end
+        else:
+            empty = ("", b"", trace.stats)
+            tokens.append(TokenSpan(trace.index, trace.token_id, Channel.TEXT, end, *empty))
+    return tokens
 
 
 # -- the dialect -------------------------------------------------------------------------------

@@ -233,9 +233,13 @@ def prompt_logprobs_to_wire(
     events: Sequence[Event], count: int, texts: Vocabulary | None
 ) -> PromptLogprobs:
     """Return ``prompt_logprobs`` from the events of an answer."""
+    return [_prompt_logprobs_described(token, count, texts) for token in prompt_tokens(events)]
+
+
+def prompt_tokens(events: Iterable[Event]) -> list[PromptToken]:
+    """Return the scored tokens of a prompt."""
     scores = [event for event in events if isinstance(event, PromptScores)]
-    tokens = [token for event in scores for token in event.tokens()]
-    return [_prompt_logprobs_described(token, count, texts) for token in tokens]
+    return [token for event in scores for token in event.tokens()]
 
 
 def _prompt_logprobs_described(
