@@ -89,14 +89,14 @@ class DailyWork:
         column, composer = window.chat.column, window.chat.composer
         bar = column.verticalScrollBar()
         await self._until(lambda: bar.maximum() > 500 and bar.value() == bar.maximum())
-        bar = window.chat.find_bar
-        bar.begin("stop")
-        await self._until(lambda: not bar.finder.is_counting and bar.finder.count > 0)
+        find = window.chat.find_bar
+        find.begin("stop")
+        await self._until(lambda: not find.finder.is_counting and find.finder.count > 0)
         await self._show("find", window)
-        bar.field.setText("nowhere")
-        await self._until(lambda: not bar.finder.is_counting and bar.finder.count == 0)
+        find.field.setText("nowhere")
+        await self._until(lambda: not find.finder.is_counting and find.finder.count == 0)
         await self._show("find-nothing", window)
-        bar.put_away()
+        find.put_away()
         await self.unfolding()
         window.workspace.take_in(_long())
         await self._until(lambda: bar.maximum() > 500 and bar.value() == bar.maximum())
