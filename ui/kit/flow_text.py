@@ -10,6 +10,7 @@ from PySide6.QtCore import QPoint, QRect, QRectF, QSizeF, Qt, QUrl
 from PySide6.QtGui import (
     QColor,
     QKeyEvent,
+    QTextBlock,
     QTextCharFormat,
     QTextCursor,
     QTextDocument,
@@ -60,42 +61,40 @@ def terms_pattern(text: Sequence[str], has_case: bool = False) -> re.Pattern[str
 
 
 def find_terms(
-    document: QTextDocument, caption: Sequence[str], has_case: bool = False
+    document: QTextDocument, terms: Sequence[str], has_case: bool = False
 ) -> list[tuple[int, int]]:
     """Return the beginning and end of each occurrence of the words, in order."""
-    if not caption:
+    if not terms:
         return []
-    pattern = terms_pattern(caption, has_case)
+    pattern = terms_pattern(terms, has_case)
     positions = []
-    block = document.begin()
-    while block.isValid():
+    for block in _blocks(document):
         text = block.text()
         for match in pattern.finditer(text):
             begin = block.position() + utf16_length(text[: match.start()])
             positions.append((begin, begin + utf16_length(match[0])))
-        block = block.next()
     return positions
 
 
 def block_texts(document: QTextDocument) -> list[str]:
     """Return the text of each block: paragraphs, lines of code, cells of tables."""
-    texts = []
+    return [block.text() for block in _blocks(document)]
+
+
+def _blocks(document: QTextDocument) -> Iterator[QTextBlock]:
     block = document.begin()
     while block.isValid():
-        texts.append(block.text())
+        yield block
         block = block.next()
-    return texts
 
 
 def text_fragments(document: QTextDocument) -> Iterator[QTextFragment]:
     """Yield the runs of text that have one format."""
-    block = document.begin()
-    while block.isValid():
+    for block in _blocks(document):
         fragments = block.begin()
         while not fragments.atEnd():
             yield fragments.fragment()
             fragments += 1
-        block = block.next()
 
 
 def utf16_length(text: str) -> int:
@@ -192,11 +191,6 @@ class FlowText(QTextBrowser):
         self.setExtraSelections(marks)
         return marks
 
-    def show_found_again(self) -> None:
-        """Highlight the same words again after the text has changed."""
-        if self._found.terms:
-            self.highlight(self._found)
-
     @property
     def found_texts(self) -> list[str]:
         """The highlighted words, as the text spells them."""
@@ -292,8 +286,6 @@ class SearchedLabel:
         self._label = label
 
     def count(self, query: Highlight) -> int:
-        if not query.terms:
-            return 0
         pattern = terms_pattern(query.terms, query.has_case)
         return len(pattern.findall(self._label.text()))
 

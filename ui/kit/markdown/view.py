@@ -322,7 +322,7 @@ class MarkdownView(FlowText):
         self._fit_tables(self._text.decorations)
         self._show_wide()
         self._fit(self.document().size())
-        self.show_found_again()
+        self.highlight(self._found)
         self._update_from(self._text.changed_from)
 
     def _update_from(self, position: int) -> None:

@@ -8,7 +8,7 @@ a call with its result. Pure; any thread.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from engine import Finished, StopKind, counted
@@ -26,7 +26,6 @@ from ui.records.exchange.other_programs import (
     file_name,
     fill,
     make_call,
-    make_result,
     missing_file,
     new_conversation,
     picture,
@@ -37,6 +36,7 @@ from ui.records.exchange.other_programs import (
     with_pictures,
 )
 from ui.records.messages import ConversationMessage
+from ui.records.tool_calls import CallResult, CallState
 
 CHATGPT = "ChatGPT"
 # Marks of sources; they stand for links that are not in the export.
@@ -106,15 +106,6 @@ def _project(part: Fields, contents: FileContents) -> str:
     return add_folder(CHATGPT, own, f"ChatGPT project {1 + len(contents.folders)}", contents)
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """What a tool returned: it belongs to the call before it."""
-
-    text: str
-    is_error: bool
-    pictures: tuple[Attachment, ...] = ()
-
-
 class _Tree:
     """The nodes of one conversation."""
 
@@ -148,7 +139,7 @@ class _Tree:
             key, parent, thought, is_only = waiting.pop()
             read = self._read(key)
             message, following = parent, self._following.get(key, [])
-            if isinstance(read, _Result):
+            if isinstance(read, CallResult):
                 read = self._return(parent, read)
             if read is not None and thought is not None and read.role == "assistant":
                 both = filter(None, (thought.thinking, read.thinking))
@@ -185,7 +176,7 @@ class _Tree:
         self._made.append(message)
         return message, True
 
-    def _return(self, parent: ConversationMessage | None, result: _Result) -> Turn | None:
+    def _return(self, parent: ConversationMessage | None, result: CallResult) -> Turn | None:
         """Give the last call of an answer its result; pictures without a call are an answer."""
         run = None if parent is None else parent.run
         if run is None or not run.tool_calls:
@@ -194,15 +185,15 @@ class _Tree:
             self._contents.left_out["tool message"] += 1
             return None
         run.pictures += result.pictures
-        known = run.result_of(run.tool_calls[-1].id)
+        call, text = run.tool_calls[-1], result.text
+        known = run.result_of(call.id)
         if known is not None:  # a tool may report several times
             run.results.remove(known)
-            text = "\n\n".join(filter(None, (known.text, result.text)))
-            result = _Result(text, result.is_error)
-        run.results.append(make_result(run.tool_calls[-1], result.text, is_error=result.is_error))
+            text = "\n\n".join(filter(None, (known.text, text)))
+        run.results.append(replace(result, call_id=call.id, tool=call.name, text=text, pictures=()))
         return None
 
-    def _read(self, key: str) -> Turn | _Result | None:
+    def _read(self, key: str) -> Turn | CallResult | None:
         node = self._nodes[key]
         try:
             if not isinstance(node, dict):
@@ -214,7 +205,7 @@ class _Tree:
             self._contents.note_damage(f"{self._where}{error}")
             return None
 
-    def _read_message(self, key: str, message: Fields) -> Turn | _Result | None:
+    def _read_message(self, key: str, message: Fields) -> Turn | CallResult | None:
         role = text_field(message.inner("author"), "role")
         details = message.inner("metadata") if message.has("metadata") else Fields({})
         if details.has("user_context_message_data"):
@@ -294,8 +285,8 @@ def _end(details: Fields) -> Finished | None:
     return ended(_ENDS[kind]) if isinstance(kind, str) and kind in _ENDS else None
 
 
-def _returned(content: Fields, kind: str, details: Fields, contents: FileContents) -> _Result:
-    """Return what a tool returned; a picture that code drew is beside the content."""
+def _returned(content: Fields, kind: str, details: Fields, contents: FileContents) -> CallResult:
+    """Return the result of a call that is not known yet; drawn pictures are beside the content."""
     files: list[Attachment] = []
     text = _text(content, files, _names(details), contents)
     # A page that was read has more than its text.
@@ -315,7 +306,8 @@ def _returned(content: Fields, kind: str, details: Fields, contents: FileContent
             files.append(_picture(item.get("image_url"), {}, contents))
     is_error = kind == "system_error" or (isinstance(status, str) and "failed" in status)
     text, pictures = with_pictures(text, files)
-    return _Result(text, is_error, pictures)
+    state = CallState.FAILED if is_error else CallState.DONE
+    return CallResult("", state, valid_text(text), pictures=pictures)
 
 
 def _text(
