@@ -12,7 +12,7 @@ from api.transport.record import (
     RequestRecord,
 )
 from engine import Finished, TraceLevel
-from engine.recording.run_trace import RunTrace
+from engine.recording.run_trace import RunTrace, trace_for
 from ui.chat.session.traces import Traces
 from ui.server.requests import RequestAnswer, RequestBody, RequestEntry, RequestLog
 
@@ -74,12 +74,8 @@ def trace_of(run: RecordedRun) -> RunTrace | None:
     """Return a generation's tokens for the inspector; None if none were recorded."""
     if not run.tokens:
         return None
-    generation = run.generation
-    request = generation.request
-    trace = RunTrace(generation.setting, request.stops, request.max_tokens)
-    trace.vocabulary, trace.request = generation.vocabulary, request
     # The run has ended, so nobody adds tokens any more: they need not be copied.
-    trace.tokens = run.tokens
+    trace = trace_for(run.generation, run.tokens)
     for call in run.calls:
         trace.take(call)
     if run.finished is not None:

@@ -8,7 +8,14 @@ from typing import Any
 
 from engine.grammar.call_formats import ParameterFormat
 from engine.grammar.lark_text import Spell, escaped_regex, in_slashes, quoted
-from engine.grammar.schemas import ESCAPE_OR_CLASS, NAME_PATTERNS, Schema, as_rule, length_range
+from engine.grammar.schemas import (
+    ESCAPE_OR_CLASS,
+    NAME_PATTERNS,
+    Schema,
+    as_rule,
+    length_range,
+    scan_groups,
+)
 from engine.output.tool_calls.parameters import MAX_SCHEMA_DEPTH, resolve_reference
 
 # A parameter that may be any text is written without quotes, in a terminal that holds it to the
@@ -312,14 +319,9 @@ def _as_whole(pattern: str) -> str | None:
 
 def _branches(pattern: str) -> Iterator[str]:
     """Yield the alternatives that a pattern consists of."""
-    depth = start = index = 0
-    while index < len(pattern):
-        if skipped := ESCAPE_OR_CLASS.match(pattern, index):
-            index = skipped.end()
-            continue
-        depth += {"(": 1, ")": -1}.get(pattern[index], 0)
+    start = 0
+    for index, depth in scan_groups(pattern):
         if pattern[index] == "|" and depth == 0:
             yield pattern[start:index]
             start = index + 1
-        index += 1
     yield pattern[start:]

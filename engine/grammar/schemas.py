@@ -420,7 +420,7 @@ def _split_look_aheads(pattern: str) -> list[str]:
     if rest == pattern:
         return [pattern]
     while rest.startswith(("(?=", "(?!")):
-        end = _end_of_group(rest)
+        end = next((index for index, depth in scan_groups(rest) if depth == 0), None)
         if end is None:
             break
         group, rest = rest[: end + 1], rest[end + 1 :]
@@ -431,15 +431,13 @@ def _split_look_aheads(pattern: str) -> list[str]:
     return [*parts, f"^{rest}"]
 
 
-def _end_of_group(pattern: str) -> int | None:
-    """Return the index of the bracket that closes the group at a pattern's beginning."""
+def scan_groups(pattern: str) -> Iterator[tuple[int, int]]:
+    """Yield the index of each character that is no escape or class, and the depth behind it."""
     depth = index = 0
     while index < len(pattern):
         if skipped := ESCAPE_OR_CLASS.match(pattern, index):
             index = skipped.end()
             continue
         depth += {"(": 1, ")": -1}.get(pattern[index], 0)
-        if depth == 0:
-            return index
+        yield index, depth
         index += 1
-    return None

@@ -184,18 +184,17 @@ def lm_studio_folders(home: Path | None = None) -> tuple[Path, ...]:
 
 def discover(folders: ModelFolders) -> list[FoundModel]:
     """Return the models that exist: the bundled one, then the others by name, each folder once."""
-    by_folder: dict[Path, FoundModel] = {}
-    if folders.bundled is not None:
-        _add(by_folder, [look_into(folders.bundled, Origin.BUNDLED)])
-    rest: dict[Path, FoundModel] = {}
-    for folder in folders.added:
-        _add(rest, _inside(folder, Origin.FOLDER, is_named=True))
+    bundled = [] if folders.bundled is None else [look_into(folders.bundled, Origin.BUNDLED)]
+    others = [
+        model for folder in folders.added for model in _inside(folder, Origin.FOLDER, is_named=True)
+    ]
     if folders.hub_cache is not None:
-        _add(rest, _cached(folders.hub_cache))
+        others += _cached(folders.hub_cache)
     for folder in folders.lm_studio:
-        _add(rest, _inside(folder, Origin.LM_STUDIO))
-    for model in sorted(rest.values(), key=lambda model: model.name.casefold()):
-        _add(by_folder, [model])
+        others += _inside(folder, Origin.LM_STUDIO)
+    by_folder: dict[Path, FoundModel] = {}
+    for model in (*bundled, *sorted(others, key=lambda model: model.name.casefold())):
+        by_folder.setdefault(model.folder.resolve(), model)
     return list(by_folder.values())
 
 
@@ -204,11 +203,6 @@ def models_named(models: Iterable[FoundModel], text: str) -> list[FoundModel]:
     every = list(models)
     exact = [model for model in every if model.name == text]
     return exact or [model for model in every if model.name.rpartition("/")[2] == text]
-
-
-def _add(by_folder: dict[Path, FoundModel], models: Iterable[FoundModel]) -> None:
-    for model in models:
-        by_folder.setdefault(model.folder.resolve(), model)
 
 
 def _inside(

@@ -13,18 +13,16 @@ from engine.output.channels import Part, Switch
 from engine.stopping.record import Channel
 
 MARKERS = ("<|start|>", "<|end|>", "<|channel|>", "<|message|>", "<|call|>", "<|return|>")
-_INNER_END = "<|end|>"
 CONSTRAIN = "<|constrain|>"
 _MESSAGE_ENDS = ("<|end|>", "<|call|>", "<|return|>")
 _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
-_ROLE = "assistant"
 # What a header goes on with behind the role; any other text there is an answer without a header.
 _RECIPIENTS = ("to=", "analysis to=", "commentary to=", "final to=")
 
 
 def is_inner_end(token: str, vocabulary: Container[str]) -> bool:
     """Whether a token that closes an answer may also stand between two messages of one."""
-    return token == _INNER_END and all(mark in vocabulary for mark in MARKERS)
+    return token == "<|end|>" and all(mark in vocabulary for mark in MARKERS)
 
 
 class HeaderSplitter:
@@ -68,7 +66,7 @@ class HeaderSplitter:
         if not self.scans_text:
             return None
         role = "".join(self._header).removeprefix("<|start|>").lstrip()
-        text = role.removeprefix(_ROLE)
+        text = role.removeprefix("assistant")
         is_header = text == role or " ".join(text.split()).startswith(_RECIPIENTS)
         return None if is_header or self._has_marker else text
 

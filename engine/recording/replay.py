@@ -156,13 +156,7 @@ class _RecordedText:
         """Return the token's piece."""
         return self._pieces[self.index]
 
-    def peek(self, token_id: int) -> str:
-        """Return the token's piece."""
-        return self._pieces[self.index]
-
-    def cut(self, token_id: int) -> str:
-        """Return the token's piece."""
-        return self._pieces[self.index]
+    peek = cut = add
 
     def finish(self) -> str:
         """Return the recorded residue, if the replay reached the recording's end."""

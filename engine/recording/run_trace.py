@@ -79,7 +79,14 @@ class RunTrace:
             self.budget_end = event.budget_end
 
 
-def trace_for(generation: "Generation") -> RunTrace:
-    """Return an empty trace for the events of a generation; no token is dropped."""
+def trace_for(generation: "Generation", tokens: deque[TokenTrace] | None = None) -> RunTrace:
+    """Return the trace of a generation with its tokens so far; by default none is ever dropped."""
     request = generation.request
-    return RunTrace(generation.setting, request.stops, request.max_tokens, deque())
+    return RunTrace(
+        generation.setting,
+        request.stops,
+        request.max_tokens,
+        deque() if tokens is None else tokens,
+        vocabulary=generation.vocabulary,
+        request=request,
+    )

@@ -122,7 +122,6 @@ class ToolTypes:
     def __init__(self, tools: Sequence[Tool]) -> None:
         self.names = frozenset(tool.name for tool in tools)
         self._schemas = {tool.name: tool.parameters for tool in tools}
-        self._known: dict[tuple[str, str], ParameterType] = {}
 
     def parameters_of(self, name: str) -> tuple[str, ...]:
         """Return the names of a tool's declared parameters, in their order."""
@@ -131,12 +130,6 @@ class ToolTypes:
 
     def type_of(self, name: str, parameter: str) -> ParameterType:
         """Return the type of a tool's parameter."""
-        known = self._known.get((name, parameter))
-        if known is None:
-            known = self._known[name, parameter] = self._read(name, parameter)
-        return known
-
-    def _read(self, name: str, parameter: str) -> ParameterType:
         root = self._schemas.get(name)
         parts = [*_parts(root, root)]
         declared = [part["properties"][parameter] for part in parts if parameter in _declared(part)]

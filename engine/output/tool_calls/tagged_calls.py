@@ -5,7 +5,7 @@ value, such as a file that contains the same tags. Text is held back until that 
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.output.tool_calls.call_text import (
@@ -140,9 +140,9 @@ class _TaggedCall:
         calls = (tags.call[0],) if tags.call[0] else ()
         # What may follow a call.
         self._next = (*calls, *marks, *ENDINGS)
-        edges = (tags.value_end, tags.parameter[0], tags.call_end)
-        ends = _with_line_ends(filter(None, edges), tags.has_line_ends)
-        self._ends = (*ends, *marks)
+        edges = tuple(filter(None, (tags.value_end, tags.parameter[0], tags.call_end)))
+        behind_lines = tuple(f"\n{edge}" for edge in edges) if tags.has_line_ends else ()
+        self._ends = (*behind_lines, *edges, *marks)
 
     def read(self) -> Waiting[None]:
         """Read the call with its end."""
@@ -311,13 +311,6 @@ class _TaggedCall:
         return bool(
             (yield from self._text.find_mark([h + tags.parameter[1] for h in heads], offset))
         )
-
-
-def _with_line_ends(marks: Iterator[str], has_line_ends: bool) -> Iterator[str]:
-    for mark in marks:
-        if has_line_ends:
-            yield f"\n{mark}"
-        yield mark
 
 
 def _name_in(head: str, attribute: str) -> str:

@@ -21,7 +21,7 @@ from engine import (
     seconds,
 )
 from engine.recording.kept_trace import KeptTrace
-from engine.recording.run_trace import RunTrace
+from engine.recording.run_trace import MAX_RUN_TOKENS, RunTrace, trace_for
 from ui.records.runs import Run
 
 # Memory is limited by the number of runs, by tokens per run and by all tokens. A ``TraceKeeper``
@@ -104,12 +104,9 @@ class Traces(QObject):
 
     def begin(self, run_id: str, generation: Generation) -> RunTrace | None:
         """Keep the trace of an accepted run; the oldest traces are dropped."""
-        request = generation.request
-        if request.trace is TraceLevel.OFF:
+        if generation.request.trace is TraceLevel.OFF:
             return None
-        trace = RunTrace(generation.setting, request.stops, request.max_tokens)
-        trace.vocabulary = generation.vocabulary
-        trace.request = request
+        trace = trace_for(generation, deque(maxlen=MAX_RUN_TOKENS))
         self._traces[run_id] = trace
         self._prune()
         return trace
