@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast, get_args
 
 from aiohttp import web
 
@@ -141,16 +141,10 @@ async def _parse(
 
 def _image_rule(request: web.Request, service: Service) -> ImageRule:
     """Return the rule for images; agents that cannot send a field of ours send a header."""
-    match request.headers.get(IMAGES_HEADER):
-        case None:
-            return service.config.images
-        case "refuse" | "refuse-new" | "note" as rule:
-            return rule
-        case _:
-            raise ApiError(
-                ErrorKind.INVALID_REQUEST,
-                f"the header {IMAGES_HEADER} must be refuse, refuse-new or note",
-            )
+    rule = request.headers.get(IMAGES_HEADER, service.config.images)
+    if rule not in get_args(ImageRule):
+        raise invalid((), f"the header {IMAGES_HEADER} must be refuse, refuse-new or note")
+    return cast(ImageRule, rule)
 
 
 @dataclass(slots=True)
@@ -202,7 +196,7 @@ class _Answer:
                     writer.encoder = encoder
                     async for choice, batch in batches:
                         frames = encoder.encode(batch, choice)
-                        if encoder.failure is not None and not writer.has_started:
+                        if encoder.failure is not None and not writer.response.prepared:
                             raise encoder.failure
                         await writer.write(frames)
                         if encoder.failure is not None:
@@ -212,7 +206,7 @@ class _Answer:
             except ConnectionError:
                 raise
             except Exception as error:
-                if not writer.has_started:
+                if not writer.response.prepared:
                     raise
                 failure = _failure(error, self.names)
                 record.failure = failure.kind

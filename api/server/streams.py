@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from aiohttp import web
@@ -46,20 +45,11 @@ class StreamWriter:
         self._lock = asyncio.Lock()
         self._timer: asyncio.Task[None] | None = None
 
-    @property
-    def has_started(self) -> bool:
-        return self.response.prepared
-
     async def __aenter__(self) -> Self:
         self._timer = asyncio.create_task(self._keep_alive())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
             await asyncio.wait((self._timer,))

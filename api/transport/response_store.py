@@ -88,8 +88,18 @@ class ResponseStore:
 
     def put(self, response: StoredResponse) -> None:
         """Store an answer; evict others if the space is full."""
+        fields = [response.previous, response.sent, response.sent_ids, response.answer]
+        text = json.dumps([*fields, response.output_ids], ensure_ascii=False)
+        content = text.encode("utf-8", "surrogatepass")
         with self._transaction():
-            self._insert(response)
+            self._database.execute(
+                "INSERT INTO responses VALUES (?, ?, ?, ?, ?)",
+                (response.id, response.owner, time.time(), len(content), content),
+            )
+            self._database.executemany(
+                "INSERT OR REPLACE INTO items VALUES (?, ?)",
+                [(item_id, response.id) for item_id in (*response.sent_ids, *response.output_ids)],
+            )
             self._evict()
 
     def get(self, owner: str, response_id: str) -> StoredResponse | None:
@@ -106,21 +116,19 @@ class ResponseStore:
 
     def chain(self, owner: str, response_id: str) -> Sequence[StoredResponse] | None:
         """Return an answer and all that it continues, oldest first; None if one is missing."""
-        responses: dict[str, StoredResponse] = {}
+        responses: list[StoredResponse] = []
         with self._transaction():
             while response_id:
                 response = self._get(owner, response_id)
-                # Rows of a changed file could refer to one another in a circle.
-                if response is None or response_id in responses:
+                if response is None:
                     return None
-                responses[response_id] = response
+                responses.append(response)
                 response_id = response.previous
-        return list(responses.values())[::-1]
+        return responses[::-1]
 
-    def delete(self, response_id: str) -> bool:
-        """Delete an answer; returns whether it was there."""
+    def delete(self, response_id: str) -> None:
         with self._lock, self._database:
-            return self._delete(response_id)
+            self._database.execute("DELETE FROM responses WHERE id = ?", (response_id,))
 
     def close(self) -> None:
         with self._lock:
@@ -135,24 +143,6 @@ class ResponseStore:
                     yield
             except sqlite3.OperationalError as error:
                 _log.warning("a response is not stored, or its use not recorded: %s", error)
-
-    def _insert(self, response: StoredResponse) -> None:
-        self._delete(response.id)
-        fields = [response.previous, response.sent, response.sent_ids, response.answer]
-        text = json.dumps([*fields, response.output_ids], ensure_ascii=False)
-        content = text.encode("utf-8", "surrogatepass")
-        self._database.execute(
-            "INSERT INTO responses VALUES (?, ?, ?, ?, ?)",
-            (response.id, response.owner, time.time(), len(content), content),
-        )
-        self._database.executemany(
-            "INSERT OR REPLACE INTO items VALUES (?, ?)",
-            [(item_id, response.id) for item_id in (*response.sent_ids, *response.output_ids)],
-        )
-
-    def _delete(self, response_id: str) -> bool:
-        deleted = self._database.execute("DELETE FROM responses WHERE id = ?", (response_id,))
-        return deleted.rowcount > 0
 
     def _get(self, owner: str, response_id: str) -> StoredResponse | None:
         """Return an owner's answer, and make it the most recently used one."""

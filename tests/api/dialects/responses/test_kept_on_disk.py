@@ -50,7 +50,7 @@ def test_a_forgotten_response_leaves_nothing_on_disk(tmp_path: Path) -> None:
     with keeping(tmp_path) as kept:
         kept.put(made("a", text="a-secret-text" * 9))
         kept.put(made("b"))
-        assert kept.delete("a")
+        kept.delete("a")
     with keeping(tmp_path) as again:
         assert [its_id for its_id in "ab" if again.get("", its_id)] == ["b"]
     assert all(b"a-secret-text" not in file.read_bytes() for file in tmp_path.iterdir())
