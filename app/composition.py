@@ -1,4 +1,8 @@
-"""Puts engines together: alone, beside several models, or over several processes."""
+"""Puts engines together: alone, beside several models, or over several processes.
+
+``mlx.launch`` starts the processes: rank 0 is the server, with an engine whose model is sharded;
+the others only follow. Main thread.
+"""
 
 import asyncio
 import contextlib
@@ -31,8 +35,6 @@ from engine import (
 from engine.distributed.world import World, launched
 from engine.library.local_models import FoundModel, ModelFolders, Origin, discover, look_into
 from engine.library.model_folder import check_folder
-
-# Builds an engine, loads the model that the command line names, and shuts the engine down.
 
 
 def quieten_libraries() -> None:
@@ -94,11 +96,6 @@ def _not_loaded(folder: Path, error: ModelLoadFailed) -> str:
         "an MLX model (config.json, *.safetensors, tokenizer.json), or the name of a downloaded "
         "model (fullstop models lists them); without --model the demo model is used."
     )
-
-
-# The models that requests may name: those on this computer that can be loaded, each with one id.
-#
-# Lists folders and reads their configurations, but no weights.
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +194,6 @@ def offered_models(models: Iterable[FoundModel]) -> list[OfferedModel]:
             name = f"{model.folder.parent.name}/{name}"
         offers.setdefault(name, OfferedModel(name, model.folder, found=model))
     return list(offers.values())
-
-
-# ``fullstop serve`` as several processes started by ``mlx.launch``; one of them leads.
-#
-# Rank 0 is the server, with an engine whose model is sharded; the others only follow. Main
-# thread.
 
 
 def world_of_this_process() -> World | None:

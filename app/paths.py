@@ -17,14 +17,12 @@ from engine.library.local_models import (
     models_named,
 )
 
-# The model folders added in the window, for commands without a window.
-#
-# The window reads them with all other settings. A command reads only these, without checking the
-# rest of the file: completion in a shell must be fast, and the window reports a damaged file.
-
 
 def added_folders(settings_file: Path) -> tuple[Path, ...]:
-    """Return the folders that a settings file lists; none if it cannot be read."""
+    """Return the folders that a settings file lists; none if it cannot be read.
+
+    Completion in a shell must be fast, so the rest of the file is not checked.
+    """
     try:
         values = json.loads(read_bounded(settings_file))
         listed = values["models"]["folders"]
@@ -34,10 +32,6 @@ def added_folders(settings_file: Path) -> tuple[Path, ...]:
         return ()  # the settings accept or refuse a list as a whole
     return tuple(Path(folder) for folder in listed)
 
-
-# Where things are on this machine: the demo model, settings, data and logs.
-#
-# Looks, but creates nothing.
 
 _NAME = "fullstop"
 DATA_VARIABLE = "FULLSTOP_DATA_DIR"

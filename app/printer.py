@@ -40,9 +40,6 @@ def _exit_code(program: str, work: Callable[[], int]) -> int:
         return exits.INTERRUPTED
 
 
-# What a terminal can show: control sequences, and how many columns.
-
-
 def takes_controls(stream: TextIO) -> bool:
     """Return whether a stream is a terminal with control sequences; a ``dumb`` one has none."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
@@ -67,8 +64,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
     return "".join(f"{line}\n" for line in lines)
 
-
-# Prints streamed text to a terminal safely, with a status line.
 
 _DIM, _PLAIN, CLEAR_LINE = "\x1b[2m", "\x1b[0m", "\r\x1b[K"
 

@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from api.transport.config import ServerConfig
     from api.transport.metrics import Metrics
 
-# Shows one answer as it is generated, and lets Ctrl-C end it.
-#
-# Used by the commands that answer in the terminal. Main thread, on its event loop.
+
+_LOGGED_EACH_S = 1.0
+# Loads are logged even by a server that otherwise logs only warnings.
+LOADS = logging.getLogger("app.loads")
 
 
 async def answer(
@@ -103,9 +104,6 @@ async def answer(
     return Answer("".join(text), "".join(thinking), tuple(calls), finished)
 
 
-# Files that go with a question, read as the window reads attached files.
-
-
 def files_at(paths: Iterable[str], printer: Printer | None = None) -> tuple[Attachment, ...]:
     """Read text, PDF and Word files, or raise ``CommandError``; remarks go to standard error."""
     printer = printer or Printer()
@@ -127,11 +125,6 @@ def files_at(paths: Iterable[str], printer: Printer | None = None) -> tuple[Atta
             printer.remark(f"{file.title}: {file.remark}")
         files.append(file)
     return tuple(files)
-
-
-# Downloads a model in the terminal, with its progress; Ctrl-C keeps the partial download.
-#
-# Main thread; the download itself runs on a thread of its own.
 
 
 def fetch(repository: str, cache: Path, printer: Printer) -> Path:
@@ -170,13 +163,6 @@ def _progress_line(rate: TransferRate, progress: DownloadProgress) -> str:
     if progress.total_bytes:
         text = f"{percent(progress.done_bytes, progress.total_bytes):3}%  {text}"
     return text
-
-
-# The output of ``fullstop serve`` for the person who started it: the addresses and the load.
-
-_LOGGED_EACH_S = 1.0
-# Loads are logged even by a server that otherwise logs only warnings.
-LOADS = logging.getLogger("app.loads")
 
 
 def server_banner(url: str, model: ModelInfo | None, config: "ServerConfig") -> list[str]:

@@ -185,10 +185,6 @@ def _print_status(text: str) -> None:
     print(f"fullstop: {text}", file=sys.stderr, flush=True)
 
 
-# -- a server of its own -----------------------------------------------------------------------
-# A separate ``fullstop serve`` for one agent, which ends with the agent. Blocks.
-
-
 _LISTENS = "listening on "
 
 

@@ -46,8 +46,6 @@ from ui.window.tray import Tray, has_tray
 
 _log = logging.getLogger(__name__)
 
-# Keeps the program alive in the tray when its window is closed. Main thread.
-
 
 @contextlib.contextmanager
 def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]:
@@ -85,9 +83,6 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
         tray.close()
 
 
-# -- stored conversations and recorded tokens --------------------------------------------------
-
-
 def kept_traces(store: ConversationStore, preferences: PreferencesState) -> TraceFiles:
     """Return what keeps the recorded tokens of conversations, those of deleted ones left out."""
     traces = TraceFiles(paths.traces_folder(), preferences.now.kept_traces_bytes)
@@ -110,9 +105,6 @@ async def kept_conversations() -> AsyncIterator[ConversationStore]:
         yield store
     finally:
         await store.close()
-
-
-# Keeps the window's layout and its last model for the next start.
 
 
 def chosen_model(options: ChatOptions, stored: StoredPreferences) -> Path:

@@ -81,7 +81,7 @@ class ToolServers:
 
     @property
     def notice(self) -> str:
-        return " ".join(filter(None, (self._file.notice, self._secrets.storage_notice)))
+        return self._file.notice
 
     def on_change(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)
@@ -228,7 +228,6 @@ class ToolServers:
     async def _load(self) -> None:
         try:
             configs = await asyncio.to_thread(self._file.load)
-            await asyncio.to_thread(self._secrets.look)
             # The user may have written a secret into the file by hand.
             without = [
                 await asyncio.to_thread(self._store_secrets, config, "") for config in configs

@@ -70,11 +70,6 @@ class SecretStore:
                     return kept, "keychain"
             return None, "none"
 
-    def has_file(self) -> bool:
-        with self._lock, contextlib.suppress(OSError):
-            return bool(self._filed())
-        return False
-
     def keep(self, name: str, value: str) -> NoKeychain | None:
         """Keep a secret; return why it is in the file, or None if it is in the keychain."""
         with self._lock:
@@ -183,29 +178,17 @@ class ToolSecrets:
     def __init__(self, folder: Path) -> None:
         file = folder / TOOL_FILE_NAME
         self._secrets = SecretStore(file, remedy="fill in the secrets again")
-        self.storage_notice = ""
-
-    def look(self) -> None:
-        if self._secrets.has_file():
-            self.storage_notice = (
-                "Secrets are in a private file, because there was no keychain when they were kept."
-            )
 
     def keep(self, server: str, name: str, value: str) -> None:
         why = self._secrets.keep(_of_server(server, name), value)
-        self.storage_notice = "Secrets are in the system’s keychain."
         if why is not None:
             _log.warning("a tool server's secret is kept in a file: %s", why)
-            self.storage_notice = f"Secrets are in a private file, because {why}."
 
     def value(self, server: str, name: str) -> str | None:
         return self._secrets.find(_of_server(server, name))[0]
 
     def forget(self, server: str, name: str) -> None:
-        had_file = self._secrets.has_file()
         why = self._secrets.delete(_of_server(server, name))
-        if had_file and not self._secrets.has_file():
-            self.storage_notice = ""
         if why is not None:
             _log.info("a secret could not be deleted from the keychain: %s", why)
 

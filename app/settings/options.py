@@ -142,9 +142,6 @@ class RunOptions(ModelOptions):
     files: tuple[str, ...] = declare((), option="--file", metavar="FILE", help=_FILE_HELP)
 
 
-# -- added to a parser ------------------------------------
-
-
 def add_stops(parser: argparse._ActionsContainer, text: str) -> None:
     """Add ``--stop`` and ``--escapes``."""
     parser.add_argument(

@@ -44,6 +44,8 @@ class SqliteConversationStore:
 
     def __init__(self, path: Path | None, problem: StoreProblem | None = None) -> None:
         self._path = path
+        self.pictures_folder = None if path is None else _pictures_folder(path)
+        self.backups_folder = None if path is None else backups_folder(path)
         self._has_text_in_memory = False
         self._database = Database(path, problem)
         self._writer = Writer(self._database, self._report_outcome)
@@ -85,14 +87,6 @@ class SqliteConversationStore:
         await asyncio.to_thread(self._database.end_thread, waits=True)
 
     # -- the window's side -----------------------------------------------------------------
-
-    @property
-    def pictures_folder(self) -> Path | None:
-        return None if self._path is None else _pictures_folder(self._path)
-
-    @property
-    def backups_folder(self) -> Path | None:
-        return None if self._path is None else backups_folder(self._path)
 
     @property
     def problem(self) -> StoreProblem | None:

@@ -176,9 +176,6 @@ class ServerPanel(QObject):
             self.switch.apply()
 
 
-# Entries that copy what to type in a terminal for a coding agent; they start no agent.
-
-
 class AgentLines(Protocol):
     """The names of coding agents, and what each of them needs."""
 

@@ -15,9 +15,6 @@ from ui.records.conversations import Conversation, StopEntry
 from ui.records.runs import Run
 from ui.words import unescaped
 
-# Computed again when an answer ends, never while tokens arrive.
-
-
 Pieces = tuple[tuple[int, str], ...]
 Tokenize = Callable[[str], Awaitable[Pieces]]
 # What white space does to nearly every answer.

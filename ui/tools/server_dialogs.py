@@ -76,7 +76,9 @@ class _Row(QWidget):
         self.name.setAccessibleName(f"Name of {default_name}")
         self.text = QLineEdit(value.value)
         self.secret = QCheckBox("Secret")
-        self.secret.setToolTip("Secrets are kept in the keychain, not in the file")
+        self.secret.setToolTip(
+            "Secrets are kept in the keychain, or in a private file if there is none"
+        )
         self.remove = IconButton("close", "")
         self.name.textChanged.connect(self._show_message)
         self._show_message(value.name)

@@ -15,7 +15,6 @@ from app.mcp.configuration import (
     format_servers,
     parse_servers,
 )
-from app.settings.keychain import ToolSecrets
 from tests.app.mcp.served import Served
 from tests.support.kept import nothing_is_set_aside
 from ui.records.tool_servers import NamedValue, ServerStage, ToolServerConfig, ToolsRefused
@@ -197,18 +196,6 @@ def test_mcp_secret_follows_renaming_and_removal(served: Served) -> None:
     assert secrets.value("new", "env/TOKEN") == "hidden"
     served.do(host.remove("new"))
     assert secrets.value("new", "env/TOKEN") is None
-
-
-def test_mcp_secrets_file_notice(
-    tmp_path: Path,
-) -> None:
-    kept = ToolSecrets(tmp_path)
-    kept.keep("files", "env/TOKEN", "hidden")
-    later = ToolSecrets(tmp_path)
-    later.look()
-    assert later.storage_notice.startswith("Secrets are in a private file, because")
-    later.forget("files", "env/TOKEN")
-    assert later.storage_notice == ""
 
 
 def test_mcp_missing_secret_is_named(served: Served) -> None:
