@@ -28,15 +28,12 @@ from api.dialects.anthropic.wire import (
 from api.dialects.shared.foreign_parts import result_text
 from api.dialects.shared.parameters import (
     FullstopOptions,
-    allows_more_keys,
     effort_of,
-    enables_report,
     enables_thinking,
     given_effort,
     sampling_of,
     sampling_to_wire,
     token_limit,
-    wants_image_notes,
     with_own_options,
     with_template_options,
 )
@@ -119,7 +116,7 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
         tools=tools if choice.mode != "none" else (),
         tool_choice=choice,
         constraint=_constraint(params),
-        allows_more_keys=allows_more_keys(params.fullstop),
+        allows_more_keys=params.fullstop.additional_properties,
         thinking=_thinks(params),
         thinking_budget=None if thinking is None else thinking.budget_tokens,
         effort=effort_of(_effort(params)),
@@ -251,7 +248,7 @@ def wants_report(params: MessageCreateParams) -> bool:
 
     No field of the vendor has the token id that matched.
     """
-    return bool(params.stop_token_ids) or enables_report(params.fullstop)
+    return bool(params.stop_token_ids) or params.fullstop.report
 
 
 def _media_text(block: MediaBlock, path: FieldPath, has_notes: bool) -> str:
@@ -319,7 +316,7 @@ class _History:
         left_out: The blocks that have no text for the model, each with its path.
     """
 
-    def __init__(self, deferred: Mapping[str, Tool], options: FullstopOptions | None) -> None:
+    def __init__(self, deferred: Mapping[str, Tool], options: FullstopOptions) -> None:
         self.left_out: list[str] = []
         self._deferred = deferred
         self._described: dict[str, Tool] = {}
@@ -327,7 +324,7 @@ class _History:
         # The names of the called tools by the ids of their calls.
         self._called: dict[str, str] = {}
         self._has_old_notes, self._has_new_notes = (
-            wants_image_notes(options, is_new=is_new) for is_new in (False, True)
+            options.wants_image_notes(is_new=is_new) for is_new in (False, True)
         )
 
     def callable_tools(

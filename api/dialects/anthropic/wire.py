@@ -18,9 +18,9 @@ from api.dialects.shared.foreign_parts import readable_text
 from api.dialects.shared.parameters import (
     STOP_LIST,
     ChatTemplateKwargs,
-    FullstopOptions,
     MaxTokensOrNone,
     ModelName,
+    OwnOptions,
     Penalty,
     Probability,
     RepetitionPenalty,
@@ -284,7 +284,7 @@ class CountTokensParams(WireModel):
     enable_thinking: bool | None = None
     reasoning_effort: str | None = None
     chat_template_kwargs: ChatTemplateKwargs | None = None
-    fullstop: FullstopOptions | None = None
+    fullstop: OwnOptions
 
 
 class MessageCreateParams(CountTokensParams):

@@ -12,14 +12,12 @@ from api.dialects.ollama.wire import (
     PromptParams,
 )
 from api.dialects.shared.parameters import (
-    allows_more_keys,
     effort_of,
     enables_thinking,
     given_effort,
     sampling_of,
     sampling_to_wire,
     stop_strings,
-    wants_image_notes,
     with_own_options,
     with_template_options,
 )
@@ -57,7 +55,7 @@ def chat_from_wire(params: ChatParams) -> list[GenerationRequest]:
 
 def prompt_from_wire(params: PromptParams) -> list[GenerationRequest]:
     """Return the generation that ``/api/generate`` asks for; none if there is no prompt."""
-    notes = _notes(params.images, ("images",), wants_image_notes(params.fullstop, is_new=True))
+    notes = _notes(params.images, ("images",), params.fullstop.wants_image_notes(is_new=True))
     prompt = "\n".join((params.prompt or "", *notes))
     if params.raw and params.system:
         raise invalid(("system",), "cannot be used with raw; write it into the prompt")
@@ -96,7 +94,7 @@ def _common(params: AnswerParams) -> dict[str, Any]:
         ),
         "max_tokens": max_tokens if max_tokens is not None and max_tokens > 0 else None,
         "constraint": _constraint(params.format),
-        "allows_more_keys": allows_more_keys(params.fullstop),
+        "allows_more_keys": params.fullstop.additional_properties,
         "trace": TraceLevel.FULL if params.logprobs else TraceLevel.OFF,
         "top_logprobs": params.top_logprobs or 0,
     }
@@ -136,7 +134,7 @@ def _turns(params: ChatParams) -> tuple[Message, ...]:
     last = len(params.messages or ()) - 1
     for index, message in enumerate(params.messages or ()):
         is_new = index == last and message.role == "user"
-        has_notes = wants_image_notes(params.fullstop, is_new=is_new)
+        has_notes = params.fullstop.wants_image_notes(is_new=is_new)
         notes = _notes(message.images, ("messages", index, "images"), has_notes)
         text = "\n".join((message.content or "", *notes))
         if message.role == "tool":

@@ -19,8 +19,8 @@ from api.dialects.shared.parameters import (
     STOPS,
     AnyNumber,
     ChatTemplateKwargs,
-    FullstopOptions,
     ModelName,
+    OwnOptions,
     Penalty,
     Probability,
     RepetitionPenalty,
@@ -144,7 +144,7 @@ class AnswerParams(ModelParams):
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     # Accepted beyond the reference.
     chat_template_kwargs: ChatTemplateKwargs | None = None
-    fullstop: FullstopOptions | None = None
+    fullstop: OwnOptions
 
 
 class ChatParams(AnswerParams):

@@ -27,7 +27,6 @@ from api.dialects.shared.answers import (
     with_field,
 )
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.parameters import enables_report
 from api.transport.answer_text import json_line
 from api.transport.errors import ApiError, ContextOverflow
 from engine import (
@@ -67,7 +66,7 @@ class LineEncoder(AnswerEncoder):
         self._model = params.model or tagged(head.model)
         self._is_chat = isinstance(params, ChatParams)
         self._clock = head.clock
-        self._reports = enables_report(params.fullstop)
+        self._reports = params.fullstop.report
         self._has_logprobs = bool(params.logprobs)
         self._texts = head.vocabulary
         # Text that waits for the trace of its token.

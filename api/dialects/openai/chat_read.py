@@ -30,7 +30,7 @@ from api.dialects.openai.tools import (
     offered_custom,
     offered_function,
 )
-from api.dialects.shared.parameters import choices_of, token_limit, wants_image_notes
+from api.dialects.shared.parameters import choices_of, token_limit
 from api.dialects.shared.requests import (
     JsonObject,
     TextPart,
@@ -88,7 +88,7 @@ def requests_from_wire(
                 message,
                 tool_names,
                 ("messages", index),
-                wants_image_notes(params.fullstop, is_new=index == last and message.role == "user"),
+                params.fullstop.wants_image_notes(is_new=index == last and message.role == "user"),
             )
             for index, message in enumerate(params.messages)
         ),

@@ -28,7 +28,6 @@ from api.dialects.openai.write import (
 )
 from api.dialects.shared.answers import reasoning_of, text_of
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.parameters import enables_report
 from engine import (
     Event,
     Finished,
@@ -104,7 +103,7 @@ def _message(events: Sequence[Event], params: ChatCompletionParams) -> AnswerMes
 
 def _ending(finished: Finished, params: ChatCompletionParams) -> ChoiceEnding:
     """Return how a choice ended; a call in the older form has a reason of its own."""
-    ending = ending_to_wire(finished, reports=enables_report(params.fullstop))
+    ending = ending_to_wire(finished, reports=params.fullstop.report)
     if has_functions(params) and ending["finish_reason"] == "tool_calls":
         ending["finish_reason"] = "function_call"
     return ending

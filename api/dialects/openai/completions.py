@@ -44,7 +44,6 @@ from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head
 from api.dialects.shared.parameters import (
     MaxTokensOrNone,
     choices_of,
-    enables_report,
     token_limit,
 )
 from api.dialects.shared.requests import JsonObject, filled
@@ -164,7 +163,7 @@ def write_completion(
     answers: Sequence[Collected], params: CompletionParams, head: Head
 ) -> Completion:
     """Return the whole answer."""
-    reports = enables_report(params.fullstop)
+    reports = params.fullstop.report
     choices: list[Any] = []
     for index, (events, finished) in enumerate(answers):
         tokens = (

@@ -73,7 +73,7 @@ def generation_of(
     thinking = params.enable_thinking
     if thinking is None and (given := given_effort(effort) or default_effort) is not None:
         thinking = enables_thinking(given)
-    allows_more_keys = params.fullstop is not None and params.fullstop.additional_properties
+    allows_more_keys = params.fullstop.additional_properties
     outputs = params.structured_outputs
     if outputs is not None and outputs.disable_additional_properties is not None:
         allows_more_keys = not outputs.disable_additional_properties

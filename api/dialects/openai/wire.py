@@ -16,10 +16,10 @@ from api.dialects.shared.parameters import (
     STOPS,
     Biases,
     ChatTemplateKwargs,
-    FullstopOptions,
     MaxTokens,
     MinTokens,
     ModelName,
+    OwnOptions,
     Penalty,
     Probability,
     RepetitionPenalty,
@@ -153,7 +153,7 @@ class GenerationParams(WireModel):
     ebnf: str | None = None
     grammar: str | None = None
     structured_outputs: StructuredOutputs | None = None
-    fullstop: FullstopOptions | None = None
+    fullstop: OwnOptions
 
 
 class ChoicesParams(GenerationParams):

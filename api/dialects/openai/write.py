@@ -22,7 +22,6 @@ from api.dialects.openai.wire import (
 )
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire, with_field
 from api.dialects.shared.dialect import Head
-from api.dialects.shared.parameters import enables_report
 from api.transport.answer_text import DONE, json_text, sse_event
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, path_text
 from engine import (
@@ -291,7 +290,7 @@ class ChoicesEncoder(AnswerEncoder):
         options = params.stream_options
         self._includes_usage = options is not None and bool(options.include_usage)
         self._has_logprobs = has_logprobs
-        self._reports = enables_report(params.fullstop)
+        self._reports = params.fullstop.report
         self._texts = head.vocabulary
         # Text that waits for the trace of its token.
         self._texts_due = [""] * count

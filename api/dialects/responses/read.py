@@ -37,7 +37,7 @@ from api.dialects.responses.wire import (
     ResponseTool,
 )
 from api.dialects.shared.foreign_parts import result_text
-from api.dialects.shared.parameters import enables_report, token_limit, wants_image_notes
+from api.dialects.shared.parameters import token_limit
 from api.dialects.shared.requests import (
     JsonObject,
     TextPart,
@@ -128,7 +128,7 @@ def wants_summary(params: ResponseParams) -> bool:
 
 def wants_report(params: ResponseParams) -> bool:
     """Whether the answer carries the stop record; this API has no other field for a match."""
-    return bool(params.stop or params.stop_token_ids) or enables_report(params.fullstop)
+    return bool(params.stop or params.stop_token_ids) or params.fullstop.report
 
 
 def offered_tools(params: ResponseParams) -> list[OfferedTool]:
@@ -202,7 +202,7 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
         own = index - params.recalled
         path: FieldPath = ("input", own) if own >= 0 else ("previous_response_id",)
         is_new = index == len(params.input) - 1 and isinstance(item, MessageItem)
-        has_notes = wants_image_notes(params.fullstop, is_new=is_new)
+        has_notes = params.fullstop.wants_image_notes(is_new=is_new)
         match item:
             case MessageItem(role="assistant"):
                 text = _text(

@@ -8,7 +8,6 @@ from typing import Any
 from api.dialects.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
 from api.dialects.shared.parameters import (
     SGLANG_STOP_OPTIONS,
-    allows_more_keys,
     choices_of,
     json_form,
     sampling_of,
@@ -53,7 +52,7 @@ def requests_from_wire(params: GenerateParams, *, strict: bool = False) -> list[
         top_logprobs=(params.top_logprobs_num or 0) if params.return_logprob else 0,
         prompt_scoring=_prompt_scoring(params, sampling),
         constraint=_constraint(sampling),
-        allows_more_keys=allows_more_keys(params.fullstop),
+        allows_more_keys=params.fullstop.additional_properties,
     )
     requests = [
         choice

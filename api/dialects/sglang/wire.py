@@ -15,9 +15,9 @@ from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import (
     STOPS,
     Biases,
-    FullstopOptions,
     MaxTokensOrNone,
     MinTokens,
+    OwnOptions,
     Penalty,
     Probability,
     Seed,
@@ -77,7 +77,7 @@ class GenerateParams(WireModel):
     logprob_start_len: int | None = None
     top_logprobs_num: Annotated[int, Field(ge=0, le=20)] | None = None
     return_text_in_logprobs: bool | None = None
-    fullstop: FullstopOptions | None = None
+    fullstop: OwnOptions
 
 
 # What went wrong: message, type, param (the wrong field) and code (the HTTP status).

@@ -19,7 +19,6 @@ from api.dialects.sglang.wire import (
 )
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire, with_field
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.parameters import enables_report
 from api.transport.answer_text import DONE, json_text, sse_event
 from api.transport.errors import ApiError, ContextOverflow, path_text
 from engine import Event, Finished, PromptProgress, PromptScores, StopKind, TokenTrace
@@ -63,7 +62,7 @@ class GenerateEncoder(AnswerEncoder):
 
     def __init__(self, params: GenerateParams, head: Head) -> None:
         super().__init__()
-        self._reports = enables_report(params.fullstop)
+        self._reports = params.fullstop.report
         self._has_logprobs = bool(params.return_logprob)
         self._vocabulary = head.vocabulary if params.return_text_in_logprobs else None
         self._is_batch = is_batch(params)

@@ -174,6 +174,19 @@ class FullstopOptions(WireModel):
     ignore_template_eos: bool | None = None
     min_tokens: MinTokens | None = None
 
+    def wants_image_notes(self, *, is_new: bool) -> bool:
+        """Whether a note replaces an image of the last turn, or of an earlier one."""
+        return self.images == "note" or (self.images == "refuse-new" and not is_new)
+
+
+OwnOptions = Annotated[
+    FullstopOptions,
+    BeforeValidator(
+        lambda value: {} if value is None else value, json_schema_input_type=FullstopOptions | None
+    ),
+    Field(default_factory=FullstopOptions),
+]
+
 
 def stop_options_of(params: WireModel, spellings: Mapping[str, str]) -> StopOptions:
     """Return the stop options that a vendor's fields set."""
@@ -190,10 +203,8 @@ def stop_options_to_wire(options: StopOptions, spellings: Mapping[str, str]) -> 
     }
 
 
-def with_own_options(rules: StopRules, options: FullstopOptions | None) -> StopRules:
+def with_own_options(rules: StopRules, options: FullstopOptions) -> StopRules:
     """Return a request's stops with the options that its ``fullstop`` sets."""
-    if options is None:
-        return rules
     stops = {stop.text: stop for stop in rules.stops}
     for text, scope in options.stop_scopes.items():
         if text not in stops:
@@ -227,30 +238,12 @@ def _own_name(option: str) -> str:
     return "stop_scope" if option == "scope" else option
 
 
-def enables_report(options: FullstopOptions | None) -> bool:
-    """Whether a request asks for the stop record."""
-    return options is not None and options.report
-
-
 def with_image_rule(params: _Params, rule: ImageRule) -> _Params:
     """Return a request with the server's rule for images, unless it has one of its own."""
-    if "fullstop" not in type(params).model_fields:
-        return params
-    options: FullstopOptions = getattr(params, "fullstop", None) or FullstopOptions()
-    if options.images is not None:
+    options: FullstopOptions | None = getattr(params, "fullstop", None)
+    if options is None or options.images is not None:
         return params
     return params.model_copy(update={"fullstop": options.model_copy(update={"images": rule})})
-
-
-def wants_image_notes(options: FullstopOptions | None, *, is_new: bool) -> bool:
-    """Whether a note replaces an image."""
-    rule = None if options is None else options.images
-    return rule == "note" or (rule == "refuse-new" and not is_new)
-
-
-def allows_more_keys(options: FullstopOptions | None) -> bool:
-    """Whether JSON that must follow a schema may have keys that the schema does not name."""
-    return options is not None and options.additional_properties
 
 
 # -- stop strings ------------------------------------------------------------------------------
