@@ -63,7 +63,7 @@ class PicturedHost(DictatedHost):
 
     def show(self, *servers: ServerState) -> None:
         self.servers = servers
-        self._tell()
+        self._listener()
 
 
 class DailyWork:
