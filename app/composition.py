@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -98,16 +98,13 @@ def _not_loaded(folder: Path, error: ModelLoadFailed) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ServedModels:
-    """The default model's folder, and the models that requests may name; None for any name."""
+def served_models(
+    options: ServeOptions, *, is_shared_out: bool = False
+) -> tuple[Path, list[OfferedModel] | None]:
+    """Return the default model's folder, and the models to offer; None for any name.
 
-    default: Path
-    offered: Sequence[OfferedModel] | None = None
-
-
-def served_models(options: ServeOptions, *, is_shared_out: bool = False) -> ServedModels:
-    """Return the models to serve; raise ``CommandError`` for contradicting options."""
+    Raises ``CommandError`` for contradicting options.
+    """
     given = [Path(text).expanduser() for text in options.model]
     folders = tuple(Path(folder).expanduser() for folder in options.models_folder)
     has_several = len(given) > 1 or bool(folders)
@@ -121,9 +118,8 @@ def served_models(options: ServeOptions, *, is_shared_out: bool = False) -> Serv
     is_one = options.one_model or is_shared_out or (len(given) == 1 and not folders)
     offered = [] if is_one else _offered(given, folders)
     if not has_several and len(offered) < 2:
-        return ServedModels(default)
-    named = _with_names(offered, options, default)
-    return ServedModels(default, named)
+        return default, None
+    return default, _with_names(offered, options, default)
 
 
 def _offered(given: Sequence[Path], folders: tuple[Path, ...]) -> list[OfferedModel]:

@@ -14,6 +14,7 @@ import stat
 import sys
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from api.server.server import ApiServer, CannotListen
@@ -23,7 +24,6 @@ from api.transport.config import ConfigError, ServerConfig
 from api.transport.response_store import prepare_folder
 from app import __version__, exits, paths
 from app.composition import (
-    ServedModels,
     exit_process,
     follow_rank_0,
     load,
@@ -42,7 +42,7 @@ from app.settings.serve import ServeOptions
 from app.signals import EndingSignals
 from app.streams import write_in_background
 from app.terminal import LOADS, LoadMeter, live_line, load_text, server_banner, server_facts
-from engine import DiskCache, Limits, ModelInfo, ModelStatus
+from engine import DiskCache, Limits, ModelInfo, ModelStatus, OfferedModel
 from engine.distributed.world import World
 from engine.files.causes import os_cause
 from engine.library.model_files import model_name
@@ -118,11 +118,12 @@ def _run(options: ServeOptions) -> int:
 
 async def _serve(
     options: ServeOptions,
-    models: ServedModels,
+    models: tuple[Path, list[OfferedModel] | None],
     config: ServerConfig,
     world: World | None,
     signals: EndingSignals,
 ) -> None:
+    default, offered = models
     is_ending = asyncio.Event()
     loop = asyncio.get_running_loop()
     limits = Limits(**_shared(options, Limits))
@@ -130,8 +131,8 @@ async def _serve(
     with signals.delivered(loop, is_ending.set):
         async with open_engine_of(world, limits, disk) as engine:
             ending = asyncio.create_task(is_ending.wait())
-            engine.offer(models.offered)
-            loading = asyncio.create_task(load(engine, models.default, options.draft_model))
+            engine.offer(offered)
+            loading = asyncio.create_task(load(engine, default, options.draft_model))
             telemetry = telemetry_for(os.environ, __version__, config.api_key)
             server = ApiServer(engine, config, () if telemetry is None else (telemetry,))
 
@@ -151,7 +152,7 @@ async def _serve(
             try:
                 # Listen before the model is loaded, so that a taken port is reported at once.
                 address = await server.start()
-                name = model_name(models.default)
+                name = model_name(default)
                 LOADS.info("loading: %s", name, extra={"fields": {"model": name}})
                 async with live():
                     await asyncio.wait({loading, ending}, return_when=asyncio.FIRST_COMPLETED)

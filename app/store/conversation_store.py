@@ -59,10 +59,10 @@ class SqliteConversationStore:
     async def open(self) -> None:
         """Open the file, read the conversations, and make a backup once a day."""
         try:
-            await asyncio.wrap_future(self._database.submit(self._database.open))
+            await asyncio.wrap_future(self._database.thread.submit(self._database.open))
         except (sqlite3.Error, OSError) as error:
             _log.error("%s cannot be opened", self._path, exc_info=error)
-            self._database.end_thread(waits=False)
+            self._database.thread.shutdown(wait=False)
             raise StoreUnavailable(
                 StoreProblem(
                     _UNSAVED,
@@ -73,7 +73,7 @@ class SqliteConversationStore:
             ) from error
         if self._path is None:
             return
-        self._database.submit(self._delete_unused_pictures, self._path, time.time())
+        self._database.thread.submit(self._delete_unused_pictures, self._path, time.time())
         if self._database.conversations:
             self._backup = asyncio.ensure_future(asyncio.to_thread(make_backup, self._path))
 
@@ -83,8 +83,8 @@ class SqliteConversationStore:
         self._writer.close()
         if self._backup is not None:
             await self._backup
-        await asyncio.wrap_future(self._database.submit(self._database.close))
-        await asyncio.to_thread(self._database.end_thread, waits=True)
+        await asyncio.wrap_future(self._database.thread.submit(self._database.close))
+        await asyncio.to_thread(self._database.thread.shutdown)
 
     # -- the window's side -----------------------------------------------------------------
 
@@ -213,14 +213,14 @@ class SqliteConversationStore:
         """Add the readable conversations of a backup or of a damaged file that are not here."""
         try:
             found, unreadable = await asyncio.to_thread(readable_rows, path)
-            merging = self._database.submit(
+            merging = self._database.thread.submit(
                 lambda: statements.merge(self._database.connection, found)
             )
             result = Recovered(*await asyncio.wrap_future(merging), unreadable)
         except (sqlite3.Error, OSError) as error:
             _log.error("%s: not all could be recovered", path, exc_info=error)
             result = Recovered(cause=describe_error(error))
-        await asyncio.wrap_future(self._database.submit(self._database.read_all))
+        await asyncio.wrap_future(self._database.thread.submit(self._database.read_all))
         self._on_found(self.load_all(), self.load_presets())
         return result
 
@@ -295,7 +295,7 @@ class SqliteConversationStore:
     ) -> _T | _Default:
         """Return the result of reading the file; ``default``, with a report, if that fails."""
         self._writer.flush_before_read()
-        reading = self._database.submit(lambda: work(self._database.connection))
+        reading = self._database.thread.submit(lambda: work(self._database.connection))
         try:
             return await asyncio.wrap_future(reading)
         except sqlite3.ProgrammingError:

@@ -4,10 +4,8 @@ import contextlib
 import logging
 import sqlite3
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 from app.private_files import made_private, touch_private
 from app.store import statements
@@ -38,8 +36,6 @@ _CAUSES = {
 # Python raises these for damaged error messages of SQLite and for damaged values of a row.
 _DECODING_ERRORS = (UnicodeDecodeError, TypeError, ValueError, OverflowError)
 _log = logging.getLogger(__name__)
-_T = TypeVar("_T")
-_P = ParamSpec("_P")
 
 
 class UnusableDatabase(Exception):
@@ -59,16 +55,8 @@ class Database:
         self.presets: list[Preset] = []
         self.folders: list[ConversationFolder] = []
         self._path = path
-        self._thread = ThreadPoolExecutor(1, "fullstop-store")
+        self.thread = ThreadPoolExecutor(1, "fullstop-store")
         self._connection: sqlite3.Connection | None = None
-
-    def submit(self, work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        """Run work on the database's thread, after all earlier work."""
-        return self._thread.submit(work, *args, **kwargs)
-
-    def end_thread(self, *, waits: bool) -> None:
-        """Accept no more work."""
-        self._thread.shutdown(wait=waits)
 
     @property
     def connection(self) -> sqlite3.Connection:

@@ -79,7 +79,7 @@ class Writer:
     def flush(self) -> Future[None]:
         """Write all pending changes; the future is done after the attempt."""
         self._is_flush_due = True
-        return self._database.submit(self._flush)
+        return self._database.thread.submit(self._flush)
 
     def flush_before_read(self) -> None:
         """Write pending changes before the next read, unless writing fails."""

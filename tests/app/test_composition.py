@@ -31,7 +31,7 @@ def options(**values: Any) -> ServeOptions:
 
 
 def names(one: Any) -> list[str] | None:
-    return None if one.offered is None else [model.id for model in one.offered]
+    return None if one[1] is None else [model.id for model in one[1]]
 
 
 def test_served_models_single(
@@ -39,9 +39,9 @@ def test_served_models_single(
 ) -> None:
     only = str(folder / "owner--model-3")
     assert names(served_models(options())) is None
-    assert served_models(options()).default == paths.demo_model()
+    assert served_models(options())[0] == paths.demo_model()
     assert names(served_models(options(model=(only,)))) is None
-    assert served_models(options(model=(only,))).default == Path(only)
+    assert served_models(options(model=(only,)))[0] == Path(only)
 
 
 def test_served_models_first_is_default(folder: Path) -> None:
@@ -49,11 +49,11 @@ def test_served_models_first_is_default(folder: Path) -> None:
     served = served_models(
         options(model=given, alias=("haiku=owner--model-2",), pin=("owner--model-3",))
     )
-    assert served.default == Path(given[0])
+    assert served[0] == Path(given[0])
     assert names(served) == ["owner--model-3", "owner--model-2"]
-    assert served.offered is not None
-    assert [one.aliases for one in served.offered] == [(), ("haiku",)]
-    assert [one.is_pinned for one in served.offered] == [True, False]
+    assert served[1] is not None
+    assert [one.aliases for one in served[1]] == [(), ("haiku",)]
+    assert [one.is_pinned for one in served[1]] == [True, False]
 
 
 def test_served_models_of_folder(folder: Path) -> None:
@@ -64,7 +64,7 @@ def test_served_models_of_folder(folder: Path) -> None:
         "owner--model-3",
         "owner--model-4",
     ]
-    assert served.default == paths.demo_model()
+    assert served[0] == paths.demo_model()
 
 
 def test_served_models_without_options(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
