@@ -32,7 +32,6 @@ from ui.kit.fields import disable_horizontal_scrolling
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.tasks import finish_tasks, start_task
-from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus
 from ui.records.conversations import ChosenModel, StopEntry, Variant, difference_words
 from ui.records.messages import ConversationMessage
@@ -55,7 +54,6 @@ class SideColumn(QFrame):
         self.side = side
         self.number = number
         self._model = model
-        self._spans: Spans = []
         self._reasons = QButtonGroup(self)
         self._reasons.setExclusive(False)
         self.title = label("", "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
@@ -96,7 +94,6 @@ class SideColumn(QFrame):
         side.message_appended.connect(self._go_on)
         self.stop.clicked.connect(lambda: side.cancel())
         self.keep.clicked.connect(self.keep_requested)
-        current_theme().changed.connect(self._mark)
 
     def show_answer(self) -> None:
         """Show the parts of the answer that are there: one, and one more after calls of tools."""
@@ -125,8 +122,7 @@ class SideColumn(QFrame):
         return self.view.text_view.toPlainText()
 
     def show_differences(self, spans: Spans) -> None:
-        self._spans = spans
-        self._mark()
+        self.view.text_view.show_spans(spans)
 
     @property
     def has_failed(self) -> bool:
@@ -174,9 +170,6 @@ class SideColumn(QFrame):
         self.need.setVisible(run is not None and run.needs_person)
         self.cause.setText(_cause(self.run))
         self.cause.setVisible(self.has_failed)
-
-    def _mark(self) -> None:
-        self.view.text_view.show_spans(self._spans)
 
 
 def _cause(run: Run | None) -> str:

@@ -132,6 +132,7 @@ class FlowText(QTextBrowser):
         bar = self.horizontalScrollBar()
         bar.rangeChanged.connect(lambda: bar.setRange(0, 0))
         self._found = Highlight()
+        self._spans: Sequence[tuple[int, int]] = ()
         document = self.document()
         document.setDocumentMargin(0)
         document.documentLayout().documentSizeChanged.connect(self._fit)
@@ -148,7 +149,7 @@ class FlowText(QTextBrowser):
         """Highlight every occurrence of words; return the place of the current or first one."""
         if not query.terms and not self._found.terms:
             return None
-        self._found = query
+        self._found, self._spans = query, ()
         positions = self.find_words(query)
         current = query.current or 0
         begin = max(0, min(current - _MAX_MARKS // 2, len(positions) - _MAX_MARKS))
@@ -166,7 +167,8 @@ class FlowText(QTextBrowser):
         return QRectF(self.cursorRect(cursor))
 
     def show_spans(self, spans: Sequence[tuple[int, int]]) -> None:
-        """Highlight parts of ``toPlainText``."""
+        """Highlight parts of ``toPlainText``, until other words are highlighted."""
+        self._spans = spans
         text, positions, at, position = self.toPlainText(), [], 0, 0
         for begin, end in spans:
             start = position + utf16_length(text[at:begin])
@@ -190,6 +192,13 @@ class FlowText(QTextBrowser):
             marks.append(mark)
         self.setExtraSelections(marks)
         return marks
+
+    def mark_again(self) -> None:
+        """Highlight the same places again after the text has been written anew."""
+        if self._spans:
+            self.show_spans(self._spans)
+        else:
+            self.highlight(self._found)
 
     @property
     def found_texts(self) -> list[str]:

@@ -322,7 +322,7 @@ class MarkdownView(FlowText):
         self._fit_tables(self._text.decorations)
         self._show_wide()
         self._fit(self.document().size())
-        self.highlight(self._found)
+        self.mark_again()
         self._update_from(self._text.changed_from)
 
     def _update_from(self, position: int) -> None:

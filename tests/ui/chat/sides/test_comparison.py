@@ -123,6 +123,8 @@ async def test_comparison_page_shows_verdicts_and_differences(window: MainWindow
     assert right.shown_text.split() == ["1", "2", "3", "4", "5"]
     assert "Stopped by “6”" in right.view.reason.text()
     assert " ".join(left.view.text_view.found_texts).split() == ["6", "7", "8", "9", "10"]
+    window.theme.set_mode("dark")
+    assert " ".join(left.view.text_view.found_texts).split() == ["6", "7", "8", "9", "10"]
     assert right.view.text_view.found_texts == []
     assert window.chat.composer.text == ""
     assert not window.workspace.send("another question")
