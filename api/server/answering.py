@@ -30,8 +30,7 @@ from api.transport.errors import (
     ErrorKind,
     from_engine,
     invalid,
-    is_permanent,
-    renamed_parts,
+    renamed,
 )
 from api.transport.generations import batches_of, collected, running
 from api.transport.models import addressed, can_render_tools, model_name
@@ -45,9 +44,6 @@ SERVICE = web.AppKey("service", Service)
 BODIES = web.AppKey("bodies", BodyReceiver)
 RECORD = web.RequestKey("record", RequestRecord)
 IMAGES_HEADER = "x-fullstop-images"
-# The vendors' clients follow this header: https://github.com/openai/openai-python
-# (``_should_retry``).
-SHOULD_RETRY = "x-should-retry"
 # Larger bodies are parsed on a thread, so that streams continue meanwhile.
 _ON_LOOP_BYTES = 1 << 20
 
@@ -92,8 +88,9 @@ def failure_response(
     response = web.json_response(body, status=status or default_status, dumps=json_text)
     if error.retry_after_s is not None:
         response.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
-    if is_permanent(response.status):
-        response.headers[SHOULD_RETRY] = "false"
+    if 400 <= response.status < 500 and response.status not in (408, 409, 429):
+        # The vendors' clients follow it: https://github.com/openai/openai-python (_should_retry).
+        response.headers["x-should-retry"] = "false"
     return response
 
 
@@ -222,7 +219,7 @@ class _Answer:
         self.route.on_accepted(service, self.params)
         # The reader has named the first parts, and the engine the others.
         read = first.request.not_applied
-        engines = renamed_parts(first.not_applied[len(read) :], self.names)
+        engines = [renamed(field, self.names) for field in first.not_applied[len(read) :]]
         self.request[RECORD].not_applied = (*read, *engines)
         self.head = replace(
             self.head,

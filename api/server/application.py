@@ -37,9 +37,6 @@ from api.transport.redaction import safe_headers, safe_path
 from api.transport.service import Service, client_id_of, new_id
 from engine import Engine, EngineError, TraceLevel
 
-LEFT_OUT_HEADER = "x-fullstop-tools-left-out"
-NOT_APPLIED_HEADER = "x-fullstop-not-applied"
-TASK_LIMIT_HEADER = "x-fullstop-task-max-tokens"
 # The longest value of a header that lists parts of a request; proxies refuse long headers.
 _MAX_HEADER_CHARS = 2_000
 
@@ -241,11 +238,11 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
         for name in REQUEST_ID_HEADERS:
             response.headers[name] = record.request_id
         if record.tools_left_out:
-            response.headers[LEFT_OUT_HEADER] = ", ".join(record.tools_left_out)
+            response.headers["x-fullstop-tools-left-out"] = ", ".join(record.tools_left_out)
         if record.not_applied:
-            response.headers[NOT_APPLIED_HEADER] = _header_list(record.not_applied)
+            response.headers["x-fullstop-not-applied"] = _header_list(record.not_applied)
         if record.task_limit is not None:
-            response.headers[TASK_LIMIT_HEADER] = str(record.task_limit)
+            response.headers["x-fullstop-task-max-tokens"] = str(record.task_limit)
     config = request.app[SERVICE].config
     response.headers.update(cors_headers(request.headers.get("Origin"), config))
 

@@ -24,27 +24,14 @@ class Address:
 
     @property
     def url(self) -> str:
-        """The URL that clients use, without a trailing slash."""
-        scheme = "https" if self.is_encrypted else "http"
-        return f"{scheme}://{bracketed(reachable_host(self.host))}:{self.port}"
-
-
-def bracketed(host: str) -> str:
-    """Return a host as written in a URL: IPv6 addresses in brackets."""
-    return f"[{host}]" if ":" in host else host
-
-
-def reachable_host(host: str) -> str:
-    """Return a host that a client on this computer can connect to."""
-    if is_wildcard(host):
-        return "::1" if ":" in host else "127.0.0.1"
-    return host
-
-
-def is_wildcard(host: str) -> bool:
-    """Whether listening on this address means listening on every interface."""
-    address = _parsed(host)
-    return address is not None and address.is_unspecified
+        """The URL that clients on this computer use, without a trailing slash."""
+        scheme, address = "https" if self.is_encrypted else "http", _parsed(self.host)
+        host = self.host
+        if address is not None and address.is_unspecified:
+            host = "::1" if ":" in host else "127.0.0.1"
+        return (
+            f"{scheme}://[{host}]:{self.port}" if ":" in host else f"{scheme}://{host}:{self.port}"
+        )
 
 
 def is_loopback(host: str) -> bool:

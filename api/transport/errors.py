@@ -4,7 +4,7 @@ Pure values; knows no web framework. Any thread.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 
 from engine import (
@@ -145,10 +145,10 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
     """Return an engine's refusal, with its field named as the client spelled it."""
     match error:
         case PromptTooLong():
-            field = field_path(_renamed(error.field, names))
+            field = field_path(renamed(error.field, names))
             return ContextOverflow(field, error.prompt_tokens, error.context_length)
         case InvalidRequest():
-            return invalid(field_path(_renamed(error.field, names)), error.reason)
+            return invalid(field_path(renamed(error.field, names)), error.reason)
         case QueueFull():
             return ApiError(ErrorKind.RATE_LIMITED, str(error), retry_after_s=error.retry_after_s)
         case MemoryShort():
@@ -197,17 +197,8 @@ def path_text(path: FieldPath) -> str:
     return text.removeprefix(".")
 
 
-def is_permanent(status: int) -> bool:
-    """Whether a retry of a request that got this status is bound to get it again."""
-    return 400 <= status < 500 and status not in (408, 409, 429)
-
-
-def renamed_parts(fields: Iterable[str], names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return parts of a request that the engine names, as the client spelled them."""
-    return tuple(_renamed(field, names) for field in fields)
-
-
-def _renamed(field: str, names: Mapping[str, str]) -> str:
+def renamed(field: str, names: Mapping[str, str]) -> str:
+    """Return a field of the engine's request as the client spelled it."""
     # The longest name first: a field may have another name than the object that it is a part of.
     for known, name in sorted(names.items(), key=lambda pair: -len(pair[0])):
         if field == known or field.startswith((f"{known}[", f"{known}.")):
