@@ -47,13 +47,13 @@ async def running(
     try:
         yield generations
     finally:
+        service.running.difference_update(generations)
         for generation in generations:
             generation.cancel()
         prompts: set[object] = set()
         for generation in generations:
             async for _ in generation.batches():
                 pass
-            service.running.discard(generation)
             key = generation.request.prompt_key
             finished = await generation.ended()
             service.metrics.answer_ended(finished, model, counts_prompt=key not in prompts)
