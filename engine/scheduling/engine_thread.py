@@ -21,7 +21,7 @@ from engine.scheduling.call_queue import CallQueue, settle
 from engine.scheduling.context import EngineContext, Heartbeat, ThreadAbandoned
 from engine.scheduling.failures import cause_of
 from engine.scheduling.jobs import Job, Transition
-from engine.scheduling.loaded_model import LoadedModel, StuckState
+from engine.scheduling.loaded_model import LoadedModel
 from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
 from engine.scheduling.models import Models
 from engine.scheduling.outbox import Outbox
@@ -66,11 +66,8 @@ class EngineThread:
             long_prompts=ThreadPoolExecutor(1, "fullstop-long-prompts"),
             questions=ThreadPoolExecutor(1, "fullstop-counting"),
         )
-        self.stuck: tuple[LoadedModel, StuckState] | None = None
-        if previous is None:
-            self.models = Models(self._context)
-        else:
-            self.models = Models(self._context, previous.models, previous.stuck)
+        before = None if previous is None else previous.models
+        self.models: Models = Models(self._context, before)
         # When the running load was last continued.
         self._load_resumed_s = 0.0
         set_switch_interval()
@@ -168,7 +165,7 @@ class EngineThread:
         heartbeat, models = self._context.heartbeat, self.models.models.copy()
         failed = next((model for model in models if model is heartbeat.model), None)
         if failed is not None and is_stuck:
-            self.stuck = (failed, StuckState(cause, self._thread))
+            failed.stuck = cause, self._thread
         # Under new keys: posts of this thread are ignored from now on.
         statuses: dict[object, ModelStatus] = {}
         default = object()

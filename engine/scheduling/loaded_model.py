@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import (
@@ -41,18 +41,6 @@ if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
 
-@dataclass(frozen=True, slots=True)
-class StuckState:
-    """Why a model hung, and the thread that may still hang in it."""
-
-    cause: str
-    thread: threading.Thread
-
-    @property
-    def has_recovered(self) -> bool:
-        return not self.thread.is_alive()
-
-
 class LoadedModel:
     """A model that is in memory, or is loaded when it is next needed."""
 
@@ -64,7 +52,8 @@ class LoadedModel:
         self.scheduler: Scheduler | None = None
         self.need: MemoryNeed | None = None
         self.cache_bytes = context.limits.prompt_cache_bytes
-        self.stuck: StuckState | None = None
+        # Why it hung, and the thread that may still hang in it.
+        self.stuck: tuple[str, threading.Thread] | None = None
         self.is_pinned = offered is not None and offered.is_pinned
         # The load or unload that is due; jobs and transitions that wait behind it, or for the load.
         self.transition: Transition | None = None
@@ -86,15 +75,15 @@ class LoadedModel:
         # The reason why a due load waits; empty where none waits.
         self._waiting_message = ""
 
-    def restore(self, previous: "LoadedModel", stuck: StuckState | None) -> None:
+    def restore(self, previous: "LoadedModel") -> None:
         """Take the place of a model whose thread has ended; it is loaded when it is needed."""
         self.info = previous.info
         self.is_pinned = previous.is_pinned
         self.has_own_idle_time, self.max_idle_s = previous.has_own_idle_time, previous.max_idle_s
         self.used_s, self.used_at = previous.used_s, previous.used_at
-        self.stuck = stuck
-        cause = "" if stuck is None else stuck.cause
-        self._set_status(previous.ended_status(cause, is_stuck=stuck is not None))
+        self.stuck = previous.stuck
+        cause = "" if self.stuck is None else self.stuck[0]
+        self._set_status(previous.ended_status(cause, is_stuck=self.stuck is not None))
 
     def ended_status(self, cause: str = "", *, is_stuck: bool = False) -> ModelStatus:
         """Return the status after the end of the thread. Any thread."""
@@ -299,9 +288,10 @@ class LoadedModel:
     def do(self, job: Job | Transition) -> None:
         self._context.heartbeat.beat(self)
         if self.stuck is not None:
-            if isinstance(job, Job) and not self.stuck.has_recovered:
-                cause = f"{self.stuck.cause}. Restart this model to use it again"
-                settle(job.future, EngineStuck(cause))
+            cause, thread = self.stuck
+            if isinstance(job, Job) and thread.is_alive():
+                why = EngineStuck(f"{cause}. Restart this model to use it again")
+                settle(job.future, why)
                 return
             self.stuck = None
         is_blocked = self._deferred or self.transition is not None or self.is_loading

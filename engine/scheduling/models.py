@@ -18,7 +18,7 @@ from engine.inference.backend import Step
 from engine.scheduling.budget import MemoryBudget
 from engine.scheduling.context import EngineContext
 from engine.scheduling.jobs import Job, Transition
-from engine.scheduling.loaded_model import LoadedModel, StuckState
+from engine.scheduling.loaded_model import LoadedModel
 from engine.scheduling.memory import MemoryPlan
 from engine.scheduling.model_list import OfferedModel
 from engine.scheduling.scheduler import Scheduler
@@ -28,12 +28,7 @@ from engine.stopping.record import StopKind
 class Models:
     """The models of the engine thread. With one model, all requests are for it."""
 
-    def __init__(
-        self,
-        context: EngineContext,
-        previous: "Models | None" = None,
-        stuck: tuple[LoadedModel, StuckState] | None = None,
-    ) -> None:
+    def __init__(self, context: EngineContext, previous: "Models | None" = None) -> None:
         self._context = context
         self._budget = MemoryBudget(context.limits)
         self.max_idle_s: float | None = None
@@ -52,8 +47,7 @@ class Models:
             self.max_idle_s = previous.max_idle_s
             for old in previous.models.copy():
                 model = self._add(old.offered)
-                is_stuck = stuck is not None and stuck[0] is old
-                model.restore(old, stuck[1] if stuck is not None and is_stuck else None)
+                model.restore(old)
                 if old is previous.default:
                     self.default = model
         self._last_stepped = self.default

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Sequence as AbstractSequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, QueueFull, not_numbers
@@ -42,15 +42,6 @@ _MAX_READ_AHEAD = 4
 _SHORT_PROMPT = 32_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Submission:
-    """The choices of one request while its prompts are rendered."""
-
-    generations: AbstractSequence[Generation]
-    submitted_at: float
-    future: "Future[Any]"
-
-
 class Scheduler:
     """The requests of one loaded model."""
 
@@ -63,7 +54,8 @@ class Scheduler:
         self._context = context
         self._limits: Limits = context.limits
         self._outbox = context.outbox
-        self._rendering: dict[_Submission, Future[Any]] = {}
+        # The choices of requests whose prompts are rendered or read, with the task that renders.
+        self._rendering: dict[Future[Any], tuple[AbstractSequence[Generation], Future[Any]]] = {}
         # The texts that become vectors: None until they are tokenised; read in turn.
         self._embeddings: dict[Future[Any], TextReader | None] = {}
         self._turns: deque[Future[Any]] = deque()
@@ -115,7 +107,7 @@ class Scheduler:
 
     @property
     def _rendering_choices(self) -> int:
-        return sum(len(submission.generations) for submission in self._rendering)
+        return sum(len(generations) for generations, _ in self._rendering.values())
 
     def submit(
         self,
@@ -125,7 +117,6 @@ class Scheduler:
     ) -> None:
         """Render the choices of a request on another thread; accept all of them, or none."""
         requests = [generation.request for generation in generations]
-        submission = _Submission(generations, submitted_at, future)
         try:
             self._check(generations)
         except Exception as error:
@@ -134,46 +125,44 @@ class Scheduler:
         is_short = prompts_size(requests) <= _SHORT_PROMPT
         pool = self._context.prompts if is_short else self._context.long_prompts
         task = pool.submit(render_all, self.backend, requests)
-        self._rendering[submission] = task
+        self._rendering[future] = generations, task
         task.add_done_callback(
-            lambda done: self._call_soon(lambda: self._on_rendered(submission, done))
+            lambda done: self._call_soon(lambda: self._on_rendered(future, submitted_at, done))
         )
 
     def _call_soon(self, call: Callable[[], object]) -> None:
         self._context.queue.call_soon(lambda _: call())
 
-    def _on_rendered(self, submission: _Submission, task: "Future[tuple[Prompt, ...]]") -> None:
+    def _on_rendered(
+        self, future: "Future[Any]", submitted_at: float, task: "Future[tuple[Prompt, ...]]"
+    ) -> None:
         """Read the beginnings of rendered prompts from disk where files hold them, then admit."""
-        if submission not in self._rendering:
-            return
-        if submission.future.cancelled():
-            del self._rendering[submission]
+        if future not in self._rendering:
             return
         if (error := task.exception()) is not None:
-            del self._rendering[submission]
-            settle(submission.future, request_error(error))
+            del self._rendering[future]
+            settle(future, request_error(error))
             return
-
         prompts = task.result()
         reading = self.backend.fetch(prompts) if len(self.waiting) < _MAX_READ_AHEAD else None
         if reading is None:
-            self._admit(submission, prompts)
+            self._admit(future, submitted_at, prompts)
             return
 
         def on_read(done: "Future[tuple[Prompt, ...]]") -> None:
             has_failed = done.cancelled() or done.exception() is not None
             read = prompts if has_failed else done.result()
-            self._call_soon(lambda: self._admit(submission, read))
+            self._call_soon(lambda: self._admit(future, submitted_at, read))
 
         reading.add_done_callback(on_read)
 
-    def _admit(self, submission: _Submission, prompts: AbstractSequence[Prompt]) -> None:
+    def _admit(self, future: "Future[Any]", at: float, prompts: AbstractSequence[Prompt]) -> None:
         """Accept the choices of a request, or refuse all of them."""
-        if self._rendering.pop(submission, None) is None:
+        if future not in self._rendering:
             return
-        generations, model = submission.generations, self.backend.info
+        generations, _ = self._rendering.pop(future)
+        model = self.backend.info
         max_tokens = self.plan.max_tokens(model, len(generations))
-        at = submission.submitted_at
         try:
             sequences = [
                 admit(self.backend, generation, prompt, at, max_tokens=max_tokens)
@@ -182,12 +171,12 @@ class Scheduler:
             requests = [generation.request for generation in generations]
             self.plan.check(model, requests, prompts)
         except BaseException as error:
-            settle(submission.future, request_error(error))
+            settle(future, request_error(error))
             return
-        if not submission.future.set_running_or_notify_cancel():
+        if not future.set_running_or_notify_cancel():
             return
         self._outbox.running.update(generations)
-        submission.future.set_result(None)
+        future.set_result(None)
         for sequence in sequences:  # in the order of arrival
             index = len(self.waiting)
             while index and self.waiting[index - 1].submitted_at > at:
@@ -211,9 +200,9 @@ class Scheduler:
         self.plan.check(self.backend.info, requests)
 
     def refuse_pending(self, why: EngineError) -> None:
-        for submission, task in self._rendering.items():
+        for future, (_, task) in self._rendering.items():
             task.cancel()
-            settle(submission.future, why)
+            settle(future, why)
         self._rendering.clear()
         for future in self._embeddings:
             settle(future, why)
@@ -221,8 +210,8 @@ class Scheduler:
         self._turns.clear()
 
     def drop_cancelled(self) -> None:
-        for submission in [one for one in self._rendering if one.future.cancelled()]:
-            self._rendering.pop(submission).cancel()
+        for future in [one for one in self._rendering if one.cancelled()]:
+            self._rendering.pop(future)[1].cancel()
         for future in [one for one in self._embeddings if one.cancelled()]:
             del self._embeddings[future]
 
