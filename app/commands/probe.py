@@ -19,10 +19,8 @@ from api.conformance.probe.catalogue import Level
 from api.conformance.probe.ci_files import as_junit, as_sarif
 from api.conformance.probe.html_page import suite_as_html
 from api.conformance.probe.json_files import (
-    catalogue_as_data,
     catalogue_as_text,
     changes,
-    changes_as_data,
     changes_as_text,
     suite_as_data,
 )
@@ -67,11 +65,13 @@ class ProbeCommand:
 
 def run_arguments(given: argparse.Namespace) -> int:
     """Run the probe's command line; return the exit code."""
+    if given.json and (given.list or given.diff is not None):
+        raise CommandError("--json goes with neither --list nor --diff", exits.USAGE)
     if given.list:
-        _print(catalogue_as_data() if given.json else catalogue_as_text())
+        _print(catalogue_as_text())
         return exits.OK
     if given.diff is not None:
-        return _compare(*given.diff, is_json=given.json)
+        return _compare(*given.diff)
     return run(_command_of(given))
 
 
@@ -181,7 +181,7 @@ def _read_expected(path: Path | None) -> tuple[Expectation, ...]:
         raise CommandError(f"{option}, {error}", exits.USAGE) from error
 
 
-def _compare(old: Path, new: Path, *, is_json: bool) -> int:
+def _compare(old: Path, new: Path) -> int:
     reports = []
     for path in (old, new):
         try:
@@ -195,7 +195,7 @@ def _compare(old: Path, new: Path, *, is_json: bool) -> int:
         differences = changes(*reports)
     except ValueError as error:
         raise CommandError(f"--diff: {error}", exits.USAGE) from error
-    _print(changes_as_data(differences) if is_json else changes_as_text(differences))
+    _print(changes_as_text(differences))
     is_worse = any(difference.is_new_failure for difference in differences)
     return exits.FAILURE if is_worse else exits.OK
 

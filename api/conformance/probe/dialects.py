@@ -4,13 +4,12 @@ Pure; any thread.
 """
 
 import copy
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from api.conformance.captures.frames import count
+from api.conformance.captures.frames import count, mapping
 from api.conformance.captures.values import CapturedEnding, WireDialect
 
 Body = dict[str, Any]
@@ -22,8 +21,6 @@ TOOL_PROMPT = "Call the tool note with the text: red green blue"
 STRUCTURE_PROMPT = "Describe a large blue circle as JSON with color, shape and size"
 TOOL_NAME = "note"
 _CALL_PROMPT = "Call the tool note with the text: red, and then do what it says."
-# Some servers require nine letters and digits.
-_CALL_ID = "call12345"
 _TOOL_DESCRIPTION = "Keeps a text."
 _PARAMETERS: Body = {
     "type": "object",
@@ -55,32 +52,16 @@ class Ask:
     includes_usage: bool = True
 
 
-# Error objects.
-
-
-def is_messages_error(body: Any) -> bool:
-    """Whether this is an error object of the Messages API."""
-    return isinstance(body, dict) and body.get("type") == "error" and is_openai_error(body)
-
-
-def is_openai_error(body: Any) -> bool:
-    """Whether this is an error object as OpenAI sends it."""
-    return _has_error(body, "message", "type")
-
-
-def is_ollama_error(body: Any) -> bool:
-    """Whether this is an error in a string, as Ollama sends it."""
-    return isinstance(body, dict) and isinstance(body.get("error"), str)
-
-
-def is_generate_error(body: Any) -> bool:
-    """Whether this is an error of SGLang's native API, which has two forms."""
-    return _has_error(body, "message") or is_ollama_error(body)
-
-
-def _has_error(body: Any, *names: str) -> bool:
-    error = body.get("error") if isinstance(body, dict) else None
-    return isinstance(error, dict) and all(isinstance(error.get(name), str) for name in names)
+def is_error(dialect: WireDialect, body: Any) -> bool:
+    """Whether a body is the error object of a dialect."""
+    error = mapping(body).get("error")
+    # SGLang's native API has both forms.
+    if isinstance(error, str):
+        return dialect in (OLLAMA, GENERATE)
+    names = ("message",) if dialect is GENERATE else ("message", "type")
+    is_object = all(isinstance(mapping(error).get(name), str) for name in names)
+    is_named = dialect is not MESSAGES or body.get("type") == "error"
+    return is_object and is_named and dialect is not OLLAMA
 
 
 # Features of some dialects; each function returns the changed body, or None without the feature.
@@ -137,51 +118,37 @@ def with_tool(dialect: WireDialect, body: Body, choice: str = "auto") -> Body | 
 
 
 def with_tool_result(
-    dialect: WireDialect, body: Body, prompt: str, answer: Mapping[str, Any] | None = None
+    dialect: WireDialect, body: Body, prompt: str, answer: Mapping[str, Any]
 ) -> Body | None:
-    """Return a request in which the tool was called, and its result is the user's message.
-
-    The call is that of ``answer``, a whole answer of the server, or one that the probe makes up.
-    """
+    """Return a request behind a whole answer with a call; the user's message is its result."""
     offered = with_tool(dialect, body)
     if offered is None:
         return None
-    answer, arguments = answer or {}, {"text": "red"}
     user: Body = {"role": "user", "content": _CALL_PROMPT}
     if dialect is MESSAGES:
-        call: Body = {"type": "tool_use", "id": _CALL_ID, "name": TOOL_NAME, "input": arguments}
-        parts = answer.get("content") or [call]
+        parts = answer["content"]
         results = [
             {"type": "tool_result", "tool_use_id": part["id"], "content": prompt}
             for part in parts
-            if part["type"] == call["type"]
+            if part["type"] == "tool_use"
         ]
         turns = [{"role": "assistant", "content": parts}, {"role": "user", "content": results}]
         return {**offered, "messages": [user, *turns]}
     if dialect is RESPONSES:
-        call = {"type": "function_call", "call_id": _CALL_ID, "name": TOOL_NAME}
-        parts = answer.get("output") or [{**call, "arguments": json.dumps(arguments)}]
+        parts = answer["output"]
         results = [
             {"type": "function_call_output", "call_id": part["call_id"], "output": prompt}
             for part in parts
-            if part["type"] == call["type"]
+            if part["type"] == "function_call"
         ]
         return {**offered, "input": [user, *parts, *results]}
-    if dialect is CHAT:
-        function = {"name": TOOL_NAME, "arguments": json.dumps(arguments)}
-        call = {"id": _CALL_ID, "type": "function", "function": function}
-        message: Body = {"role": "assistant", "content": None, "tool_calls": [call]}
-        message = answer["choices"][0]["message"] if answer else message
-        results = [
-            {"role": "tool", "tool_call_id": each["id"], "content": prompt}
-            for each in message["tool_calls"]
-        ]
-    else:
-        call = {"function": {"name": TOOL_NAME, "arguments": arguments}}
-        message = {"role": "assistant", "content": "", "tool_calls": [call]}
-        message = answer.get("message") or message
-        result = {"role": "tool", "tool_name": TOOL_NAME, "content": prompt}
-        results = [result] * len(message["tool_calls"])
+    message = answer["choices"][0]["message"] if dialect is CHAT else answer["message"]
+    results = [
+        {"role": "tool", "tool_call_id": call["id"], "content": prompt}
+        if dialect is CHAT
+        else {"role": "tool", "tool_name": TOOL_NAME, "content": prompt}
+        for call in message["tool_calls"]
+    ]
     return {**offered, "messages": [user, message, *results]}
 
 
@@ -295,7 +262,6 @@ class Driver:
     stop_path: Path
     limit_path: Path
     prompt_path: Path
-    is_error: Callable[[Any], bool]
     # The spelling of each ending.
     reason_names: Mapping[CapturedEnding, str]
     ids_path: Path | None = None
@@ -425,7 +391,6 @@ DRIVERS: dict[WireDialect, Driver] = {
         ("stop_sequences",),
         ("max_tokens",),
         ("messages",),
-        is_messages_error,
         _reason_names("stop_reason", "end_turn", "stop_sequence", "max_tokens", "tool_use"),
         takes_string=False,
         names_stop=True,
@@ -437,7 +402,6 @@ DRIVERS: dict[WireDialect, Driver] = {
         ("stop",),
         ("max_tokens",),
         ("messages",),
-        is_openai_error,
         _FINISH_REASONS,
         ids_path=("stop_token_ids",),
     ),
@@ -448,7 +412,6 @@ DRIVERS: dict[WireDialect, Driver] = {
         ("stop",),
         ("max_output_tokens",),
         ("input",),
-        is_openai_error,
         _reason_names("status", "completed", "completed", "incomplete")
         | {CapturedEnding.LIMIT: 'status "incomplete" with reason "max_output_tokens"'},
         are_stops_standard=False,
@@ -461,7 +424,6 @@ DRIVERS: dict[WireDialect, Driver] = {
         ("options", "stop"),
         ("options", "num_predict"),
         ("messages",),
-        is_ollama_error,
         _reason_names("done_reason", "stop", "stop", "length"),
         streams_by_default=True,
     ),
@@ -472,7 +434,6 @@ DRIVERS: dict[WireDialect, Driver] = {
         ("sampling_params", "stop"),
         ("sampling_params", "max_new_tokens"),
         ("text",),
-        is_generate_error,
         _reason_names("finish_reason type", "stop", "stop", "length")
         | {CapturedEnding.STOP: 'finish_reason type "stop" with the stop as "matched"'},
         ids_path=("sampling_params", "stop_token_ids"),
@@ -487,7 +448,6 @@ DRIVERS: dict[WireDialect, Driver] = {
         ("stop",),
         ("max_tokens",),
         ("prompt",),
-        is_openai_error,
         _FINISH_REASONS,
         ids_path=("stop_token_ids",),
         can_think=False,

@@ -83,23 +83,6 @@ def catalogue_as_text() -> str:
     return "\n".join(line for case in CASES for line in _case_lines(case)) + "\n"
 
 
-def catalogue_as_data() -> dict[str, Any]:
-    """Return the checks as an object that ``json`` can write."""
-    checks = []
-    for case in CASES:
-        dialects = []
-        for dialect in DRIVERS:
-            stated = case.reference_in(dialect)
-            reference = {
-                "reference": stated and stated.address,
-                "sentence": stated and stated.sentence,
-            }
-            dialects.append({"dialect": dialect, "level": case.level_in(dialect), **reference})
-        names = ("code", "title", "rule", "level")
-        checks.append({**{name: getattr(case, name) for name in names}, "dialects": dialects})
-    return {"format": FORMAT, "checks": checks}
-
-
 def _case_lines(case: Case) -> Iterator[str]:
     yield f"{case.code}  ({case.level})"
     yield f"    {case.title}: {case.rule}"
@@ -180,19 +163,3 @@ def changes_as_text(found: list[Change]) -> str:
         )
         lines.append(f"- {mark} {code(change.name)}: {before} → {now}")
     return harmless("\n".join(lines)) + "\n"
-
-
-def changes_as_data(found: list[Change]) -> dict[str, Any]:
-    """Return the differences as an object that ``json`` can write."""
-    return {
-        "format": FORMAT,
-        "changes": [
-            {
-                "check": change.name,
-                "before": change.before or None,
-                "now": change.now or None,
-                "is_new_failure": change.is_new_failure,
-            }
-            for change in found
-        ],
-    }

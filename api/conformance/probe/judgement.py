@@ -193,9 +193,9 @@ def _without_stops(text: str, stops: Sequence[str]) -> tuple[str, str]:
     return kept + tail, once
 
 
-def stream_differs(whole: str, streamed: str, noun: str = "The streamed answer") -> Fault:
+def stream_differs(whole: str, streamed: str) -> Fault:
     """Return the fault of a stream that always has another text than the whole answer."""
-    sentence = f"{noun} differs from the whole one, each time."
+    sentence = "The streamed answer differs from the whole one, each time."
     begin, shorter = 0, min(len(whole), len(streamed))
     while begin < shorter and whole[begin] == streamed[begin]:
         begin += 1

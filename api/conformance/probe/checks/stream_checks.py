@@ -18,7 +18,7 @@ from api.conformance.probe.checks.check import (
     fault_list,
     skipped,
 )
-from api.conformance.probe.dialects import MESSAGES, OLLAMA, Ask, Body, Driver
+from api.conformance.probe.dialects import MESSAGES, OLLAMA, Ask, Body, Driver, is_error
 from api.conformance.probe.judgement import no_answer
 from api.conformance.probe.values import Exchange, Fault
 
@@ -157,7 +157,7 @@ def _judge_refusal(driver: Driver, run: Exchange) -> Iterator[Fault]:
     if "json" not in kind.lower() and body is not None:
         sentence = "The error has the wrong content type."
         yield Fault("content_type", sentence, "application/json", kind or "none")
-    if not driver.is_error(body):
+    if not is_error(driver.dialect, body):
         sentence, due = "The error does not have this dialect's form.", "the dialect's error object"
         yield Fault("error_envelope", sentence, due, run.text[:200])
     elif driver.dialect is MESSAGES and run.status in _ERROR_TYPES:

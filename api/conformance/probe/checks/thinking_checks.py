@@ -18,7 +18,6 @@ from api.conformance.probe.checks.check import (
     undecided,
 )
 from api.conformance.probe.checks.limit_checks import FEW_TOKENS, judge_limit
-from api.conformance.probe.checks.request_checks import Situation, check_situation
 from api.conformance.probe.judgement import thinking_in_text
 from api.conformance.probe.plan import Baseline, StopCase, simple_case
 from api.conformance.probe.values import Exchange, Fault
@@ -41,13 +40,7 @@ async def _off(ctx: CheckContext) -> Evaluation:
         has_tag = any(tag in run.capture.text for tag in _TAGS)
         if not has_tag and run.capture.thinking.strip() and given.thinking.strip():
             raise skipped("The model thinks all the same; not every model can do otherwise.")
-    if recorder.faults or ctx.broken_by or given.ask.is_thinking is False:
-        return recorder.evaluation("no thinking")
-    situation = Situation(
-        "With thinking switched off",
-        lambda ctx, ask: ctx.body(replace(ask, is_thinking=False)),
-    )
-    return await check_situation(situation, ctx)
+    return recorder.evaluation("no thinking")
 
 
 def _judge_off(run: Exchange) -> Iterator[Fault]:

@@ -136,25 +136,19 @@ def read_call(call: CapturedCall) -> tuple[str, object]:
 async def _result(ctx: CheckContext) -> Evaluation:
     """A server accepts the result of its own call, and a stop ends the answer to it."""
     require_stops(ctx)
+    called, _ = await first_call(ctx)
     try:
-        called: Exchange | None = (await first_call(ctx))[0]
-    except Inconclusive:
-        called = None
+        answer = parse_object(called.text)
+        with_tool_result(ctx.dialect, {}, "", answer)
+    except (LookupError, TypeError) as error:
+        # A finding of another check names the form of the call.
+        raise undecided("The call has another form than this API's.") from error
     situation = Situation(
         "After the result of a tool",
-        partial(_result_body, called),
-        may_be_refused=called is None,
+        lambda ctx, ask: with_tool_result(ctx.dialect, ctx.body(ask), ask.prompt, answer),
+        may_be_refused=False,
     )
     return await check_situation(situation, ctx)
-
-
-def _result_body(called: Exchange | None, ctx: CheckContext, ask: Ask) -> Body | None:
-    """Return a request with the result of the server's own call, or of an invented one."""
-    after = partial(with_tool_result, ctx.dialect, ctx.body(ask), ask.prompt)
-    try:
-        return after(None if called is None else parse_object(called.text))
-    except (LookupError, TypeError, ValueError):
-        return after()  # A finding of another check names the form of the call.
 
 
 @check("tools.limit")

@@ -12,15 +12,12 @@ from api.conformance.probe.run import probe
 from api.conformance.probe.values import CheckOutcome, ProbeOptions
 
 # Checks that a dialect cannot express, or for which its standard prompts give no occasion.
-_ONE_CHOICE = {
-    *("choices.count", "choices.stop", "logprobs.stop", "usage.chunk"),
-}
+_ONE_CHOICE = {"choices.count", "choices.stop", "logprobs.stop", "usage.chunk"}
 _ONE_LIMIT = {"limit.completion_tokens"}
 _PROMPT_ONLY = {
     *("thinking.off", "thinking.streamed", "thinking.answer", "thinking.stop", "thinking.both"),
-    *("structured.stop"),
     *("tools.call", "tools.limit", "tools.stop", "stops.system", "stops.turn", "stops.tools"),
-    *("tools.choice", "stops.result", "limit.thinking"),
+    *("tools.choice", "stops.result", "limit.thinking", "structured.stop"),
     # The demo model repeats no joined emoji without its template.
     "stop.joined",
 }
@@ -30,14 +27,9 @@ SKIPPED = {
         *(_ONE_CHOICE | _ONE_LIMIT),
     },
     WireDialect.CHAT: set(),
-    WireDialect.RESPONSES: ({"stops.token_ids"} | _ONE_CHOICE | _ONE_LIMIT),
-    WireDialect.OLLAMA: {
-        *("stops.token_ids", "tools.choice"),
-        *(_ONE_CHOICE | _ONE_LIMIT),
-    },
-    WireDialect.GENERATE: {
-        *(_PROMPT_ONLY | _ONE_CHOICE | _ONE_LIMIT),
-    },
+    WireDialect.RESPONSES: {"stops.token_ids"} | _ONE_CHOICE | _ONE_LIMIT,
+    WireDialect.OLLAMA: {"stops.token_ids", "tools.choice"} | _ONE_CHOICE | _ONE_LIMIT,
+    WireDialect.GENERATE: _PROMPT_ONLY | _ONE_CHOICE | _ONE_LIMIT,
     WireDialect.COMPLETIONS: _PROMPT_ONLY | _ONE_LIMIT,
 }
 

@@ -291,9 +291,6 @@ class LosesTheLastPieceToLimits(Faulty):
     """Streams several tokens in a piece, and loses the last one where the limit ends the answer."""
 
     finds: ClassVar = {"limit": {"token_lost_to_limit"}}
-    shows: ClassVar = {
-        WireDialect.CHAT: {**finds, "limit.completion_tokens": {"token_lost_to_limit"}}
-    }
     piece = rf"(?s).{{1,{2 * PIECE}}}"
 
     def limited(self, said: Said, query: Query) -> Said:
