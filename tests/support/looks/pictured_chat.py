@@ -19,6 +19,7 @@ from ui.chat.import_dialog import ImportDialog
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.sidebar import FolderDialog
+from ui.kit.commands import fill_menu
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, ConversationSettings
@@ -178,8 +179,8 @@ class DailyWork:
         folder = ConversationFolder("Fruit of the week")
         conversations.folders.keep(folder)
         listed = {one.title: one for one in conversations.every()}
-        sidebar.ordering.move([listed["Bananas"], listed["Dates"]], folder)
-        sidebar.ordering.archive([listed["Elderberries"]], True)
+        sidebar.organizing.move([listed["Bananas"], listed["Dates"]], folder)
+        sidebar.organizing.toggle_archived([listed["Elderberries"]])
         await self._show("folders", window)
         sidebar.list.setCurrentIndex(sidebar.rows.index_of(listed["Bananas"]))
         rows = sidebar.list.selectionModel()
@@ -188,7 +189,7 @@ class DailyWork:
             rows.select(index, QItemSelectionModel.SelectionFlag.Select)
         await self._show("several-chosen", window)
         with _popped(window) as menu:
-            sidebar.fill_order(menu)
+            fill_menu(menu, sidebar.organizing.entries(sidebar.chosen()))
             menu.popup(window.mapToGlobal(QPoint(100, 300)))
             await self._show("order-menu", menu)
         sidebar.rows.show_archive(True)

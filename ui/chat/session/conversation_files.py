@@ -32,7 +32,6 @@ class ConversationFiles(QObject):
 
     added = Signal(object)  # Conversation
     grown = Signal()
-    written = Signal(object)  # path
     refused = Signal(str)  # reason
     recovered = Signal(object)  # StoreProblem with the result
 
@@ -127,20 +126,17 @@ class ConversationFiles(QObject):
         self, path: Path, conversations: Sequence[Conversation], transfer: Transfer, end: str
     ) -> None:
         try:
-            target = ExportedFile(path, end, self._store.pictures_folder)
-            is_done = await self._write(target, conversations, transfer)
+            await self._write(path, conversations, transfer, end)
         except OSError as error:
             self.refused.emit(f"{path.name} could not be written: {os_cause(error)}.")
         except EngineError as problem:
             self.refused.emit(f"{problem} Nothing was written.")
-        else:
-            if is_done:
-                self.written.emit(path)
 
     async def _write(
-        self, target: ExportedFile, conversations: Sequence[Conversation], transfer: Transfer
-    ) -> bool:
-        """Write conversations one after the other; return whether all were written."""
+        self, path: Path, conversations: Sequence[Conversation], transfer: Transfer, end: str
+    ) -> None:
+        """Write conversations one after the other; after a cancel the old file stays."""
+        target = ExportedFile(path, end, self._store.pictures_folder)
         missing: list[str] = []
         await asyncio.to_thread(target.open)
         try:
@@ -154,27 +150,26 @@ class ConversationFiles(QObject):
                 else:
                     await asyncio.to_thread(target.add, snapshot)
                 if transfer.is_cancelled:
-                    await asyncio.to_thread(target.forget)
-                    return False
+                    break
             if missing and len(missing) == len(conversations):
                 raise EngineError(f"{_named(missing)} could not be read.")
-            if target.takes_traces and not await self._add_traces(target, conversations, transfer):
-                await asyncio.to_thread(target.forget)
-                return False
-            await asyncio.to_thread(target.close)
+            if target.takes_traces:
+                await self._add_traces(target, conversations, transfer)
+            await asyncio.to_thread(target.forget if transfer.is_cancelled else target.close)
         except BaseException:
             await asyncio.to_thread(target.forget)
             raise
+        if transfer.is_cancelled:
+            return
         if missing:
             self.refused.emit(f"{_named(missing)} could not be read. {target.name} has the others.")
         else:
             transfer.outcome = f"Exported {named(conversations)} to {target.name}."
-        return True
 
     async def _add_traces(
         self, target: ExportedFile, conversations: Sequence[Conversation], transfer: Transfer
-    ) -> bool:
-        """Add the recorded tokens of answers; return whether all were added."""
+    ) -> None:
+        """Add the recorded tokens of answers."""
         inside = {conversation.id for conversation in conversations}
         requested = [
             trace for trace in await self._traces.kept() if trace.conversation_id in inside
@@ -182,7 +177,7 @@ class ConversationFiles(QObject):
         lost = 0
         for number, kept in enumerate(requested):
             if transfer.is_cancelled:
-                return False
+                return
             transfer.advance(number, len(requested))
             content = await self._traces.content(kept.run_id)
             if content is None:
@@ -194,7 +189,6 @@ class ConversationFiles(QObject):
                 f"The recorded tokens of {counted(lost, 'answer')} could not be read. "
                 f"{target.name} has all the rest."
             )
-        return True
 
     async def _snapshot(self, conversation: Conversation) -> Conversation:
         """Return a copy of a conversation and its messages as they are now, for another thread."""

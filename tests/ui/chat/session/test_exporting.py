@@ -44,8 +44,8 @@ async def test_a_cancelled_export_leaves_the_file_that_was_there(
     folder = tmp_path / "out"
     folder.mkdir()
     (folder / "all.json").write_text("before")
-    files, written = workspace.files, []
-    files.written.connect(written.append)
+    files, outcomes = workspace.files, []
+    files.transfers.ended.connect(outcomes.append)
     gate = threading.Event()
     with watched_parts(monkeypatch, gate) as threads:
         files.export_all_to(folder / "all.json")
@@ -56,7 +56,7 @@ async def test_a_cancelled_export_leaves_the_file_that_was_there(
         assert len(threads) == 2
     assert [path.name for path in folder.iterdir()] == ["all.json"]
     assert (folder / "all.json").read_text() == "before"
-    assert written == []
+    assert outcomes == []
     assert files.transfers.now is None
 
 
