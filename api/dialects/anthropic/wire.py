@@ -24,7 +24,7 @@ from api.dialects.shared.parameters import (
     Penalty,
     Probability,
     RepetitionPenalty,
-    SignedSeed,
+    Seed,
     Temperature,
 )
 from api.dialects.shared.requests import TextPart, text_or
@@ -304,7 +304,7 @@ class MessageCreateParams(CountTokensParams):
     repetition_penalty: RepetitionPenalty | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
-    seed: SignedSeed | None = None
+    seed: Seed | None = None
     stop_token_ids: list[int] | None = None
 
 

@@ -18,7 +18,6 @@ from api.dialects.openai.chat_wire import (
 from api.dialects.openai.read import (
     generation_of,
     last_turn_fields,
-    openai_sampling_and_stops,
     refuse_unsupported_choices,
     scoring_fields,
     with_last_turn,
@@ -30,7 +29,7 @@ from api.dialects.openai.tools import (
     offered_custom,
     offered_function,
 )
-from api.dialects.shared.parameters import choices_of, token_limit
+from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, choices_of, token_limit
 from api.dialects.shared.requests import (
     JsonObject,
     TextPart,
@@ -41,6 +40,7 @@ from api.dialects.shared.requests import (
     media_type_of,
     note_of,
     reasoning_text,
+    sampling_and_stops,
 )
 from api.transport.errors import FieldPath, invalid, required, unsupported
 from engine import (
@@ -264,7 +264,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
     return {
         "model": model,
         "messages": [_turn_to_wire(message) for message in request.messages],
-        **openai_sampling_and_stops(request),
+        **sampling_and_stops(request, OPENAI_STOP_OPTIONS),
         **last_turn_fields(request),
         **filled(
             max_tokens=request.max_tokens,

@@ -15,7 +15,6 @@ from typing_extensions import TypedDict
 from api.dialects.openai.read import (
     form_names,
     generation_of,
-    openai_sampling_and_stops,
     refuse_unsupported_choices,
     scoring_fields,
 )
@@ -42,11 +41,12 @@ from api.dialects.openai.write import (
 from api.dialects.shared.answers import raw_text_of
 from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head
 from api.dialects.shared.parameters import (
+    OPENAI_STOP_OPTIONS,
     MaxTokensOrNone,
     choices_of,
     token_limit,
 )
-from api.dialects.shared.requests import JsonObject, filled
+from api.dialects.shared.requests import JsonObject, filled, sampling_and_stops
 from api.transport.errors import invalid
 from engine import (
     Channel,
@@ -151,7 +151,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
     return {
         "model": model,
         "prompt": list(raw) if isinstance(raw, tuple) else prompt,
-        **openai_sampling_and_stops(request),
+        **sampling_and_stops(request, OPENAI_STOP_OPTIONS),
         **filled(max_tokens=request.max_tokens, **scoring_fields(request)),
     }
 
@@ -288,7 +288,7 @@ def _scored_tokens(
 
     Clients that score a prompt count the tokens after it. Tokens without text in the answer, such
     as an end token or a stop that was cut off, are therefore included with an empty text, as are
-    those that a tokenizer adds to the prompt.
+    the tokens that a tokenizer adds to the prompt.
     """
     tokens: list[TokenSpan] = []
     prompt, offset = _prompt_of(params, choice), 0

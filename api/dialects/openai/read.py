@@ -14,8 +14,6 @@ from api.dialects.openai.wire import (
 )
 from api.dialects.shared.parameters import (
     OPENAI_STOP_OPTIONS,
-    SEEDS,
-    budget_of,
     effort_of,
     enables_thinking,
     given_effort,
@@ -24,10 +22,11 @@ from api.dialects.shared.parameters import (
     stop_options_of,
     stop_strings,
     text_constraint,
+    token_limit,
     with_own_options,
     with_template_options,
 )
-from api.dialects.shared.requests import JsonObject, sampling_and_stops
+from api.dialects.shared.requests import JsonObject
 from api.transport.errors import FieldPath, invalid, required, shown, unsupported
 from engine import (
     GenerationRequest,
@@ -85,7 +84,7 @@ def generation_of(
         sampling=sampling_of(params),
         stops=with_own_options(rules, params.fullstop),
         thinking=thinking,
-        thinking_budget=budget_of(
+        thinking_budget=token_limit(
             thinking_budget, params.thinking_budget, params.thinking_token_budget
         ),
         effort=effort_of(effort),
@@ -214,14 +213,6 @@ def _json_format(form: ResponseFormat) -> tuple[FieldPath, OutputConstraint | No
 
 
 # -- the reverse -------------------------------------------------------------------------------
-
-
-def openai_sampling_and_stops(request: GenerationRequest) -> JsonObject:
-    """Return the sampling and stop fields of a request; the API's seeds are signed."""
-    fields = sampling_and_stops(request, OPENAI_STOP_OPTIONS)
-    if (seed := fields.get("seed")) is not None and seed >= SEEDS // 2:
-        fields["seed"] = seed - SEEDS
-    return fields
 
 
 def scoring_fields(request: GenerationRequest) -> JsonObject:

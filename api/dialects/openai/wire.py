@@ -23,7 +23,7 @@ from api.dialects.shared.parameters import (
     Penalty,
     Probability,
     RepetitionPenalty,
-    SignedSeed,
+    Seed,
     Temperature,
     TopK,
 )
@@ -125,7 +125,7 @@ class GenerationParams(WireModel):
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     logit_bias: Biases | None = None
-    seed: SignedSeed | None = None
+    seed: Seed | None = None
     # Accepted beyond the reference, as open servers spell them.
     top_k: TopK | None = None
     min_p: Probability | None = None

@@ -7,7 +7,6 @@ from typing import assert_never
 from api.dialects.openai.read import (
     generation_of,
     last_turn_fields,
-    openai_sampling_and_stops,
     with_last_turn,
 )
 from api.dialects.openai.tools import (
@@ -37,7 +36,7 @@ from api.dialects.responses.wire import (
     ResponseTool,
 )
 from api.dialects.shared.foreign_parts import result_text
-from api.dialects.shared.parameters import token_limit
+from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, token_limit
 from api.dialects.shared.requests import (
     JsonObject,
     TextPart,
@@ -46,6 +45,7 @@ from api.dialects.shared.requests import (
     functions,
     media_type_of,
     note_of,
+    sampling_and_stops,
     system_apart,
 )
 from api.dialects.shared.sealed import REASONING_MARK, SUMMARY_MARK, opened
@@ -365,7 +365,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
         return None
     return {
         "model": model,
-        **openai_sampling_and_stops(request),
+        **sampling_and_stops(request, OPENAI_STOP_OPTIONS),
         **last_turn_fields(request),
         **filled(
             instructions=system,

@@ -51,7 +51,6 @@ RepetitionPenalty = Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)
 Biases = dict[str, Annotated[float, Field(ge=-100, le=100)]]
 TopK = Annotated[int, Field(ge=-1)]
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**64)]
-SignedSeed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 # Vendors' seeds may be signed; the random generator takes their bits as an unsigned number.
 SEEDS = 2**64
 _SPELLINGS = {
@@ -287,11 +286,6 @@ class ChatTemplateKwargs(WireModel):
     reasoning_effort: str | None = None
     thinking_budget: int | None = Field(default=None, ge=-1)
 
-    @property
-    def switches_thinking(self) -> bool | None:
-        """Whether they switch reasoning on or off; None if they do not."""
-        return self.thinking if self.enable_thinking is None else self.enable_thinking
-
 
 def with_template_options(
     request: GenerationRequest, kwargs: ChatTemplateKwargs | None
@@ -302,13 +296,13 @@ def with_template_options(
     """
     if kwargs is None:
         return request
-    effort, thinking = given_effort(kwargs.reasoning_effort), kwargs.switches_thinking
-    if effort is not None:
+    if (effort := given_effort(kwargs.reasoning_effort)) is not None:
         request = replace(request, effort=effort_of(effort), thinking=enables_thinking(effort))
+    thinking = kwargs.thinking if kwargs.enable_thinking is None else kwargs.enable_thinking
     if thinking is not None:
         request = replace(request, thinking=thinking)
     if request.thinking_budget is None:
-        request = replace(request, thinking_budget=budget_of(kwargs.thinking_budget))
+        request = replace(request, thinking_budget=token_limit(kwargs.thinking_budget))
     return replace(request, template_options=kwargs.model_dump(exclude_unset=True))
 
 
@@ -326,12 +320,6 @@ def effort_of(effort: str | None) -> Effort | None:
     """Return the effort that a word means; None if it leaves the effort open."""
     word = given_effort(effort)
     return None if word is None else _EFFORTS.get(_plain(word), Effort.HIGH)
-
-
-def budget_of(*budgets: int | None) -> int | None:
-    """Return the first reasoning budget that is given; None if there is none, or it is -1."""
-    given = next((budget for budget in budgets if budget is not None), None)
-    return None if given is None or given < 0 else given
 
 
 def _plain(effort: str) -> str:
