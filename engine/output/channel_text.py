@@ -25,6 +25,7 @@ class ChannelText:
         self.events: list[Event] = []
         self.match: Match | None = None
         self.is_armed = True
+        self._strips_space = False
         self.calls = calls
         self.spans = spans
         self._rules = rules
@@ -47,13 +48,9 @@ class ChannelText:
     @property
     def progress(self) -> tuple[int, ...]:
         """For each stop string, how many of its first characters the text now ends with."""
-        count = len(self._rules.stops)
-        if self._matcher is None:
-            return (0,) * count
-        if len(self._counting) == count:
-            return self._matcher.progress
-        progress = dict(zip(self._counting, self._matcher.progress, strict=True))
-        return tuple(progress.get(number, 0) for number in range(count))
+        matched = () if self._matcher is None else self._matcher.progress
+        progress = dict(zip(self._counting, matched, strict=False))
+        return tuple(progress.get(number, 0) for number in range(len(self._rules.stops)))
 
     def would_match(self, text: str) -> bool:
         """Return whether a stop would complete in this text; nothing changes."""
@@ -66,9 +63,13 @@ class ChannelText:
     def deliver(self, text: str) -> None:
         """Take text of the open channel; the stop that completes in it becomes ``match``."""
         if self._strips_space:
-            text = self._stripped(text)
-            if not text:
+            left = text.lstrip()
+            self._strips_space = not left
+            if self.spans is not None:
+                self.spans.skip(len(text) - len(left))
+            if not left:
                 return
+            text = left
         if self.spans is not None:
             self.spans.deliver(len(text), self.channel)
         matcher = self._matcher
@@ -80,13 +81,6 @@ class ChannelText:
         if match is not None:
             rule, offset = self._counting[match.rule], self._base + match.offset
             self.match = Match(rule, match.value, offset, match.dropped)
-
-    def _stripped(self, text: str) -> str:
-        left = text.lstrip()
-        self._strips_space = not left
-        if self.spans is not None:
-            self.spans.skip(len(text) - len(left))
-        return left
 
     def emit(self, text: str) -> None:
         """Send text of the open channel."""

@@ -98,9 +98,11 @@ class HeaderSplitter:
         if marker in _MESSAGE_ENDS:
             yield from self._end_message()
         elif marker == "<|message|>":
-            if self.scans_text:
+            if (opening := self.opens(token_id)) is not None:
                 yield from self._skip()
-                yield self._open_message()
+                self._close_header()
+                self.channel = opening.to
+                yield opening
         elif marker == "<|start|>" or (marker == "<|channel|>" and not self.scans_text):
             was_thinking = self.channel is Channel.THINKING
             yield from self._end_message()
@@ -119,10 +121,12 @@ class HeaderSplitter:
         if text := self.held:
             yield text
         self._close_header()
-        if self.channel is Channel.TOOL:
-            yield self._enter(Channel.TEXT)
+        was_call = self.channel is Channel.TOOL
+        self.channel = Channel.TEXT
+        if was_call:
+            yield Switch(Channel.TEXT)
         # A call that turned out to be text is a message, which ends here as well.
-        yield self._enter(Channel.TEXT)
+        yield Switch(Channel.TEXT)
 
     def opens(self, token_id: int) -> Switch | None:
         """Return the switch to the channel that a marker would open now."""
@@ -140,12 +144,6 @@ class HeaderSplitter:
         self.scans_text = False
         self._tokens = self._undecided = 0
 
-    def _open_message(self) -> Switch:
-        channel, name = self._meaning()
-        tokens = self._tokens
-        self._close_header()
-        return self._enter(channel, tokens, name)
-
     def _meaning(self) -> tuple[Channel, str | None]:
         """Return the channel that the header names, and the tool that it calls."""
         header = "".join(self._header)
@@ -156,10 +154,6 @@ class HeaderSplitter:
         names = header.rpartition("<|channel|>")[2].partition(CONSTRAIN)[0].split()
         is_named = "<|channel|>" in header
         return (Channel.THINKING if is_named and "analysis" in names else Channel.TEXT), None
-
-    def _enter(self, channel: Channel, tokens: int = 0, tool_name: str | None = None) -> Switch:
-        self.channel = channel
-        return Switch(channel, tokens=tokens, tool_name=tool_name)
 
     def finish(self) -> str:
         """Return the text that was held back; no part of an unfinished header is text."""

@@ -26,6 +26,16 @@ from engine.values.request import GenerationRequest, ToolCall
 VERSION = 1
 # Spans repeat the data of the tokens; only streams of log-probabilities need them.
 _COLUMNS = tuple(name for name in TokenTrace.__dataclass_fields__ if name != "settled")
+# The parts of a trace that are written as they are.
+_PLAIN: dict[str, Any] = {
+    "max_tokens": int,
+    "stop": StopInfo,
+    "residue": str,
+    "speculation": Speculation,
+    "budget_end": BudgetEnd,
+    "calls": dict[str, tuple[ToolCall, ...]],
+    "request": GenerationRequest,
+}
 
 
 class KeptTrace(NamedTuple):
@@ -48,15 +58,9 @@ def packed(trace: RunTrace) -> bytes:
         "model": trace.setting.model,
         "setting": setting_to_fields(trace.setting),
         "rules": to_values(trace.rules),
-        "max_tokens": trace.max_tokens,
         "columns": _COLUMNS,
         "tokens": [[to_values(getattr(token, name)) for name in _COLUMNS] for token in tokens],
-        "stop": to_values(trace.stop),
-        "residue": trace.residue,
-        "speculation": to_values(trace.speculation),
-        "budget_end": to_values(trace.budget_end),
-        "calls": to_values(trace.calls),
-        "request": to_values(trace.request),
+        **{name: to_values(getattr(trace, name)) for name in _PLAIN},
         "vocabulary": _vocabulary_values(trace.vocabulary, tokens),
     }
     return zlib.compress(json.dumps(values, separators=(",", ":")).encode("ascii"))
@@ -67,21 +71,15 @@ def unpacked(content: bytes) -> RunTrace:
     top = Fields(parsed_json(_text(content)))
     if top.take("fullstop_trace", int) != VERSION:
         raise DamagedFile(f"fullstop_trace: this version reads {VERSION}")
+    plain = {name: value for name in _PLAIN if (value := top.raw(name)) is not None}
+    if isinstance(request := plain.get("request"), dict) and "stops" in request:
+        plain["request"] = {**request, "stops": _as_stops(request["stops"])}
     trace = RunTrace(
         setting_from(top),
         from_values(StopRules, _as_stops(top.take("rules", dict))),
-        top.maybe("max_tokens", int),
-        deque(_tokens(top)),
+        tokens=deque(_tokens(top)),
+        **{name: from_values(_PLAIN[name], value) for name, value in plain.items()},
     )
-    trace.stop = from_values(StopInfo | None, top.maybe("stop", dict))
-    trace.residue = top.maybe("residue", str) or ""
-    trace.speculation = from_values(Speculation, top.maybe("speculation", dict) or {})
-    trace.budget_end = from_values(BudgetEnd | None, top.maybe("budget_end", dict))
-    trace.calls = from_values(dict[str, tuple[ToolCall, ...]], top.maybe("calls", dict) or {})
-    request = top.maybe("request", dict)
-    if request is not None and "stops" in request:
-        request = {**request, "stops": _as_stops(request["stops"])}
-    trace.request = from_values(GenerationRequest | None, request)
     trace.vocabulary = _vocabulary(top, trace)
     return trace
 

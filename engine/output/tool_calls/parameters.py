@@ -17,6 +17,9 @@ from engine.values.request import Tool
 
 _INTEGER = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0+)?")
 _TYPES = frozenset({"string", "integer", "number", "boolean", "null", "object", "array"})
+_Alternative = tuple[frozenset[str], tuple[Any, ...] | None]
+"""Types that a schema allows, and the only values, where it lists them."""
+_ANYTHING: tuple[_Alternative, ...] = ((_TYPES, None),)
 # Names of types that tools use beside those of JSON Schema.
 _OTHER_NAMES = {
     "str": "string", "text": "string", "int": "integer", "long": "integer", "float": "number",
@@ -36,22 +39,6 @@ _MAX_VISITS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Alternative:
-    """Types that a schema allows; ``values`` are the only ones, where it lists them."""
-
-    types: frozenset[str]
-    values: tuple[Any, ...] | None = None
-
-    def intersect(self, other: "_Alternative") -> "_Alternative":
-        types = self.types & other.types
-        values = self.values if other.values is None else other.values
-        return _Alternative(types, values)
-
-
-_ANYTHING = (_Alternative(_TYPES),)
-
-
-@dataclass(frozen=True, slots=True)
 class ParameterType:
     """What the text of one parameter can be."""
 
@@ -61,24 +48,24 @@ class ParameterType:
     @classmethod
     def of(cls, *types: str) -> "ParameterType":
         """Return what a value of these types can be."""
-        return cls((_Alternative(frozenset(types)),))
+        return cls(((frozenset(types), None),))
 
     @property
     def is_text(self) -> bool:
         """Whether every text is a string, so that it can be passed on while it arrives."""
         if not self.is_declared:
             return False
-        return any("string" in one.types and one.values is None for one in self.alternatives)
+        return any("string" in types and values is None for types, values in self.alternatives)
 
     def json_of(self, text: str) -> str:
         """Return the JSON of a whole value."""
         if self.is_text:
             return _quoted(text)
         stripped = text.strip()
-        listed = [value for one in self.alternatives for value in one.values or ()]
+        listed = [value for _, values in self.alternatives for value in values or ()]
         if stripped in listed:
             return _quoted(stripped)
-        types = {name for one in self.alternatives for name in one.types}
+        types = {name for names, _ in self.alternatives for name in names}
         if not self.is_declared:
             types = {"object", "array"}
         return _converted(stripped, types) or _quoted(text)
@@ -192,16 +179,21 @@ def _alternatives(
     for part in parts if isinstance(parts, Sequence) else ():
         found = _meet(found, _alternatives(part, root, seen, visits))
     if schema.get("nullable") is True:
-        found.append(_Alternative(frozenset({"null"})))
+        found.append((frozenset({"null"}), None))
     return found if len(found) <= _MAX_ALTERNATIVES else list(_ANYTHING)
 
 
 def _meet(some: Sequence[_Alternative], others: Sequence[_Alternative]) -> list[_Alternative]:
     if not some or not others:
         return []
-    pairs = (one.intersect(other) for one in some for other in others)
-    # What nothing can fulfil was not meant so: the text decides.
-    return list(dict.fromkeys(pair for pair in pairs if pair.types)) or list(_ANYTHING)
+    both = {
+        (types & more, values if listed is None else listed): None
+        for types, values in some
+        for more, listed in others
+        if types & more
+    }
+    # If nothing can fulfil a schema, the text decides.
+    return list(both) or list(_ANYTHING)
 
 
 def _own(schema: Mapping[str, Any]) -> _Alternative:
@@ -209,17 +201,17 @@ def _own(schema: Mapping[str, Any]) -> _Alternative:
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(values, Sequence) and not isinstance(values, str) and values:
         named = (_type_name(value) for value in values)
-        return _Alternative(frozenset(named), tuple(v for v in values if isinstance(v, str)))
+        return frozenset(named), tuple(v for v in values if isinstance(v, str))
     names = schema.get("type")
     if names is None:
         implied = {name for keyword, name in _IMPLIED.items() if keyword in schema}
-        return _Alternative(frozenset(implied) or _TYPES)
+        return frozenset(implied) or _TYPES, None
     listed = [names] if isinstance(names, str) else names if isinstance(names, Sequence) else ()
     plain = {str(name).lower() for name in listed}
     types = {_OTHER_NAMES.get(name, name) for name in plain} & _TYPES
     if "number" in types:
         types.add("integer")
-    return _Alternative(frozenset(types) or _TYPES)
+    return frozenset(types) or _TYPES, None
 
 
 def _type_name(value: object) -> str:
