@@ -250,9 +250,6 @@ def _note(part: MediaPart, path: FieldPath, has_notes: bool) -> str:
             return note_of(path, None, is_allowed=has_notes, what="audio")
 
 
-# -- the reverse -------------------------------------------------------------------------------
-
-
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation; None if the API cannot express it."""
     if not request.messages:
@@ -313,9 +310,6 @@ def _format_fields(constraint: OutputConstraint | None) -> JsonObject:
         name="answer", schema=dict(constraint.json_schema), strict=constraint.is_strict or None
     )
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
-
-
-# -- prompts to tokenize -----------------------------------------------------------------------
 
 
 def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[GenerationRequest]:

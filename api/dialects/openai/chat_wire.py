@@ -175,9 +175,6 @@ class ChatCompletionParams(ConversationParams, ChoicesParams):
     include_reasoning: bool | None = None
 
 
-# -- answers ----------------------------------------------------------------------------------
-
-
 class AnswerMessage(TypedDict):
     """The answer of one choice."""
 
@@ -207,9 +204,6 @@ class ChatCompletion(TypedDict):
     choices: list[ChatChoice]
     usage: CompletionUsage
     prompt_logprobs: NotRequired[PromptLogprobs]
-
-
-# -- tokens, for clients of vLLM ---------------------------------------------------------------
 
 
 class TokenizeParams(ChatCompletionParams):

@@ -61,8 +61,6 @@ from engine import (
     Vocabulary,
 )
 
-# -- requests and answers ----------------------------------------------------------------------
-
 
 class CompletionParams(ChoicesParams):
     """``POST /v1/completions``."""
@@ -108,9 +106,6 @@ class Completion(TypedDict):
     usage: CompletionUsage
 
 
-# -- reading -----------------------------------------------------------------------------------
-
-
 def requests_from_wire(
     params: CompletionParams, *, strict: bool = False
 ) -> list[GenerationRequest]:
@@ -142,9 +137,6 @@ def requests_from_wire(
     ]
 
 
-# -- the reverse -------------------------------------------------------------------------------
-
-
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation, with its prompt as text or as token ids."""
     raw = request.prompt
@@ -154,9 +146,6 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
         **sampling_and_stops(request, OPENAI_STOP_OPTIONS),
         **filled(max_tokens=request.max_tokens, **scoring_fields(request)),
     }
-
-
-# -- writing -----------------------------------------------------------------------------------
 
 
 def write_completion(
@@ -263,10 +252,6 @@ class CompletionEncoder(ChoicesEncoder):
         return {**self._content(""), **ending_to_wire(finished, reports=self._reports)}
 
 
-# -- echo --------------------------------------------------------------------------------------
-# The prompt that is repeated before the answer: its text and its logprobs.
-
-
 def _prompt_of(params: CompletionParams, choice: int) -> str | list[int]:
     return params.prompt[choice // (params.n or 1)]
 
@@ -318,9 +303,6 @@ def _scored_tokens(
             empty = ("", b"", trace.stats)
             tokens.append(TokenSpan(trace.index, trace.token_id, Channel.TEXT, end, *empty))
     return tokens
-
-
-# -- the dialect -------------------------------------------------------------------------------
 
 
 class CompletionsRoute(AnswerRoute[CompletionParams]):

@@ -48,8 +48,6 @@ _TEXT_FORMS = {
     "grammar": "grammar",
 }
 
-# -- generations and their last turn -----------------------------------------------------------
-
 
 def generation_of(
     params: GenerationParams,
@@ -130,9 +128,6 @@ def refuse_unsupported_choices(params: ChoicesParams) -> None:
         raise unsupported(("prompt_logprobs",), "log-probabilities of the prompt in a stream")
 
 
-# -- the output format -------------------------------------------------------------------------
-
-
 def form_names(params: GenerationParams) -> Mapping[str, str]:
     """Return this request's own names of the engine's constraint fields."""
     path = next(iter(_given_forms(params)), None)
@@ -210,9 +205,6 @@ def _json_format(form: ResponseFormat) -> tuple[FieldPath, OutputConstraint | No
     held = json_form(schema, ("response_format", *path))
     is_strict = form.strict is True or (is_envelope and named.get("strict") is True)
     return path, None if held is None else replace(held, is_strict=is_strict)
-
-
-# -- the reverse -------------------------------------------------------------------------------
 
 
 def scoring_fields(request: GenerationRequest) -> JsonObject:

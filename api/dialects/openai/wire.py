@@ -28,9 +28,6 @@ from api.dialects.shared.parameters import (
     TopK,
 )
 
-# -- requests ----------------------------------------------------------------------------------
-
-
 # JSON schemas for fields that accept any type; their readers check them.
 TOOL_CHOICE = WithJsonSchema(
     {"anyOf": [{"enum": ["none", "auto", "required"]}, {"type": "object"}, {"type": "null"}]}
@@ -189,9 +186,6 @@ class CustomFormat(WireModel):
     grammar: "CustomFormat | None" = None
 
 
-# -- answers -----------------------------------------------------------------------------------
-
-
 FinishReason = Literal["stop", "length", "tool_calls", "function_call"]
 ErrorType = Literal["invalid_request_error", "permission_error", "rate_limit_error", "server_error"]
 
@@ -292,10 +286,7 @@ class PromptLogprob(TypedDict):
 PromptLogprobs = list[dict[str, PromptLogprob] | None]
 
 
-# -- embeddings --------------------------------------------------------------------------------
 # https://platform.openai.com/docs/api-reference/embeddings
-
-
 class EmbeddingParams(WireModel):
     """``POST /v1/embeddings``."""
 

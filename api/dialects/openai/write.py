@@ -39,8 +39,6 @@ from engine import (
     Vocabulary,
 )
 
-# -- ends, counts and calls --------------------------------------------------------------------
-
 
 def ending_to_wire(finished: Finished, *, reports: bool) -> ChoiceEnding:
     """Return how a choice ended."""
@@ -113,10 +111,7 @@ def call_id(call: ToolCall) -> str:
     return f"call_{call.id}"
 
 
-# -- errors ------------------------------------------------------------------------------------
 # https://platform.openai.com/docs/guides/error-codes
-
-
 # The engine's fields that all three APIs spell the same.
 FIELD_NAMES = {
     "stops.strings": "stop",
@@ -163,9 +158,6 @@ def _message(error: ApiError) -> str:
             f"messages. ({error.code})"
         )
     return with_field(error)
-
-
-# -- logprobs ----------------------------------------------------------------------------------
 
 
 # The vendor's value for an impossible token; JSON has no infinity.
@@ -223,11 +215,8 @@ def _logprobs_described(raw: bytes, logprob: float) -> TokenLogprob:
     return {"token": token_text(raw), "logprob": finite(logprob), "bytes": list(raw)}
 
 
-# -- logprobs of the prompt --------------------------------------------------------------------
 # They are spelled as vLLM's ``prompt_logprobs``:
 # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
-
-
 def prompt_logprobs_to_wire(
     events: Sequence[Event], count: int, texts: Vocabulary | None
 ) -> PromptLogprobs:
@@ -258,9 +247,6 @@ def _prompt_logprobs_described(
         }
         for token_id, logprob, rank in candidates
     }
-
-
-# -- streams of several choices ----------------------------------------------------------------
 
 
 class ChoicesEncoder(AnswerEncoder):
@@ -297,8 +283,6 @@ class ChoicesEncoder(AnswerEncoder):
         self._started: set[int] = set()
         self._ends: dict[int, Finished] = {}
 
-    # -- what an API implements -------------------------------------------------------------
-
     def _begin(self, choice: int) -> None:
         """Send the frames before the text of a choice."""
 
@@ -309,8 +293,6 @@ class ChoicesEncoder(AnswerEncoder):
     @abstractmethod
     def _ending(self, finished: Finished) -> Mapping[str, object]:
         """Return the fields of a choice that has ended: no new content, and how it ended."""
-
-    # -- chunks ----------------------------------------------------------------------------
 
     def _delta(self, choice: int, fields: Mapping[str, object]) -> None:
         """Send a chunk of one unfinished choice."""
@@ -323,8 +305,6 @@ class ChoicesEncoder(AnswerEncoder):
         if self._includes_usage:
             chunk["usage"] = usage
         self._send(sse_event(json_text(chunk)))
-
-    # -- events ----------------------------------------------------------------------------
 
     def _progress(self, progress: PromptProgress, choice: int) -> None:
         self._start(choice)

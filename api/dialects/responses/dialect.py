@@ -50,9 +50,6 @@ from api.transport.service import Service, new_id
 _ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item])
 
 
-# -- stored answers ----------------------------------------------------------------------------
-
-
 def recall(service: Service, record: RequestRecord, params: ResponseParams) -> ResponseParams:
     """Return a request with the items of the stored answers that it refers to."""
     if not params.needs_recall:
@@ -165,9 +162,6 @@ def _sent_of(response: StoredResponse) -> list[dict[str, Any]]:
     ]
 
 
-# -- counts and compaction ---------------------------------------------------------------------
-
-
 @query(
     "POST",
     "/v1/responses/input_tokens",
@@ -227,9 +221,6 @@ async def compact(
         "output": [*items, summary],
         "usage": usage_to_wire(finished.usage),
     }
-
-
-# -- the dialect -------------------------------------------------------------------------------
 
 
 class ResponsesRoute(AnswerRoute[ResponseParams]):

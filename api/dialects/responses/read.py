@@ -327,9 +327,6 @@ def _add_assistant(turns: list[Message], turn: Message) -> None:
     )
 
 
-# -- the request for a summary -----------------------------------------------------------------
-
-
 TASK = (
     "Summarise this conversation, so that it can be continued from the summary and my messages "
     "alone: what was found, decided and done, with names, numbers and paths, and what is left to "
@@ -353,9 +350,6 @@ def summary_requests(params: CompactParams, *, strict: bool = False) -> list[Gen
             thinking=False,
         )
     ]
-
-
-# -- the reverse -------------------------------------------------------------------------------
 
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:

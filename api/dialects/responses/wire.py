@@ -37,11 +37,8 @@ from api.dialects.shared.foreign_parts import readable_text
 from api.dialects.shared.parameters import MaxTokens
 from api.dialects.shared.requests import TextPart, text_or
 
-# -- items of tools that this server does not have ---------------------------------------------
 # Conversations that began with the vendor's service or other tools contain them. A call that the
 # client or an MCP server ran becomes a function call with its result; of others the text is kept.
-
-
 _CALLS = {
     "apply_patch_call": ("apply_patch", "operation"),
     "local_shell_call": ("shell", "action"),
@@ -126,9 +123,6 @@ def _result(call_id: str, output: object) -> dict[str, Any]:
     )
     text = output if is_text else json.dumps(output, ensure_ascii=False)
     return {"type": "function_call_output", "call_id": call_id, "output": text}
-
-
-# -- requests ----------------------------------------------------------------------------------
 
 
 class MediaPart(WireModel):
@@ -373,9 +367,6 @@ class CompactParams(ResponseParams):
     input: Items = Field(default_factory=list)
 
 
-# -- answers -----------------------------------------------------------------------------------
-
-
 ResponseStatus = Literal["in_progress", "completed", "incomplete", "failed"]
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
@@ -476,9 +467,6 @@ class ResponseAnswer(TypedDict):
             Field(description="present if the request has stops or asks for the report"),
         ]
     ]
-
-
-# -- answers about stored responses ------------------------------------------------------------
 
 
 class ItemList(TypedDict):

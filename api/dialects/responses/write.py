@@ -56,9 +56,6 @@ from engine import (
 _ECHOED = ("function", "custom", "namespace")
 
 
-# -- the response object ----------------------------------------------------------------------
-
-
 def response_object(
     params: ResponseParams,
     head: Head,
@@ -152,9 +149,6 @@ def _tool(tool: ResponseTool) -> dict[str, Any]:
         form = None if tool.format is None else tool.format.model_dump(exclude_unset=True)
         return {**common, "format": form or {"type": "text"}}
     return {**common, "parameters": tool.parameters or {}, "strict": False}
-
-
-# -- whole answers and streams -----------------------------------------------------------------
 
 
 def write_response(
@@ -258,8 +252,6 @@ class ResponseEncoder(AnswerEncoder):
             self._event("response.created", response=response)
             self._event("response.in_progress", response=response)
 
-    # -- text ------------------------------------------------------------------------------
-
     def _text(self, text: str, choice: int) -> None:
         opened = self._opened("message")
         entries = self._add_logprobs(self._tokens)
@@ -335,8 +327,6 @@ class ResponseEncoder(AnswerEncoder):
         is_summary = opened.kind == "reasoning_summary_text"
         name = "reasoning_summary_part" if is_summary else "content_part"
         self._event(f"response.{name}.{stage}", **opened.position, part=opened.part)
-
-    # -- calls and the end -----------------------------------------------------------------
 
     def _call_started(self, call: ToolCallStarted, choice: int) -> None:
         self._close_call("completed")  # the next call of the same text begins
@@ -428,8 +418,6 @@ class ResponseEncoder(AnswerEncoder):
             "message": error.message,
         }
         self._event("response.failed", response=response)
-
-    # -- events ----------------------------------------------------------------------------
 
     def _response(self, status: ResponseStatus, finished: Finished | None = None) -> ResponseAnswer:
         return response_object(self._params, self._head, status, self._output, finished)

@@ -31,8 +31,6 @@ from engine import (
     tokens_per_s,
 )
 
-# -- streams -----------------------------------------------------------------------------------
-
 
 class AnswerEncoder(ABC):
     """Turns the events of one request's generations into the frames of one stream.
@@ -157,11 +155,8 @@ class AnswerEncoder(ABC):
         """Report a failure; ``finished`` is given if a generation ended with it."""
 
 
-# -- the stop record ---------------------------------------------------------------------------
 # The types of all answers are TypedDicts: they cost nothing at run time, mypy checks the code
 # that builds the answers, and the OpenAPI document is generated from them.
-
-
 class StopReport(TypedDict):
     """Why the answer ended."""
 
@@ -220,9 +215,6 @@ def report_to_wire(finished: Finished) -> FullstopReport:
     }
 
 
-# -- texts -------------------------------------------------------------------------------------
-
-
 def text_of(events: Iterable[Event]) -> str:
     """Return the text of an answer."""
     return "".join(event.text for event in events if isinstance(event, TextDelta))
@@ -242,9 +234,6 @@ def raw_text_of(events: Iterable[Event], *, has_thinking: bool = False) -> str:
 def reasoning_of(events: Iterable[Event]) -> str:
     """Return the reasoning before an answer."""
     return "".join(event.text for event in events if isinstance(event, ThinkingDelta))
-
-
-# -- errors ------------------------------------------------------------------------------------
 
 
 def with_field(error: ApiError) -> str:

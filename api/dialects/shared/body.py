@@ -148,9 +148,6 @@ def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a JSON number")
 
 
-# -- fields that the route does not have -------------------------------------------------------
-
-
 def _not_applied(value: dict[str, Any], model: type[WireModel], path: FieldPath) -> Iterator[str]:
     """Yield the names of the fields that a model does not have and that would have an effect.
 
@@ -203,9 +200,6 @@ def _inner_model(annotation: object) -> type[WireModel] | None:
         if isinstance(option, type) and issubclass(option, WireModel):
             return None if option.model_config.get("extra") == "allow" else option
     return None
-
-
-# -- errors of validation ----------------------------------------------------------------------
 
 
 def _field_error(error: ValidationError, body: dict[str, Any]) -> ApiError:

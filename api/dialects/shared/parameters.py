@@ -79,6 +79,7 @@ _LIST = {"type": "array", "items": _STOP, "maxItems": MAX_STOPS}
 STOPS = WithJsonSchema({"anyOf": [_STOP, _LIST, {"type": "null"}]})
 STOP_LIST = WithJsonSchema({"anyOf": [_LIST, {"type": "null"}]})
 _WITHOUT_THINKING = ("none", "minimal", "off", "disabled")
+# Vendors add values: an unknown one asks for reasoning without a limit, as most do.
 _EFFORTS = {**{effort.value: effort for effort in Effort}, "off": Effort.NONE}
 # Values that leave the effort to the model: an empty one, and Groq's and LM Studio's.
 _OPEN_EFFORTS = ("", "default", "auto")
@@ -90,9 +91,6 @@ def token_limit(*given: int | None) -> int | None:
     """Return the first limit that is given; None for no limit."""
     limit = next((value for value in given if value is not None), -1)
     return None if limit < 0 else limit
-
-
-# -- sampling ----------------------------------------------------------------------------------
 
 
 def sampling_of(params: WireModel, path: FieldPath = ()) -> Sampling:
@@ -152,11 +150,8 @@ def _biases(biases: Mapping[str, float], field: FieldPath) -> tuple[tuple[int, f
     return tuple((int(key), bias) for key, bias in biases.items())
 
 
-# -- stop options ------------------------------------------------------------------------------
 # Every dialect accepts all options of the engine in the object ``fullstop``, and some of them by
 # the vendor's name, too.
-
-
 class FullstopOptions(WireModel):
     """The object ``fullstop`` of a request: its stop options, and whether its answer has a report.
 
@@ -245,9 +240,6 @@ def with_image_rule(params: _Params, rule: ImageRule) -> _Params:
     return params.model_copy(update={"fullstop": options.model_copy(update={"images": rule})})
 
 
-# -- stop strings ------------------------------------------------------------------------------
-
-
 def stop_strings(stop: object, field: FieldPath, *, limit: int | None = None) -> tuple[str, ...]:
     """Return the stop strings of a request."""
     name = ".".join(str(part) for part in field)
@@ -270,10 +262,6 @@ def stop_strings(stop: object, field: FieldPath, *, limit: int | None = None) ->
             return strings
         case _:
             raise invalid(field, "must be a string, a list of strings or null", code="invalid_type")
-
-
-# -- reasoning effort, options of the chat template ---------------------------------------------
-# Vendors add values: an unknown one asks for reasoning without a limit, as most do.
 
 
 class ChatTemplateKwargs(WireModel):
@@ -324,9 +312,6 @@ def effort_of(effort: str | None) -> Effort | None:
 
 def _plain(effort: str) -> str:
     return effort.strip().lower()
-
-
-# -- output formats ----------------------------------------------------------------------------
 
 
 def json_form(schema: object, path: FieldPath) -> OutputConstraint | None:

@@ -23,9 +23,6 @@ from api.transport.config import ImageRule
 from api.transport.errors import FieldPath, invalid, required, unsupported
 from engine import GenerationRequest, Message, Tool, ToolCall
 
-# -- generations -------------------------------------------------------------------------------
-
-
 _Params = TypeVar("_Params", bound=WireModel)
 _Sent = TypeVar("_Sent", bound=WireModel, contravariant=True)
 _REASONING_KEYS = ("text", "thinking", "reasoning", "summary", "content")
@@ -94,9 +91,6 @@ def parsed_request(
     return ParsedRequest(params, requests, not_applied)
 
 
-# -- content -----------------------------------------------------------------------------------
-
-
 def text_or(parts: Any, *, accepts_null: bool = False, part_type: str = "text") -> BeforeValidator:
     """Return the validator for ``Annotated[parts, …]`` that also accepts a text, and null."""
 
@@ -140,9 +134,6 @@ def _flat_text(value: object) -> str:
             return ""
 
 
-# -- images and documents ----------------------------------------------------------------------
-
-
 def note_of(
     path: FieldPath,
     media_type: object,
@@ -170,10 +161,7 @@ def media_type_of(url: object) -> str | None:
     return url[5:64].partition(",")[0].partition(";")[0]
 
 
-# -- tools -------------------------------------------------------------------------------------
 # The client's functions are offered; others are refused or left out, which a header then says.
-
-
 class FunctionParam(WireModel):
     """A function that the client runs, as Chat Completions and Ollama describe it."""
 
@@ -225,10 +213,7 @@ def _is_refused(kind: str) -> bool:
     return any(kind == name or kind.startswith(f"{name}_") for name in _REFUSED)
 
 
-# -- the reverse -------------------------------------------------------------------------------
 # From the engine's request to a body that asks for the same; the inspector shows them.
-
-
 JsonObject = dict[str, Any]
 
 
