@@ -85,46 +85,39 @@ def _dialect(route: Route) -> Dialect:
 
 
 def _operation(route: Route, references: _References) -> dict[str, Any]:
+    responses = {"200": _success(route, references)}
+    for status, model in route.other_answers.items():
+        content = _json(references[model, "serialization"])
+        responses[str(status)] = {"description": HTTPStatus(status).phrase, "content": content}
+    dialect, request_id = _dialect(route), "req_0123456789abcdef"
+    _, example = dialect.render_error(ApiError(ErrorKind.INTERNAL, "what went wrong"), request_id)
+    error = _json(references[dialect.error_type, "serialization"], example=example)
+    about = "What went wrong, in the dialect's own envelope"
     operation: dict[str, Any] = {
-        "operationId": _operation_id(route),
+        "operationId": "_".join(
+            [route.method.lower(), *(re.findall(r"[A-Za-z0-9]+", route.path) or ["root"])]
+        ),
         "summary": route.description,
         "tags": [route.dialect.name if route.dialect is not None else "Server"],
         "parameters": [
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
             for name in re.findall(r"{(\w+)}", route.path)
         ],
-        "responses": {
-            "200": _success(route, references),
-            **{
-                str(status): {
-                    "description": HTTPStatus(status).phrase,
-                    "content": {"application/json": {"schema": references[model, "serialization"]}},
-                }
-                for status, model in route.other_answers.items()
-            },
-            "default": _failure(route, references),
-        },
+        "responses": {**responses, "default": {"description": about, "content": error}},
     }
     if route.request is not None:
-        operation["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": references[route.request, "validation"]}},
-        }
+        content = _json(references[route.request, "validation"])
+        operation["requestBody"] = {"required": True, "content": content}
     if route.needs_key:
         # The server asks for a key only if it has one.
         operation["security"] = [{}, *({name: []} for name in _SECURITY)]
     return operation
 
 
-def _operation_id(route: Route) -> str:
-    parts = re.findall(r"[A-Za-z0-9]+", route.path) or ["root"]
-    return "_".join([route.method.lower(), *parts])
-
-
 def _success(route: Route, references: _References) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if route.answer is not None:
-        content["application/json"] = {"schema": references[route.answer, "serialization"]}
+        content = _json(references[route.answer, "serialization"])
     elif route.media_type is not None:
         content[route.media_type] = {}
     if route.stream is not None:
@@ -133,17 +126,5 @@ def _success(route: Route, references: _References) -> dict[str, Any]:
     return {"description": "The answer"} | ({"content": content} if content else {})
 
 
-def _failure(route: Route, references: _References) -> dict[str, Any]:
-    dialect = _dialect(route)
-    _, body = dialect.render_error(
-        ApiError(ErrorKind.INTERNAL, "what went wrong"), "req_0123456789abcdef"
-    )
-    return {
-        "description": "What went wrong, in the dialect's own envelope",
-        "content": {
-            "application/json": {
-                "schema": references[dialect.error_type, "serialization"],
-                "example": body,
-            }
-        },
-    }
+def _json(schema: Any, **more: Any) -> dict[str, Any]:
+    return {"application/json": {"schema": schema, **more}}
