@@ -9,7 +9,6 @@ import ssl
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -191,20 +190,10 @@ class ApiServer:
         except socket.gaierror as error:
             raise CannotListen(error.errno, f"{host} is not an address of this computer") from error
         # localhost may be IPv4 and IPv6; clients that try ::1 first fall back to 127.0.0.1.
-        family, kind, protocol, _, address = min(
-            addresses, key=lambda found: found[0] != socket.AF_INET
-        )
-        listener = socket.socket(family, kind, protocol)
+        family, _, _, _, address = min(addresses, key=lambda found: found[0] != socket.AF_INET)
         try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with suppress(AttributeError, OSError):
-                if family == socket.AF_INET6:
-                    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            listener.bind(address)
-            listener.listen()
-            listener.setblocking(False)
+            return socket.create_server(address, family=family, backlog=512)
         except OSError as error:
-            listener.close()
             reason = f"cannot listen on {host} port {port}: {os_cause(error)}"
             if error.errno == errno.EADDRINUSE:
                 reason = (
@@ -212,7 +201,6 @@ class ApiServer:
                     "for any"
                 )
             raise CannotListen(error.errno, reason) from error
-        return listener
 
 
 async def _stop_accepting(listening: asyncio.Server) -> None:
