@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A request as the model reads it.
-
-    Attributes:
-        prediction: The tokens of the text that the answer is expected to repeat; empty for none.
-        not_applied: Parts of the request that this model's template or grammar cannot apply.
-    """
+    """A request as the model reads it; ``prediction`` is what its answer may repeat."""
 
     tokens: list[int]
     beginning: Beginning = field(default_factory=Beginning)

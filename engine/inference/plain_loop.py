@@ -3,10 +3,8 @@
 One pass over one token each: no batches, drafts, samplers or earlier prompts.
 """
 
-import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
@@ -29,35 +27,28 @@ def compare(
 ) -> list[Comparison]:
     """Compare greedy answers; see ``engine.inference.loader.compare_with_plain_loop``."""
     model = read_plainly(folder, on_progress)
-    done = itertools.count(1)
-    return [
-        _compared(model, prompt, tokens, lambda: on_token(next(done))) for prompt, tokens in answers
-    ]
-
-
-def _compared(
-    model: Any, prompt: Sequence[int], tokens: Sequence[int], on_token: Callable[[], None]
-) -> Comparison:
-    cache = make_prompt_cache(model)
     chunk = 512 if together(model).chunks else 1
-    for start in range(0, len(prompt) - 1, chunk):
-        model(mx.array([prompt[start : min(start + chunk, len(prompt) - 1)]]), cache=cache)
-        mx.eval([part.state for part in cache])
-    near_ties, differences, last = 0, [], prompt[-1]
-    for index, token in enumerate(tokens):
-        logits = model(mx.array([[last]]), cache=cache)[0, -1]
-        step = _STEP_OF.get(logits.dtype, 0.0)
-        logits = logits.astype(mx.float32)
-        best = mx.argmax(logits)
-        two = mx.topk(logits, 2)
-        facts = (best, logits[best], two.max() - two.min(), logits[token])
-        expected, highest, lead, own = (float(fact.item()) for fact in facts)  # type: ignore[arg-type]
-        # Numbers of 16 bits are further apart than that: so many of their steps are near as well.
-        near = max(_NEAR, 2 * step * abs(highest))
-        near_ties += lead < near
-        if expected != token:
-            distance = highest - own
-            differences.append(Difference(index, token, int(expected), distance, distance < near))
-        last = token
-        on_token()
-    return Comparison(len(tokens), near_ties, tuple(differences))
+    comparisons, done = [], 0
+    for prompt, tokens in answers:
+        cache = make_prompt_cache(model)
+        for start in range(0, len(prompt) - 1, chunk):
+            model(mx.array([prompt[start : min(start + chunk, len(prompt) - 1)]]), cache=cache)
+            mx.eval([part.state for part in cache])
+        near_ties, differences, last = 0, [], prompt[-1]
+        for index, token in enumerate(tokens):
+            logits = model(mx.array([[last]]), cache=cache)[0, -1]
+            step = _STEP_OF.get(logits.dtype, 0.0)
+            logits = logits.astype(mx.float32)
+            best, two = mx.argmax(logits), mx.topk(logits, 2)
+            facts = (best, logits[best], two.max() - two.min(), logits[token])
+            expected, highest, lead, own = (float(fact.item()) for fact in facts)  # type: ignore[arg-type]
+            # Numbers of 16 bits are further apart: two of their steps are near as well.
+            near = max(_NEAR, 2 * step * abs(highest))
+            near_ties += lead < near
+            if expected != token:
+                gap = highest - own
+                differences.append(Difference(index, token, int(expected), gap, gap < near))
+            last, done = token, done + 1
+            on_token(done)
+        comparisons.append(Comparison(len(tokens), near_ties, tuple(differences)))
+    return comparisons

@@ -7,7 +7,7 @@ that decode together come to the same result. Belongs to the thread of the batch
 """
 
 from collections import abc
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
@@ -60,7 +60,9 @@ class Sequences:
             cache, held = self.copy_of(sequence)
             for other in sorted(due, key=attrgetter("number")):
                 self._take_beginning(other, cache, held)
-                self._stop_waiting(other, self._join)
+                self._stop_waiting(other)
+                self._join(other)
+                self._stopped_waiting.append((other.number, other.cached))
         return [
             (other.number, min(shared, sequence.read) - other.cached)
             for other, shared in sequence.waiting.items()
@@ -111,7 +113,7 @@ class Sequences:
                     self._take_beginning(dependent, sequence.cache, sequence.held)
         # Only now, so that none takes a beginning from a removed sequence.
         for dependent in dependents:
-            self._stop_waiting(dependent, self._wait_or_join)
+            self._go_on(dependent)
 
     def reset(self) -> list[Sequence]:
         """Let waiting sequences join the emptied batch; return the others, dropped."""
@@ -121,7 +123,7 @@ class Sequences:
             del self.by_number[sequence.number]
         self.reading.clear()
         for sequence in waiting:
-            self._stop_waiting(sequence, self._wait_or_join)
+            self._go_on(sequence)
         return dropped
 
     def clear(self) -> None:
@@ -191,12 +193,15 @@ class Sequences:
         self.hits += bool(sequence.cached)
         self.hit_tokens += sequence.cached
 
-    def _stop_waiting(self, sequence: Sequence, resume: Callable[[Sequence], None]) -> None:
+    def _stop_waiting(self, sequence: Sequence) -> None:
         if sequence.reader is not None:
             sequence.reader.waiting.pop(sequence, None)
             sequence.reader = None
-        resume(sequence)
-        # It may have taken more from another, or wait for that now.
+
+    def _go_on(self, sequence: Sequence) -> None:
+        """Let a sequence that waited take more from another, wait for that, or join."""
+        self._stop_waiting(sequence)
+        self._wait_or_join(sequence)
         self._stopped_waiting.append((sequence.number, sequence.cached))
 
     def _take_beginning(

@@ -38,10 +38,7 @@ class Heartbeat:
 class EngineContext:
     """What the models of one engine thread share.
 
-    Attributes:
-        prompts: Renders short prompts, in the order of arrival.
-        long_prompts: Renders long ones, so that no short one waits for them.
-        questions: Counts tokens, and tokenises texts for vectors; no answer waits for it.
+    ``prompts`` renders short prompts, and ``questions`` counts tokens and tokenises other texts.
     """
 
     limits: Limits

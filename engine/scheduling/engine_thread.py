@@ -125,7 +125,7 @@ class EngineThread:
     # -- the end; any thread ---------------------------------------------------------------
 
     def close(self) -> None:
-        """End the thread and all answers; one that does not end within seconds is abandoned."""
+        """End the thread and all answers, or abandon the thread after some seconds."""
         if self.is_abandoned:
             return
         self._context.queue.is_closing = True

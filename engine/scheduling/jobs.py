@@ -27,11 +27,9 @@ class Job:
 
 @dataclass(slots=True, eq=False)
 class Transition:
-    """A load or an unload, due once running answers have ended or were cancelled.
+    """A load or, without a ``source``, an unload, due once running answers have ended.
 
-    Attributes:
-        source: The folders to load; None unloads the model.
-        cancel_requested: Whether a load is to be cancelled. Any thread may set it.
+    Any thread may set ``cancel_requested``.
     """
 
     source: Source | None

@@ -27,15 +27,9 @@ def untagged(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OfferedModel:
-    """A model that requests may name; it is loaded when one does.
+    """A model that requests may name by its ``id`` or an alias; it is loaded when one does.
 
-    Attributes:
-        id: The name under which it is listed, unique among the offered models.
-        folder: The folder that contains it.
-        aliases: Other names for it, which its owner chose.
-        draft: The draft model that is loaded beside it, if there is one.
-        is_pinned: Whether it stays in memory when another model needs room.
-        found: Its figures from the folder, without loading it; None if not read.
+    ``found`` has its figures from the folder, if they were read.
     """
 
     id: str
@@ -124,23 +118,11 @@ class ModelStatus:
     """The status of one model, or of the engine: that is its default model's.
 
     Attributes:
-        id: Its name; empty where there is no model.
-        folder: The folder that contains it.
-        state: Whether it is in memory.
         message: Why loading failed or waits, or the name of the model being loaded; else empty.
-        loading: The progress of loading, while it is being loaded.
         info: Its figures from loading; None until it was loaded once.
-        offered: The offer that it belongs to; None for a model that was not offered.
-        memory_bytes: The memory that its weights and caches take, as of the last change of the
-            other figures.
-        cache_use: The state of its prompt cache.
-        running: Answers that are being generated.
-        waiting: Answers that wait for a place, or for the model.
-        used_at: When it was last used, in Unix seconds; None if it never was.
-        unloads_at: When it is unloaded if nobody uses it, in Unix seconds; None for never.
-        is_pinned: Whether it stays in memory when another model needs room.
-        is_default: Whether it answers requests that name no model.
-        is_stuck: Whether it hung. ``message`` is the cause; it answers no request until it is
+        memory_bytes: Of its weights and caches, as of the last change of the other figures.
+        used_at: When it was last used, in Unix seconds; ``unloads_at`` in the same.
+        is_stuck: Whether it hung, because of ``message``; it answers no request until it is
             restarted or its thread returns.
     """
 
@@ -176,9 +158,6 @@ class ModelList:
 
     Until models are offered, one model answers every request. The engine thread posts the statuses
     of its models; any thread reads.
-
-    Attributes:
-        status: The status of the default model.
     """
 
     def __init__(self) -> None:

@@ -244,7 +244,19 @@ class DiskCache:
 
     def write(self, what: str, work: Callable[[], object]) -> "Future[None]":
         """Run work on the writer's thread; log an error once, until some work succeeds."""
-        return _submit(self._writer, lambda: self._run_logged(what, work))
+
+        def run() -> None:
+            try:
+                work()
+                self._is_failing = False
+            except Exception as error:
+                cause = os_cause(error) if isinstance(error, OSError) else repr(error)
+                if not self._is_failing:
+                    self._is_failing = True
+                    folder = self.folder.path
+                    _log.warning("prompt caches in %s are not %s: %s", folder, what, cause)
+
+        return _submit(self._writer, run)
 
     def read(self, work: Callable[[], T]) -> "Future[T]":
         return _submit(self._reader, work)
@@ -283,22 +295,6 @@ class DiskCache:
     def _tidy(self) -> None:
         self.folder.delete_abandoned()
         self.folder.shrink_to(self.max_bytes)
-
-    def _run_logged(self, what: str, work: Callable[[], object]) -> None:
-        try:
-            work()
-        except OSError as error:
-            self._log_once(what, os_cause(error))
-        except Exception as error:
-            _log.debug("prompt caches on disk", exc_info=error)
-            self._log_once(what, f"{type(error).__name__}: {error}")
-        else:
-            self._is_failing = False
-
-    def _log_once(self, what: str, cause: str) -> None:
-        if not self._is_failing:
-            self._is_failing = True
-            _log.warning("prompt caches in %s are not %s: %s", self.folder.path, what, cause)
 
 
 def _submit(executor: ThreadPoolExecutor, work: Callable[[], T]) -> "Future[T]":

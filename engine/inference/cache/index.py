@@ -13,14 +13,13 @@ The engine thread stores and evicts arrays; the threads of the disk add and remo
 held by whoever reads or changes the tree.
 """
 
-import functools
 import hashlib
 import threading
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 
@@ -40,9 +39,6 @@ BLOCK_TOKENS = 256
 _MAX_EVICTED = 16
 # Prompts that share fewer tokens than this only have the beginning of a template in common.
 _MIN_COMMON = 16
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
 
 def key_of(tokens: Sequence[int]) -> bytes:
@@ -151,17 +147,6 @@ class _Match:
     offset: int = 0
 
 
-def _locked(
-    method: Callable[Concatenate["PrefixIndex", _P], _R],
-) -> Callable[Concatenate["PrefixIndex", _P], _R]:
-    @functools.wraps(method)
-    def locked(self: "PrefixIndex", /, *args: _P.args, **options: _P.kwargs) -> _R:
-        with self._lock:
-            return method(self, *args, **options)
-
-    return locked
-
-
 class PrefixIndex:
     """The cached tokens of one model; ``max_path_bytes`` limits the snapshots of a conversation."""
 
@@ -200,37 +185,36 @@ class PrefixIndex:
         return sum(usage.size_bytes for usage in list(self._usage.values()))
 
     @property
-    @_locked
     def usage(self) -> dict[str, MemoryUsage]:
-        return dict(self._usage)
+        with self._lock:
+            return dict(self._usage)
 
     # -- memory ----------------------------------------------------------------------------
 
-    @_locked
     def fetch(self, owner: str, tokens: Sequence[int]) -> tuple[list[Any] | None, int]:
         """Return a fresh cache of the longest prefix in memory, not all of a prompt; its size."""
-        match = self._match(owner, key_of(tokens[:-1]))
-        if not match.count:
-            return None, 0
-        snapshot = Snapshot(match.count, self._layers)
-        if match.block is not None:
-            snapshot = match.block.snapshots[match.offset]
-            self._use(match.block, match.offset)
-        self._use(match.path[-1])
-        segments = [block.segment for block in match.path if block.segment is not None]
-        return join_cache(segments, snapshot, match.count), match.count
+        with self._lock:
+            match = self._match(owner, key_of(tokens[:-1]))
+            if not match.count:
+                return None, 0
+            snapshot = Snapshot(match.count, self._layers)
+            if match.block is not None:
+                snapshot = match.block.snapshots[match.offset]
+                self._use(match.block, match.offset)
+            self._use(match.path[-1])
+            segments = [block.segment for block in match.path if block.segment is not None]
+            return join_cache(segments, snapshot, match.count), match.count
 
-    @_locked
     def count_usable(self, owner: str, tokens: Sequence[int]) -> int:
         """Return for how many first tokens of a prompt ``fetch`` would return a cache."""
-        return self._match(owner, key_of(tokens[:-1])).count
+        with self._lock:
+            return self._match(owner, key_of(tokens[:-1])).count
 
-    @_locked
     def count_common(self, owner: str, tokens: Sequence[int]) -> int:
         """Return how many first tokens a prompt shares with a cached one of its owner."""
-        return self._walk(owner, key_of(tokens[:-1]))[1]
+        with self._lock:
+            return self._walk(owner, key_of(tokens[:-1]))[1]
 
-    @_locked
     def store(
         self, owner: str, tokens: Sequence[int], cache: Sequence[Any]
     ) -> tuple[list[tuple[bytes, Segment | None]], Snapshot] | None:
@@ -240,96 +224,99 @@ class PrefixIndex:
             Its blocks, each with keys and values if the model has any, and its other layers, which
             never change; None if it is no cache of this model and these tokens.
         """
-        segment, snapshot = split_cache(cache, len(tokens))
-        if not self._fits(segment, snapshot):
-            return None
-        key = key_of(tokens)
-        # Copying comes first, because it may fail for lack of memory.
-        new = self._new_segments(owner, key, segment)
-        if not self.can_cut_anywhere:
-            snapshot.compact()
-        block = self._roots.get(owner) or self._add_block(b"", None, owner)
-        for begin in range(0, len(key), self._block_bytes):
-            part = key[begin : begin + self._block_bytes]
-            block = self._find(block, part) or self._add_block(part, block, owner)
-            if (copied := new.get(begin)) is not None:
-                self._hold(block, 0, copied)
-        offset = len(tokens) - block.start
-        if not self.can_cut_anywhere:
-            self._hold(block, offset, snapshot)
-            self._use(block, offset)
-        self._use(block)
-        blocks = [(above.key, above.segment) for above in block.up()][::-1]
-        last, held = blocks[-1]
-        blocks[-1] = last[: offset * TOKEN_BYTES], held  # another prompt may continue the block
-        self._limit_snapshots(block)
-        self.shrink_to()
-        return blocks, snapshot
+        with self._lock:
+            segment, snapshot = split_cache(cache, len(tokens))
+            if not self._fits(segment, snapshot):
+                return None
+            key = key_of(tokens)
+            # Copying comes first, because it may fail for lack of memory.
+            new = self._new_segments(owner, key, segment)
+            if not self.can_cut_anywhere:
+                snapshot.compact()
+            block = self._roots.get(owner) or self._add_block(b"", None, owner)
+            for begin in range(0, len(key), self._block_bytes):
+                part = key[begin : begin + self._block_bytes]
+                block = self._find(block, part) or self._add_block(part, block, owner)
+                if (copied := new.get(begin)) is not None:
+                    self._hold(block, 0, copied)
+            offset = len(tokens) - block.start
+            if not self.can_cut_anywhere:
+                self._hold(block, offset, snapshot)
+                self._use(block, offset)
+            self._use(block)
+            blocks = [(above.key, above.segment) for above in block.up()][::-1]
+            last, held = blocks[-1]
+            blocks[-1] = last[: offset * TOKEN_BYTES], held  # another prompt may continue the block
+            self._limit_snapshots(block)
+            self.shrink_to()
+            return blocks, snapshot
 
-    @_locked
     def install(self, loaded: DiskPrefix) -> None:
         """Hold a prefix from disk in memory, if it still fits; ``shrink_to`` after fetching it."""
-        path, common = self._walk(loaded.owner, loaded.key)
-        segments = {
-            block.hash: segment
-            for (_, block, _), segment in zip(loaded.files, loaded.segments, strict=True)
-        }
-        lacking = [block for block in path if self.has_segments and block.segment is None]
-        if (
-            common < loaded.tokens
-            or loaded.snapshot is None
-            or any(block.hash not in segments for block in lacking)
-            or not all(self._fits(segments[block.hash], loaded.snapshot) for block in lacking)
-        ):
-            return
-        for block in lacking:
-            self._hold(block, 0, segments[block.hash])
-        if loaded.snapshot_file is not None:
-            _, block, offset = loaded.snapshot_file
-            if (last := self._blocks.get(block.hash)) is not None:
-                self._hold(last, offset, loaded.snapshot)
-                self._use(last, offset)
-        self._use(path[-1])
+        with self._lock:
+            path, common = self._walk(loaded.owner, loaded.key)
+            segments = {
+                block.hash: segment
+                for (_, block, _), segment in zip(loaded.files, loaded.segments, strict=True)
+            }
+            lacking = [block for block in path if self.has_segments and block.segment is None]
+            if (
+                common < loaded.tokens
+                or loaded.snapshot is None
+                or any(block.hash not in segments for block in lacking)
+                or not all(self._fits(segments[block.hash], loaded.snapshot) for block in lacking)
+            ):
+                return
+            for block in lacking:
+                self._hold(block, 0, segments[block.hash])
+            if loaded.snapshot_file is not None:
+                _, block, offset = loaded.snapshot_file
+                if (last := self._blocks.get(block.hash)) is not None:
+                    self._hold(last, offset, loaded.snapshot)
+                    self._use(last, offset)
+            self._use(path[-1])
 
-    @_locked
     def shrink_to(self, entries: int | None = None, size_bytes: int | None = None) -> None:
         """Evict the least recently used from memory; a limit that is None is that of this index."""
-        max_bytes = self._max_bytes if size_bytes is None else size_bytes
-        if entries is None:
-            # Metal allows 499,000 buffers in a process, and each array takes one.
-            entries = 100_000 // max(1, 2 * self._segment_layers)
-        while self._used and (len(self._used) > entries or self.size_bytes > max_bytes):
-            block, offset = next(iter(self._used))
-            key = b"".join([above.key for above in block.up()][::-1])
-            if not any(
-                owner == block.owner and other.startswith(key) for owner, other in self._evicted
-            ):
-                self._evicted.append((block.owner, key))
-            self._evict(block, offset)
-
-    @_locked
-    def clear(self, owner: str | None = None) -> None:
-        for block, offset in list(self._used):
-            if owner is None or block.owner == owner:
+        with self._lock:
+            max_bytes = self._max_bytes if size_bytes is None else size_bytes
+            if entries is None:
+                # Metal allows 499,000 buffers in a process, and each array takes one.
+                entries = 100_000 // max(1, 2 * self._segment_layers)
+            while self._used and (len(self._used) > entries or self.size_bytes > max_bytes):
+                block, offset = next(iter(self._used))
+                key = b"".join([above.key for above in block.up()][::-1])
+                if not any(
+                    owner == block.owner and other.startswith(key) for owner, other in self._evicted
+                ):
+                    self._evicted.append((block.owner, key))
                 self._evict(block, offset)
-        kept = [evicted for evicted in self._evicted if owner is not None and evicted[0] != owner]
-        self._evicted = deque(kept, _MAX_EVICTED)
 
-    @_locked
+    def clear(self, owner: str | None = None) -> None:
+        with self._lock:
+            for block, offset in list(self._used):
+                if owner is None or block.owner == owner:
+                    self._evict(block, offset)
+            kept = [
+                evicted for evicted in self._evicted if owner is not None and evicted[0] != owner
+            ]
+            self._evicted = deque(kept, _MAX_EVICTED)
+
     def why_missing(self, owner: str, tokens: Sequence[int], cached: int) -> CacheMiss | None:
         """Return why only ``cached`` tokens of a prompt are held; None where no more could be."""
-        key = key_of(tokens[:-1])
-        if self._match(owner, key, on_disk=True).count - cached >= _MIN_COMMON:
-            return CacheMiss.ON_DISK
-        if self._walk(owner, key)[1] - cached >= _MIN_COMMON:
-            return CacheMiss.NO_SNAPSHOT
-        lost = (common_tokens(other, key) for name, other in self._evicted if name == owner)
-        if max(lost, default=0) - cached >= _MIN_COMMON:
-            return CacheMiss.EVICTED
-        if cached:
-            return None
-        has_any = owner in self._roots
-        return CacheMiss.OTHER_BEGINNING if has_any else CacheMiss.NOTHING_STORED
+        with self._lock:
+            key = key_of(tokens[:-1])
+            if self._match(owner, key, on_disk=True).count - cached >= _MIN_COMMON:
+                return CacheMiss.ON_DISK
+            if self._walk(owner, key)[1] - cached >= _MIN_COMMON:
+                return CacheMiss.NO_SNAPSHOT
+            lost = (common_tokens(other, key) for name, other in self._evicted if name == owner)
+            if max(lost, default=0) - cached >= _MIN_COMMON:
+                return CacheMiss.EVICTED
+            if cached:
+                return None
+            has_any = owner in self._roots
+            return CacheMiss.OTHER_BEGINNING if has_any else CacheMiss.NOTHING_STORED
 
     def _fits(self, segment: Segment, snapshot: Snapshot) -> bool:
         """Whether a cache is one of this model, with keys and values of all its tokens."""
@@ -499,73 +486,77 @@ class PrefixIndex:
 
     # -- files -----------------------------------------------------------------------------
 
-    @_locked
     def needed_from_disk(self, owner: str, tokens: Sequence[int]) -> DiskPrefix | None:
         """Return what to read of a prompt; None where files add nothing to memory."""
-        key = key_of(tokens[:-1])
-        match = self._match(owner, key, on_disk=True)
-        if match.count <= self._match(owner, key).count:
-            return None
-        lacking = [block for block in match.path if self.has_segments and block.segment is None]
-        files = [file for block in lacking if (file := block.file()) is not None]
-        snapshot = None if match.block is None else match.block.file(match.offset)
-        if match.block is not None and snapshot is None:
-            return None
-        return DiskPrefix(owner, key[: match.count * TOKEN_BYTES], files, snapshot)
+        with self._lock:
+            key = key_of(tokens[:-1])
+            match = self._match(owner, key, on_disk=True)
+            if match.count <= self._match(owner, key).count:
+                return None
+            lacking = [block for block in match.path if self.has_segments and block.segment is None]
+            files = [file for block in lacking if (file := block.file()) is not None]
+            snapshot = None if match.block is None else match.block.file(match.offset)
+            if match.block is not None and snapshot is None:
+                return None
+            return DiskPrefix(owner, key[: match.count * TOKEN_BYTES], files, snapshot)
 
-    @_locked
     def add_file(self, header: FileHeader, name: str) -> list[str]:
         """Add a file, unless the block before it is unknown; return the files that it replaces."""
-        owner, kept_with = header.owner.name, header.owner.kept_with or ""
-        if header.parent == root_hash(owner) and owner not in self._roots:
-            self._add_block(b"", None, owner)
-        above = self._blocks.get(header.parent)
-        if above is None:
-            return []
-        key, is_snapshot = header.tokens, header.is_snapshot
-        block = above.children.get(key)
-        if is_snapshot and (block is None or (kept_with, 0) not in block.files):
-            for other in above.children.values():
-                if other.key.startswith(key) and (kept_with, 0) in other.files:
-                    block = other
-        block = block or self._add_block(key, above, owner)
-        offset = len(key) // TOKEN_BYTES if is_snapshot else 0
-        unused = [] if (old := block.files.get((kept_with, offset))) is None else [old]
-        block.files[kept_with, offset] = name
-        for other in list(above.children.values()) if not is_snapshot else ():
-            if other is not block and key.startswith(other.key) and (kept_with, 0) in other.files:
-                unused.append(other.files.pop((kept_with, 0)))
-                for at in [at for at in other.files if at[0] == kept_with]:
-                    block.files[at] = other.files.pop(at)
-                self._remove_empty(other)
-        return [old for old in unused if old != name]
+        with self._lock:
+            owner, kept_with = header.owner.name, header.owner.kept_with or ""
+            if header.parent == root_hash(owner) and owner not in self._roots:
+                self._add_block(b"", None, owner)
+            above = self._blocks.get(header.parent)
+            if above is None:
+                return []
+            key, is_snapshot = header.tokens, header.is_snapshot
+            block = above.children.get(key)
+            if is_snapshot and (block is None or (kept_with, 0) not in block.files):
+                for other in above.children.values():
+                    if other.key.startswith(key) and (kept_with, 0) in other.files:
+                        block = other
+            block = block or self._add_block(key, above, owner)
+            offset = len(key) // TOKEN_BYTES if is_snapshot else 0
+            unused = [] if (old := block.files.get((kept_with, offset))) is None else [old]
+            block.files[kept_with, offset] = name
+            for other in list(above.children.values()) if not is_snapshot else ():
+                if (
+                    other is not block
+                    and key.startswith(other.key)
+                    and (kept_with, 0) in other.files
+                ):
+                    unused.append(other.files.pop((kept_with, 0)))
+                    for at in [at for at in other.files if at[0] == kept_with]:
+                        block.files[at] = other.files.pop(at)
+                    self._remove_empty(other)
+            return [old for old in unused if old != name]
 
-    @_locked
     def has_file(self, kept_with: str, hashed: str, offset: int = 0) -> bool:
-        block = self._blocks.get(hashed)
-        return block is not None and (kept_with, offset) in block.files
+        with self._lock:
+            block = self._blocks.get(hashed)
+            return block is not None and (kept_with, offset) in block.files
 
-    @_locked
     def files_of(self, owner: str, key: bytes) -> list[str]:
         """Return the files of the tokens of a key, those of the first tokens last."""
-        path, common = self._walk(owner, key)
-        return [
-            name
-            for block in reversed(path)
-            for (_, offset), name in block.files.items()
-            if not offset or block.start + offset == common
-        ]
+        with self._lock:
+            path, common = self._walk(owner, key)
+            return [
+                name
+                for block in reversed(path)
+                for (_, offset), name in block.files.items()
+                if not offset or block.start + offset == common
+            ]
 
-    @_locked
     def discard(self, names: Set[str]) -> None:
-        for block in list(self._blocks.values()):
-            removed = [at for at, name in block.files.items() if name in names]
-            for at in removed:
-                del block.files[at]
-            if removed:
-                self._remove_empty(block)
+        with self._lock:
+            for block in list(self._blocks.values()):
+                removed = [at for at, name in block.files.items() if name in names]
+                for at in removed:
+                    del block.files[at]
+                if removed:
+                    self._remove_empty(block)
 
-    @_locked
     def keep_only(self, names: Set[str]) -> None:
-        held = {name for block in self._blocks.values() for name in block.files.values()}
-        self.discard(held - names)
+        with self._lock:
+            held = {name for block in self._blocks.values() for name in block.files.values()}
+            self.discard(held - names)

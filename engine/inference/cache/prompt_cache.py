@@ -237,7 +237,7 @@ class PromptCache:
         return segment
 
     def _read_file(self, name: str) -> tuple[FileHeader, list[Any]]:
-        """Return the content of a file, which is what was written under its name."""
+        """Return the content of a file; raises ``DamagedFile`` if its digest differs."""
         assert self.disk is not None
         folder = self.disk.folder
         if not folder.is_intact(name):

@@ -31,7 +31,7 @@ def measure_cache(model: Any, config: Mapping[str, Any]) -> CacheSize:
 
 
 def cache_size(cache: list[Any]) -> CacheSize:
-    """Return how a cache grows, from one that holds at least one token."""
+    """Return the growth of a cache that holds at least one token."""
     token_bytes = fixed_bytes = 0
     windows: dict[int, int] = {}
     for part in parts_of(cache):
@@ -62,7 +62,7 @@ def _size_of_own(model: Any) -> CacheSize:
 
 
 def _allocated_tokens(part: Any) -> int:
-    """Return for how many tokens a part has memory; 0 for one that does not grow."""
+    """Return the tokens for which a part has memory; 0 if it does not grow."""
     keys = getattr(part, "keys", None)
     if isinstance(keys, tuple):  # quantized: values, scales and biases
         keys = keys[0]

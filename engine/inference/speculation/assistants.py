@@ -30,11 +30,8 @@ _NOT_USED = (".k_proj.", ".v_proj.", ".k_norm.", ".v_norm.", ".rotary_emb.")
 
 
 class Seen(NamedTuple):
-    """What an assistant looks at while it drafts one chain for each row.
-
-    Attributes:
-        kinds: For each kind of layers: keys, values, and a mask of the parts that a row has.
-        positions: The position of the last cached token of each row.
+    """The model's cache for an assistant: keys, values and mask for each kind of layers, and the
+    position of the last cached token of each row.
     """
 
     kinds: Mapping[str, tuple[mx.array, mx.array, mx.array | None]]
@@ -70,12 +67,9 @@ class _Clusters(nn.Module):  # type: ignore[misc]
 
 
 class Assistant(nn.Module):  # type: ignore[misc]
-    """An assistant; drafts once ``follow`` has told it for which model.
+    """An assistant; drafts once ``follow`` has named its model; raises ``DrafterUnusable``.
 
     Its parameters have the names of the published checkpoints.
-
-    Raises:
-        DrafterUnusable: Its configuration is not supported.
     """
 
     origin = TokenOrigin.DRAFT
@@ -98,7 +92,7 @@ class Assistant(nn.Module):  # type: ignore[misc]
                 args.hidden_size, self._vocabulary_size, clusters, chosen
             )
         self._size = size
-        # What it uses of the model, none of which is a parameter of its own.
+        # Parts of the model; as attributes they would be its own parameters.
         self._target: SimpleNamespace | None = None
 
     def follow(self, model: Any) -> None:

@@ -81,7 +81,7 @@ class DrafterUnusable(Exception):
 class HeadWeights:
     """The weights of a head, by the names of ``DraftHead``, as they are in the checkpoint.
 
-    What it shares with the model is not among them. ``are_norms_from_zero`` where its norms are
+    Weights that it shares with the model are left out. ``are_norms_from_zero`` where its norms are
     stored as their difference from 1; None where only their values show it.
     """
 

@@ -53,14 +53,7 @@ class _Convolution(NamedTuple):
 
 
 class _Recurrence(NamedTuple):
-    """What a recurrence was given.
-
-    Attributes:
-        run: Computes the state after tokens from that before them and from ``inputs``.
-        inputs: Arrays of shape (rows, tokens, …).
-        before: The state before the pass.
-        state: The state after it.
-    """
+    """The inputs of a recurrence, of shape (rows, tokens, …), and the states before and after."""
 
     run: Callable[..., mx.array]
     inputs: tuple[mx.array, ...]

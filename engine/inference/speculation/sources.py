@@ -1,4 +1,4 @@
-"""Sources of draft tokens: what they share, and those without a second model. No MLX."""
+"""Sources of draft tokens: their base class, earlier text, and grammars. No MLX."""
 
 from array import array
 from collections import OrderedDict
