@@ -9,7 +9,7 @@ from api.conformance.probe.values import Access
 
 KEY_VARIABLE = "API_KEY"
 # By the API's path: the vendor's package, its client and call, the parameters of the call (others
-# go into the extra body; empty for all), and what is printed of the answer.
+# go into the extra body; empty for all), and the printed fields of the answer.
 _PACKAGES = {
     "/v1/chat/completions": (
         "openai", "OpenAI", "chat.completions.create",

@@ -98,7 +98,7 @@ class SingleInstance(QObject):
 def only_instance(
     opened: Path | None = None, attached: Sequence[Path] = ()
 ) -> Iterator[SingleInstance | None]:
-    """Yield the lock of the only running program; None after asking the one that holds it."""
+    """Yield the lock of the only running program; None after a request to its holder."""
     try:
         folder = made_private(paths.config_folder())
     except OSError as error:

@@ -47,6 +47,11 @@ from ui.records.runs import PastRun, Run, RunState
 from ui.records.tool_choice import ToolsInUse, choice_from, choice_values
 
 _NAMELESS_FOLDER = "Folder"
+# Tables of a key and JSON.
+ATTACHED = ("conversation_id", "content")  # unsent files and messages
+PRESETS = ("name", "content")
+FOLDERS = ("id", "content")
+Pair = tuple[str, str]
 
 
 class ConversationRow(NamedTuple):
@@ -81,13 +86,6 @@ class MessageRow(NamedTuple):
     is_running: bool
     created_at: float
     shown_rank: int
-
-
-# Tables of a key and JSON.
-ATTACHED = ("conversation_id", "content")  # what waits to be sent in a conversation
-PRESETS = ("name", "content")
-FOLDERS = ("id", "content")
-Pair = tuple[str, str]
 
 
 class RecoveredRows(NamedTuple):

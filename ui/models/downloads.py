@@ -60,7 +60,7 @@ class Download(QObject):
         return self._transfer.progress
 
     def cancel(self) -> None:
-        """Cancel the download, keep what has arrived, and show that at once."""
+        """Cancel the download at once; the partial files are kept."""
         if self.stage == "running":
             self._transfer.gives_up.set()
             self._end("cancelled", "Paused. Downloaded data is kept.")
@@ -108,7 +108,7 @@ class Downloads(QObject):
         self._timer.timeout.connect(self._tick)
 
     def start(self, text: str) -> str:
-        """Download a repository, given its name or page address; return what is wrong with it."""
+        """Download a repository, given its name or page address; return the problem with it."""
         try:
             repository = repository_of(text)
         except DownloadFailed as error:
@@ -128,7 +128,7 @@ class Downloads(QObject):
         try:
             why = "" if size_bytes is None else disk_shortage(repository, self._cache, size_bytes)
         except OSError:
-            return ""  # the download says what is wrong with the folder
+            return ""  # the download reports a problem of the folder
         return f"{why}." if why else ""
 
     def resume(self, download: Download) -> None:

@@ -33,7 +33,7 @@ from engine.library.hub import Hub
 from engine.library.memory import Fit
 from ui.kit.buttons import Choice
 from ui.kit.dialogs import confirm_link
-from ui.kit.fields import SearchLineEdit
+from ui.kit.fields import ListSearchField
 from ui.kit.labels import label, thin_bar
 from ui.kit.layouts import STRETCH, Stretch, column, row
 from ui.kit.markdown.document_page import DocumentPage
@@ -394,7 +394,7 @@ class FindView(QWidget):
     def __init__(self, library: ModelLibrary) -> None:
         super().__init__()
         self.finder = Finder(library, self)
-        self.field = _SearchField()
+        self.field = ListSearchField("Search for models", "Clear Search")
         self.field.setMaxLength(200)
         self.field.setPlaceholderText("Search Hugging Face for MLX models, or paste owner/name")
         self.bar = thin_bar("Searching")
@@ -494,8 +494,8 @@ class FindView(QWidget):
     def _connect_signals(self) -> None:
         finder = self.finder
         self.field.textChanged.connect(lambda: self._typing.start())
-        self.field.returnPressed.connect(self._search_now)
-        self.field.left.connect(self._enter_list)
+        self.field.chosen.connect(self._search_now)
+        self.field.step_requested.connect(lambda _: self._enter_list())
         self._typing.timeout.connect(self._search)
         self.list.picked.connect(self._pick)
         self.list.activated_by_key.connect(self.details.act)
@@ -587,19 +587,3 @@ class FindView(QWidget):
         return (
             f"No MLX model on the hub has a name with “{finder.query}”. Try fewer or shorter words."
         )
-
-
-class _SearchField(SearchLineEdit):
-    """Moves to the list with the Down key."""
-
-    left = Signal()
-
-    def __init__(self) -> None:
-        super().__init__("Search for models", "Clear Search")
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Down:
-            self.left.emit()
-            event.accept()
-            return
-        super().keyPressEvent(event)

@@ -61,7 +61,7 @@ FindStage = Literal["idle", "asking", "listed", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class HubResult:
-    """A model in the list of those that can be downloaded."""
+    """A model of the hub in the list."""
 
     model: HubModel
     purpose: str = ""
@@ -471,13 +471,13 @@ class Finder(QObject):
         self._arrange()
 
     def _arrange(self) -> None:
-        """List what was found as the user wants it; of suggestions, what fits stands first."""
+        """Apply order and filter to the results; suggestions have the default order."""
         target = self.arrangement if self.query else SortAndFilter()
         self.offers = target.arranged(self._results, self.memory)
         self.changed.emit()
 
     def _fail(self, problem: str) -> None:
-        """Say why the hub did not answer; list what is on this computer if there is no list yet."""
+        """Show a problem of the hub; without a list, show the local models."""
         self.stage = "listed" if self.query and self._is_answered else "failed"
         if self.is_offline:
             here = self._local()

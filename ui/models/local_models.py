@@ -184,7 +184,7 @@ class ModelCard(QFrame):
 
 
 class FolderRow(QFrame):
-    """A folder that the user added, with what was found in it."""
+    """A folder that the user added, with its number of models."""
 
     def __init__(self, folder: Path, count: int) -> None:
         super().__init__()

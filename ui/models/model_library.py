@@ -151,7 +151,7 @@ class ModelLibrary(QObject):
         return self.models.stage == "loading" and self.models.is_at(model.folder)
 
     def replace_loaded(self, old: Path, new: Path) -> Path:
-        """Load a newer revision in place of the one that is in use; return the folder to load."""
+        """Load a newer revision of a used model; return the folder to load."""
         info = self.models.info
         is_draft = info is not None and info.path != old.resolve()
         folder = info.path if info is not None and is_draft else new

@@ -1,4 +1,4 @@
-"""The window of models: those in memory above, those that are here, and those to find. Main thread.
+"""The window of models: in memory, on this computer, and on the hub. Main thread.
 
 The window is created when it is first opened; it scans the disks each time it is shown.
 """
@@ -42,7 +42,7 @@ from ui.words import Tone
 
 
 def memory_text(model: ModelStatus, now: float) -> str:
-    """Return what a model in memory takes and what it is doing, in one line."""
+    """Return memory and activity of a loaded model, in one line."""
     info, text = model.info, []
     if info is not None:
         text.append(f"{format_size(info.weights_bytes)} of weights")
@@ -87,7 +87,7 @@ class _Line(QWidget):
 
 
 class MemoryPanel(QFrame):
-    """Lists the models in memory, with the sum of what they take. Hidden while there are none."""
+    """Lists the models in memory with their sizes. Hidden while there are none."""
 
     unload_requested = Signal(object)
 
@@ -285,7 +285,7 @@ class LoadedModel(QWidget):
         info = model.info
         if info is None:
             return as_sentence(model.message)
-        # A load that was cancelled left the previous model in place; one that failed has a line.
+        # After a cancelled load the previous model is in place; a failed load has a line.
         was_cancelled = model.message and not model.failed_name
         before = f"{as_sentence(model.message)} " if was_cancelled else ""
         if model.is_unloaded:
@@ -368,7 +368,7 @@ def _trouble(folder: Path, memory: Memory) -> str:
     try:
         target = need(folder)
     except (ModelLoadFailed, OSError):
-        return ""  # loading the model reports what is wrong
+        return ""  # loading the model reports the problem
     fit = target.fit(memory)
     return fit_text(target, fit, memory) if fit is Fit.TOO_LARGE else ""
 

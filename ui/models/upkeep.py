@@ -41,7 +41,7 @@ class Upkeep(QObject):
         self.outcome = ""
         # Repository to the folder of the revision that an update replaces.
         self._replaced: dict[str, Path] = {}
-        # Folder that is being loaded to the one that it replaces.
+        # Loading folder to the repository and the folder that it replaces.
         self._freed_later: dict[Path, tuple[str, Path]] = {}
         library.downloads.arrived.connect(self._arrive)
         library.models.loaded.connect(self._free_after_load)
@@ -155,7 +155,7 @@ class Upkeep(QObject):
         )
 
     def _arrive(self, folder: Path) -> None:
-        """Replace a revision by the newer one that was downloaded."""
+        """Replace a revision by the downloaded newer revision."""
         repository = next(
             (name for name, old in self._replaced.items() if _is_same_model(folder, old)), ""
         )

@@ -95,7 +95,7 @@ class ServerSwitch(QObject):
             self.changed.emit()
 
     def apply(self) -> None:
-        """Let a running server follow changed settings; what it answers goes on."""
+        """Apply changed settings to a running server; its answers continue."""
         if not self._is_requested:
             return
         self._is_stale = True
@@ -233,7 +233,7 @@ class ServerCard(QFrame):
         self._refresh()
 
     def set_compact_height(self, is_low: bool) -> None:
-        """Leave out what the switch says by itself, where what is above has little room."""
+        """Hide the text of a switched-off server to save height."""
         if self._is_roomy == is_low:
             self._is_roomy = not is_low
             self._refresh()

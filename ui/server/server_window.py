@@ -665,7 +665,7 @@ class ServerWindow(OwnWindow):
         self.detail.show()
 
     def _follow_entry(self, entry: RequestEntry | None) -> None:
-        """Show what has changed in the request; a closed pane stays closed."""
+        """Update the pane of the request, unless it is closed."""
         if entry is None:
             self.detail.hide()
         elif not self.detail.isHidden():

@@ -610,7 +610,7 @@ class StopListEditor(QWidget):
 
 
 class _Input(QLineEdit):
-    """A line whose Return key adds what is typed; in a dialog it would press *Save* as well."""
+    """A line that accepts the Return key, so that a dialog around it does not press *Save*."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         super().keyPressEvent(event)

@@ -280,7 +280,7 @@ class MainWindow(WindowParts):
         workspace.conversations.begin_with(ToolsInUse(now.tools.in_new_conversations))
 
     def _apply_model_defaults(self) -> None:
-        """Let new conversations, and an empty one that is open, begin with the model's settings."""
+        """Apply the model's settings to new conversations and to an open empty one."""
         listed, folder = self.workspace.conversations, self.workspace.model.state.folder
         saved = None if folder is None else self.model_library.settings_of(folder)
         before = listed.new_settings

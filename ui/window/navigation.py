@@ -103,7 +103,7 @@ def zoom_front() -> None:
 
 
 def bring_all_to_front() -> None:
-    """Raise all windows; the one that has the focus stays in front."""
+    """Raise all windows, last the focused one."""
     front = front_window()
     for window in open_windows():
         if not window.isMinimized():

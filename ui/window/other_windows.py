@@ -1,6 +1,6 @@
 """The windows beside the main one: each is made when it is first shown.
 
-Among them are the pages of the Help menu, and what it copies for a report. Main thread.
+With the pages of the Help menu and the details of a report. Main thread.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _PURPOSE = (
 
 @dataclass(frozen=True, slots=True)
 class HelpFiles:
-    """Where the pages and the log are; None for what is not on this computer."""
+    """Paths of the pages and the log; None for missing ones."""
 
     guide: Path | None = None
     changes: Path | None = None
@@ -115,7 +115,7 @@ def ask_what_to_report(parent: QWidget, details: str, log_folder: Path | None) -
 
 
 def show_about(parent: QWidget) -> QMessageBox:
-    """Show which version of the program this is, and what it is for."""
+    """Show version and purpose of the program."""
     return show_message(parent, f"Fullstop {_version()}", _PURPOSE, title="About Fullstop")
 
 
