@@ -1,9 +1,9 @@
 """The dialog that chooses which conversations of a file are imported. Main thread."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QObject, Qt
+from PySide6.QtCore import QSignalBlocker, Qt
+from PySide6.QtGui import QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
     QCheckBox,
     QDialog,
@@ -17,66 +17,11 @@ from ui.chat.session.conversation_imports import ImportPreview
 from ui.kit.dates import format_day
 from ui.kit.labels import label
 from ui.kit.layouts import column
-from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.windows import move_focus
 from ui.records.exchange.archive import OURS
 from ui.records.exchange.contents import ListedConversation
 
 Take = Callable[[Sequence[ListedConversation], str], object]
-
-
-class CheckedConversations(QAbstractListModel):
-    """Conversations with check boxes; rows are made when they are drawn, since a file may have
-    thousands.
-    """
-
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-        self._shown: list[ListedConversation] = []
-        self._unchecked: set[int] = set()
-
-    def show(self, conversations: list[ListedConversation]) -> None:
-        self.beginResetModel()
-        self._shown = conversations
-        self._unchecked.clear()
-        self.endResetModel()
-
-    def check_all(self, are_checked: bool) -> None:
-        self._unchecked = set() if are_checked else set(range(len(self._shown)))
-        if self._shown:
-            self.dataChanged.emit(self.index(0), self.index(len(self._shown) - 1))
-
-    def checked(self) -> list[ListedConversation]:
-        return [one for row, one in enumerate(self._shown) if row not in self._unchecked]
-
-    @property
-    def checked_count(self) -> int:
-        return len(self._shown) - len(self._unchecked)
-
-    def rowCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(self._shown)
-
-    def flags(self, index: Index) -> Qt.ItemFlag:
-        can_check = Qt.ItemFlag.ItemIsUserCheckable if index.isValid() else Qt.ItemFlag.NoItemFlags
-        return super().flags(index) | can_check
-
-    def data(self, index: Index, role: int = DISPLAY) -> Any:
-        if index.isValid() and role == DISPLAY:
-            return _row_text(self._shown[index.row()])
-        if index.isValid() and role == Qt.ItemDataRole.CheckStateRole:
-            is_checked = index.row() not in self._unchecked
-            return Qt.CheckState.Checked if is_checked else Qt.CheckState.Unchecked
-        return None
-
-    def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
-        if role != Qt.ItemDataRole.CheckStateRole or not index.isValid():
-            return False
-        if Qt.CheckState(value) is Qt.CheckState.Checked:
-            self._unchecked.discard(index.row())
-        else:
-            self._unchecked.add(index.row())
-        self.dataChanged.emit(index, index, [role])
-        return True
 
 
 class ImportDialog(QDialog):
@@ -90,7 +35,7 @@ class ImportDialog(QDialog):
         self._take = take
         contents = preview.contents
         self.summary = label(_summary(preview), is_wrapped=True)
-        self.rows = CheckedConversations(self)
+        self.rows = QStandardItemModel(self)
         self.list = QListView()
         self.list.setModel(self.rows)
         self.list.setUniformItemSizes(True)
@@ -113,9 +58,9 @@ class ImportDialog(QDialog):
         self.accept_button.setProperty("kind", "primary")
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        self.every.clicked.connect(self.rows.check_all)
+        self.every.clicked.connect(self._check_all)
         self.copies.toggled.connect(self._fill)
-        self.rows.dataChanged.connect(self._refresh)
+        self.rows.itemChanged.connect(self._refresh)
         options = (self.copies, self.folder, self.damage, self.left_out, buttons)
         column(
             self.summary,
@@ -132,7 +77,7 @@ class ImportDialog(QDialog):
 
     def accept(self) -> None:
         program = self._preview.contents.program
-        self._take(self.rows.checked(), program if self.folder.isChecked() else "")
+        self._take(self.checked(), program if self.folder.isChecked() else "")
         super().accept()
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
@@ -140,11 +85,31 @@ class ImportDialog(QDialog):
 
     def _fill(self) -> None:
         copies = self._preview.here if self.copies.isChecked() else []
-        self.rows.show([*self._preview.new, *copies])
+        self._listed = [*self._preview.new, *copies]
+        self.rows.clear()
+        for conversation in self._listed:
+            item = QStandardItem(_row_text(conversation))
+            item.setEditable(False)
+            item.setCheckable(True)
+            item.setCheckState(Qt.CheckState.Checked)
+            self.rows.appendRow(item)
         self._refresh()
 
+    def _check_all(self, are_checked: bool) -> None:
+        with QSignalBlocker(self.rows):
+            for row in range(self.rows.rowCount()):
+                state = Qt.CheckState.Checked if are_checked else Qt.CheckState.Unchecked
+                self.rows.item(row).setCheckState(state)
+        self.list.viewport().update()
+        self._refresh()
+
+    def checked(self) -> list[ListedConversation]:
+        checked = Qt.CheckState.Checked
+        pairs = enumerate(self._listed)
+        return [one for row, one in pairs if self.rows.item(row).checkState() is checked]
+
     def _refresh(self) -> None:
-        count, shown = self.rows.checked_count, self.rows.rowCount()
+        count, shown = len(self.checked()), self.rows.rowCount()
         self.every.setChecked(count == shown)
         self.every.setVisible(shown > 1)
         self.list.setVisible(shown > 0)

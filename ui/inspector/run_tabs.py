@@ -3,19 +3,16 @@
 Main thread. The list is made only while it is visible.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from PySide6.QtCore import (
-    QAbstractTableModel,
     QEvent,
     QItemSelectionModel,
     QObject,
     Qt,
     Signal,
 )
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
 from engine import RunPhase, TokenTrace, acceptance, counted, draft_sources, phases, quoted, seconds
@@ -27,7 +24,7 @@ from ui.kit.buttons import Choice, push_button
 from ui.kit.html import SPACE, Html, cell, code, colored, joined, paragraph, table, visible_breaks
 from ui.kit.labels import label
 from ui.kit.layouts import column, row, scrolling
-from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowsView, TableColumn
+from ui.kit.rows import RowsView, TableColumn
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, restyle
 from ui.records.runs import Run
@@ -336,54 +333,6 @@ def _named(other: ShownRun) -> str:
     return f"{start_time_text(run)} · {end_label(run)} · {name}"
 
 
-class RunTable(QAbstractTableModel):
-    """Runs, newest first; those of the open conversation come before the others."""
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._runs: list[ShownRun] = []
-        self._shown_id: str | None = None
-
-    def show_runs(self, runs: Sequence[ShownRun], shown_id: str | None) -> None:
-        self.beginResetModel()
-        self._runs, self._shown_id = list(runs), shown_id
-        self.endResetModel()
-
-    def run_at(self, row: int) -> ShownRun | None:
-        return self._runs[row] if 0 <= row < len(self._runs) else None
-
-    def row_of(self, run_id: str | None) -> int | None:
-        """Return the row of a run; None if it is not listed."""
-        return next((n for n, shown in enumerate(self._runs) if shown.run.id == run_id), None)
-
-    def rowCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(self._runs)
-
-    def columnCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(COLUMNS)
-
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> Any:
-        if orientation is Qt.Orientation.Horizontal:
-            if role == Qt.ItemDataRole.DisplayRole:
-                return COLUMNS[section].title
-            if role == Qt.ItemDataRole.TextAlignmentRole:
-                return COLUMNS[section].alignment
-        return None
-
-    def data(self, index: Index, role: int = DISPLAY) -> Any:
-        shown = self.run_at(index.row())
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            return COLUMNS[index.column()].alignment
-        if shown is None or role not in (
-            Qt.ItemDataRole.DisplayRole,
-            Qt.ItemDataRole.ToolTipRole,
-            Qt.ItemDataRole.AccessibleTextRole,
-        ):
-            return None
-        is_marked = not index.column() and shown.run.id == self._shown_id
-        return f"{'● ' if is_marked else ''}{COLUMNS[index.column()].text(shown)}"
-
-
 class RunsTab(InspectorTab):
     """A table of runs; Return shows one, Ctrl+Return compares the shown one with it."""
 
@@ -394,7 +343,11 @@ class RunsTab(InspectorTab):
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
         self._inspector = inspector
-        self.model = RunTable(self)
+        self._runs: list[ShownRun] = []
+        self.model = QStandardItemModel(0, len(COLUMNS), self)
+        self.model.setHorizontalHeaderLabels([column.title for column in COLUMNS])
+        for number, heading in enumerate(COLUMNS):
+            self.model.horizontalHeaderItem(number).setTextAlignment(heading.alignment)
         self.table = RowsView(self.model, "Runs", COLUMNS)
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.note = label("", "muted", 0.92)
@@ -428,11 +381,21 @@ class RunsTab(InspectorTab):
     async def _list(self) -> None:
         runs = await self._inspector.every_run()
         shown = self._inspector.shown
-        chosen = self._chosen()
-        self.model.show_runs(runs, None if shown is None else shown.run.id)
-        target = chosen.run.id if chosen is not None else None if shown is None else shown.run.id
-        row = self.model.row_of(target)
-        if row is not None:
+        target = self._chosen() or shown
+        self._runs = runs
+        self.model.setRowCount(0)
+        for run in runs:
+            texts = [heading.text(run) for heading in COLUMNS]
+            if shown is not None and run.run.id == shown.run.id:
+                texts[0] = f"● {texts[0]}"
+            items = [QStandardItem(text) for text in texts]
+            for heading, item in zip(COLUMNS, items, strict=True):
+                item.setTextAlignment(heading.alignment)
+                item.setToolTip(item.text())
+            self.model.appendRow(items)
+        ids = [run.run.id for run in runs]
+        if target is not None and target.run.id in ids:
+            row = ids.index(target.run.id)
             flags = QItemSelectionModel.SelectionFlag
             index = self.model.index(row, 0)
             self.table.selectionModel().setCurrentIndex(index, flags.ClearAndSelect | flags.Rows)
@@ -440,7 +403,7 @@ class RunsTab(InspectorTab):
 
     def _chosen(self) -> ShownRun | None:
         rows = self.table.selected_rows()
-        return self.model.run_at(rows[0]) if rows else None
+        return self._runs[rows[0]] if rows else None
 
     def _refresh(self) -> None:
         chosen, shown = self._chosen(), self._inspector.shown

@@ -70,12 +70,11 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
     assert not dialog.copies.isVisible()
     assert dialog.every.isChecked()
     dialog.every.click()
-    assert dialog.rows.checked() == []
+    assert dialog.checked() == []
     assert not dialog.accept_button.isEnabled()
     dialog.every.click()
     assert dialog.accept_button.text() == "Import 2 Conversations"
-    second = dialog.rows.index(1)
-    dialog.rows.setData(second, Qt.CheckState.Unchecked, Qt.ItemDataRole.CheckStateRole)
+    dialog.rows.item(1).setCheckState(Qt.CheckState.Unchecked)
     assert dialog.accept_button.text() == "Import 1 Conversation"
     assert not dialog.every.isChecked()
     dialog.folder.setChecked(True)
