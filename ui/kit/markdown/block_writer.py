@@ -47,7 +47,7 @@ _HEADING_SCALES = {"h1": 1.45, "h2": 1.25, "h3": 1.12}
 _BULLET = "•"
 _HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
 # A table with less width for each column scrolls sideways.
-_COLUMN_EM = 6
+_COLUMN_EM = 8
 
 
 @dataclass(frozen=True, slots=True)
