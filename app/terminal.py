@@ -34,8 +34,9 @@ from engine.library.downloads import HubDownload
 from engine.library.hub import DownloadProgress, HubCancelled
 from engine.recording.run_trace import RunTrace, trace_for
 from ui.models.model_words import TransferRate, loading_text, passed, percent
-from ui.records.attachments import Attachment, AttachmentRefused
+from ui.records.attachments import Attachment
 from ui.records.documents import FileReader
+from ui.words import FileRefused
 
 if TYPE_CHECKING:
     from api.transport.config import ServerConfig
@@ -116,7 +117,7 @@ def files_at(paths: Iterable[str], printer: Printer | None = None) -> tuple[Atta
         printer.status(f"reading {reader.name} …")
         try:
             file = reader.read()
-        except AttachmentRefused as error:
+        except FileRefused as error:
             raise CommandError(str(error)) from error
         finally:
             reader.close()

@@ -87,6 +87,10 @@ Spans = list[tuple[int, int]]
 _TERMS = re.compile(r"\s+|\w+|[^\w\s]")
 
 
+class FileRefused(Exception):
+    """A file cannot be used; the message says which, why, and the remedy, for the user."""
+
+
 class Tone(StrEnum):
     """The tone of a state; the theme has a color for each tone."""
 

@@ -44,10 +44,10 @@ from ui.kit.html import (
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.menus import copied_text, copy_from
-from ui.kit.tasks import FileRefused, finish_tasks, read_text, start_task
+from ui.kit.tasks import finish_tasks, read_text, start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import OwnWindow
-from ui.words import unescaped
+from ui.words import FileRefused, unescaped
 
 # Each row takes time to lay out, so a long stream shows only both ends and the faulty events.
 FIRST_EVENTS, LAST_EVENTS = 24, 16

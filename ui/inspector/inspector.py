@@ -34,13 +34,13 @@ from ui.inspector.shown_run import (
     shown_recording,
 )
 from ui.kit.following import Following
-from ui.kit.tasks import FileRefused, finish_tasks, read_text, start_task, write_text
+from ui.kit.tasks import finish_tasks, read_text, start_task, write_text
 from ui.records.conversations import StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.server.requests import RequestEntry
 from ui.stops.stop_list import StopListModel
-from ui.words import unescaped
+from ui.words import FileRefused, unescaped
 
 # The replay runs on another thread, a moment after the last change, so that typing never waits.
 

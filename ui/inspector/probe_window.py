@@ -58,11 +58,12 @@ from ui.kit.html import (
 from ui.kit.labels import label, thin_bar
 from ui.kit.layouts import STRETCH, column, form, row
 from ui.kit.menus import copy_from
-from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
+from ui.kit.tasks import finish_tasks, start_task, write_text
 from ui.kit.theme import current_theme
 from ui.kit.windows import OwnWindow
 from ui.models.model_words import duration
 from ui.preferences import DEFAULT_PORT
+from ui.words import FileRefused
 
 # The outcomes of each group of the list.
 _GROUPS = {

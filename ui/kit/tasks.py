@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded, write_whole
+from ui.words import FileRefused
 
 _log = logging.getLogger(__name__)
 
@@ -35,10 +36,6 @@ def _end(task: asyncio.Task[None]) -> None:
     _open.pop(task, None)
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.error("%s failed", task.get_name(), exc_info=error)
-
-
-class FileRefused(Exception):
-    """A file cannot be used; the message says why, for the user."""
 
 
 async def read_text(

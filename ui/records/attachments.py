@@ -41,10 +41,6 @@ KEPT_NOTE = re.compile(
 _PAGES = re.compile(r"(?P<name>.*) \(pages? (?P<first>\d+)(?:–(?P<last>\d+))? of (?P<total>\d+)\)")
 
 
-class AttachmentRefused(Exception):
-    """A file cannot be attached; the message says which, why, and what to attach instead."""
-
-
 @dataclass(frozen=True, slots=True)
 class PageRange:
     """Which pages of a file go with a message."""

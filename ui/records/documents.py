@@ -15,7 +15,8 @@ from engine import counted
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded
 from engine.helper_process import HelperDied, HelperNotStarted, HelperProcess
-from ui.records.attachments import Attachment, AttachmentRefused, PageRange, text_of_pages
+from ui.records.attachments import Attachment, PageRange, text_of_pages
+from ui.words import FileRefused
 
 Kind = Literal["text", "pdf", "zip"]
 
@@ -156,7 +157,7 @@ class FileReader:
         self.name = shown_name(path)
 
     def read(self) -> Attachment:
-        """Return the file; raises ``AttachmentRefused``, ``HelperClosed`` once it was closed."""
+        """Return the file; raises ``FileRefused``, ``HelperClosed`` once it was closed."""
         try:
             head, size = self._look_at_head()
             if why := next((why for form, why in _REFUSED if form.match(head)), ""):
@@ -171,7 +172,7 @@ class FileReader:
                 )
             return self._text() if kind == "text" else self._document(kind)
         except OSError as error:
-            raise AttachmentRefused(f"{self.name} could not be read: {os_cause(error)}.") from error
+            raise FileRefused(f"{self.name} could not be read: {os_cause(error)}.") from error
 
     def close(self) -> None:
         """End the reading of a document, from any thread."""
@@ -182,7 +183,7 @@ class FileReader:
         if self._path.is_dir():
             raise self._refused("is a folder. Attach the files in it")
         if not self._path.is_file():  # reading a pipe would never end
-            raise AttachmentRefused(
+            raise FileRefused(
                 f"{self.name} is not a readable file. Attach text, PDF or Word files."
             )
         with open(self._path, "rb") as file:
@@ -275,8 +276,8 @@ class FileReader:
             raise self._refused(refusal_of_zip(answer["names"]))
         return answer
 
-    def _refused(self, why: str) -> AttachmentRefused:
-        return AttachmentRefused(f"{self.name} {why}.")
+    def _refused(self, why: str) -> FileRefused:
+        return FileRefused(f"{self.name} {why}.")
 
 
 def shown_name(path: Path) -> str:

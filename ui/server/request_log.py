@@ -17,9 +17,10 @@ from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.rows import DISPLAY, NO_PARENT, CellDelegate, Index, RowsView, TableColumn
-from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
+from ui.kit.tasks import finish_tasks, start_task, write_text
 from ui.kit.theme import current_theme
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, program_of, stop_label
+from ui.words import FileRefused
 
 STOP = "Stop"
 ENTRY_ROLE = int(Qt.ItemDataRole.UserRole)

@@ -38,7 +38,7 @@ from ui.kit.labels import ElidedButton, ElidedLabel, clear_layout_of, label, res
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import add_entry, context_menu, copied_text, copy_text
 from ui.kit.rows import Index
-from ui.kit.tasks import FileRefused, finish_tasks, read_text, start_task, write_text
+from ui.kit.tasks import finish_tasks, read_text, start_task, write_text
 from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.stops.stop_list import (
     MAX_BYTES,
@@ -48,6 +48,7 @@ from ui.stops.stop_list import (
     stops_to_json,
 )
 from ui.stops.stop_rows import SCOPE_LABELS, StopColumn
+from ui.words import FileRefused
 
 _SCOPE_ICONS = {
     StopScope.TEXT: "chat",

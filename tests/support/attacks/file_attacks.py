@@ -35,7 +35,7 @@ from ui.chat.session.conversation_list import ConversationList
 from ui.chat.sidebar_rows import preview_line
 from ui.inspector.capture_window import read_capture
 from ui.inspector.shown_run import shown_recording
-from ui.kit.tasks import FileRefused, read_text
+from ui.kit.tasks import read_text
 from ui.records.codec import Preset, presets_from_json, presets_json
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.exchange.archive import (
@@ -45,6 +45,7 @@ from ui.records.exchange.archive import (
 )
 from ui.records.messages import ConversationMessage
 from ui.stops.stop_list import MAX_BYTES, stops_from_json
+from ui.words import FileRefused
 
 GOLDEN = Path(__file__).parents[2] / "api" / "golden"
 _MAX_BYTES = 1 << 28

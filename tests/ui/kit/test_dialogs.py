@@ -9,7 +9,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMessageBox, QPushButton, QWidget
 
 from ui.kit.dialogs import BoxButton, confirm, show_message
-from ui.kit.tasks import FileRefused, read_text
+from ui.kit.tasks import read_text
+from ui.words import FileRefused
 
 
 def _button(box: QMessageBox, words: str) -> QPushButton:

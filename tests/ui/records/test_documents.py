@@ -13,13 +13,14 @@ from docx.oxml.ns import nsdecls
 
 from engine.helper_process import HelperClosed
 from tests.support.outside.documents import archive, pdf, with_password, word
-from ui.records.attachments import AttachmentRefused, PageRange
+from ui.records.attachments import PageRange
 from ui.records.document_process import MAX_XML_BYTES
 from ui.records.documents import MAX_TEXT_BYTES, FileReader, shown_name
+from ui.words import FileRefused
 
 
 def refusal(path: Path) -> str:
-    with pytest.raises(AttachmentRefused) as refused:
+    with pytest.raises(FileRefused) as refused:
         FileReader(path).read()
     return str(refused.value)
 

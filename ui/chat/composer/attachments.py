@@ -32,8 +32,9 @@ from ui.kit.markdown.pictures import picture_from
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import Popover, pop_up_above
-from ui.records.attachments import Attachment, AttachmentRefused, cut_words
+from ui.records.attachments import Attachment, cut_words
 from ui.records.documents import FileReader
+from ui.words import FileRefused
 
 _OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
@@ -407,7 +408,7 @@ class AttachmentRow(QWidget):
             if file in self._reading:
                 try:
                     attachment = await asyncio.to_thread(file.reader.read)
-                except AttachmentRefused as error:
+                except FileRefused as error:
                     refusal = str(error)
                 except HelperClosed:
                     pass

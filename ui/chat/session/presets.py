@@ -7,9 +7,10 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine.files.json_fields import DamagedFile
-from ui.kit.tasks import FileRefused, finish_tasks, read_text, start_task, write_text
+from ui.kit.tasks import finish_tasks, read_text, start_task, write_text
 from ui.records.codec import Preset, presets_from_json, presets_json
 from ui.records.store import ConversationStore
+from ui.words import FileRefused
 
 
 class PresetList(QObject):

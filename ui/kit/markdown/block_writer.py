@@ -18,6 +18,7 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 
+from ui.kit.colors import Colors
 from ui.kit.markdown.inline_writer import (
     CODE_PROPERTY,
     DEPTH_PROPERTY,
@@ -206,7 +207,7 @@ class BlockWriter:
         if mark is None:
             return
         form = self.inline.plain()
-        form.setForeground(QBrush(QColor(self.style.muted)))
+        form.setForeground(QBrush(QColor(self.style.colors.muted)))
         if mark.anchor:
             form.setAnchor(True)
             form.setAnchorNames([mark.anchor])
@@ -240,7 +241,7 @@ def write_code(blocks: BlockWriter, code: str, info: str) -> None:
     if blocks.state.is_first:
         top_px -= style.gap_px
         blocks.begin_below_the_top()
-    lines = highlighted_lines(body, language, style.code)
+    lines = highlighted_lines(body, language, style.colors)
     for number, line in enumerate(lines):
         form = QTextBlockFormat()
         form.setLeftMargin(blocks.indent_px + style.code_pad_px + style.code_numbers_px)
@@ -249,23 +250,30 @@ def write_code(blocks: BlockWriter, code: str, info: str) -> None:
         is_last = number == len(lines) - 1
         form.setBottomMargin(style.code_foot_px + style.gap_px if is_last else 0)
         form.setLineHeight(125, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
-        form.setNonBreakableLines(not style.wraps)
+        form.setNonBreakableLines(not style.code_look.wraps)
         form.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         form.setProperty(CODE_PROPERTY, language or "text")
         sentence = "".join(text for text, _ in line)
-        if ground := style.code.ground(sentence) if language in DIFFS else "":
+        if ground := _ground(sentence, style.colors) if language in DIFFS else "":
             form.setBackground(QBrush(QColor(ground)))
         blocks.insert(form)
-        blocks.cursor.setBlockCharFormat(_code_format(style, style.text))
+        blocks.cursor.setBlockCharFormat(_code_format(style, style.colors.text))
         start = blocks.cursor.position() if start < 0 else start
         for text, color in line:
-            blocks.cursor.insertText(text, _code_format(style, color or style.text))
-        if not style.wraps:
+            blocks.cursor.insertText(text, _code_format(style, color))
+        if not style.code_look.wraps:
             widest = max(widest, style.fixed_width(sentence.expandtabs(TAB_CHARS)))
     blocks.state.is_after_code = True
     end = blocks.cursor.position()
     card = Decoration("code", start, end, blocks.indent_px, info, body, widest)
     blocks.decorations.append(card)
+
+
+def _ground(line: str, colors: Colors) -> str:
+    """Return the ground of a line of a change; empty for the card's own."""
+    if line.startswith("+") and not line.startswith("+++ "):
+        return colors.done_soft
+    return colors.fault_soft if line.startswith("-") and not line.startswith("--- ") else ""
 
 
 def _code_format(style: MarkdownStyle, color: str) -> QTextCharFormat:
@@ -302,7 +310,7 @@ def _table_format(blocks: BlockWriter, top_px: float) -> QTextTableFormat:
     form.setBorder(1)
     form.setBorderCollapse(True)
     form.setBorderStyle(QTextTableFormat.BorderStyle.BorderStyle_Solid)
-    form.setBorderBrush(QBrush(QColor(style.line)))
+    form.setBorderBrush(QBrush(QColor(style.colors.line)))
     form.setCellPadding(style.px(7))
     form.setCellSpacing(0)
     form.setTopMargin(top_px)
@@ -326,7 +334,7 @@ def _write_cell(
     if cell.type == "th_open":
         form.setFontWeight(QFont.Weight.DemiBold)
         look = table_cell.format()
-        look.setBackground(QBrush(QColor(style.code_background)))
+        look.setBackground(QBrush(QColor(style.colors.code)))
         table_cell.setFormat(look)
     cursor.setBlockFormat(block)
     cursor.setBlockCharFormat(form)

@@ -102,7 +102,7 @@ class InlineWriter:
         if tag == "u":
             form.setFontUnderline(True)
         elif tag == "mark":
-            form.setBackground(QBrush(QColor(self._style.marked)))
+            form.setBackground(QBrush(QColor(self._style.colors.found)))
         elif tag in ("sub", "sup"):
             align = QTextCharFormat.VerticalAlignment
             form.setVerticalAlignment(
@@ -112,7 +112,7 @@ class InlineWriter:
             font = QFont(self._style.fixed)
             font.setPointSizeF(form.font().pointSizeF() * 0.86)
             form.setFont(font)
-            form.setBackground(QBrush(QColor(self._style.code_background)))
+            form.setBackground(QBrush(QColor(self._style.colors.code)))
 
     def _write_code(self, code: str, form: QTextCharFormat) -> None:
         font = QFont(self._style.fixed)
@@ -122,14 +122,14 @@ class InlineWriter:
         font.setStrikeOut(form.font().strikeOut())
         font.setUnderline(form.font().underline())
         form.setFont(font)
-        form.setBackground(QBrush(QColor(self._style.code_background)))
+        form.setBackground(QBrush(QColor(self._style.colors.code)))
         self._cursor.insertText(code, form)
 
     def _linked(self, form: QTextCharFormat, target: str) -> QTextCharFormat:
         form.setAnchor(True)
         form.setAnchorHref(target)
         form.setToolTip(plain_tooltip(target))
-        form.setForeground(QBrush(QColor(self._style.link)))
+        form.setForeground(QBrush(QColor(self._style.colors.link)))
         form.setFontUnderline(True)
         return form
 
@@ -165,7 +165,9 @@ class InlineWriter:
     def write_box(self, is_done: bool) -> None:
         """Write the box of a task."""
         form = self.plain()
-        form.setForeground(QBrush(QColor(self._style.link if is_done else self._style.muted)))
+        form.setForeground(
+            QBrush(QColor(self._style.colors.link if is_done else self._style.colors.muted))
+        )
         form.setProperty(SOURCE_PROPERTY, "[x]" if is_done else "[ ]")
         form.setToolTip("Done" if is_done else "Not done")
         self._cursor.insertText("☑" if is_done else "☐", form)
@@ -195,7 +197,9 @@ class InlineWriter:
 
     def _drawn(self, token: Token, *, is_display: bool) -> Drawn | None:
         points = self._style.font.pointSizeF() * (1.12 if is_display else 1.0)
-        return formula(token.content.strip(), points, self._style.text, is_display=is_display)
+        return formula(
+            token.content.strip(), points, self._style.colors.text, is_display=is_display
+        )
 
     def _insert(self, drawn: Drawn, name: str, source: str, accessible_name: str) -> None:
         form = self._pictures.format(name, drawn, self._style.font, self._available_px)

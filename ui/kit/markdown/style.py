@@ -21,61 +21,29 @@ from PySide6.QtGui import (
     QTextTable,
 )
 
-from ui.kit.theme import current_theme, fixed_font
+from ui.kit.colors import Colors
+from ui.kit.theme import CodeLook, current_theme, fixed_font
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
-Runs = tuple[tuple[str, str | None], ...]
+Runs = tuple[tuple[str, str], ...]
 
 _NUMBER = "999"
 
 
-@dataclass(frozen=True, slots=True)
-class CodeColors:
-    """The colors of code, and the grounds of lines that a change adds or removes: ``#rrggbb``."""
-
-    keyword: str
-    string: str
-    number: str
-    comment: str
-    name: str
-    added: str
-    removed: str
-    added_ground: str
-    removed_ground: str
-
-    def ground(self, line: str) -> str:
-        """Return the ground of a line of a change; empty for the card's own."""
-        if line.startswith("+") and not line.startswith("+++ "):
-            return self.added_ground
-        if line.startswith("-") and not line.startswith("--- "):
-            return self.removed_ground
-        return ""
-
-
-LIGHT_CODE = CodeColors(
-    "#8a3fa0", "#2b7245", "#a4540f", "#70695d", "#2458a6",
-    "#1d6334", "#9c2a22", "#dcefdf", "#f8e0dd",
-)  # fmt: skip
-DARK_CODE = CodeColors(
-    "#d3a4ec", "#93cf9f", "#eeb27a", "#908b86", "#90bdf5",
-    "#9fdcab", "#f3a9a2", "#1d3826", "#452523",
-)  # fmt: skip
-
-
-def highlighted_lines(code: str, language: str, colors: CodeColors) -> list[Runs]:
-    """Return the lines of the code, each as runs of text with a color; None is the plain color.
+def highlighted_lines(code: str, language: str, colors: Colors) -> list[Runs]:
+    """Return the lines of the code, each as runs of text with a color.
 
     The runs of a line always join to exactly the line.
     """
     lexer = _lexer(language) if language else None
-    runs: list[tuple[str, str | None]] = [(code, None)]
+    runs: list[tuple[str, str]] = [(code, colors.text)]
     if lexer is not None:
-        lexed = [(text, _color_of(kind, colors)) for kind, text in lexer.get_tokens(code)]
+        lexed = [(text, getattr(colors, _role_of(kind))) for kind, text in lexer.get_tokens(code)]
         # Some lexers change the text that they read.
         runs = lexed if "".join(text for text, _ in lexed) == code else runs
-    lines: list[list[tuple[str, str | None]]] = [[]]
+    lines: list[list[tuple[str, str]]] = [[]]
     for text, color in runs:
         for number, line in enumerate(text.split("\n")):
             if number:
@@ -99,27 +67,22 @@ def _lexer(language: str) -> "Lexer | None":
 
 
 @lru_cache(maxsize=512)
-def _color_of(kind: Any, colors: CodeColors) -> str | None:
+def _role_of(kind: Any) -> str:
+    """Return the name of the color of a kind of token in ``Colors``."""
     from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
 
-    by_kind = (
-        (Comment, colors.comment),
-        (Keyword, colors.keyword),
-        (Operator.Word, colors.keyword),
-        (String, colors.string),
-        (Number, colors.number),
-        (Name.Function, colors.name),
-        (Name.Class, colors.name),
-        (Name.Tag, colors.name),
-        (Name.Builtin, colors.name),
-        (Name.Decorator, colors.name),
-        (Generic.Inserted, colors.added),
-        (Generic.Deleted, colors.removed),
-        (Generic.Heading, colors.comment),
-        (Generic.Subheading, colors.name),
-    )
+    roles = {
+        "faint": (Comment, Generic.Heading),
+        "match": (Keyword, Operator.Word),
+        "done": (String, Generic.Inserted),
+        "limit": (Number,),
+        "tool": (
+            Name.Function, Name.Class, Name.Tag, Name.Builtin, Name.Decorator, Generic.Subheading,
+        ),
+        "fault": (Generic.Deleted,),
+    }  # fmt: skip
     family = kind.split()
-    return next((color for token, color in by_kind if token in family), None)
+    return next((role for role, kinds in roles.items() if set(kinds) & set(family)), "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,22 +91,15 @@ class MarkdownStyle:
 
     font: QFont
     fixed: QFont
-    text: str
-    muted: str
-    link: str
-    code_background: str
-    line: str
-    code: CodeColors
-    marked: str = "#fff3b0"
-    wraps: bool = False
-    has_numbers: bool = False
+    colors: Colors
+    code_look: CodeLook
     em: float = field(init=False, compare=False)
     plain: QTextCharFormat = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         plain = QTextCharFormat()
         plain.setFont(self.font)
-        plain.setForeground(QBrush(QColor(self.text)))
+        plain.setForeground(QBrush(QColor(self.colors.text)))
         object.__setattr__(self, "em", float(QFontInfo(self.font).pixelSize()))
         object.__setattr__(self, "plain", plain)
 
@@ -160,7 +116,7 @@ class MarkdownStyle:
     @property
     def code_numbers_px(self) -> float:
         """The room for the numbers of lines of code."""
-        return self.fixed_width(_NUMBER) + self.px(10) if self.has_numbers else 0.0
+        return self.fixed_width(_NUMBER) + self.px(10) if self.code_look.has_numbers else 0.0
 
     @property
     def code_head_px(self) -> float:
@@ -199,20 +155,7 @@ class Decoration:
 def markdown_style(font: QFont) -> MarkdownStyle:
     """Return fonts and colors for rendered Markdown in the present theme."""
     theme = current_theme()
-    colors = theme.colors
-    return MarkdownStyle(
-        font=font,
-        fixed=fixed_font(font),
-        text=colors.text,
-        muted=colors.muted,
-        link=colors.link,
-        code_background=colors.code,
-        line=colors.line,
-        code=DARK_CODE if colors.is_dark else LIGHT_CODE,
-        marked=colors.found,
-        wraps=theme.code_look.wraps,
-        has_numbers=theme.code_look.has_numbers,
-    )
+    return MarkdownStyle(font, fixed_font(font), theme.colors, theme.code_look)
 
 
 def table_at(block: QTextBlock) -> QTextTable | None:
@@ -266,11 +209,11 @@ class Decorations:
         match decoration.kind:
             case "quote":
                 painter.setPen(Qt.PenStyle.NoPen)
-                painter.setBrush(QColor(style.line))
+                painter.setBrush(QColor(style.colors.line))
                 bar = QRectF(area.left() + 1, area.top(), style.px(3), area.height())
                 painter.drawRoundedRect(bar, 1.5, 1.5)
             case "rule":
-                painter.setPen(QPen(QColor(style.line), 1))
+                painter.setPen(QPen(QColor(style.colors.line), 1))
                 middle = round(area.center().y()) + 0.5
                 painter.drawLine(QPointF(area.left(), middle), QPointF(area.right(), middle))
             case "code":
@@ -280,14 +223,14 @@ class Decorations:
 
     def _paint_card(self, painter: QPainter, decoration: Decoration, area: QRectF) -> None:
         style = self._style
-        painter.setPen(QPen(QColor(style.line), 1))
-        painter.setBrush(QColor(style.code_background))
+        painter.setPen(QPen(QColor(style.colors.line), 1))
+        painter.setBrush(QColor(style.colors.code))
         outline = QRectF(area.toAlignedRect()).adjusted(0.5, 0.5, -0.5, -0.5)
         painter.drawRoundedRect(outline, 9, 9)
         font = QFont(style.font)
         font.setPointSizeF(font.pointSizeF() * 0.86)
         painter.setFont(font)
-        painter.setPen(QColor(style.muted))
+        painter.setPen(QColor(style.colors.muted))
         pad = style.code_pad_px
         height = style.code_head_px - 3
         head = QRectF(area.left() + pad, area.top() + 1, area.width() - style.px(200), height)
@@ -295,14 +238,14 @@ class Decorations:
             decoration.label or "code", Qt.TextElideMode.ElideRight, int(head.width())
         )
         painter.drawText(head, Qt.AlignmentFlag.AlignVCenter, label)
-        if style.has_numbers:
+        if style.code_look.has_numbers:
             self._paint_numbers(painter, decoration, area)
 
     def _paint_numbers(self, painter: QPainter, decoration: Decoration, area: QRectF) -> None:
         """Paint the numbers of a card's lines that may be seen."""
         style = self._style
         painter.setFont(style.fixed)
-        painter.setPen(QColor(style.muted))
+        painter.setPen(QColor(style.colors.muted))
         seen = painter.clipBoundingRect()
         right = area.left() + style.code_pad_px + style.fixed_width(_NUMBER)
         first, last = (

@@ -32,6 +32,9 @@ TEXTS = [
     *[(tone, f"{tone}_soft") for tone in TONES],
     *[(tone, ground) for tone in TONES for ground in ("canvas", "raised")],
     ("on_accent", "accent"),
+    # Code, and the lines of a change.
+    *[(ink, "code") for ink in (*TONES, "faint")],
+    *[("text", ground) for ground in ("done_soft", "fault_soft")],
     # ui/inspector/tape_view.py: letters, what was cut, chips, in each band.
     *[(ink, band) for ink in ("text", "fault") for band in BANDS],
     *[(ink, "match_soft") for ink in ("text", "fault")],
