@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from engine.errors import InvalidRequest
 from engine.grammar.schemas import MAX_LEVELS
+from engine.output.tool_calls import styles
 from engine.output.tool_calls.call_text import is_deeper
-from engine.output.tool_calls.styles import GEMMA, JSON_CALLS
 from engine.values.request import GenerationRequest, Message, Tool
 
 # The form of a call, for the formats in which a model may have to be asked for one.
 _FORMS = {
-    GEMMA: ", in this form:\n```tool_code\nfunction(argument=value)\n```",
-    JSON_CALLS: """, in this form:
+    styles.GEMMA: ", in this form:\n```tool_code\nfunction(argument=value)\n```",
+    styles.JSON_CALLS: """, in this form:
 <tool_call>
 {"name": "function", "arguments": {"argument": "value"}}
 </tool_call>""",

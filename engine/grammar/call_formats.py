@@ -8,15 +8,7 @@ from dataclasses import dataclass
 from engine.grammar.lark_text import Spell, quoted, spelled_marks
 from engine.output.bare_calls import BARE_NAME
 from engine.output.families import Family
-from engine.output.tool_calls.styles import (
-    COMMAND,
-    DEEPSEEK,
-    DEEPSEEK_FENCED,
-    GEMMA,
-    JSON_CALLS,
-    KIMI,
-    LLAMA,
-)
+from engine.output.tool_calls import styles
 from engine.output.tool_calls.tagged_calls import TAGS, Tags
 
 # White space that a model may write or leave out.
@@ -24,7 +16,7 @@ _LINE, _SPACE = '"\\n"?', "/[ \\n]{0,8}/"
 _NAME = re.compile(r"[^\s<>\"'={}]+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Formats whose texts name the tool without quotes.
-_BARE = (LLAMA, KIMI, DEEPSEEK, DEEPSEEK_FENCED, "mistral")
+_BARE = (styles.LLAMA, styles.KIMI, styles.DEEPSEEK, styles.DEEPSEEK_FENCED, "mistral")
 _FENCE = "\n```json\n"
 _GEMMA_QUOTES = {"gemma4": '<|"|>', "function_gemma": "<escape>"}
 # What the tag of a parameter says of a value that is no text, by the attribute that says it.
@@ -73,7 +65,7 @@ def call_format(family: Family, name: str, spell: Spell) -> JsonFrame | Paramete
     start, end = (spell(mark or "") for mark in family.call_tags)
     tags = TAGS.get(style)
     is_named = _NAME if tags is not None else BARE_NAME if style in _BARE else None
-    if style in (GEMMA, "pythonic") or style in _GEMMA_QUOTES:
+    if style in (styles.GEMMA, "pythonic") or style in _GEMMA_QUOTES:
         is_named = BARE_NAME
     if is_named is not None and not is_named.fullmatch(name):
         raise ValueError(f"this model cannot call a tool named {name!r}")
@@ -89,8 +81,8 @@ def call_format(family: Family, name: str, spell: Spell) -> JsonFrame | Paramete
             between='","',
             forbidden=(quote,),
         )
-    if style in (GEMMA, "pythonic"):
-        opening, closing = ("\n", "") if style == GEMMA else ("[", "]")
+    if style in (styles.GEMMA, "pythonic"):
+        opening, closing = ("\n", "") if style == styles.GEMMA else ("[", "]")
         return ParameterFormat(
             before=f"{start} {quoted(f'{opening}{name}(')}",
             after=f"{quoted(f'){closing}')} {end}",
@@ -105,34 +97,34 @@ def call_format(family: Family, name: str, spell: Spell) -> JsonFrame | Paramete
 def _json_frame(style: str, name: str, start: str, end: str, spell: Spell) -> JsonFrame:
     text = json.dumps(name, ensure_ascii=False)
     before, after = quoted(f'{{"name": {text}, "arguments": '), '"}"'
-    if style == JSON_CALLS:
+    if style == styles.JSON_CALLS:
         # Granite, Phi and Nemotron write a list.
         is_list = start not in ("", spell("<tool_call>"))
         if is_list:
             return (f'{start} "[" {before}', f'{after} "]" {end}')
         return (f'{start} "\\n" {before}', f'"}}\\n" {end}')
-    if style == LLAMA:
+    if style == styles.LLAMA:
         return (quoted(f'{{"name": {text}, "parameters": '), after)
     if style == "mistral":
         middle = spell("[ARGS]")
         if middle != quoted("[ARGS]"):
             return (f"{start} {quoted(name)} {middle}", "")
         return (f'{start} "[" {before}', f'{after} "]"')
-    if style == KIMI:
+    if style == styles.KIMI:
         begin = f"{spell('<|tool_call_begin|>functions.')} {quoted(name)} /:[0-9]{{1,4}}/"
         return (
             f"{start} {begin} {spell('<|tool_call_argument_begin|>')}",
             f"{spell('<|tool_call_end|>')} {end}",
         )
-    if style in (DEEPSEEK, DEEPSEEK_FENCED):
+    if style in (styles.DEEPSEEK, styles.DEEPSEEK_FENCED):
         begin, middle = spell("<｜tool▁call▁begin｜>"), spell("<｜tool▁sep｜>")
         before, after = f"{quoted(name)} {middle}", ""
-        if style == DEEPSEEK_FENCED:
+        if style == styles.DEEPSEEK_FENCED:
             before = f'"function" {middle} {quoted(f"{name}{_FENCE}")}'
             after = quoted("\n```")
         ending = f"{after} {spell('<｜tool▁call▁end｜>')} {end}"
         return (f"{start} {begin} {before}", ending.lstrip())
-    if style == COMMAND:
+    if style == styles.COMMAND:
         before = quoted(f'{{"tool_call_id": "0", "tool_name": {text}, "parameters": ')
         return (f'{start} "[" {_SPACE} {before}', f'{after} {_SPACE} "]" {end}')
     raise ValueError("the format in which this model writes its calls is not known")

@@ -49,9 +49,9 @@ from engine.library.model_info import ModelInfo
 from engine.output.channels import Beginning, continues_text
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
 from engine.output.families import PLAIN, Family, family_of, with_json_calls
+from engine.output.tool_calls import styles
 from engine.output.tool_calls.call_text import NewReader
 from engine.output.tool_calls.calls import readers
-from engine.output.tool_calls.styles import JSON_CALLS
 from engine.output.vocabulary import Vocabulary, decode_ids
 from engine.values.embedding import EmbeddingRequest
 from engine.values.request import GenerationRequest
@@ -82,7 +82,7 @@ class MlxBackend:
         self.info = replace(
             info, longest_token_bytes=longest, can_call_tools=can_call, can_think=can_think
         )
-        start, end = family.call_tags if family.call_style == JSON_CALLS else ("", "")
+        start, end = family.call_tags if family.call_style == styles.JSON_CALLS else ("", "")
         self._template = chat_template(tokenizer, (start or "", end or ""))
         is_known = bool(family.call_style or family.has_headers)
         self._shows_tools = is_known and (

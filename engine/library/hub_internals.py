@@ -8,7 +8,7 @@ huggingface_hub is imported when it is first used, because that takes half a sec
 
 
 def request_headers() -> dict[str, str]:
-    """Return the headers of a request, with the user's token (``utils/_headers.py``)."""
+    """Return a request's headers. Upstream: ``build_hf_headers`` in ``utils/_headers.py``."""
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     headers: dict[str, str] = build_hf_headers()

@@ -13,17 +13,7 @@ from engine.output.bare_calls import JSON_OBJECT, PYTHON_LIST, UntaggedCallSplit
 from engine.output.channels import Beginning, TagSplitter
 from engine.output.harmony import CONSTRAIN, MARKERS, HeaderSplitter
 from engine.output.prompt_end import end_of_last, read_turn, unquoted
-from engine.output.tool_calls.styles import (
-    CODER,
-    COMMAND,
-    DEEPSEEK,
-    DEEPSEEK_FENCED,
-    DSML,
-    GEMMA,
-    JSON_CALLS,
-    KIMI,
-    LLAMA,
-)
+from engine.output.tool_calls import styles
 from engine.output.tool_calls.tagged_calls import TAGS
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
@@ -32,34 +22,39 @@ from engine.values.request import GenerationRequest
 _TOKEN_ID = re.compile(r"[0-9]{1,18}")
 _CALLABLE = re.compile(r"[^\s<]+")
 # Styles whose calls need no tag.
-_BARE_CALLS = {LLAMA: JSON_OBJECT, GEMMA: PYTHON_LIST}
+_BARE_CALLS = {styles.LLAMA: JSON_OBJECT, styles.GEMMA: PYTHON_LIST}
 # The formats that mlx-lm infers no parser for, with their tags: a model has one if its vocabulary
 # or its template has the tags. Kimi K2's first template does not name its own.
 _OWN_CALLS: tuple[tuple[str, str, str | None], ...] = (
-    (DEEPSEEK, "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
-    (KIMI, "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
-    (COMMAND, "<|START_ACTION|>", "<|END_ACTION|>"),
-    (JSON_CALLS, "<|tool_call|>", "<|/tool_call|>"),  # Phi-4-mini
-    (JSON_CALLS, "<|tool_call|>", None),  # Granite 3
-    (JSON_CALLS, "<TOOLCALL>", "</TOOLCALL>"),  # Nemotron Nano
-    (CODER, "<seed:tool_call>", "</seed:tool_call>"),
+    (styles.DEEPSEEK, "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
+    (styles.KIMI, "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
+    (styles.COMMAND, "<|START_ACTION|>", "<|END_ACTION|>"),
+    (styles.JSON_CALLS, "<|tool_call|>", "<|/tool_call|>"),  # Phi-4-mini
+    (styles.JSON_CALLS, "<|tool_call|>", None),  # Granite 3
+    (styles.JSON_CALLS, "<TOOLCALL>", "</TOOLCALL>"),  # Nemotron Nano
+    (styles.CODER, "<seed:tool_call>", "</seed:tool_call>"),
 )
 # What only a template tells, which goes before what a vocabulary has. Llama's and Hermes's ask for
 # their format in these words; models that derive from Llama 3.1 and Qwen have the tokens only.
 # Gemma's has no place for tools: a prompt that tells of them asks for one of its ways.
 _TEMPLATE_CALLS: tuple[tuple[str, str, str, str | None], ...] = (
-    ('{"name": function name, "parameters": ', LLAMA, "<|python_tag|>", None),
-    ("</tool_call>", JSON_CALLS, "<tool_call>", "</tool_call>"),  # SmolLM3
+    ('{"name": function name, "parameters": ', styles.LLAMA, "<|python_tag|>", None),
+    ("</tool_call>", styles.JSON_CALLS, "<tool_call>", "</tool_call>"),  # SmolLM3
     # A string in the code may contain the fence, but not at the beginning of a line.
-    ("<start_of_turn>", GEMMA, "```tool_code", "\n```"),
+    ("<start_of_turn>", styles.GEMMA, "```tool_code", "\n```"),
     # The vocabulary still has the tags of V3.1.
     (
         "dsml_token + 'function_calls>",
-        DSML,
+        styles.DSML,
         "<｜DSML｜function_calls>",
         "</｜DSML｜function_calls>",
     ),
-    ("dsml_token + 'tool_calls>", DSML, "<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"),
+    (
+        "dsml_token + 'tool_calls>",
+        styles.DSML,
+        "<｜DSML｜tool_calls>",
+        "</｜DSML｜tool_calls>",
+    ),
 )
 
 
@@ -212,7 +207,7 @@ def with_json_calls(family: "Family", vocabulary: Vocabulary) -> "Family":
         tool_start=start,
         tool_end=end,
         tags={**family.tags, **ids},
-        call_style=JSON_CALLS,
+        call_style=styles.JSON_CALLS,
     )
 
 
@@ -224,8 +219,8 @@ def _own_calls(tokenizer: Any) -> tuple[str, str | None, str | None]:
             return style, start, end
     for style, start, end in _OWN_CALLS:
         if all(tag in vocabulary or tag in template for tag in (start, end) if tag):
-            if style == DEEPSEEK and "```json" in template:
-                style = DEEPSEEK_FENCED
+            if style == styles.DEEPSEEK and "```json" in template:
+                style = styles.DEEPSEEK_FENCED
             return style, start, end
     return "", None, None
 

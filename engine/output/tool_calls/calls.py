@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from uuid import uuid4
 
+from engine.output.tool_calls import styles
 from engine.output.tool_calls.call_text import (
     CallPart,
     CallReader,
@@ -24,15 +25,6 @@ from engine.output.tool_calls.json_calls import (
 )
 from engine.output.tool_calls.parameters import ToolTypes
 from engine.output.tool_calls.pythonic_calls import pythonic
-from engine.output.tool_calls.styles import (
-    COMMAND,
-    DEEPSEEK,
-    DEEPSEEK_FENCED,
-    GEMMA,
-    JSON_CALLS,
-    KIMI,
-    LLAMA,
-)
 from engine.output.tool_calls.tagged_calls import TAGS, tagged_format
 from engine.stopping.matcher import StopMatcher
 from engine.values.events import (
@@ -45,15 +37,15 @@ from engine.values.events import (
 from engine.values.request import Tool, ToolCall
 
 _FORMATS: dict[str, Callable[[ToolTypes, Sequence[str]], Format]] = {
-    COMMAND: json_format,
-    DEEPSEEK: deepseek,
-    DEEPSEEK_FENCED: deepseek,
+    styles.COMMAND: json_format,
+    styles.DEEPSEEK: deepseek,
+    styles.DEEPSEEK_FENCED: deepseek,
     "function_gemma": gemma,
     "gemma4": gemma,
-    GEMMA: pythonic,
-    JSON_CALLS: json_format,
-    KIMI: kimi_k2,
-    LLAMA: json_format,
+    styles.GEMMA: pythonic,
+    styles.JSON_CALLS: json_format,
+    styles.KIMI: kimi_k2,
+    styles.LLAMA: json_format,
     "mistral": mistral,
     "pythonic": pythonic,
 }

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from engine.output.tool_calls import styles
 from engine.output.tool_calls.call_text import (
     ENDINGS,
     CallWriter,
@@ -20,7 +21,6 @@ from engine.output.tool_calls.call_text import (
 from engine.output.tool_calls.json_calls import json_format
 from engine.output.tool_calls.json_text import JsonReader, escaped
 from engine.output.tool_calls.parameters import ParameterType, ToolTypes
-from engine.output.tool_calls.styles import CODER, DSML
 
 _NAME = re.compile(r"[^\s<>\"'={}]+")
 _CDATA = ("<![CDATA[", "]]>")
@@ -63,7 +63,7 @@ class Tags:
 
 
 TAGS = {
-    CODER: Tags(
+    styles.CODER: Tags(
         ("<function=", ">"), ("<parameter=", ">"), "</parameter>", "</function>",
         has_line_ends=True,
     ),
@@ -90,7 +90,7 @@ TAGS = {
         "<|close|>call<|sep|>", call_name="tool", parameter_name="key", string_mark='type="string"',
         json=("<|open|>json", "<|close|>json<|sep|>"),
     ),
-    DSML: Tags(
+    styles.DSML: Tags(
         ("<｜DSML｜invoke", ">"), ("<｜DSML｜parameter", ">"), "</｜DSML｜parameter>",
         "</｜DSML｜invoke>", call_name="name", parameter_name="name", string_mark='string="true"',
     ),
