@@ -30,13 +30,14 @@ PARTS = (
     "app/exits.py",
     "app/printer.py",
     "app/streams.py",
-    "engine/__init__.py",
     "engine/files/__init__.py",
     "engine/files/causes.py",
     "engine/files/safe_files.py",
 )
 _IMPORT = re.compile(r"^([ \t]*(?:from|import) )(?=(?:api|app|engine)[. ])", re.MULTILINE)
 _MAIN = '"""Finds out what a server of a language model does with stops."""\n'
+# The engine's own exports need its other modules.
+_ENGINE = '"""The modules of the engine that the probe needs."""\n'
 
 
 def write_package(root: Path, folder: Path) -> Path:
@@ -50,6 +51,7 @@ def write_package(root: Path, folder: Path) -> Path:
             text = path.read_text(encoding="utf-8")
             target.write_text(_IMPORT.sub(rf"\g<1>{NAME}.", text), encoding="utf-8")
     (package / "__init__.py").write_text(_MAIN, encoding="utf-8")
+    (package / "engine" / "__init__.py").write_text(_ENGINE, encoding="utf-8")
     return package
 
 
