@@ -70,7 +70,7 @@ class RunningBatch:
             sequence.cache, sequence.cached, sequence.from_disk = self.prompts.fetch(
                 owner, unscored, loaded if scorer is None else None
             )
-        sequence.cache_miss = self.prompts.why_missing(owner, tokens, sequence.cached)
+        sequence.cache_miss = self.prompts.index.why_missing(owner.name, tokens, sequence.cached)
         if sequence.cache_miss is not None and scorer is not None:
             sequence.cache_miss = CacheMiss.SCORED
         if not self.prompts.can_cut_anywhere:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from engine.generation import Generation
 from engine.inference.backend import Prompt
 from engine.output.answer import AnswerBuilder, traced
-from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.record import StopInfo
 from engine.values.events import (
     BudgetEnd,
     CacheMiss,
@@ -189,9 +189,6 @@ class Sequence:
         """Count the draft tokens of a pass; ``taken`` as for ``counted``."""
         self._speculation = counted(self._speculation, drafts, taken)
 
-    def take_events(self) -> list[Event]:
-        return self.builder.take_events()
-
     def finish(
         self,
         stop: StopInfo,
@@ -230,15 +227,3 @@ class Sequence:
             budget_end=end if end and self.builder.count > end.token_index else None,
             context_length=len(self) + self.generation.setting.context_budget,
         )
-
-    def end(
-        self,
-        kind: StopKind,
-        now: float,
-        error: str | None = None,
-        *,
-        is_request_at_fault: bool = False,
-    ) -> Finished:
-        """End the answer for a reason outside its text; its last events are in ``take_events``."""
-        stop = self.builder.end(kind)
-        return self.finish(stop, now, error, is_request_at_fault=is_request_at_fault)

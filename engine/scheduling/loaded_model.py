@@ -244,7 +244,7 @@ class LoadedModel:
             message=self._waiting_message or status.message,
             offered=self.offered,
             memory_bytes=self.used_bytes if status.is_loaded else 0,
-            cache_use=PromptCacheUse() if scheduler is None else scheduler.cache_use,
+            cache_use=PromptCacheUse() if scheduler is None else scheduler.backend.batch.cache_use,
             running=running,
             waiting=waiting + self._deferred_choices,
             used_at=self.used_at,
@@ -258,7 +258,7 @@ class LoadedModel:
         running, waiting, use = 0, 0, status.cache_use
         if scheduler is not None:
             running, waiting = len(scheduler.running), scheduler.waiting_answers
-            use = scheduler.cache_use
+            use = scheduler.backend.batch.cache_use
         if self._deferred:
             waiting += self._deferred_choices
         if (running, waiting) == (status.running, status.waiting) and use is status.cache_use:

@@ -358,7 +358,7 @@ class Models:
         for model in self.models.copy():
             if model.scheduler is not None:
                 for sequence in [*model.scheduler.running.values()]:
-                    sequence.generation.push(sequence.take_events())
+                    sequence.generation.push(sequence.builder.take_events())
 
     def close(self) -> None:
         for model in self.models:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, QueueFull, not_numbers
 from engine.generation import Generation
-from engine.inference.backend import Prompt, PromptCacheUse, Step
+from engine.inference.backend import Prompt, Step
 from engine.inference.sequence import Sequence
 from engine.scheduling.admission import admit, check
 from engine.scheduling.call_queue import settle
@@ -85,10 +85,6 @@ class Scheduler:
     def waiting_answers(self) -> int:
         """How many answers and texts wait, those included whose prompt is being rendered."""
         return len(self.waiting) + self._rendering_choices + len(self._embeddings)
-
-    @property
-    def cache_use(self) -> PromptCacheUse:
-        return self.backend.batch.cache_use
 
     @property
     def running_bytes(self) -> int:
@@ -442,10 +438,10 @@ class Scheduler:
                 if number in checked:
                     sequence.count_drafts(checked[number], taken[number])
                 end_event = sequence.finish(stop, time.perf_counter())
-                ended.append((sequence, sequence.take_events(), end_event))
+                ended.append((sequence, sequence.builder.take_events(), end_event))
                 removed[number] = step.unused(number, taken.get(number, 0))
             elif sequence.builder.count == 1 and sequence.builder.events:
-                put(sequence.generation, sequence.take_events(), is_urgent=True)
+                put(sequence.generation, sequence.builder.take_events(), is_urgent=True)
         for number, drafts in checked.items():
             if (sequence := running.get(number)) is not None:
                 sequence.count_drafts(drafts)
@@ -469,8 +465,7 @@ class Scheduler:
         if step.read or step.shared:
             for number in [number for number, one in running.items() if one.is_prefill_only]:
                 sequence = running.pop(number)
-                end_event = sequence.end(StopKind.MAX_TOKENS, time.perf_counter())
-                ended.append((sequence, sequence.take_events(), end_event))
+                self._finish(sequence, StopKind.MAX_TOKENS)
                 removed[number] = 0
         is_due = now - self._put_at >= WAKE_UP_INTERVAL_S
         if is_due or removed or self._outbox.is_urgent:
@@ -478,7 +473,7 @@ class Scheduler:
             self._put_at = now
             for sequence in running.values():
                 if sequence.builder.events:
-                    put(sequence.generation, sequence.take_events(), is_urgent=True)
+                    put(sequence.generation, sequence.builder.take_events(), is_urgent=True)
         if removed:
             # Removing sequences copies the batch; the other readers get their tokens before that.
             self._outbox.deliver(is_forced=True)
@@ -496,10 +491,11 @@ class Scheduler:
         retry_after_s: float | None = None,
     ) -> None:
         now = time.perf_counter()
-        end = sequence.end(kind, now, error, is_request_at_fault=is_request_at_fault)
+        stop = sequence.builder.end(kind)
+        end = sequence.finish(stop, now, error, is_request_at_fault=is_request_at_fault)
         if retry_after_s is not None:
             end = replace(end, retry_after_s=retry_after_s)
-        self._outbox.finish(sequence.generation, sequence.take_events(), end)
+        self._outbox.finish(sequence.generation, sequence.builder.take_events(), end)
 
     def _remove(self, numbers: Mapping[int, int]) -> None:
         """Remove sequences from the batch, each with its unused tokens of the last step."""

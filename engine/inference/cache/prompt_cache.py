@@ -41,7 +41,6 @@ from engine.inference.cache.segments import (
     snapshot_from,
     split_cache,
 )
-from engine.values.events import CacheMiss
 from engine.values.request import CacheOwner
 
 # The model reads shorter prompts as fast as a file can be read.
@@ -112,11 +111,6 @@ class PromptCache:
             key = key_of(tokens[:cached])
             self.disk.write("touched", lambda: self._touch(owner.name, key))
         return cache, cached, cached - held if loaded is not None else 0
-
-    def why_missing(
-        self, owner: CacheOwner, tokens: Sequence[int], cached: int
-    ) -> CacheMiss | None:
-        return self.index.why_missing(owner.name, tokens, cached)
 
     def snapshot_positions(self, tokens: int, cached: int, ends: Sequence[int]) -> set[int]:
         """Return after how many tokens of a prompt a snapshot is taken, near ends of messages."""

@@ -72,10 +72,6 @@ class Snapshot:
     layers: Sequence[Any]
 
     @property
-    def is_empty(self) -> bool:
-        return not self.parts
-
-    @property
     def parts(self) -> list[Any]:
         return list(_whole_parts(self.layers))
 

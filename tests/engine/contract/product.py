@@ -152,12 +152,12 @@ def _played(case: Case, sequence: BatchSequence) -> Run:
     text = thinking = ""
     for index in range(5000):
         if index == case.cancel_after:
-            end = sequence.end(StopKind.CANCELLED, 0.0)
-            out.events += [*sequence.take_events(), end]
+            end = sequence.finish(sequence.builder.end(StopKind.CANCELLED), 0.0)
+            out.events += [*sequence.builder.take_events(), end]
             return out
         token = case.script[index] if index < len(case.script) else eos
         stop = sequence.take(token, 0.0)
-        events = sequence.take_events()
+        events = sequence.builder.take_events()
         out.events += events
         if stop is not None:
             out.events.append(sequence.finish(stop, 0.0))
