@@ -34,15 +34,6 @@ def test_the_conversation_changed_last_comes_first(conversations: ConversationLi
     assert titles(conversations) == ["old", "new", "middle"]
 
 
-def test_a_deleted_conversation_comes_back_to_its_place(conversations: ConversationList) -> None:
-    gone = conversations.at(1)
-    conversations.delete(gone)
-    assert titles(conversations) == ["new", "old"]
-    conversations.undo_last()
-    assert titles(conversations) == ["new", "middle", "old"]
-    assert conversations.at(1) is gone
-
-
 def test_a_new_conversation_is_made_once_while_it_is_unused(
     conversations: ConversationList,
 ) -> None:

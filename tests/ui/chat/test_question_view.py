@@ -1,5 +1,4 @@
 import pytest
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ui.chat.messages.question_view import QuestionView
@@ -11,14 +10,7 @@ from ui.records.messages import ConversationMessage
 def view(theme: Theme, qtbot: QtBot) -> QuestionView:
     view = QuestionView(ConversationMessage("user", "Why?"))
     qtbot.addWidget(view)
-    # Away from the mouse, which wakes the buttons too.
-    view.setGeometry(100, 100, 600, 120)
     view.show()
-    view.activateWindow()
-    qtbot.waitUntil(view.isActiveWindow, timeout=60_000)
-    # Qt gives the keyboard to the first control of a window.
-    qtbot.waitUntil(lambda: QApplication.focusWidget() is not None, timeout=60_000)
-    QApplication.focusWidget().clearFocus()
     return view
 
 

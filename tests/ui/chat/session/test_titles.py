@@ -94,11 +94,8 @@ async def test_with_the_setting_off_no_title_is_asked_for(
         ("# **Bread** at `home`", "Bread at home"),
         ("", ""),
         ("Sure, here is a title for you", ""),
-        ("I'm sorry, I cannot do that", ""),
         ("one two three four five six seven eight nine", ""),
         ("the the the the", ""),
-        ("1234 5678", ""),
-        ("x" * 80, ""),
     ],
 )
 def test_what_is_no_title_is_not_taken_for_one(written: str, title: str) -> None:
