@@ -126,34 +126,32 @@ def chosen_tools(
     choice: object, offered: Sequence[OfferedTool]
 ) -> tuple[tuple[Tool, ...], ToolChoice]:
     """Return the offered tools, and whether one of them must be called."""
-    tools = tuple(tool.function for tool in offered)
+    tools, is_required = [tool.function for tool in offered], False
     match choice:
         case None | "auto":
-            return tools, ToolChoice()
+            pass
         case "none":
             return (), ToolChoice("none")
         case "required":
-            return _required(tools)
+            is_required = True
         case dict() if choice.get("type") in _KINDS:
-            return tools, ToolChoice("required", _found(choice, offered).name)
+            return tuple(tools), ToolChoice("required", _found(choice, offered).name)
         case dict() if choice.get("type") == "allowed_tools":
-            return _allowed(choice, offered)
+            tools, is_required = _allowed(choice, offered)
         case str(kind) | {"type": kind}:
             raise unsupported((_FIELD,), f"the tool choice {kind!r}")
         case _:
             raise invalid((_FIELD,), "must be a word, an object with a type, or null")
-
-
-def _required(tools: Sequence[Tool]) -> tuple[tuple[Tool, ...], ToolChoice]:
-    if not tools:
+    if is_required and not tools:
         raise invalid((_FIELD,), "requires a call, but there is no function among the tools")
-    return tuple(tools), ToolChoice("required")
+    return tuple(tools), ToolChoice("required" if is_required else "auto")
 
 
-def _allowed(
-    choice: dict[str, object], offered: Sequence[OfferedTool]
-) -> tuple[tuple[Tool, ...], ToolChoice]:
-    """Keep the tools of a list; Chat puts it one level deeper than Responses."""
+def _allowed(choice: dict[str, object], offered: Sequence[OfferedTool]) -> tuple[list[Tool], bool]:
+    """Return the tools of a list, and whether it requires a call of one.
+
+    Chat puts it one level deeper than Responses.
+    """
     inner = choice.get("allowed_tools", choice)
     listed = inner.get("tools") if isinstance(inner, dict) else None
     if not isinstance(listed, list):
@@ -169,9 +167,7 @@ def _allowed(
             allowed.append(_found(listed_tool, offered))
         # Other kinds do not run here and were left out, so that they cannot be called either.
     kept = [tool for index, tool in enumerate(allowed) if tool not in allowed[:index]]
-    if isinstance(inner, dict) and inner.get("mode") == "required":
-        return _required(kept)
-    return tuple(kept), ToolChoice()
+    return kept, isinstance(inner, dict) and inner.get("mode") == "required"
 
 
 def _found(choice: dict[str, object], offered: Sequence[OfferedTool]) -> Tool:

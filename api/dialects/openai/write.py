@@ -95,29 +95,20 @@ def call_to_wire(call: ToolCall, tool: OfferedTool | None = None) -> CallAnswer:
     if tool is not None and tool.is_custom:
         text = input_of_arguments(call.arguments) if call.arguments else ""
         return {
-            "id": call_id(call),
+            "id": f"call_{call.id}",
             "type": "custom",
             "custom": {"name": tool.name, "input": text},
         }
     return {
-        "id": call_id(call),
+        "id": f"call_{call.id}",
         "type": "function",
         "function": {"name": call.name, "arguments": call.arguments},
     }
 
 
-def call_id(call: ToolCall) -> str:
-    """Return the id with which a client sends the result of a call."""
-    return f"call_{call.id}"
-
-
-# https://platform.openai.com/docs/guides/error-codes
 # The engine's fields that all three APIs spell the same.
-FIELD_NAMES = {
-    "stops.strings": "stop",
-    "stops.token_ids": "stop_token_ids",
-}
-
+FIELD_NAMES = {"stops.strings": "stop", "stops.token_ids": "stop_token_ids"}
+# https://platform.openai.com/docs/guides/error-codes
 _TYPES_AND_CODES: Mapping[ErrorKind, tuple[ErrorType, str | None]] = {
     ErrorKind.INVALID_REQUEST: ("invalid_request_error", None),
     ErrorKind.AUTHENTICATION: ("invalid_request_error", "invalid_api_key"),
@@ -138,26 +129,23 @@ _TYPES_AND_CODES: Mapping[ErrorKind, tuple[ErrorType, str | None]] = {
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, ErrorAnswer]:
     """Return the status and the body of an error answer; all four keys are always present."""
     type_, code = _TYPES_AND_CODES[error.kind]
+    message = with_field(error)
+    if isinstance(error, ContextOverflow):
+        # Clients look for exactly this text. Some also look for the code in them, which the
+        # vendor's own library no longer adds since version 3.
+        message = (
+            f"This model's maximum context length is {error.max_tokens} tokens. However, your "
+            f"messages resulted in {error.prompt_tokens} tokens. Please reduce the length of the "
+            f"messages. ({error.code})"
+        )
     return error.kind.status, {
         "error": {
-            "message": _message(error),
+            "message": message,
             "type": type_,
             "param": path_text(error.field) or None,
             "code": error.code or code,
         }
     }
-
-
-def _message(error: ApiError) -> str:
-    if isinstance(error, ContextOverflow):
-        # Clients look for exactly this text. Some also look for the code in them, which the
-        # vendor's own library no longer adds since version 3.
-        return (
-            f"This model's maximum context length is {error.max_tokens} tokens. However, your "
-            f"messages resulted in {error.prompt_tokens} tokens. Please reduce the length of the "
-            f"messages. ({error.code})"
-        )
-    return with_field(error)
 
 
 # The vendor's value for an impossible token; JSON has no infinity.
@@ -177,24 +165,20 @@ def answer_tokens(events: Iterable[Event]) -> list[TokenSpan]:
 
 def entries_to_wire(tokens: Sequence[TokenSpan], texts: Vocabulary | None) -> list[TokenLogprob]:
     """Return tokens as Chat Completions and Responses describe them."""
-    return [
-        {
-            **_logprobs_described(token.raw, logprob_of(token)),
-            "top_logprobs": [
-                _logprobs_described(texts.bytes_of(token_id), logprob)
-                for token_id, logprob in token.stats.top
+    entries = []
+    for token in tokens:
+        entry = _entry(token.raw, _MIN_LOGPROB if token.stats is None else token.stats.logprob)
+        entry["top_logprobs"] = []
+        if token.stats is not None and texts is not None:
+            entry["top_logprobs"] = [
+                _entry(texts.bytes_of(token_id), logprob) for token_id, logprob in token.stats.top
             ]
-            if token.stats is not None and texts is not None
-            else [],
-        }
-        for token in tokens
-    ]
+        entries.append(entry)
+    return entries
 
 
-def logprob_of(token: TokenSpan) -> float:
-    """Return the natural logarithm of a token's probability."""
-    stats = token.stats
-    return finite(stats.logprob) if stats is not None else _MIN_LOGPROB
+def _entry(raw: bytes, logprob: float) -> TokenLogprob:
+    return {"token": token_text(raw), "logprob": finite(logprob), "bytes": list(raw)}
 
 
 def finite(logprob: float) -> float:
@@ -211,42 +195,36 @@ def token_text(raw: bytes) -> str:
         return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
 
 
-def _logprobs_described(raw: bytes, logprob: float) -> TokenLogprob:
-    return {"token": token_text(raw), "logprob": finite(logprob), "bytes": list(raw)}
-
-
-# They are spelled as vLLM's ``prompt_logprobs``:
-# https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
-def prompt_logprobs_to_wire(
-    events: Sequence[Event], count: int, texts: Vocabulary | None
-) -> PromptLogprobs:
-    """Return ``prompt_logprobs`` from the events of an answer."""
-    return [_prompt_logprobs_described(token, count, texts) for token in prompt_tokens(events)]
-
-
 def prompt_tokens(events: Iterable[Event]) -> list[PromptToken]:
     """Return the scored tokens of a prompt."""
     scores = [event for event in events if isinstance(event, PromptScores)]
     return [token for event in scores for token in event.tokens()]
 
 
-def _prompt_logprobs_described(
-    token: PromptToken, count: int, texts: Vocabulary | None
-) -> dict[str, PromptLogprob] | None:
-    if token.logprob is None or token.rank is None:
-        return None
-    candidates = [(token.token_id, token.logprob, token.rank + 1)]
-    candidates += [
-        (token_id, logprob, rank) for rank, (token_id, logprob) in enumerate(token.top[:count], 1)
-    ]
-    return {
-        str(token_id): {
-            "logprob": finite(logprob),
-            "rank": rank,
-            "decoded_token": texts.text_of(token_id) if texts is not None else "",
+def prompt_logprobs_to_wire(
+    events: Sequence[Event], count: int, texts: Vocabulary | None
+) -> PromptLogprobs:
+    """Return ``prompt_logprobs`` from the events of an answer, as vLLM spells them.
+
+    https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
+    """
+    positions: PromptLogprobs = []
+    for token in prompt_tokens(events):
+        if token.logprob is None or token.rank is None:
+            positions.append(None)
+            continue
+        ranked = [(token.rank + 1, token.token_id, token.logprob)]
+        ranked += [(rank, *likely) for rank, likely in enumerate(token.top[:count], 1)]
+        position: dict[str, PromptLogprob] = {
+            str(token_id): {
+                "logprob": finite(logprob),
+                "rank": rank,
+                "decoded_token": texts.text_of(token_id) if texts is not None else "",
+            }
+            for rank, token_id, logprob in ranked
         }
-        for token_id, logprob, rank in candidates
-    }
+        positions.append(position)
+    return positions
 
 
 class ChoicesEncoder(AnswerEncoder):
