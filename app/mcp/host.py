@@ -321,7 +321,7 @@ class ToolServers:
     async def _ensure_ready(self, name: str) -> None:
         """Start a server, or wait for its start; a failed one is restarted only by the user."""
         if (server := self._servers.get(name)) is not None:
-            await server.wait_settled()
+            await server.settled.wait()
         elif name not in self._problems:
             await self._start(name)
 
@@ -346,7 +346,7 @@ class ToolServers:
                 config, values, auth, self._notify_soon, **{**self._server_options, **options}
             )
             self._notify()
-        await server.wait_settled()
+        await server.settled.wait()
 
     async def _stop(self, name: str) -> None:
         self._problems.pop(name, None)

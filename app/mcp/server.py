@@ -84,7 +84,7 @@ class ToolServer:
         self._on_change = on_change
         self._start_timeout_s = start_timeout_s
         self._restart_pauses_s = restart_pauses_s
-        self._stage = ServerStage.STARTING
+        self.stage = ServerStage.STARTING
         self._problem = ""
         self._offers: dict[str, Any] = {}
         self._log = ServerLog()
@@ -96,35 +96,28 @@ class ToolServer:
         self._is_unauthorized = False
         self._have_offers_changed = False
         self._wake = asyncio.Event()
-        self._settled = asyncio.Event()
+        self.settled = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"tool server {config.name}")
 
     @property
     def state(self) -> ServerState:
         return ServerState(
             self.config,
-            self._stage,
+            self.stage,
             self._problem,
             log=self._log.lines,
-            needs_sign_in=self._needs_sign_in and self._stage is ServerStage.FAILED,
+            needs_sign_in=self._needs_sign_in and self.stage is ServerStage.FAILED,
             **self._offers,
         )
-
-    @property
-    def stage(self) -> ServerStage:
-        return self._stage
-
-    async def wait_settled(self) -> None:
-        await self._settled.wait()
 
     async def stop(self) -> None:
         self._is_stopping = True
         self._wake.set()
-        if self._stage is not ServerStage.READY:
+        if self.stage is not ServerStage.READY:
             self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        self._stage = ServerStage.STOPPED
-        self._settled.set()
+        self.stage = ServerStage.STOPPED
+        self.settled.set()
 
     async def call_tool(
         self,
@@ -173,7 +166,7 @@ class ToolServer:
         timeout_s: float,
         on_question: OnQuestion | None = None,
     ) -> Any:
-        if self._client is None or self._stage is not ServerStage.READY:
+        if self._client is None or self.stage is not ServerStage.READY:
             raise ToolsRefused(self._problem or f"{self._name} is not running.")
         call: _Call | None = None
         try:
@@ -213,12 +206,12 @@ class ToolServer:
                 pauses = list(self._restart_pauses_s)
             _log.warning("%s", self._problem)
             if not (self._was_ready and pauses) or self._needs_sign_in:
-                self._stage = ServerStage.FAILED
+                self.stage = ServerStage.FAILED
                 break
-            self._stage = ServerStage.RESTARTING
+            self.stage = ServerStage.RESTARTING
             self._on_change()
             await asyncio.sleep(pauses.pop(0))
-        self._settled.set()
+        self.settled.set()
         self._on_change()
 
     async def _run_once(self) -> str:
@@ -230,8 +223,8 @@ class ToolServer:
                     client = await self._connect(stack)
                     await self._list_offers(client)
                 self._client, self._was_ready, self._is_unauthorized = client, True, False
-                self._stage, self._problem = ServerStage.READY, ""
-                self._settled.set()
+                self.stage, self._problem = ServerStage.READY, ""
+                self.settled.set()
                 self._on_change()
                 await self._wait_for_end(client)
             return self._exit_message
@@ -349,9 +342,9 @@ class ToolServer:
 
     def _note_exit(self, reason: str) -> None:
         self._exit_reason = reason
-        if self._stage is ServerStage.READY and not self._is_stopping:
-            self._stage, self._problem = ServerStage.RESTARTING, self._exit_message
-            self._settled.clear()
+        if self.stage is ServerStage.READY and not self._is_stopping:
+            self.stage, self._problem = ServerStage.RESTARTING, self._exit_message
+            self.settled.clear()
         self._wake.set()
         self._on_change()
 

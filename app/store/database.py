@@ -1,6 +1,7 @@
 """Opens the SQLite file of the store; a damaged file is renamed, never overwritten."""
 
 import contextlib
+import itertools
 import logging
 import sqlite3
 import time
@@ -71,7 +72,10 @@ class Database:
 
     def open(self) -> None:
         """Open the file, created if needed, and read the data that the window shows first."""
-        _check_sqlite()
+        if sqlite3.sqlite_version_info < (3, 37):  # a sound file would look damaged
+            raise sqlite3.NotSupportedError(
+                f"SQLite {sqlite3.sqlite_version} lacks strict tables, which came with 3.37"
+            )
         path = self._path
         if path is None:
             self._connection = sqlite3.connect(":memory:", isolation_level=None)
@@ -151,14 +155,14 @@ def decode_text(content: bytes) -> str:
 
 def set_aside(path: Path) -> Path:
     """Rename a database with its companion files; return the new, unused name."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    number = 1
-    while True:
-        mark = stamp if number == 1 else f"{stamp}-{number}"
-        target = path.with_name(f"{path.stem}.set-aside-{mark}{path.suffix}")
-        if not any(Path(f"{target}{companion}").exists() for companion in COMPANIONS):
-            break
-        number += 1
+    stamp = f"{path.stem}.set-aside-{time.strftime('%Y%m%d-%H%M%S')}"
+    names = (f"{stamp}{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
+    targets = (path.with_name(f"{name}{path.suffix}") for name in names)
+    target = next(
+        target
+        for target in targets
+        if not any(Path(f"{target}{companion}").exists() for companion in COMPANIONS)
+    )
     for companion in COMPANIONS:
         with contextlib.suppress(FileNotFoundError):
             Path(f"{path}{companion}").rename(f"{target}{companion}")
@@ -170,7 +174,7 @@ def describe_error(error: sqlite3.Error | OSError) -> str:
     if isinstance(error, OSError):
         return os_cause(error)
     if isinstance(error, sqlite3.NotSupportedError):
-        return str(error)  # of ``_check_sqlite``
+        return str(error)
     return _CAUSES.get(_code(error), "the database reported an error, which the log names")
 
 
@@ -182,19 +186,6 @@ def is_damage(error: Exception) -> bool:
 def _code(error: Exception) -> int:
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF
-
-
-def _check_sqlite() -> None:
-    """Raise ``NotSupportedError`` if SQLite lacks a feature: a sound file would look damaged."""
-    with contextlib.closing(sqlite3.connect(":memory:")) as empty:
-        try:
-            empty.execute("CREATE TABLE strict_table (x TEXT) STRICT")
-            empty.execute("CREATE VIRTUAL TABLE said USING fts5(text, tokenize='trigram')")
-        except sqlite3.Error as error:
-            raise sqlite3.NotSupportedError(
-                f"SQLite {sqlite3.sqlite_version} lacks strict tables or the trigram search, "
-                "which came with 3.37"
-            ) from error
 
 
 def _check_owner(connection: sqlite3.Connection, path: Path) -> None:
