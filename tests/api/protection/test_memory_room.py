@@ -51,7 +51,7 @@ def test_memory_refusal_names_field_and_figures(
         assert f"{field}: " in error["message"] or error.get("param") == field
     text = error if isinstance(error, str) else error["message"]
     assert f"{field}: " in text
-    assert "8.0 KB available" in text
+    assert "8.2 kB available" in text
     assert stage.stage.model.calls == []
     # The next one is answered.
     assert site.send("POST", "/v1/chat/completions", CHAT | {"max_tokens": 5}).status == 200
