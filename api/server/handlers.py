@@ -4,11 +4,9 @@ Run on the server's loop.
 """
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from aiohttp import web
-from pydantic import Field
-from typing_extensions import TypedDict
 
 from api.server.answering import SERVICE, own_route
 from api.transport.answer_text import json_text
@@ -52,31 +50,7 @@ async def get_root(request: web.Request) -> web.StreamResponse:
     return web.Response(text="Fullstop is running\n")
 
 
-class ModelObject(TypedDict):
-    """``GET /v1/models/{id}``: a model that requests may name."""
-
-    id: str
-    object: Literal["model"]
-    created: int
-    owned_by: str
-    type: Literal["model"]
-    display_name: str
-    created_at: str
-    lifecycle: Literal["active"]
-    max_input_tokens: int
-    max_tokens: int
-    max_model_len: int
-    context_length: int
-    draft_model: Annotated[
-        str | None, Field(description="the draft model that is loaded beside it")
-    ]
-    loaded: Annotated[
-        bool, Field(description="whether it is in memory; if not, the first request loads it")
-    ]
-    size_bytes: Annotated[int, Field(description="size of its weight files")]
-
-
-def model_to_wire(model: ListedModel) -> ModelObject:
+def model_to_wire(model: ListedModel) -> dict[str, Any]:
     """Return a model with the fields that clients of both vendors and of open servers read."""
     return {
         "id": model.id,
@@ -94,7 +68,7 @@ def model_to_wire(model: ListedModel) -> ModelObject:
         # Open servers'
         "max_model_len": model.context_length,
         "context_length": model.context_length,
-        # Ours
+        # Ours: the draft model beside it, whether it is in memory, the bytes of its weights
         "draft_model": model.draft,
         "loaded": model.is_loaded,
         "size_bytes": model.size_bytes,
@@ -115,7 +89,7 @@ async def list_models(request: web.Request) -> web.StreamResponse:
     return web.json_response(body, dumps=json_text)
 
 
-@own_route("GET", "/v1/models/{id}", answer=ModelObject)
+@own_route("GET", "/v1/models/{id}", answer=dict[str, Any])
 async def retrieve_model(request: web.Request) -> web.StreamResponse:
     """One model by its name."""
     name = request.match_info["id"]
