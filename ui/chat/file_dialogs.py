@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
@@ -72,12 +73,9 @@ class FileDialogs(QObject):
         choose_target(self._window, "Export All Conversations", write, name=name, filters=kinds)
 
     def _choose_imported(self, preview: ImportPreview) -> None:
-        imports = self._files.imports
-        ImportDialog(
-            preview,
-            lambda chosen, folder: imports.take(preview, chosen, folder),
-            self._window,
-        ).open()
+        dialog = ImportDialog(preview, self._window)
+        dialog.chosen.connect(partial(self._files.imports.take, preview))
+        dialog.open()
 
     def _report(self, problem: str) -> None:
         what, _, why = problem.partition(": ")

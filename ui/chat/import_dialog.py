@@ -1,8 +1,6 @@
 """The dialog that chooses which conversations of a file are imported. Main thread."""
 
-from collections.abc import Callable, Sequence
-
-from PySide6.QtCore import QSignalBlocker, Qt
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -21,18 +19,17 @@ from ui.kit.windows import move_focus
 from ui.records.exchange.archive import OURS
 from ui.records.exchange.contents import ListedConversation
 
-Take = Callable[[Sequence[ListedConversation], str], object]
-
 
 class ImportDialog(QDialog):
-    """Lists the conversations of a file with check boxes; those already here are optional."""
+    """Lists the conversations of a file with check boxes; known ones are optional."""
 
-    def __init__(self, preview: ImportPreview, take: Take, parent: QWidget) -> None:
+    chosen = Signal(list, str)  # conversations, folder name or ""
+
+    def __init__(self, preview: ImportPreview, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle("Import Conversations")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._preview = preview
-        self._take = take
         contents = preview.contents
         self.summary = label(_summary(preview), is_wrapped=True)
         self.rows = QStandardItemModel(self)
@@ -77,7 +74,7 @@ class ImportDialog(QDialog):
 
     def accept(self) -> None:
         program = self._preview.contents.program
-        self._take(self.checked(), program if self.folder.isChecked() else "")
+        self.chosen.emit(self.checked(), program if self.folder.isChecked() else "")
         super().accept()
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name

@@ -153,8 +153,8 @@ class VerdictView(QWidget):
             cut = _wrappable(visible(stop.dropped[:240])) + more
             html.append(colored(element("s", cut), colors.fault, colors.fault_soft))
         self._tail.setText(joined(*html))
-        cut_words = f", then cut off: {stop.dropped}" if stop.dropped else ""
-        self._tail.setAccessibleName(f"The answer ended with: {tail}{cut_words}")
+        cut_text = f", then cut off: {stop.dropped}" if stop.dropped else ""
+        self._tail.setAccessibleName(f"The answer ended with: {tail}{cut_text}")
         self._tail_card.show()
 
     def _show_figures(self, run: Run, finished: Finished, facts: FactTable) -> None:

@@ -160,12 +160,12 @@ def outcome_of(
         sentence=sentence,
         text=played.text,
         cut="" if stop is None else stop.dropped,
-        is_same=stop is not None and _place(stop) == _place(recording.stop),
+        is_same=stop is not None and _end_of(stop) == _end_of(recording.stop),
         rules=rules,
     )
 
 
-def _place(stop: StopInfo | None) -> tuple[object, ...]:
+def _end_of(stop: StopInfo | None) -> tuple[object, ...]:
     return () if stop is None else (stop.kind, stop.value, stop.token_index, stop.text_offset)
 
 

@@ -55,7 +55,7 @@ COLUMNS = (
 
 
 class TimingTab(InspectorTab):
-    """A bar for each phase, the result of guessing, and how long text was held back."""
+    """A bar for each phase, the accepted drafts, and how long text was held back."""
 
     title = "Timing"
 
@@ -63,11 +63,11 @@ class TimingTab(InspectorTab):
         super().__init__()
         self.note = label("", "", 0.98, is_wrapped=True)
         self.bars = ReadingPage("Phases")
-        self.guesses = label("", "", 0.95, is_wrapped=True)
+        self.drafts = label("", "", 0.95, is_wrapped=True)
         self.waits = label("", "muted", 0.95, is_wrapped=True)
         inside = QWidget()
         inside.setObjectName("scrolled")
-        column(self.note, (self.bars, 1), self.guesses, self.waits, spacing=10, on=inside)
+        column(self.note, (self.bars, 1), self.drafts, self.waits, spacing=10, on=inside)
         area = scrolling(inside, "Where the time went", goes_sideways=False)
         column(area, margins=(0, 12, 0, 0), on=self)
 
@@ -88,7 +88,7 @@ class TimingTab(InspectorTab):
             self.note.setText(_UNKNOWN)
         else:
             self.note.setText("The times are known when the answer has ended.")
-        self.guesses.setText(
+        self.drafts.setText(
             draft_summary(finished.speculation, finished.usage.output_tokens) if finished else ""
         )
         trace = None if shown is None else shown.trace

@@ -47,6 +47,23 @@ def push_button(text: str, accessible_name: str = "", kind: str = "") -> QPushBu
     return button
 
 
+class FoldButton(QPushButton):
+    """A heading with an arrow; it is checked while the part below it is unfolded."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.setProperty("kind", "fold")
+        self.setCheckable(True)
+        self.setIconSize(QSize(14, 14))
+        self.toggled.connect(self._tint)
+        current_theme().changed.connect(self._tint)
+        self._tint()
+
+    def _tint(self) -> None:
+        name = "chevron-down" if self.isChecked() else "chevron-right"
+        self.setIcon(icons.icon(name, current_theme().colors.muted, 14))
+
+
 class IconButton(QToolButton):
     """A small button with an icon; its tooltip is its accessible name, and the keys that do it."""
 

@@ -213,7 +213,7 @@ class DailyWork:
             "ChatGPT", listed=listed, damaged=damaged, left_out=left_out, unread=["user.json"]
         )
         preview = ImportPreview("conversations.json", found, listed[:-1], listed[-1:])
-        ImportDialog(preview, lambda *_: None, self._window).open()
+        ImportDialog(preview, self._window).open()
         await self._show_dialog("import-preview", self._window, ImportDialog)
 
     # -- inside ----------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import time
 from functools import cached_property
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -23,8 +23,7 @@ from ui.chat.composer.attachments import AttachedFile
 from ui.chat.composer.composer import MessageEditor
 from ui.chat.messages.message_foot import PINNED, MessageActions, ReasonLine, below
 from ui.chat.messages.tool_cards import ToolCards
-from ui.kit import icons
-from ui.kit.buttons import push_button
+from ui.kit.buttons import FoldButton, push_button
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, rescale, thin_bar
 from ui.kit.layouts import column, row
@@ -128,8 +127,8 @@ class ThinkingView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.head = push_button("Thinking…", "Show the thinking", kind="fold")
-        self.head.setCheckable(True)
+        self.head = FoldButton("Thinking…")
+        self.head.setAccessibleName("Show the thinking")
         self._tail = ""
         self.preview = ElidedLabel(mode=Qt.TextElideMode.ElideLeft)
         self.preview.setProperty("role", "faint")
@@ -146,8 +145,6 @@ class ThinkingView(QWidget):
             on=self,
         )
         self.head.toggled.connect(self._fold)
-        current_theme().changed.connect(self._tint)
-        self._tint()
         self.hide()
 
     def append(self, text: str) -> None:
@@ -173,14 +170,6 @@ class ThinkingView(QWidget):
         self.text_view.setVisible(is_open)
         self.preview.setVisible(not is_open)
         self.head.setAccessibleName("Hide the thinking" if is_open else "Show the thinking")
-        self._tint()
-
-    def _tint(self) -> None:
-        theme = current_theme()
-        name = "chevron-down" if self.head.isChecked() else "chevron-right"
-        size = 14
-        self.head.setIconSize(QSize(size, size))
-        self.head.setIcon(icons.icon(name, theme.colors.muted, size))
 
 
 def last_line(text: str) -> str:

@@ -14,8 +14,7 @@ from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 from ui.chat.composer.attachments import AttachedFile, file_caption
 from ui.chat.composer.composer import MessageEditor
 from ui.chat.messages.message_foot import PINNED, MessageActions, below
-from ui.kit import icons
-from ui.kit.buttons import push_button
+from ui.kit.buttons import FoldButton, push_button
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
@@ -44,8 +43,7 @@ class PromptLine(QWidget):
         self.caption = label(left_out.sentence, "muted", 0.92, is_wrapped=True)
         self.setAccessibleName(left_out.sentence)
         self.send_all = _link("Include All", "Include all earlier messages")
-        self.fold = push_button("Show the Summary", kind="fold")
-        self.fold.setCheckable(True)
+        self.fold = FoldButton("Show the Summary")
         self.text = FlowText()
         self.text.setObjectName("answer_text")
         self.text.setAccessibleName("Summary of the earlier messages")
@@ -73,8 +71,6 @@ class PromptLine(QWidget):
         self.fold.toggled.connect(self._fold)
         self.edit.clicked.connect(self._begin_editing)
         self.remove.clicked.connect(lambda: self.summary_edited.emit(""))
-        current_theme().changed.connect(self._tint)
-        self._tint()
 
     def _begin_editing(self) -> None:
         if self._editor is None:
@@ -95,14 +91,6 @@ class PromptLine(QWidget):
     def _fold(self, is_open: bool) -> None:
         self.text.setVisible(is_open and self._editor is None)
         self.fold.setText("Hide the Summary" if is_open else "Show the Summary")
-        self._tint()
-
-    def _tint(self) -> None:
-        theme = current_theme()
-        name = "chevron-down" if self.fold.isChecked() else "chevron-right"
-        size = 14
-        self.fold.setIconSize(QSize(size, size))
-        self.fold.setIcon(icons.icon(name, theme.colors.muted, size))
 
 
 def _link(text: str, accessible_name: str) -> QPushButton:
