@@ -24,26 +24,11 @@ from engine.values.request import Effort, GenerationRequest, Message, Tool
 
 # Options of transformers' ``apply_chat_template`` that are no variables of the template.
 RESERVED_OPTIONS = frozenset(
-    {
-        "add_generation_prompt",
-        "chat_template",
-        "continue_final_message",
-        "conversation",
-        "conversations",
-        "max_length",
-        "messages",
-        "padding",
-        "return_assistant_tokens_mask",
-        "return_dict",
-        "return_tensors",
-        "sanitize_control_tokens",
-        "self",
-        "tokenize",
-        "tokenizer_kwargs",
-        "tools",
-        "truncation",
-    }
-)
+    {"add_generation_prompt", "chat_template", "continue_final_message", "conversation",
+     "conversations", "max_length", "messages", "padding", "return_assistant_tokens_mask",
+     "return_dict", "return_tensors", "sanitize_control_tokens", "self", "tokenize",
+     "tokenizer_kwargs", "tools", "truncation"}
+)  # fmt: skip
 # Template options that a request has fields for; ``enable_thinking`` has two spellings.
 _THINKING = ("enable_thinking", "thinking")
 _OWN_OPTIONS = frozenset({*_THINKING, efforts.OPTION, "thinking_budget"})

@@ -13,20 +13,6 @@ Outcome = Literal["as sent", "adapted", "incomplete", "refused"]
 _TOOL = Tool("read_file", "Reads a file.", {"type": "object", "properties": {"path": {}}})
 # How values are written, not what a template takes: every conversation is sent in this form.
 _FORM = ("has_content_parts", "has_thinking_parts", "ids", "has_text_arguments", "has_null_content")
-_CHANGES = {
-    "has_system": "the system message begins the first user turn",
-    "joins_systems": "several system messages are joined",
-    "moves_systems": "later system messages become a marked part of the next user turn",
-    "joins_users": "user turns in a row are joined",
-    "joins_answers": "assistant turns in a row are joined",
-    "opens_with_user": "an empty user turn precedes a conversation that begins otherwise",
-    "joins_results": "user text behind tool results is joined to the last result",
-    "closes_calls": "calls without results get empty ones",
-    "has_single_calls": "each call has a turn of its own",
-    "calls_are_text": "calls are written as text",
-    "results_are_text": "tool results are user turns",
-    "moves_tools": "the list of tools stays before the first question",
-}
 
 
 def _call(number: int, arguments: str = '{"path": "ARGUMENT"}') -> ToolCall:
@@ -108,8 +94,8 @@ def check_template(template: ChatTemplate) -> TemplateReport:
     cases = tuple(
         _check(template, name, messages, form) for name, messages in CONVERSATIONS.items()
     )
-    changed = [field.name for field in fields(rules) if getattr(rules, field.name) != field.default]
-    changes = tuple(change for name, change in _CHANGES.items() if name in changed)
+    changed = (field for field in fields(rules) if getattr(rules, field.name) != field.default)
+    changes = tuple(field.metadata["change"] for field in changed if field.metadata)
     return TemplateReport(cases, changes, template.effort_names)
 
 

@@ -9,7 +9,7 @@ that rule matters; each is the smallest change with which everything is rendered
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from engine.values.request import Message, ToolCall
@@ -37,62 +37,56 @@ _WRITTEN_PART = re.compile(rf"""['"](?:text|thinking)['"]: ?['"]{_MARK}""")
 _ID = "call_0123456789abcdef"
 
 
+def _rule(change: str, *, default: bool = False) -> Any:
+    return field(default=default, metadata={"change": change})
+
+
 @dataclass(frozen=True, slots=True)
 class TemplateRules:
     """How a conversation is changed for a template; the defaults change nothing.
+
+    Each ``change`` is how ``fullstop models check`` describes what differs from the default.
 
     Attributes:
         has_content_parts: Whether contents are lists of parts, as templates of vision models read
             them; a text would be rendered as nothing.
         has_thinking_parts: Whether thinking is a part of the content, as in Mistral's templates.
-        has_system: Whether it renders a leading system message; if not, that text begins the first
-            user turn.
-        joins_systems: Whether several leading system messages become one.
-        moves_systems: Whether later system messages become marked parts of user turns.
-        joins_users: Whether user turns in a row become one.
-        joins_answers: Whether assistant turns in a row become one.
-        opens_with_user: Whether a conversation that does not begin with a user turn gets an empty
-            one.
-        joins_results: Whether a user turn behind results becomes part of the last result.
-        closes_calls: Whether calls without results get empty ones.
         ids: Ids of calls: as they are, short, or made of the tool's name.
         has_text_arguments: Whether arguments are JSON in text form.
         has_null_content: Whether a call without text has the content None.
-        has_single_calls: Whether each call has a turn of its own, with its result behind it.
-        text_beside_calls: The text before a call: with it, in a turn of its own, in one that would
-            hide the thinking of earlier calls and is therefore joined to thinking until an answer
-            follows, or as a marked part of the call's result.
-        calls_are_text: Whether calls are written into the text.
-        results_are_text: Whether results are user turns.
+        text_beside_calls: Where the text before a call goes: with it, in a turn of its own, joined
+            to thinking (a turn would hide that of earlier calls) until an answer follows, or as a
+            marked part of the call's result.
         filler: Text of answers that are empty.
         user_filler: Text of user turns that are empty.
         result_filler: Text of results that are empty.
         moves_tools: Whether its list of tools moves to each new user turn, which would let an
-            agent's model read the whole conversation anew for each question. The list then stands
-            before the first user turn.
+            agent's model read the whole conversation anew for each question.
     """
 
     has_content_parts: bool = False
     has_thinking_parts: bool = False
-    has_system: bool = True
-    joins_systems: bool = False
-    moves_systems: bool = False
-    joins_users: bool = False
-    joins_answers: bool = False
-    opens_with_user: bool = False
-    joins_results: bool = False
-    closes_calls: bool = False
+    has_system: bool = _rule("the system message begins the first user turn", default=True)
+    joins_systems: bool = _rule("several system messages are joined")
+    moves_systems: bool = _rule("later system messages become a marked part of the next user turn")
+    joins_users: bool = _rule("user turns in a row are joined")
+    joins_answers: bool = _rule("assistant turns in a row are joined")
+    opens_with_user: bool = _rule(
+        "an empty user turn precedes a conversation that begins otherwise"
+    )
+    joins_results: bool = _rule("user text behind tool results is joined to the last result")
+    closes_calls: bool = _rule("calls without results get empty ones")
     ids: Ids = "given"
     has_text_arguments: bool = False
     has_null_content: bool = False
-    has_single_calls: bool = False
+    has_single_calls: bool = _rule("each call has a turn of its own")
     text_beside_calls: TextBesideCalls = "kept"
-    calls_are_text: bool = False
-    results_are_text: bool = False
+    calls_are_text: bool = _rule("calls are written as text")
+    results_are_text: bool = _rule("tool results are user turns")
     filler: str = ""
     user_filler: str = ""
     result_filler: str = ""
-    moves_tools: bool = False
+    moves_tools: bool = _rule("the list of tools stays before the first question")
 
 
 # Renders messages by rules; raises whatever the template does.

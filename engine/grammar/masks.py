@@ -1,6 +1,7 @@
 """The form of an answer that is held to a grammar, and which tokens may come next in it."""
 
 import contextlib
+import copy
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -276,10 +277,8 @@ class TokenConstraint:
 
     def fork(self) -> "TokenConstraint":
         """Return an independent copy in the same state."""
-        matcher = self._matcher.deep_copy()
-        fork = TokenConstraint(matcher, self._tokens, self._phase, is_own=self.is_own)
-        fork.failure, fork._gap, fork._forced = self.failure, self._gap, list(self._forced)
-        fork._may_call = self._may_call
+        fork = copy.copy(self)
+        vars(fork).update(_matcher=self._matcher.deep_copy(), _forced=list(self._forced))
         return fork
 
     def expected(self, limit: int, habits: Mapping[bytes, int]) -> list[int]:

@@ -25,16 +25,9 @@ MAX_RESULTS = 200
 _LIST_LIMIT_S = 20.0
 _CONFIG_LIMIT_S = 10.0
 _FIELDS = (
-    "config",
-    "disabled",
-    "downloads",
-    "gated",
-    "lastModified",
-    "pipeline_tag",
-    "safetensors",
-    "sha",
-    "tags",
-)
+    "config", "disabled", "downloads", "gated", "lastModified", "pipeline_tag", "safetensors",
+    "sha", "tags",
+)  # fmt: skip
 # Other models with the tag ``mlx`` hear, speak, draw, or compare texts.
 _CHATTING = frozenset({None, "", "text-generation", "image-text-to-text", "any-to-any"})
 _FRONT_MATTER = re.compile(r"\A\ufeff?---\s*\n.*?\n---\s*(?:\n|\Z)", re.DOTALL)
