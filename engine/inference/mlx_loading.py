@@ -40,7 +40,7 @@ from engine.inference.mlx_lm_internals import (
 from engine.inference.sampling import sampling_defaults
 from engine.inference.speculation.assistants import read_assistant
 from engine.inference.speculation.draft_model import DraftModel, LoadedDraft, check_draft
-from engine.inference.speculation.head_drafts import attach
+from engine.inference.speculation.head_drafts import attach, cache_size_of
 from engine.inference.speculation.heads import (
     DrafterUnusable,
     HeadKeeper,
@@ -170,8 +170,8 @@ def _attached_head(
     model: Any,
     config: dict[str, Any],
     name: str,
-) -> tuple[str, int]:
-    """Let a model use its own head; return why it cannot, if so, and the bytes of its weights."""
+) -> tuple[str, CacheSize, int]:
+    """Let a model use its own head, or say why not; return the size of its caches and weights."""
     try:
         if isinstance(weights, DrafterUnusable):
             raise weights
@@ -179,9 +179,9 @@ def _attached_head(
         read_weights(head, unobserved)
     except (DrafterUnusable, DamagedFile) as error:
         _log.warning("the own draft head of %s is not used: %s", name, error)
-        return _shown(error), 0
+        return _shown(error), CacheSize(), 0
     attach(model, head)
-    return "", size_of(head)
+    return "", cache_size_of(head), size_of(head)
 
 
 def check(folder: Path) -> None:
@@ -270,9 +270,9 @@ def load(
         if assistant is not None:
             attach(model, assistant)
         elif head is not None:
-            problem, head_bytes = _attached_head(head, model, config, info.id)
-            held = info.held_bytes + head_bytes
-            info = replace(info, own_head_problem=problem, held_bytes=held)
+            problem, cache, head_bytes = _attached_head(head, model, config, info.id)
+            held, cache = info.held_bytes + head_bytes, info.cache + cache
+            info = replace(info, own_head_problem=problem, held_bytes=held, cache=cache)
     del head
     drafting = None
     if drafted is not None:

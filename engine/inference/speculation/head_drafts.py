@@ -14,11 +14,13 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
+from engine.inference.cache.size import cache_size
 from engine.inference.running_cache import parts_of
 from engine.inference.speculation.assistants import Assistant
 from engine.inference.speculation.cost import MAX_ROWS
 from engine.inference.speculation.heads import DraftHead, inner_of
 from engine.inference.speculation.sources import DraftSource, HitRate
+from engine.library.cache_size import CacheSize
 from engine.values.tokens import TokenOrigin
 
 _log = logging.getLogger(__name__)
@@ -187,6 +189,13 @@ def attach(model: Any, head: DraftHead | Assistant) -> None:
     inner.__class__ = type(kind.__name__, (kind,), inside)
     # Not as a part of the model, which would then have the head's weights as its own.
     object.__setattr__(inner, "draft_head", head)
+
+
+def cache_size_of(head: DraftHead) -> CacheSize:
+    """Return the size of the cache of a head's layer for one answer."""
+    cache, norm = head.make_cache(), head.norm.weight
+    head.read(mx.zeros((1, 1, norm.size), norm.dtype), mx.zeros((1, 1), mx.uint32), cache)
+    return cache_size(cache)
 
 
 def head_of(model: Any) -> DraftHead | Assistant | None:

@@ -16,7 +16,6 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference import batch
 from engine.inference.backend import BatchLimits
-from engine.inference.mlx_lm_internals import Together, together
 from engine.inference.sequence import Sequence
 from engine.values.request import LOCAL_OWNER
 from tests.support.asking import ask, loaded_engine
@@ -25,7 +24,7 @@ from tests.support.models.architectures import (
     architecture_model,
     write_architecture,
 )
-from tests.support.models.random_batches import Outcome, RandomBatches
+from tests.support.models.random_batches import RandomBatches
 from tests.support.random_cases import cases, few_of
 
 # One or two of each family: keys and values, latent attention, windows, states, convolutions.
@@ -56,10 +55,6 @@ _PARTS = {
     "ssm",
     "switch_layers",
 }
-
-
-def _outcome(name: str, answers: int, *, drafts: bool = True, seed: int = 1) -> Outcome:
-    return RandomBatches(architecture_model(name), seed, drafts=drafts).run(answers)
 
 
 @pytest.mark.parametrize("name", few_of(_FAMILIES, 6))
@@ -151,13 +146,6 @@ def test_a_cache_of_a_models_own_kind_is_used_again_from_memory_and_disk(tmp_pat
 def test_a_prompt_is_read_token_by_token_where_several_would_see_each_other() -> None:
     outcome = RandomBatches(architecture_model("phi3small"), 1).run(cases(6))
     assert outcome.faults == []
-
-
-def test_a_model_inside_another_is_known_as_well() -> None:
-    model = architecture_model("pixtral")
-    assert together(model) == Together(True, True, True)
-    model.language_model = architecture_model("jamba")
-    assert together(model) == Together(prompts=False, answers=True, drafts=True)
 
 
 def test_every_architecture_of_mlx_lm_is_built() -> None:

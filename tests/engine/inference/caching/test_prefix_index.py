@@ -169,17 +169,6 @@ def test_eviction_keeps_the_limit_and_fetched_caches_stay_right(
     assert index.count_common(ME, [0, 1, 2]) == 0
 
 
-def test_fetch_returns_a_copy() -> None:
-    index = stored(index_of(), [1, 2, 3])
-    first, _ = index.fetch(ME, [1, 2, 3, 4])
-    assert first is not None
-    mx.eval(first[0].keys)
-    first[0].keys[...] = 9
-    again, _ = index.fetch(ME, [1, 2, 3, 4])
-    assert again is not None
-    check(again, [1, 2, 3])
-
-
 @pytest.mark.parametrize("kind", ["full", "mixed"])
 def test_shared_blocks_are_held_once(kind: str) -> None:
     system = list(range(1000))
@@ -193,54 +182,6 @@ def test_shared_blocks_are_held_once(kind: str) -> None:
     check(found, prompts[3])
 
 
-def test_an_edit_in_the_middle_reuses_the_tokens_before_it() -> None:
-    index = stored(index_of(), [1, 2, 3, 4, 5, 6], [1, 2, 3, 9, 9])
-    found, count = index.fetch(ME, [1, 2, 3, 4, 8, 6])
-    assert found is not None
-    assert count == 4
-    check(found, [1, 2, 3, 4])
-    assert index.fetch(ME, [1, 2, 3, 4, 5, 6, 7])[1] == 6
-
-
-def test_a_longer_prompt_replaces_the_incomplete_block_of_a_shorter_one() -> None:
-    index = stored(index_of(), [1], [1, 2], [1, 2, 3], [1, 2, 3], [1, 2])
-    assert (len(index), index.size_bytes) == (1, 3 * TOKEN_BYTES)
-    # A state says nothing of fewer tokens.
-    assert len(stored(index_of("recurrent"), [1], [1, 2], kind="recurrent")) == 2
-
-
-def test_tokens_that_are_stored_already_are_not_computed_again() -> None:
-    index, tokens = PrefixIndex([KVCache()], 1 << 30), list(range(100_000))
-    stored(index, tokens)
-    lazy = KVCache()
-    lazy.update_and_fetch(*(mx.exp(mx.ones((1, 1, len(tokens), 1))) for _ in range(2)))
-    mx.reset_peak_memory()
-    before = mx.get_active_memory()
-    index.store(ME, tokens, [lazy])
-    assert mx.get_peak_memory() - before < 100_000
-
-
-def test_the_least_recently_used_prompt_is_evicted_first() -> None:
-    index = stored(index_of(size=6 * TOKEN_BYTES), [1, 1, 1], [2, 2, 2])
-    index.fetch(ME, [1, 1, 1, 5])
-    stored(index, [3, 3, 3])
-    assert index.fetch(ME, [1, 1, 1, 5])[1] == 3
-    assert index.fetch(ME, [2, 2, 2, 5])[1] == 0
-
-
-def test_a_shared_block_is_evicted_after_the_blocks_below_it() -> None:
-    system = [1, 2, 3, 4]
-    index = stored(index_of(), [*system, 5, 6], [*system, 7, 8])
-    index.shrink_to(size_bytes=6 * TOKEN_BYTES)
-    assert index.fetch(ME, [*system, 5, 6, 9])[1] == 4
-    assert index.fetch(ME, [*system, 7, 8, 9])[1] == 6
-
-
-def test_a_prompt_larger_than_the_limit_keeps_its_first_blocks() -> None:
-    index = stored(index_of(size=5 * TOKEN_BYTES), list(range(9)))
-    assert index.fetch(ME, list(range(9)))[1] == BLOCK
-
-
 def test_a_window_is_held_without_the_tokens_that_have_left_it() -> None:
     tokens = list(range(40))
     index = stored(index_of("windowed"), tokens, kind="windowed")
@@ -250,13 +191,6 @@ def test_a_window_is_held_without_the_tokens_that_have_left_it() -> None:
     assert found is not None
     assert count == 40
     check(found, tokens)
-
-
-def test_a_cache_of_another_model_is_not_stored() -> None:
-    index = stored(index_of(), [1, 2, 3])
-    assert index.store(ME, [1, 2, 4], [*full([1, 2, 4]), *full([1, 2, 4])]) is None
-    assert index.store(ME, [1, 2, 4, 5], full([1, 2, 4])) is None
-    assert index.fetch(ME, [1, 2, 4, 5])[1] == 2
 
 
 def test_reported_bytes_are_the_bytes_held() -> None:
@@ -378,16 +312,6 @@ def test_a_snapshot_is_taken_at_the_end_of_a_message_nearby() -> None:
         3 * STRIDE, 0, [STRIDE - 7, STRIDE + 1]
     )
     assert min(positions) == STRIDE - 7
-
-
-def test_snapshots_are_no_more_than_memory_allows() -> None:
-    cache = PromptCache(HYBRID, 64 << 10)
-    cache._snapshot_bytes = 8 << 10
-    assert 3 <= len(cache.snapshot_positions(100 * STRIDE, 0, ())) <= 4
-
-
-def test_a_model_that_continues_from_any_token_has_no_snapshots() -> None:
-    assert PromptCache([KVCache()], MEMORY).snapshot_positions(100 * STRIDE, 0, ()) == set()
 
 
 def test_processes_that_decode_together_take_no_snapshots() -> None:

@@ -2,28 +2,22 @@
 
 import gc
 import random
-import time
 import weakref
-from collections import Counter
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
 import pytest
 
-from engine.inference import batch as batch_module
-from engine.inference import drafts as drafts_module
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.speculation import head_drafts
 from engine.inference.speculation.head_drafts import HeadDrafts, attach
 from engine.inference.speculation.heads import DraftHead, Layout
-from engine.values.tokens import TokenOrigin
 from tests.support.models.architectures import VOCABULARY, architecture_model, silence_layers
 from tests.support.models.draft_heads import layout_of, random_head
-from tests.support.models.guessing import Eager, Foreseen
+from tests.support.models.guessing import Eager
 from tests.support.models.random_batches import Outcome, RandomBatches
 from tests.support.random_cases import cases, few_of
 
@@ -223,90 +217,3 @@ def test_a_closed_model_with_a_head_is_freed_at_once() -> None:
         assert [reference() for reference in gone] == [None, None]
     finally:
         gc.enable()
-
-
-def _counted_passes(
-    monkeypatch: pytest.MonkeyPatch,
-    head_step: float,
-    rows: int,
-    *,
-    further: float = 0.02,
-    is_foreseen: bool = False,
-) -> tuple[float, Counter[TokenOrigin], int]:
-    """Let a model answer whose head is right, on a clock that counts passes over one token.
-
-    A head's step takes ``head_step`` of them, each further token of a pass ``further``, and each
-    that the head reads besides a tenth of its step. ``is_foreseen`` adds a source that costs
-    nothing and is right for the first half of the answer.
-
-    Returns:
-        Tokens of each answer for the time of one pass, right drafts by origin, steps of the head.
-    """
-    model = _with_right_head("qwen3")
-    now, steps = [0.0], [0]
-    clock = SimpleNamespace(perf_counter=lambda: now[0], monotonic=time.monotonic)
-    for module in (drafts_module, batch_module):
-        monkeypatch.setattr(module, "time", clock)
-    kind: Any = type(model)
-    whole, read = kind.__call__, DraftHead.read
-
-    def timed(self: Any, inputs: mx.array, cache: Any = None) -> Any:
-        now[0] += 1 + further * (inputs.shape[1] - 1)
-        return whole(self, inputs, cache=cache)
-
-    def timed_read(self: DraftHead, hidden: mx.array, tokens: mx.array, cache: Any) -> Any:
-        now[0] += head_step * (0.9 + tokens.shape[1] / 10)
-        steps[0] += 1
-        return read(self, hidden, tokens, cache)
-
-    prompt, tokens = [5, 9, 2], 240
-    plain = RunningBatch(model, BatchLimits(16, 0, 8, drafts=False))
-    plain.insert(BatchSequence(prompt))
-    answer: list[int] = []
-    while len(answer) < tokens:
-        answer += [token for _, token, _ in plain.step().sampled]
-    plain.close()
-    monkeypatch.setattr(kind, "__call__", timed)
-    monkeypatch.setattr(DraftHead, "read", timed_read)
-    batch = RunningBatch(model, BatchLimits(16, 0, 8))
-    assert batch.own_head is not None
-    answers: dict[int, list[int]] = {}
-    for _ in range(rows):
-        sources: list[Any] = [Foreseen(answer[: tokens // 2])] if is_foreseen else []
-        sequence = BatchSequence(prompt, sources=[*sources, HeadDrafts(batch.own_head)])
-        answers[batch.insert(sequence)] = []
-    right: Counter[TokenOrigin] = Counter()
-    began = 0.0
-    while min(map(len, answers.values())) < tokens:
-        step = batch.step()
-        began = began or (now[0] if step.sampled else 0.0)
-        for number, token, _ in step.sampled:
-            answers[number].append(token)
-        for checked in step.checked.values():
-            right.update(checked.origins[1:])
-    batch.close()
-    assert all(given[:tokens] == answer for given in answers.values())
-    return (tokens - 1) / (now[0] - began), right, steps[0]
-
-
-@pytest.mark.parametrize("rows", [2])
-def test_a_head_drafts_where_it_pays_and_rests_where_it_does_not(
-    monkeypatch: pytest.MonkeyPatch, rows: int
-) -> None:
-    with monkeypatch.context() as patched:
-        gain, right, _ = _counted_passes(patched, 0.05, rows)
-    assert gain > 2.5
-    assert right[TokenOrigin.HEAD] > 120 * rows
-    with monkeypatch.context() as patched:
-        gain, right, steps = _counted_passes(patched, 1.5, rows)
-    assert gain > 0.95
-    assert steps < 10
-
-
-@pytest.mark.parametrize("rows", [1])
-def test_what_costs_nothing_is_preferred_to_the_head_as_long_as_it_knows_the_answer(
-    monkeypatch: pytest.MonkeyPatch, rows: int
-) -> None:
-    _, right, _ = _counted_passes(monkeypatch, 0.1, rows, is_foreseen=True)
-    assert right[TokenOrigin.LOOKUP] > 60 * rows
-    assert right[TokenOrigin.HEAD] > 40 * rows

@@ -10,7 +10,6 @@ from engine.inference.speculation.heads import (
     DrafterUnusable,
     DraftHead,
     build_head,
-    output_of,
     read_head,
     take_head,
 )
@@ -116,8 +115,3 @@ def test_a_head_that_does_not_fit_is_refused_with_the_reason() -> None:
     other = architecture_model("gpt_oss")
     with pytest.raises(DrafterUnusable):
         build_head(_found(weights), other, architecture_config("gpt_oss"))
-
-
-def test_the_shared_output_layer_is_that_of_the_model() -> None:
-    model = architecture_model("qwen3_5")
-    assert mx.array_equal(output_of(model)(model.model(TOKENS)), model(TOKENS))

