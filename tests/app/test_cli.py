@@ -46,11 +46,6 @@ def test_cli_stop_is_literal(stop: str, asked: list[AskOptions]) -> None:
         assert (code, asked) == (2, [])
 
 
-def test_cli_escapes_option(asked: list[AskOptions]) -> None:
-    main(["ask", "hi", "--stop", r"\n\u4e2d", "--escapes"])
-    assert asked[0].answer.stops == ("\n中",)
-
-
 def test_cli_answer_options(asked: list[AskOptions]) -> None:
     words = [
         "--max-tokens",
@@ -182,15 +177,6 @@ def test_cli_api_key_from_environment(
     main(["serve"])
     main(["serve", "--api-key", "given"])
     assert [options.api_key for options in served] == ["from-environment", "given"]
-
-
-def test_cli_window_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    options: list[ChatOptions] = []
-    monkeypatch.setattr(window, "run", lambda given: options.append(given) or 0)
-    assert main(["--stop", "END", "--max-tokens", "9", "--model", "~/m"]) == 0
-    assert options[0].answer.stops == ("END",)
-    assert options[0].answer.conversation.max_tokens == 9
-    assert options[0].model == Path.home() / "m"
 
 
 def test_cli_saved_run_argument_is_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

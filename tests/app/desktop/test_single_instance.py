@@ -12,15 +12,6 @@ from app.desktop.single_instance import SingleInstance
 ROOT = Path(__file__).parents[3]
 
 
-def test_single_instance_second_start_shows_first(tmp_path: Path, qtbot: QtBot) -> None:
-    first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
-    assert first.claim()
-    assert not second.claim()
-    with qtbot.waitSignal(first.show_requested, timeout=30_000):
-        assert second.ask_to_show()
-    first.release()
-
-
 def test_single_instance_passes_files(tmp_path: Path, qtbot: QtBot) -> None:
     first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
     opened: list[str] = []
@@ -33,15 +24,6 @@ def test_single_instance_passes_files(tmp_path: Path, qtbot: QtBot) -> None:
     first.release()
     assert opened == [str(tmp_path / "a.run")]
     assert attached == [str(tmp_path / "a b.txt"), str(tmp_path / "c.pdf")]
-
-
-def test_single_instance_lock_is_released(tmp_path: Path, qapp: QApplication) -> None:
-    first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
-    assert first.claim()
-    first.release()
-    assert second.claim()
-    assert not first.claim()
-    second.release()
 
 
 HOLD = """

@@ -5,10 +5,8 @@ import pytest
 
 from app.desktop.window import kept_conversations, requested_conversation
 from app.settings.options import AnswerOptions, ChatOptions
-from engine import StopOptions, StopScope
 from ui.preferences import NewConversation
 from ui.records.conversations import Conversation
-from ui.records.requests import stop_rules
 from ui.records.store import StoreProblem
 
 
@@ -23,17 +21,6 @@ def test_conversation_from_options() -> None:
     settings = conversation.settings
     assert (settings.system_prompt, settings.temperature) == ("Brief.", 0.5)
     assert (settings.max_tokens, settings.is_thinking) == (9, True)
-
-
-def test_stop_options_apply_in_window() -> None:
-    options = StopOptions(scope=StopScope.ALL, ignore_eos=True, min_tokens=3)
-    conversation = requested_conversation(
-        ChatOptions(answer=AnswerOptions(stops=("END",), stop_options=options))
-    )
-    assert conversation is not None
-    rules = stop_rules(conversation, None)
-    assert (rules.strings, rules.scope_of(rules.stops[0])) == (("END",), StopScope.ALL)
-    assert (rules.ignore_eos, rules.min_tokens, rules.include_stop) == (True, 3, False)
 
 
 def test_unusable_folder_gives_memory_store(

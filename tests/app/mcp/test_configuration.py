@@ -11,7 +11,6 @@ from app.mcp.configuration import (
     BadConfiguration,
     ParsedServers,
     ServersFile,
-    claude_desktop_file,
     format_servers,
     parse_servers,
 )
@@ -161,14 +160,6 @@ def test_mcp_damaged_file_is_not_overwritten(
     [aside] = tmp_path.glob("tool-servers.json.broken-*")
     assert aside.read_text() == text
     assert [one.command for one in ServersFile(tmp_path).load()] == ["y"]
-
-
-def test_claude_desktop_file_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    name = "Claude/claude_desktop_config.json"
-    mac = tmp_path / "Library" / "Application Support" / name
-    assert claude_desktop_file(tmp_path, "darwin") == mac
-    assert claude_desktop_file(tmp_path, "linux") == tmp_path / ".config" / name
 
 
 def test_mcp_added_servers_are_off_and_replace_nothing(served: Served) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from api.transport.config import ServerConfig
 from app.cli import main
 from app.exits import CommandError
 from app.settings.serve import ServeOptions
@@ -149,19 +148,6 @@ def test_serve_settings_errors_hide_api_key(tmp_path: Path) -> None:
         resolved(file=file)
 
     assert "very-secret" not in str(told.value)
-
-
-def test_serve_settings_defaults(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["serve", "--help"]) == 0
-    help_text = " ".join(capsys.readouterr().out.split())
-    options = resolved()
-    for name in LIMITS:
-        true = getattr(ServerConfig(), name, None) or getattr(Limits(), name, None)
-        assert getattr(options, name) == true, name
-        if true is not None:
-            assert f"(default {true:g})" in help_text or f"(default {true})" in help_text, name
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,6 @@ def test_preferences_round_trip(tmp_path: Path) -> None:
     assert StoredPreferences(tmp_path).preferences() == wanted
 
 
-def test_default_preferences_agree(tmp_path: Path) -> None:
-    assert StoredPreferences(tmp_path).preferences() == Preferences()
-
-
 async def test_unsaved_preference_is_reported(tmp_path: Path) -> None:
     (tmp_path / "no folder").write_text("")
     state = PreferencesState(Preferences(), StoredPreferences(tmp_path / "no folder"))

@@ -34,10 +34,6 @@ def others(path: Path) -> list[Path]:
     return sorted(found for found in path.parent.iterdir() if "set-aside" in found.name)
 
 
-async def test_new_database_has_no_problem(path: Path) -> None:
-    assert await problem_of(path) is None
-
-
 @pytest.mark.parametrize("damage", ["middle", "end", "tables"])
 async def test_damaged_database_is_set_aside(path: Path, damage: str) -> None:
     await write_many(path)

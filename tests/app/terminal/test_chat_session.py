@@ -45,11 +45,6 @@ def turns(session: ChatSession) -> tuple[tuple[str, str], ...]:
     return tuple((one.role, one.text) for one in session.conversation.messages)
 
 
-@pytest.mark.parametrize("line", ["", "   ", "/help", "/stop add x"])
-def test_blank_lines_and_commands_are_not_questions(session: ChatSession, line: str) -> None:
-    assert session.question(line) is None
-
-
 @pytest.mark.parametrize(
     ("typed", "question"),
     [
@@ -99,11 +94,6 @@ def test_a_failed_or_empty_answer_leaves_no_turn(session: ChatSession, given: An
     assert turns(session) == ()
 
 
-def test_a_cancelled_answer_is_kept_as_it_was_shown(session: ChatSession) -> None:
-    record(session, "one", answer("1 2", StopKind.CANCELLED))
-    assert turns(session) == (("user", "one"), ("assistant", "1 2"))
-
-
 def test_a_stop_in_quotes_is_read_with_escapes(session: ChatSession) -> None:
     session.obey(r'/stop add "\n\nUser:"')
     assert session.stops == ("END", "\n\nUser:")
@@ -118,12 +108,6 @@ def test_a_stop_is_removed_by_its_number(session: ChatSession) -> None:
     session.obey("/stop add 6")
     assert session.obey("/stop remove 1") == "removed “END”"
     assert session.stops == ("6",)
-
-
-@pytest.mark.parametrize("number", ["0", "2", "x", "", "²"])
-def test_a_number_without_a_stop_is_explained(session: ChatSession, number: str) -> None:
-    assert "takes the number of a stop" in session.obey(f"/stop remove {number}")
-    assert session.stops == ("END",)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,9 @@
 """The lines of ``serve`` for a person: address, model, key and load."""
 
 import asyncio
-import fcntl
 import io
 import logging
-import os
-import pty
 import re
-import select
-import struct
-import termios
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
@@ -174,24 +168,6 @@ async def test_the_line_is_redrawn_on_a_terminal_and_removed_at_the_end() -> Non
     async with live_line(lambda: next(shown, ""), terminal):
         await terminal.has_shown.wait()
     assert terminal.getvalue().endswith("\r\x1b[K")
-
-
-def test_the_line_is_no_wider_than_its_own_terminal_wherever_standard_output_goes() -> None:
-    watched, shown = pty.openpty()
-    fcntl.ioctl(shown, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 12, 0, 0))
-
-    async def play() -> None:
-        async with asyncio.timeout(60), live_line(lambda: "1 answering · 0 waiting", terminal):
-            while not select.select([watched], [], [], 0)[0]:  # noqa: ASYNC110 - no event tells it
-                await asyncio.sleep(0.005)
-
-    with open(shown, "w") as terminal:
-        asyncio.run(play())
-        found = ""
-        while not found.endswith("\r\x1b[K") or len(found) < 5:  # erased at the end
-            found += os.read(watched, 100).decode()
-    assert found == "\r\x1b[K\x1b[2m1 answering\x1b[0m\r\x1b[K"
-    os.close(watched)
 
 
 async def test_a_pipe_gets_no_line() -> None:

@@ -139,14 +139,6 @@ def test_what_was_wrong_is_read_from_the_answer(body: str, message: str) -> None
     assert error_message(ended(began(1), response_body=answered)) == ""
 
 
-def test_the_oldest_go_when_their_bodies_are_too_large() -> None:
-    log = RequestLog(max_bytes=5_000)
-    for number in range(4):
-        log.take([began(number)])
-        log.take([ended(began(number), request_body=RequestBody("x" * 1_500, 1_500))])
-    assert ids(log) == ["req_2", "req_3"]
-
-
 def test_while_paused_new_requests_are_ignored_and_open_ones_still_end() -> None:
     log = RequestLog()
     log.take([began(1)])

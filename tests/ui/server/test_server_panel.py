@@ -17,7 +17,7 @@ from ui.server.request_log import RequestColumn
 from ui.server.requests import RequestBody, RequestEntry, RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel
 from ui.server.server_switch import AddressRefused, ServerSwitch, pill_of
-from ui.server.server_window import ServerSettings, ServerWindow
+from ui.server.server_window import ServerWindow
 
 
 class Control:
@@ -260,17 +260,3 @@ async def test_the_menu_of_a_row_stops_its_answer_and_sends_it_again(theme: Them
         assert QGuiApplication.clipboard().text() == "{}"
         entries["Send Again"].trigger()
         await eventually(lambda: "replay req_1" in control.calls)
-
-
-async def test_a_name_of_this_computer_is_added_without_address_and_port(theme: Theme) -> None:
-    settings = ServerSettings(panel_with(Control()))
-    editor = settings.hosts
-    named: list[tuple[str, ...]] = []
-    editor.edited.connect(named.append)
-    editor.field.setText("http://me.example.org:80")
-    editor.add.click()
-    assert editor.problem.startswith("Write the name alone")
-    editor.field.setText("me.example.org")
-    editor.add.click()
-    assert named == [("me.example.org",)]
-    await finish_tasks(settings._panel.preferences)

@@ -3,7 +3,6 @@ from typing import TypeVar
 
 import pytest
 from PySide6.QtWidgets import QCheckBox, QPlainTextEdit, QWidget
-from pytestqt.qtbot import QtBot
 
 from tests.support.kept import preferences_state
 from tests.support.looks.contrast import contrast
@@ -105,14 +104,6 @@ def test_with_high_contrast_lesser_texts_and_lines_stand_out(usual: object) -> N
             assert contrast(text, ground) >= 7
     assert contrast(colors.line, colors.canvas) >= 3
     assert contrast(colors.strong_line, colors.canvas) >= 4.5
-
-
-def test_high_contrast_is_switched_live(plain_theme: Theme, qtbot: QtBot) -> None:
-    with qtbot.waitSignal(plain_theme.changed, timeout=60_000):
-        plain_theme.set_high_contrast(True)
-    assert plain_theme.colors.muted == "#000000"
-    plain_theme.set_high_contrast(False)
-    assert plain_theme.colors == LIGHT
 
 
 async def test_approved_tools_are_listed_and_can_be_removed(
