@@ -84,7 +84,7 @@ class Baselines:
         agreed = self._agreed_answer(wholes)
         streams = [await client.ask(streaming)]
         self.runs += [*wholes[1:], *streams]
-        streamed_text: str | None = None
+        modes: tuple[bool, ...] = (False, True)
         if not streams[0].is_answer:
             problem = streams[0].problem or f"status {streams[0].status}"
             fault = Fault("no_answer", f"There is no streamed answer: {problem}.")
@@ -94,8 +94,8 @@ class Baselines:
             again, whole, third = [await client.ask(each) for each in (streaming, ask, streaming)]
             right = next((run for run in (again, third) if _agree(agreed, run)), None)
             if _agree(streams[0], again, third) and _agree(agreed, whole):
-                streamed_text = again.capture.text
-                fault = stream_differs(agreed.capture.text, streamed_text)
+                modes = (False,)
+                fault = stream_differs(agreed.capture.text, again.capture.text)
                 self.faults.append(self._shown(fault, streams[0]))
             elif right is not None:
                 self.variations.append("one of two streams had another text")
@@ -103,10 +103,10 @@ class Baselines:
             else:
                 streams += [again, third]
         alike = [agreed] if agreed is not None else wholes
-        counted = alike if streamed_text is not None else [*alike, *streams]
+        counted = [*alike, *streams] if True in modes else alike
         baseline = self._baseline(ask, counted, streams[0] if streams else None)
         if baseline.is_usable:
-            self.usable.append(replace(baseline, streamed_text=streamed_text))
+            self.usable.append(replace(baseline, modes=modes))
 
     def _agreed_answer(self, wholes: Sequence[Exchange]) -> Exchange | None:
         """Return an answer with the most common text; None if no two agree."""

@@ -4,7 +4,7 @@ Pure; any thread.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice, pairwise, product
 
 from api.conformance.captures.values import Capture, CapturedEnding, first_occurrence
@@ -34,32 +34,13 @@ class Baseline:
     is_repeatable: bool = True
     total_s: float = 0.0
     output_ids: tuple[int, ...] = ()
-    # The text of streams, if it always differs.
-    streamed_text: str | None = None
+    # The modes that are compared: not streams whose text always differs.
+    modes: tuple[bool, ...] = (False, True)
     streamed_tokens: int | None = None
-
-    @property
-    def modes(self) -> tuple[bool, ...]:
-        """The modes in which texts are compared: not in streams that always differ."""
-        return (False, True) if self.streamed_text is None else (False,)
-
-    def text_in(self, *, is_streamed: bool) -> str:
-        """Return the answer in one mode."""
-        if is_streamed and self.streamed_text is not None:
-            return self.streamed_text
-        return self.text
 
     def tokens_in(self, *, is_streamed: bool) -> int | None:
         """Return the token count of the answer in one mode."""
         return self.streamed_tokens if is_streamed else self.tokens
-
-    @property
-    def inline_thinking(self) -> str:
-        """The text of streams before the answer, if they include the thinking in their text."""
-        streamed, answer = self.streamed_text, self.text.strip()
-        if streamed is None or not streamed.rstrip().endswith(answer):
-            return ""
-        return streamed[: streamed.rindex(answer)]
 
     @property
     def is_usable(self) -> bool:
@@ -115,23 +96,6 @@ class StopCase:
             return len(self.baseline.text)
         return len(self.text) + len(self.matched)
 
-    def in_mode(self, *, is_streamed: bool) -> "StopCase | None":
-        """Return the case for answers of one mode; None if the effect is not known.
-
-        If streams have a different text than whole answers, that is one fault; stops are then
-        judged by their effect on the streams' text.
-        """
-        text = self.baseline.text_in(is_streamed=is_streamed)
-        if text == self.baseline.text:
-            return self
-        end, matched = first_occurrence(text, self.stops) or (len(text), None)
-        if matched != self.matched:
-            return None
-        behind = self.baseline.text[len(self.text) :]
-        if matched is not None and self.text != text[:end] and behind != text[end:]:
-            return None
-        return replace(self, baseline=replace(self.baseline, text=text), text=text[:end])
-
 
 def bounds(capture: Capture) -> tuple[int, ...]:
     """Return the ends of a stream's pieces; () if these are too few to show its tokens."""
@@ -163,7 +127,7 @@ def stop_case(code: str, baselines: Sequence[Baseline]) -> StopCase | None:
         _case(code, baseline, stops, why)
         for baseline in baselines
         for stops in islice(choose(baseline), 64)
-        if not any(stop in baseline.inline_thinking or _NO_CHARACTER in stop for stop in stops)
+        if not any(_NO_CHARACTER in stop for stop in stops)
     )
     return min(found, key=lambda each: each.is_thought, default=None)
 
@@ -182,9 +146,9 @@ def simple_case(given: Baseline, *, is_thinking_safe: bool = False) -> StopCase 
     Where every character of the answer occurs in the thinking, too, the stop has two to four. A
     stop that occurs in both is chosen last, and only if the server does not stop in the thinking.
     """
-    thoughts = [given.thinking + given.inline_thinking] if given.is_repeatable else []
+    thoughts = [given.thinking] if given.is_repeatable else []
     if is_thinking_safe and given.is_repeatable:
-        thoughts.append(given.inline_thinking)
+        thoughts.append("")
     for thinking, length in product(thoughts, (1, 2, 3, 4)):
         for at in (*given.offsets, *range(1, len(given.stable))):
             stop = given.stable[at : at + length]
@@ -205,10 +169,9 @@ def _case(code: str, baseline: Baseline, stops: tuple[str, ...], why: str = "") 
 
 def _case_within(given: Baseline, begin: int, end: int) -> StopCase | None:
     """Return a case whose stop is within a piece and occurs in the answer alone."""
-    thinking = given.thinking + given.inline_thinking
     for start, stop in product(range(begin, end), range(begin + 1, end + 1)):
         chosen = given.stable[start:stop]
-        if start < stop and given.is_solid(start, stop) and chosen not in thinking:
+        if start < stop and given.is_solid(start, stop) and chosen not in given.thinking:
             return StopCase("within", given, (chosen,), given.text[:start], chosen)
     return None
 

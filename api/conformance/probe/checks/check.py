@@ -75,13 +75,11 @@ class CheckContext:
         """Return the body of a request."""
         return self.driver.body(ask, self.client.model)
 
-    def bodies(self, case: StopCase, **changes: Any) -> Iterator[tuple[StopCase, Body]]:
-        """Yield a case and its request in each mode in which its effect is known."""
-        for is_streamed in (False, True):
-            in_mode = case.in_mode(is_streamed=is_streamed)
-            if in_mode is not None:
-                usual = {"stops": case.stops, "is_streamed": is_streamed}
-                yield in_mode, self.body(replace(case.baseline.ask, **{**usual, **changes}))
+    def bodies(self, case: StopCase, **changes: Any) -> Iterator[Body]:
+        """Yield the request of a case in each mode."""
+        for is_streamed in case.baseline.modes:
+            usual = {"stops": case.stops, "is_streamed": is_streamed}
+            yield self.body(replace(case.baseline.ask, **{**usual, **changes}))
 
     def fault(self, run: Exchange, fault: Fault, curl: str = "") -> Fault:
         """Return a fault with its evidence."""
@@ -256,13 +254,10 @@ class Recorder:
     async def judge_modes(self, case: StopCase, modes: Sequence[bool] = (False, True)) -> None:
         """Send the stops of a case in each mode and judge the answers."""
         for is_streamed in modes:
-            in_mode = case.in_mode(is_streamed=is_streamed)
-            if in_mode is None:
-                self.doubt("Streams have another text, in which this stop says nothing.")
-            else:
-                await self._judge(in_mode, is_streamed=is_streamed)
+            if is_streamed in case.baseline.modes:
+                await self._judge_mode(case, is_streamed=is_streamed)
 
-    async def _judge(self, case: StopCase, *, is_streamed: bool) -> None:
+    async def _judge_mode(self, case: StopCase, *, is_streamed: bool) -> None:
         ask = replace(case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
         body = self._ctx.body(ask)
         if case.baseline.is_repeatable:

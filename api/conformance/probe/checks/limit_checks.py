@@ -64,9 +64,9 @@ async def _limit(ctx: CheckContext, driver: Driver) -> Evaluation:
     if smallest + 1 < limit and not is_newer:
         limits += [(smallest, False), (smallest + 1, True)]
     whole: Exchange | None = None
-    for number, is_streamed in limits:
+    for number, is_streamed in (one for one in limits if one[1] in given.modes):
         ask = replace(given.ask, max_tokens=number, is_streamed=is_streamed)
-        other = whole if number == limit and given.streamed_text is None else None
+        other = whole if number == limit else None
         judged = partial(judge_limit, given, number, driver.reason_names, whole=other)
         run = await recorder.ask(driver.body(ask, client.model), judged, may_refuse=is_newer)
         whole = whole or run
@@ -98,7 +98,7 @@ def judge_limit(
     capture, tokens = run.capture, run.capture.output_tokens
     # A character that is cut in the middle of its bytes is not judged.
     got = capture.text.rstrip("\ufffd")
-    full = given.text_in(is_streamed=run.is_streamed)
+    full = given.text
     if tokens is not None and tokens > limit:
         yield _beyond(limit, tokens)
         return
@@ -184,8 +184,8 @@ async def _stop_on_last_token(ctx: CheckContext) -> Evaluation:
     limit = await _completing_limit(ctx, case)
     if isinstance(limit, str):
         raise undecided(limit)
-    for in_mode, body in ctx.bodies(case, max_tokens=limit):
-        await recorder.ask(body, partial(_judge_last, in_mode, ctx.driver))
+    for body in ctx.bodies(case, max_tokens=limit):
+        await recorder.ask(body, partial(_judge_last, case, ctx.driver))
     return recorder.evaluation(f"{case.stops[0]!r} with a limit of {limit} tokens")
 
 
@@ -208,8 +208,8 @@ async def _stop_before_limit(ctx: CheckContext) -> Evaluation:
         if isinstance(limit, str):
             recorder.doubt(limit)
             continue
-        for in_mode, body in ctx.bodies(each, max_tokens=limit + 1):
-            await recorder.ask(body, partial(_judge_before, in_mode, ctx.driver))
+        for body in ctx.bodies(each, max_tokens=limit + 1):
+            await recorder.ask(body, partial(_judge_before, each, ctx.driver))
         shown.append(f"{each.stops[0]!r} with a limit of {limit + 1} tokens")
     return recorder.evaluation(", ".join(shown))
 
@@ -301,7 +301,7 @@ async def _streamed_counts(ctx: CheckContext) -> Evaluation:
     compared = [
         given
         for given in ctx.baselines
-        if given.is_repeatable and given.streamed_text is None
+        if given.is_repeatable and True in given.modes
         and None not in (given.tokens, given.streamed_tokens)
     ]  # fmt: skip
     if not compared:

@@ -254,13 +254,13 @@ async def _sticky(ctx: CheckContext) -> Evaluation:
     """A request without stops has none, whatever the request before it had."""
     case, client, recorder = working_case(ctx), ctx.client, Recorder(ctx)
     sentence = f"The stop {case.stops[0]!r} of one request ended the answer to the next."
-    for in_mode, before in ctx.bodies(case):
+    for before in ctx.bodies(case):
         is_streamed = client.driver.requests_stream(before)
         after = ctx.body(replace(case.baseline.ask, is_streamed=is_streamed))
         for is_last in (False, True):
             await client.send(before)
             run = await client.send(after)
-            faults = _judge_plain(in_mode, run, "stop_sticks", sentence)
+            faults = _judge_plain(case, run, "stop_sticks", sentence)
             if faults == []:
                 break
             if is_last:
@@ -278,7 +278,7 @@ async def _concurrent(ctx: CheckContext) -> Evaluation:
     given = case.baseline
     others = (one for one in ctx.baselines if one.is_repeatable and one.text != given.text)
     other = next(others, given)
-    stopped, is_comparable = replace(given.ask, stops=case.stops), given.streamed_text is None
+    stopped, is_comparable = replace(given.ask, stops=case.stops), True in given.modes
     requests = (given.ask, stopped, other.ask, replace(stopped, is_streamed=is_comparable))
     bodies = list(map(ctx.body, requests))
     runs = await asyncio.gather(*map(client.send, bodies))

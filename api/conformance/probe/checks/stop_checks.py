@@ -98,7 +98,7 @@ async def _check_lookalikes(
         raise undecided(VARIES)
     chosen: dict[int, tuple[Baseline, _Lookalike]] = {}
     for given, kinds in lookalikes.items():
-        known = given.text + given.thinking + given.inline_thinking
+        known = given.text + given.thinking
         for kind, found in enumerate(kinds):
             one = next((each for each in found if each[2] not in known), None)
             if one is not None and kind not in chosen:
@@ -172,8 +172,8 @@ async def _string(ctx: CheckContext) -> Evaluation:
     case = case or ctx.simple(*ctx.baselines)
     if case is None:
         raise undecided(NO_ANSWER)
-    for in_mode, body in ctx.bodies(case):
-        judged = partial(_judge_string, in_mode, driver)
+    for body in ctx.bodies(case):
+        judged = partial(_judge_string, case, driver)
         await recorder.ask(driver.with_stops(body, case.stops[0]), judged)
     return recorder.evaluation(repr(case.stops[0]))
 
@@ -203,7 +203,7 @@ def _judge_string(case: StopCase, driver: Driver, run: Exchange) -> list[Fault]:
 async def _empty(ctx: CheckContext) -> Evaluation:
     """An empty stop is refused or ignored; it must not end the answer or crash the server."""
     recorder, given, sentence = Recorder(ctx), ctx.main, "ignored"
-    for is_streamed in (False, True):
+    for is_streamed in given.modes:
         body = ctx.body(replace(given.ask, is_streamed=is_streamed))
         body = ctx.driver.with_stops(body, [""])
         run = await recorder.ask(body, partial(_judge_empty, given), may_refuse=True)
@@ -213,9 +213,8 @@ async def _empty(ctx: CheckContext) -> Evaluation:
 
 
 def _judge_empty(given: Baseline, run: Exchange) -> Iterator[Fault]:
-    full, got = given.text_in(is_streamed=run.is_streamed), run.capture.text
-    min_chars = len(given.stable) if full == given.text else len(full)
-    if len(got) < min_chars and full.startswith(got):
+    full, got = given.text, run.capture.text
+    if len(got) < len(given.stable) and full.startswith(got):
         yield Fault("empty_stop_fires", "An empty stop counts as a match.", full, got, full)
 
 
@@ -289,7 +288,7 @@ async def _many(ctx: CheckContext) -> Evaluation:
     # Above the limits that vendors have.
     for size in (5, 8, 16):
         # One of the lists is streamed, unless streams have another text anyway.
-        is_streamed = size == 8 and case.baseline.streamed_text is None
+        is_streamed = size == 8 and True in case.baseline.modes
         others = tuple(f"{NEVER}{number}" for number in range(1, size))
         ask = replace(case.baseline.ask, stops=(*others, *case.stops), is_streamed=is_streamed)
         judged = partial(_judge_many, case, ctx.driver, size)
@@ -355,7 +354,7 @@ async def long_answer(ctx: CheckContext, max_tokens: int, number: int) -> Baseli
     usual = max(baselines, key=lambda baseline: len(baseline.text))
     prompt = _LONG_CHAT if ctx.driver.has_chat_template else _LONG_PLAIN
     ask = replace(usual.ask, prompt=prompt.format(number), max_tokens=max_tokens)
-    is_comparable = ctx.main.streamed_text is None
+    is_comparable = True in ctx.main.modes
     streaming = replace(ask, is_streamed=is_comparable)
     first, again = await client.ask(ask), await client.ask(streaming)
     text, other = first.capture.text, again.capture.text

@@ -1,8 +1,5 @@
 """Stops are chosen from answers so that the effect of each is certain."""
 
-from dataclasses import replace
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,25 +41,6 @@ def test_every_case_expects_what_the_rule_says_and_what_the_engine_does(
         assert kept == one.text
         assert (matcher.match.value if matcher.match else None) == one.matched
         assert one.end <= len(text)
-
-
-@pytest.mark.parametrize(
-    ("streamed", "text"),
-    [
-        (f"<think>a</think>{LINES}", "<think>a</think>"),
-        (f"<think>1</think>{LINES}", None),
-        (LINES[:-4], ""),
-        (LINES[3:], None),
-        (f"_{LINES[3:-2]}", None),
-    ],
-)
-def test_a_stop_is_judged_in_another_text_of_streams_only_at_the_same_place(
-    streamed: str, text: str | None
-) -> None:
-    first = case("very_first", baseline(LINES))
-    given = replace(first.baseline, streamed_text=streamed)
-    judged = replace(first, baseline=given).in_mode(is_streamed=True)
-    assert (None if judged is None else judged.text) == text
 
 
 def test_stops_are_chosen_only_from_the_text_that_repeats() -> None:
