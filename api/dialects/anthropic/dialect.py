@@ -62,7 +62,6 @@ class Messages(Dialect):
     name = "Messages"
     title = "Anthropic Messages"
     vendor = "Anthropic"
-    reference = "https://docs.claude.com/en/api/messages"
     error_type = MessageErrorAnswer
     field_names: ClassVar[Mapping[str, str]] = {
         "stops.strings": "stop_sequences",

@@ -185,7 +185,6 @@ class Ollama(Dialect):
     name = "Ollama"
     title = "Ollama"
     vendor = "Ollama"
-    reference = "https://github.com/ollama/ollama/blob/main/docs/api.md"
     error_type = OllamaText
     field_names: ClassVar[Mapping[str, str]] = {
         "stops.strings": "options.stop",

@@ -129,7 +129,6 @@ class ChatCompletions(Dialect):
     name = "Chat Completions"
     title = "OpenAI Chat Completions"
     vendor = "OpenAI"
-    reference = "https://platform.openai.com/docs/api-reference/chat"
     error_type = ErrorAnswer
     field_names: ClassVar[Mapping[str, str]] = {
         **FIELD_NAMES,

@@ -112,16 +112,12 @@ def _ending(finished: Finished, params: ChatCompletionParams) -> ChoiceEnding:
 class ChatEncoder(ChoicesEncoder):
     """Turns the events of one request's generations into the chunks of one stream."""
 
+    id_prefix = "chatcmpl-"
+    kind = "chat.completion.chunk"
+
     def __init__(self, params: ChatCompletionParams, head: Head) -> None:
         count = params.n or 1
-        super().__init__(
-            params,
-            head,
-            "chat.completion.chunk",
-            answer_id=f"chatcmpl-{head.unique}",
-            count=count,
-            has_logprobs=bool(params.logprobs),
-        )
+        super().__init__(params, head, count=count, has_logprobs=bool(params.logprobs))
         self._params = params
         self._offered = offered_tools(params)
         # Per choice: calls begun in the stream, and whether the last one is left out.

@@ -211,14 +211,15 @@ class CompletionEncoder(ChoicesEncoder):
     An answer whose prompt is scored is one chunk.
     """
 
+    id_prefix = "cmpl-"
+    kind = "text_completion"
+
     def __init__(self, params: CompletionParams, head: Head) -> None:
         self._is_scored = bool(params.echo) and params.logprobs is not None
         count = len(params.prompt) * (params.n or 1)
         super().__init__(
             params,
             head,
-            "text_completion",
-            answer_id=f"cmpl-{head.unique}",
             count=count,
             has_logprobs=params.logprobs is not None and not self._is_scored,
         )
@@ -326,7 +327,6 @@ class Completions(Dialect):
     name = "Completions"
     title = "OpenAI Completions"
     vendor = "OpenAI"
-    reference = "https://platform.openai.com/docs/api-reference/completions"
     error_type = ErrorAnswer
     field_names: ClassVar[Mapping[str, str]] = {
         **FIELD_NAMES,

@@ -5,7 +5,7 @@ Pure but for an encoder's own state; any thread.
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 from api.dialects.openai.tools import OfferedTool, input_of_arguments
 from api.dialects.openai.wire import (
@@ -233,20 +233,21 @@ class ChoicesEncoder(AnswerEncoder):
     A subclass fills the chunks.
     """
 
+    id_prefix: ClassVar[str]
+    kind: ClassVar[str]
+
     def __init__(
         self,
         params: ChoicesParams,
         head: Head,
-        kind: str,
         *,
-        answer_id: str,
         count: int,
         has_logprobs: bool,
     ) -> None:
         super().__init__()
         self._common = {
-            "id": answer_id,
-            "object": kind,
+            "id": f"{self.id_prefix}{head.unique}",
+            "object": self.kind,
             "created": int(head.created_s),
             "model": head.model,
         }

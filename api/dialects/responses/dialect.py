@@ -262,7 +262,6 @@ class Responses(Dialect):
     name = "Responses"
     title = "OpenAI Responses"
     vendor = "OpenAI"
-    reference = "https://platform.openai.com/docs/api-reference/responses"
     error_type = ErrorAnswer
     field_names: ClassVar[Mapping[str, str]] = {
         **FIELD_NAMES,

@@ -5,11 +5,11 @@ https://platform.openai.com/docs/api-reference/responses-streaming
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, assert_never
+from typing import Any, Literal
 
 from api.dialects.openai.tools import called_tool, input_of_arguments
 from api.dialects.openai.wire import TokenLogprob
-from api.dialects.openai.write import answer_tokens, entries_to_wire
+from api.dialects.openai.write import answer_tokens, entries_to_wire, stop_to_wire
 from api.dialects.responses.read import (
     max_tokens_of,
     offered_tools,
@@ -40,8 +40,6 @@ from engine import (
     Event,
     Finished,
     PromptProgress,
-    StopInfo,
-    StopKind,
     TextDelta,
     ThinkingDelta,
     TokenSpan,
@@ -54,69 +52,6 @@ from engine import (
 )
 
 _ECHOED = ("function", "custom", "namespace")
-
-
-def response_object(
-    params: ResponseParams,
-    head: Head,
-    status: ResponseStatus,
-    output: Sequence[OutputItem] = (),
-    finished: Finished | None = None,
-) -> ResponseAnswer:
-    """Return a response in one of its states."""
-    response: ResponseAnswer = {
-        "id": f"resp_{head.unique}",
-        "object": "response",
-        "created_at": int(head.created_s),
-        "completed_at": (
-            int(head.created_s + finished.timing.total_s)
-            if finished is not None and status == "completed"
-            else None
-        ),
-        "status": status,
-        "background": False,
-        "error": None,
-        "incomplete_details": ({"reason": "max_output_tokens"} if status == "incomplete" else None),
-        "instructions": params.instructions,
-        "max_output_tokens": max_tokens_of(params),
-        "metadata": params.metadata or {},
-        "model": head.model,
-        "output": list(output),
-        "parallel_tool_calls": params.parallel_tool_calls is not False,
-        "previous_response_id": params.previous_response_id,
-        "prompt_cache_key": params.prompt_cache_key,
-        "reasoning": {
-            "effort": params.reasoning.effort if params.reasoning else None,
-            "summary": "detailed" if wants_summary(params) else None,
-        },
-        "safety_identifier": params.safety_identifier,
-        "store": params.store is not False,
-        "temperature": params.temperature,
-        "text": {"format": _format(params)},
-        "tool_choice": params.tool_choice if params.tool_choice is not None else "auto",
-        "tools": [_tool(tool) for tool in params.all_tools if tool.type in _ECHOED],
-        "top_logprobs": params.top_logprobs or 0,
-        "top_p": params.top_p,
-        "truncation": "disabled",
-        "usage": usage_to_wire(finished.usage) if finished is not None else None,
-        "user": params.user,
-    }
-    if finished is not None and wants_report(params):
-        response["fullstop"] = report_to_wire(finished)
-    return response
-
-
-def status_of(stop: StopInfo) -> Literal["completed", "incomplete"]:
-    """Return the state in which an answer ended."""
-    match stop.kind:
-        case StopKind.EOS | StopKind.STOP_STRING | StopKind.STOP_TOKEN | StopKind.TOOL_CALL:
-            return "completed"
-        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
-            return "incomplete"
-        case StopKind.ERROR | StopKind.CANCELLED:
-            raise not_an_ending(stop)
-        case _:
-            assert_never(stop.kind)
 
 
 def usage_to_wire(usage: Usage) -> ResponseUsage:
@@ -393,7 +328,8 @@ class ResponseEncoder(AnswerEncoder):
     def _end(self, finished: Finished, choice: int) -> None:
         self._start()
         self._has_ended = True
-        status = status_of(finished.stop)
+        is_cut = stop_to_wire(finished.stop)[0] == "length"
+        status: Literal["completed", "incomplete"] = "incomplete" if is_cut else "completed"
         if self._has_logprobs:
             self._add_logprobs(answer_tokens([finished]))
         is_message_open = self._open is not None and self._open.kind == "output_text"
@@ -420,7 +356,50 @@ class ResponseEncoder(AnswerEncoder):
         self._event("response.failed", response=response)
 
     def _response(self, status: ResponseStatus, finished: Finished | None = None) -> ResponseAnswer:
-        return response_object(self._params, self._head, status, self._output, finished)
+        """Return the response in one of its states."""
+        params, head = self._params, self._head
+        response: ResponseAnswer = {
+            "id": f"resp_{head.unique}",
+            "object": "response",
+            "created_at": int(head.created_s),
+            "completed_at": (
+                int(head.created_s + finished.timing.total_s)
+                if finished is not None and status == "completed"
+                else None
+            ),
+            "status": status,
+            "background": False,
+            "error": None,
+            "incomplete_details": (
+                {"reason": "max_output_tokens"} if status == "incomplete" else None
+            ),
+            "instructions": params.instructions,
+            "max_output_tokens": max_tokens_of(params),
+            "metadata": params.metadata or {},
+            "model": head.model,
+            "output": list(self._output),
+            "parallel_tool_calls": params.parallel_tool_calls is not False,
+            "previous_response_id": params.previous_response_id,
+            "prompt_cache_key": params.prompt_cache_key,
+            "reasoning": {
+                "effort": params.reasoning.effort if params.reasoning else None,
+                "summary": "detailed" if wants_summary(params) else None,
+            },
+            "safety_identifier": params.safety_identifier,
+            "store": params.store is not False,
+            "temperature": params.temperature,
+            "text": {"format": _format(params)},
+            "tool_choice": params.tool_choice if params.tool_choice is not None else "auto",
+            "tools": [_tool(tool) for tool in params.all_tools if tool.type in _ECHOED],
+            "top_logprobs": params.top_logprobs or 0,
+            "top_p": params.top_p,
+            "truncation": "disabled",
+            "usage": usage_to_wire(finished.usage) if finished is not None else None,
+            "user": params.user,
+        }
+        if finished is not None and wants_report(params):
+            response["fullstop"] = report_to_wire(finished)
+        return response
 
     def _done(self, item: OutputItem) -> None:
         self._item_event("done", item)

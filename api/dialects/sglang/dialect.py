@@ -117,7 +117,6 @@ class Generate(Dialect):
     name = "Generate"
     title = "SGLang /generate"
     vendor = "SGLang"
-    reference = "https://docs.sglang.ai/basic_usage/native_api.html"
     error_type = dict[str, SglangError]
     field_names: ClassVar[Mapping[str, str]] = {
         "stops.strings": "sampling_params.stop",

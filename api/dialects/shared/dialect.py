@@ -141,7 +141,7 @@ class QueryRoute:
     summary: str
     reply: Reply
     request: type[WireModel] | None = None
-    read: ReadRequest[Any] | None = None
+    read: ReadRequest | None = None
     answer: Any = None
     recall: Callable[[Service, RequestRecord, Any], Any] | None = None
     operation: Literal["", "embeddings"] = ""
@@ -173,7 +173,6 @@ class Dialect(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     vendor: ClassVar[Vendor]
-    reference: ClassVar[str]
     error_type: Any
     field_names: ClassVar[Mapping[str, str]]
     answers: ClassVar[tuple[AnswerRoute[Any], ...]]

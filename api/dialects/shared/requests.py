@@ -5,9 +5,9 @@ Pure; any thread, any process.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
@@ -24,7 +24,8 @@ from api.transport.errors import FieldPath, invalid, required, unsupported
 from engine import GenerationRequest, Message, Tool, ToolCall
 
 _Params = TypeVar("_Params", bound=WireModel)
-_Sent = TypeVar("_Sent", bound=WireModel, contravariant=True)
+# Converts a request's body to generations, none if it has no prompt: ``read(params, strict=…)``.
+ReadRequest = Callable[..., Sequence[GenerationRequest]]
 _REASONING_KEYS = ("text", "thinking", "reasoning", "summary", "content")
 # Only a well-formed media type is put into the prompt.
 _MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
@@ -51,14 +52,6 @@ _FUNCTIONS = ("", "custom", "function", "namespace")
 _KIND = re.compile(r"[a-z0-9_.-]{1,64}")
 
 
-class ReadRequest(Protocol[_Sent]):
-    """Converts a request's body to generations."""
-
-    def __call__(self, params: _Sent, *, strict: bool) -> Sequence[GenerationRequest]:
-        """Return the generations that the request asks for; none if it has no prompt."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class ParsedRequest(Generic[_Params]):
     """A request's body after parsing, with the generations that it asks for."""
@@ -70,7 +63,7 @@ class ParsedRequest(Generic[_Params]):
 
 def parsed_request(
     params: _Params,
-    read: ReadRequest[_Params],
+    read: ReadRequest,
     not_applied: tuple[str, ...] = (),
     *,
     strict: bool,
