@@ -183,34 +183,22 @@ class ToolsInChat(QObject):
         else:
             row.refuse(f"{resource.title} is empty.")
 
-    def _ask_for_arguments(
-        self, prompt: PromptInfo, known: tuple[tuple[str, str], ...] = ()
-    ) -> None:
+    def _ask_for_arguments(self, prompt: PromptInfo, *values: str) -> None:
         """Ask the user for a prompt's arguments one by one, then get the prompt."""
-        if len(known) < len(prompt.arguments):
-            target = prompt.arguments[len(known)]
-            text = f"{target.name}: {target.description}" if target.description else target.name
-            optional = "" if target.is_required else " (optional)"
-            left_out = (*known, ("", ""))
-            dialog = prompt_text(
-                self._dialogs_on,
-                prompt.title,
-                f"{text}{optional}",
-                lambda typed: self._ask_for_arguments(prompt, (*known, (target.name, typed))),
-            )
-            if not target.is_required:
-                dialog.textValueSelected.connect(
-                    lambda typed: self._skip_argument(prompt, left_out, typed)
-                )
+        if len(values) == len(prompt.arguments):
+            named = zip(prompt.arguments, values, strict=True)
+            arguments = {argument.name: value for argument, value in named if value}
+            start_task(self, self._insert(prompt, arguments), "get a prompt")
             return
-        arguments = {name: value for name, value in known if name}
-        start_task(self, self._insert(prompt, arguments), "get a prompt")
-
-    def _skip_argument(
-        self, prompt: PromptInfo, known: tuple[tuple[str, str], ...], typed: str
-    ) -> None:
-        if not typed.strip():
-            self._ask_for_arguments(prompt, known)
+        target = prompt.arguments[len(values)]
+        text = f"{target.name}: {target.description}" if target.description else target.name
+        prompt_text(
+            self._dialogs_on,
+            prompt.title,
+            text if target.is_required else f"{text} (optional)",
+            lambda typed: self._ask_for_arguments(prompt, *values, typed),
+            is_optional=not target.is_required,
+        )
 
     async def _insert(self, prompt: PromptInfo, arguments: dict[str, str]) -> None:
         ask = partial(self._toolbox.host.prompt_text, prompt.server, prompt.name)

@@ -77,13 +77,18 @@ def confirm(
 
 
 def prompt_text(
-    parent: QWidget, title: str, question: str, then: Callable[[str], object]
+    parent: QWidget,
+    title: str,
+    question: str,
+    then: Callable[[str], object],
+    *,
+    is_optional: bool = False,
 ) -> QInputDialog:
-    """Ask for one line of text; ``then`` gets it unless it is only white space."""
+    """Ask for one line of text; ``then`` gets it, an empty one only if it is optional."""
     dialog = _input(parent, title, question)
 
     def take(typed: str) -> None:
-        if typed.strip():
+        if typed.strip() or is_optional:
             then(typed.strip())
 
     dialog.textValueSelected.connect(take)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QInputDialog, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
@@ -20,6 +20,7 @@ from ui.records.tool_servers import (
     AddedServers,
     NamedValue,
     PromptInfo,
+    QuestionField,
     ResourceInfo,
     ServerStage,
     ServerState,
@@ -174,6 +175,14 @@ async def test_mcp_resource_and_prompt_are_attached(engine: Engine, theme: Theme
         assert (file.name, file.text) == ("Table", "text of sums://1")
         tools.popover.prompt_requested.emit(PromptInfo("sums", "review", "Review"))
         await eventually(lambda: composer.text == "review {}")
+        composer.set_text("")
+        asked = (QuestionField("file", "File", is_required=True), QuestionField("focus", "Focus"))
+        tools.popover.prompt_requested.emit(PromptInfo("sums", "review", "Review", asked))
+        for typed in ("a.py", ""):
+            [dialog] = (one for one in window.findChildren(QInputDialog) if one.isVisible())
+            dialog.setTextValue(typed)
+            dialog.accept()
+        await eventually(lambda: composer.text == "review {'file': 'a.py'}")
 
 
 def test_tool_servers_window_shows_log_of_failed_server(theme: Theme, qtbot: QtBot) -> None:
