@@ -97,12 +97,7 @@ def failure_response(
 async def _parse(
     request: web.Request, dialect: Dialect, route: AnswerRoute[Any] | QueryRoute
 ) -> ParsedRequest[Any]:
-    """Return a request's body as a wire model, with the generations that it asks for.
-
-    Raises:
-        ApiError: The body is invalid (the error names the first wrong field) or too large, or the
-            engine would refuse it.
-    """
+    """Return a request's body as a wire model, with the generations that it asks for."""
     service, record, receiver = request.app[SERVICE], request[RECORD], request.app[BODIES]
     images, is_packed = _image_rule(request, service), is_compressed(request)
 
@@ -172,11 +167,7 @@ class _Answer:
         """Write the events of the generations as they arrive; return the response.
 
         Keepalives are also sent while the generations wait to be accepted, for example for a model
-        that is being loaded. A refusal before the first keepalive has its own status.
-
-        Raises:
-            EngineError: The generations were refused, and nothing has been written yet.
-            ApiError: The first event was a failure, and nothing has been written yet.
+        that is being loaded. A refusal or failure before the first byte has its own status.
         """
         service, record = self.request.app[SERVICE], self.request[RECORD]
         encoder = self.route.encoder(self.params, self.head)

@@ -29,11 +29,7 @@ class BodyReceiver:
 
     @asynccontextmanager
     async def received(self, request: web.Request) -> AsyncIterator[bytearray]:
-        """Wait for the whole body, as it was sent; its memory is counted until the block is left.
-
-        Raises:
-            ApiError: It is too large or too slow, or there are too many large ones.
-        """
+        """Wait for a whole body, as it was sent; its memory is counted until the block is left."""
         body = bytearray()
         counted_bytes = 0
         try:
@@ -90,11 +86,7 @@ def is_compressed(request: web.Request) -> bool:
 
 
 def decompressed(body: bytearray, max_bytes: int) -> bytes:
-    """Return a body, decompressed; any thread.
-
-    Raises:
-        ApiError: It is larger than the limit once decompressed, or damaged.
-    """
+    """Return a body, decompressed; refuse a damaged one, and a larger one. Any thread."""
     decompressor = zlib.decompressobj(32 + zlib.MAX_WBITS)  # finds out whether gzip or zlib
     with suppress(zlib.error):
         whole = decompressor.decompress(body, max_bytes + 1)

@@ -30,9 +30,6 @@ async def running(
 
     The block is left once all of them have ended, which takes at most a step; so the records, the
     metrics and the observers know how each one ended.
-
-    Raises:
-        EngineError: The engine refused them.
     """
     client = record.client_id
     owner = CacheOwner(client, kept_with=client if service.config.keeps_prompts else None)
@@ -62,39 +59,30 @@ async def running(
 
 async def embedded(
     service: Service, record: RequestRecord, request: EmbeddingRequest, model: str
-) -> tuple[Embeddings, str]:
-    """Return the vectors of texts, and the model that made them; ends when the client disconnects.
-
-    Raises:
-        EngineError: The engine refused them.
-    """
+) -> Embeddings:
+    """Return the vectors of texts; ends when the client disconnects."""
     record.requested_model = model
     request = replace(request, model=engine_name(service, model))
     embeddings = await service.engine.embed(request)
     record.model = model_name(service, model)
     record.embedded_tokens = sum(embeddings.tokens)
-    return embeddings, record.model
+    return embeddings
 
 
 async def collected(generation: Generation) -> tuple[list[Event], Finished]:
     """Read a generation to its end; return its deltas, adjacent ones merged, and the end.
 
-    If its request asks for traces, each token's trace follows the deltas of that token.
-
-    Raises:
-        ApiError: It did not end normally.
+    If its request asks for traces, each token's trace follows the deltas of that token. Raises an
+    ``ApiError`` if it did not end normally.
     """
     events: list[Event] = []
     async for batch in generation.batches():
         events.extend(batch)
     finished = events.pop()
-    if not isinstance(finished, Finished):
-        raise AssertionError("every generation ends in Finished")
-    failure = failure_of(finished)
-    if failure is not None:
+    assert isinstance(finished, Finished), "every generation ends in Finished"
+    if (failure := failure_of(finished)) is not None:
         raise failure
-    deltas: list[Event] = [event for event in events if not isinstance(event, PromptProgress)]
-    return merge_deltas(deltas), finished
+    return merge_deltas([one for one in events if not isinstance(one, PromptProgress)]), finished
 
 
 async def batches_of(

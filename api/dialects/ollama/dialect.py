@@ -145,7 +145,7 @@ async def embed(service: Service, record: RequestRecord, params: EmbedParams) ->
             params.dimensions or None,
             truncates=params.truncate is not False,
         )
-        embeddings, _ = await embedded(service, record, request, params.model)
+        embeddings = await embedded(service, record, request, params.model)
     apply_keep_alive(service, params)
     answer = {
         "model": params.model or tagged(name),
@@ -173,7 +173,7 @@ async def embed_one(
     vector: list[float] = []
     if params.prompt:
         request = EmbeddingRequest((params.prompt,), truncates=True)
-        embeddings, _ = await embedded(service, record, request, params.model)
+        embeddings = await embedded(service, record, request, params.model)
         vector = list(embeddings.vectors[0])
     apply_keep_alive(service, params)
     return {"embedding": vector}

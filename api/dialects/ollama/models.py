@@ -177,12 +177,7 @@ async def checked_name(service: Service, requested: str) -> str:
 async def pull(
     service: Service, record: RequestRecord, params: NamedModelParams
 ) -> OllamaText | list[str]:
-    """Whether a model is available, as Ollama reports a download that is complete.
-
-    Raises:
-        UnknownModel: No model answers requests of that name; none is downloaded.
-        ApiError: Likewise, in strict mode.
-    """
+    """Whether a model is available, as Ollama reports a download that is complete."""
     requested = params.model or params.name
     if not requested:
         raise required(("model",))

@@ -99,8 +99,8 @@ async def embed(service: Service, record: RequestRecord, params: EmbeddingParams
         tuple(text if isinstance(text, str) else tuple(text) for text in params.texts),
         params.dimensions,
     )
-    embeddings, model = await embedded(service, record, request, params.model)
-    return await asyncio.to_thread(_embedding_json, embeddings, model, params)
+    embeddings = await embedded(service, record, request, params.model)
+    return await asyncio.to_thread(_embedding_json, embeddings, record.model, params)
 
 
 def _embedding_json(embeddings: Embeddings, model: str, params: EmbeddingParams) -> str:
