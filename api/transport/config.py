@@ -75,28 +75,19 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """How to serve. The options of the program bound the numbers.
+    """How to serve. The program's options explain these settings, and bound the numbers.
 
     Attributes:
         port: TCP port; 0 picks a free one.
         is_open_here: Whether programs on this computer may call without the key.
-        allowed_origins: Web origins whose pages may call us (``https://example.org``), besides
-            those of this computer and of desktop apps; ``*`` allows every page, and a scheme with a
-            star (``chrome-extension://*``) every origin of that scheme.
-        allowed_hosts: Names by which other computers reach us, in addition to the address itself.
-        strict: Refuse what the hosted APIs refuse: other model names, more than four stops in Chat,
-            stops that are only white space in Messages.
-        images: The rule for pictures in requests without one of their own.
-        thinking_budget: Most tokens of reasoning for a request that sets no budget; None for no
-            limit.
-        task_max_tokens: Most tokens of the answer to a task that a client sets in the background
-            without a limit; 0 for no limit.
-        kept_responses_folder: The folder of the file in which they outlive the server, used by this
-            server only; None keeps them in memory.
-        keeps_prompts: Whether the engine may keep the prompt caches of requests on disk, if it has
-            a folder for them. They contain the prompts of everybody who uses the server.
+        allowed_origins: Web origins whose pages may call us, besides those of this computer and of
+            desktop apps; ``*`` allows every page, ``chrome-extension://*`` a whole scheme.
+        kept_responses_folder: Of stored answers, used by this server only; None keeps them in
+            memory.
+        keeps_prompts: Whether the engine may keep the prompt caches of requests on disk. They
+            contain the prompts of everybody who uses the server.
         are_models_chosen: Whether requests may choose among the models that the engine offers; else
-            the default one answers all. Asked at each request, on the server's loop.
+            the default one answers all. Called at each request, on the server's loop.
     """
 
     host: str = "127.0.0.1"

@@ -1,4 +1,7 @@
-"""The models of a server: which one a request names, what each can do, and how they are listed."""
+"""The models of a server: which one a request names, what each can do, and how they are listed.
+
+Functions of a name raise ``UnknownModel`` if several models are offered, and none has that name.
+"""
 
 import asyncio
 import os
@@ -35,7 +38,6 @@ async def loaded_model(service: Service, model: str = "") -> ModelInfo:
     """Return the model of a name, after loading it if needed.
 
     Raises:
-        UnknownModel: Several models are offered, and none of them has that name.
         NoModel: The model cannot be loaded, or there is no model.
     """
     name = engine_name(service, model)
@@ -58,7 +60,6 @@ def check_model(service: Service, model: str) -> None:
     """Refuse an unknown model name; if one model answers all requests, only in strict mode.
 
     Raises:
-        UnknownModel: Several models are offered, and none of them has that name.
         ApiError: The named model is not the loaded one, or none is named.
     """
     if service.is_choosing:
@@ -88,11 +89,7 @@ def model_name(service: Service, model: str) -> str:
 def addressed(
     service: Service, requests: Sequence[GenerationRequest], model: str
 ) -> list[GenerationRequest]:
-    """Return requests for the named model, with the server's limits where they set none.
-
-    Raises:
-        UnknownModel: Several models are offered, and none of them has that name.
-    """
+    """Return requests for the named model, with the server's limits where they set none."""
     name, config = engine_name(service, model), service.config
     return [
         replace(
@@ -155,11 +152,7 @@ def listed_models(service: Service) -> list[ListedModel]:
 
 
 def listed_model(service: Service, name: str) -> ListedModel | None:
-    """Return the model with a name; None if it is not listed.
-
-    Raises:
-        UnknownModel: Several models are offered, and none of them has that name.
-    """
+    """Return the model with a name; None if it is not listed."""
     if not service.is_choosing:
         return next((model for model in listed_models(service) if _is_named(name, model.id)), None)
     status = service.engine.model_status(name or None)
@@ -209,7 +202,6 @@ async def capabilities_of(service: Service, name: str) -> tuple[bool, bool, int 
     Before its first load, a model is judged by its chat template, and the size is None.
 
     Raises:
-        UnknownModel: Several models are offered, and none of them has that name.
         NoModel: There is no model.
     """
     status = service.engine.model_status(name) if service.is_choosing else None
