@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from engine.conversation.template import tool_dict
 from engine.errors import InvalidRequest
 from engine.grammar.schemas import MAX_LEVELS
 from engine.output.tool_calls import styles
@@ -24,12 +25,8 @@ def _describe_tools(tools: Sequence[Tool], name: str | None, call_style: str) ->
     for tool in tools:
         if is_deeper(tool.parameters, MAX_LEVELS):
             raise InvalidRequest(f"tools.{tool.name}.parameters", "nested too deeply")
-    offered = [tool for tool in tools if name in (None, tool.name)]
     subject = "one of these functions" if name is None else "this function"
-    described = [
-        {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
-        for tool in offered
-    ]
+    described = [tool_dict(tool)["function"] for tool in tools if name in (None, tool.name)]
     return "\n".join(
         [
             f"Answer with a call of {subject} and nothing else{_FORMS.get(call_style, '.')}",

@@ -161,12 +161,10 @@ class _CallIds:
 
 def _separate_text(turns: Sequence[Message], kind: TextBesideCalls) -> Iterator[Message]:
     """Yield turns with the text before calls where the template renders it."""
-    answers = [
-        position
-        for position, turn in enumerate(turns)
-        if turn.role == "assistant" and not turn.tool_calls
-    ]
-    last_answer = answers[-1] if answers else -1
+    answers = (
+        n for n, turn in enumerate(turns) if turn.role == "assistant" and not turn.tool_calls
+    )
+    last_answer = max(answers, default=-1)
     thinks = False
     moved = ""
     for position, turn in enumerate(turns):

@@ -1,6 +1,7 @@
 """Follows the tool calls of one answer while they are written, up to their ends."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 from engine.output.tool_calls import styles
@@ -71,30 +72,26 @@ def readers(call_style: str, tools: Sequence[Tool], marks: Sequence[str | None] 
     return new_reader
 
 
+@dataclass(slots=True)
 class _Call:
-    """A call that is being read."""
+    """A call that is being read: its arguments in parts, and how many of them were sent."""
 
-    def __init__(self, name: str) -> None:
-        self.id = uuid4().hex[:24]
-        self.name = name
-        self.is_started = False
-        self._parts: list[str] = []
-        self._sent = 0
-
-    def add(self, text: str) -> None:
-        """Take more of its arguments."""
-        self._parts.append(text)
+    name: str
+    id: str = field(default_factory=lambda: uuid4().hex[:24])
+    is_started: bool = False
+    parts: list[str] = field(default_factory=list)
+    sent: int = 0
 
     def unsent(self) -> str:
         """Return the arguments that were not sent; now they are."""
-        text = "".join(self._parts[self._sent :])
-        self._sent = len(self._parts)
+        text = "".join(self.parts[self.sent :])
+        self.sent = len(self.parts)
         return text
 
     @property
     def arguments(self) -> str:
         """All text of its arguments so far."""
-        return "".join(self._parts)
+        return "".join(self.parts)
 
 
 class OpenCalls:
@@ -208,7 +205,7 @@ class OpenCalls:
             if isinstance(part, CallStart):
                 self._calls.append(_Call(part.name))
             else:
-                self._calls[-1].add(part)
+                self._calls[-1].parts.append(part)
 
     # -- events while a call is written ----------------------------------------------------
 
