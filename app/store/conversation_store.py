@@ -19,7 +19,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
-from ui.records.store import EVERYWHERE, MOST_HITS, Hit, Recovered, SearchFilter, StoreProblem
+from ui.records.store import EVERYWHERE, MAX_HITS, Hit, Recovered, SearchFilter, StoreProblem
 
 _UNSAVED = "Your conversations are not being saved."
 _log = logging.getLogger(__name__)
@@ -184,7 +184,7 @@ class SqliteConversationStore:
         self._mark_deleted(conversation.id, None)
 
     async def search(
-        self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MOST_HITS
+        self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MAX_HITS
     ) -> list[Hit]:
         return await self._read(lambda database: search(database, query, filter_, limit), [])
 

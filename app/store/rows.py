@@ -19,7 +19,7 @@ from ui.records.codec import (
     model_from,
     model_values,
     moment,
-    place_from,
+    position_from,
     presets_from_json,
     presets_json,
     queue_from,
@@ -167,7 +167,9 @@ def _settings(conversation: Conversation) -> dict[str, Any]:
         "tools": choice_values(conversation.tools),
         "when_full": conversation.when_full,
         "shown_at": conversation.shown_at,
-        "place": None if conversation.place is None else asdict(conversation.place),
+        "place": None
+        if conversation.reading_position is None
+        else asdict(conversation.reading_position),
     }
     return {**values, **{name: value for name, value in beside.items() if value}}
 
@@ -184,7 +186,7 @@ def conversation_from(stored: ConversationRow, preview: str | None) -> Conversat
         tools = choice_from(kept.inner("tools")) if kept.has("tools") else tools
         when_full = when_full_from(kept)
         shown_at = moment(kept.maybe("shown_at", float))
-        place = place_from(kept.inner("place")) if kept.has("place") else None
+        place = position_from(kept.inner("place")) if kept.has("place") else None
     with contextlib.suppress(DamagedFile):
         stops = stops_from(Fields({"stops": parsed_json(stored.stops)}))
     created_at, updated_at = moment(stored.created_at), moment(stored.updated_at)
@@ -202,7 +204,7 @@ def conversation_from(stored: ConversationRow, preview: str | None) -> Conversat
     conversation.placement = Placement(stored.folder_id, bool(stored.is_archived))
     conversation.origin, conversation.stops_from = stored.origin, stored.stops_from
     conversation.model, conversation.tools = model, tools
-    conversation.when_full, conversation.place = when_full, place
+    conversation.when_full, conversation.reading_position = when_full, place
     conversation.shown_at = shown_at
     if preview is not None:
         conversation.unload(preview_of(preview))

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from ui.records.conversations import title_from_file
 from ui.records.store import (
     EVERYWHERE,
-    MOST_HITS,
+    MAX_HITS,
     Hit,
     SearchFilter,
     Speaker,
     named_hit,
+    query_terms,
     snippet_of,
-    words_of,
 )
 
 _INDEXED_CHARS = 3
@@ -44,10 +44,10 @@ def search(
     connection: sqlite3.Connection,
     query: str,
     filter_: SearchFilter = EVERYWHERE,
-    limit: int = MOST_HITS,
+    limit: int = MAX_HITS,
 ) -> list[Hit]:
     """Return the matches of all terms of a query: titles first, then messages, best first."""
-    terms = words_of(query)
+    terms = query_terms(query)
     if not terms:
         return []
     named = _named(connection, terms, filter_, limit) if not filter_.speaker else []

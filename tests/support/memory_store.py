@@ -9,15 +9,15 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 from ui.records.store import (
     EVERYWHERE,
-    MOST_HITS,
+    MAX_HITS,
     Hit,
     Recovered,
     SearchFilter,
     StoreProblem,
     matches,
     named_hit,
+    query_terms,
     snippet_of,
-    words_of,
 )
 
 
@@ -68,11 +68,11 @@ class MemoryConversationStore:
         self.save(conversation)
 
     async def search(
-        self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MOST_HITS
+        self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MAX_HITS
     ) -> list[Hit]:
         """Return the hits in titles, questions and answers."""
         hits: list[Hit] = []
-        terms = words_of(query)
+        terms = query_terms(query)
         for one in self._kept.values() if terms else ():
             if filter_.folder_id not in ("", one.placement.folder_id):
                 continue

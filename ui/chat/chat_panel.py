@@ -50,7 +50,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, StopChange
-from ui.records.store import StoreProblem, words_of
+from ui.records.store import StoreProblem, query_terms
 from ui.records.tool_calls import Decision
 from ui.records.tool_choice import tools_button_texts
 from ui.records.tool_servers import (
@@ -437,7 +437,7 @@ class ChatPanel(QWidget):
         self.focus_composer()
 
     def _show_found(self, message: ConversationMessage) -> None:
-        self.column.show_message(message, words_of(self._workspace.search.query))
+        self.column.show_message(message, query_terms(self._workspace.search.query))
 
     def _forget_found(self) -> None:
         if not self._workspace.search.is_active:

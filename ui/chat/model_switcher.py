@@ -199,7 +199,7 @@ class ModelRow:
     is_chosen: bool = False
     is_loaded: bool = False
     is_loading: bool = False
-    needs_person: bool = False
+    needs_user: bool = False
 
     @property
     def facts(self) -> str:
@@ -223,7 +223,7 @@ class ModelRow:
     @property
     def state(self) -> tuple[str, Tone]:
         """Whether it is in memory or would fit, with a tone."""
-        if self.needs_person:
+        if self.needs_user:
             return "Needs Approval", Tone.LIMIT
         if self.is_loading:
             return "Loading", Tone.LIMIT
@@ -322,7 +322,7 @@ def rows_of(library: ModelLibrary, chosen: str) -> list[ModelRow]:
                 is_chosen=bool(chosen) and str(position) == chosen,
                 is_loaded=position in loaded,
                 is_loading=state.stage == "loading" and state.is_at(position),
-                needs_person=position in library.waiting,
+                needs_user=position in library.waiting,
             )
         )
     return rows

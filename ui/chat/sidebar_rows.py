@@ -193,7 +193,7 @@ def _spoken(row: Row) -> str:
         return f"Folder {row.folder.name}, {counted(row.count, 'conversation')}, {state}"
     pinned = ", pinned" if row.is_pinned else ""
     state = ", answering" if row.is_running else ""
-    state = ", needs you" if row.needs_person else state
+    state = ", needs you" if row.needs_user else state
     return f"Conversation {row.title}{pinned}{state}"
 
 
@@ -223,7 +223,7 @@ class ConversationDelegate(RowDelegate):
             count = RowPart(str(row.count or ""))
             return RowContent(title, right=count, weight=QFont.Weight.DemiBold)
         right = RowPart(when_text(row.updated_at))
-        if row.needs_person:
+        if row.needs_user:
             right = RowPart(NEEDS_YOU, colors.limit)
         elif row.is_running:
             right = RowPart("Answering…", colors.match)

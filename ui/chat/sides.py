@@ -33,7 +33,7 @@ from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.windows import move_focus
-from ui.records.conversations import ChosenModel, StopEntry, Variant, difference_words
+from ui.records.conversations import ChosenModel, StopEntry, Variant, describe_difference
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 from ui.stops.stop_list import refusal
@@ -167,7 +167,7 @@ class SideColumn(QFrame):
         if run is not None and run.state is RunState.REFUSED:
             # The cause is said below, whole.
             self.view.reason.show_reason("", "Not sent", [], "fault", Tone.FAULT)
-        self.need.setVisible(run is not None and run.needs_person)
+        self.need.setVisible(run is not None and run.needs_user)
         self.cause.setText(_cause(self.run))
         self.cause.setVisible(self.has_failed)
 
@@ -249,7 +249,7 @@ class SidesPage(QWidget):
         names = ", ".join(file.name for file in user_message.parent.files)
         self.question.setText("\n".join(filter(None, (user_message.parent.typed, names))))
         first, second = (Variant.of(side.conversation) for side in self._sides)
-        detail = difference_words(second, first) or "the same settings"
+        detail = describe_difference(second, first) or "the same settings"
         self._add_column(1, self._sides[0], first, "As this conversation")
         self._add_column(2, self._sides[1], second, detail[0].upper() + detail[1:])
         for side in self._sides:

@@ -36,7 +36,7 @@ from ui.kit.menus import copy_from
 from ui.kit.theme import HEAD_PX, current_theme, fixed_font
 from ui.models.models import Models
 from ui.records.conversations import StopEntry
-from ui.records.runs import Run, RunState, markdown_report, progress_words
+from ui.records.runs import Run, RunState, markdown_report, progress_label
 from ui.stops.stop_list_editor import StopListEditor
 from ui.words import Tone
 
@@ -67,7 +67,7 @@ def verdict_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
     detail = f"Watching for {watched}." if watched else "This answer has no stop sequences."
     if run.state is RunState.STREAMING:
         detail = f"{counted(len(run.text), 'character')} so far. {detail}"
-    return "clock", Tone.BUSY, progress_words(run), detail
+    return "clock", Tone.BUSY, progress_label(run), detail
 
 
 class VerdictView(QWidget):

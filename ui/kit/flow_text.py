@@ -141,7 +141,7 @@ class FlowText(QTextBrowser):
         """Load nothing: a text must not access files or the network."""
         return None
 
-    def find_words(self, query: Highlight) -> list[tuple[int, int]]:
+    def find_matches(self, query: Highlight) -> list[tuple[int, int]]:
         """Return the beginning and end of each occurrence of the words, in order."""
         return find_terms(self.document(), query.terms, query.has_case)
 
@@ -150,7 +150,7 @@ class FlowText(QTextBrowser):
         if not query.terms and not self._found.terms:
             return None
         self._found, self._spans = query, ()
-        positions = self.find_words(query)
+        positions = self.find_matches(query)
         current = query.current or 0
         begin = max(0, min(current - _MAX_MARKS // 2, len(positions) - _MAX_MARKS))
         marks = self._mark(positions[begin : begin + _MAX_MARKS])
@@ -285,7 +285,7 @@ class SearchedText:
         return query.current is None or query.current < self._shown(query)
 
     def _shown(self, query: Highlight) -> int:
-        return 0 if self._view is None else len(self._view.find_words(query))
+        return 0 if self._view is None else len(self._view.find_matches(query))
 
 
 class SearchedLabel:

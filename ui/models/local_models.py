@@ -60,7 +60,7 @@ class ModelCard(QFrame):
         drafts: Sequence[FoundModel] = (),
         newer: HubModel | None = None,
         is_listed: bool = True,
-        needs_person: bool = False,
+        needs_user: bool = False,
     ) -> None:
         super().__init__()
         self.setObjectName("card")
@@ -102,7 +102,7 @@ class ModelCard(QFrame):
             pill = StatusPill(found.name)
             if stuck_why:
                 pill.show_state(STUCK, "fault", Tone.FAULT)
-            elif needs_person:
+            elif needs_user:
                 pill.show_state("Needs Approval", "warning", Tone.LIMIT)
             elif is_loading:
                 pill.show_state("Loading…", "spinner", Tone.BUSY)
@@ -316,7 +316,7 @@ class LocalModels(QWidget):
             "drafts": library.drafts_for(model) if is_listed else (),
             "newer": self._newer(found),
             "is_listed": is_listed,
-            "needs_person": found.folder.resolve() in library.waiting,
+            "needs_user": found.folder.resolve() in library.waiting,
         }
 
     def _fill_cards(self, shown: list[dict[str, Any]]) -> None:

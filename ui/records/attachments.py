@@ -115,7 +115,7 @@ def without_kept_files(text: str) -> str:
     return KEPT_NOTE.sub(noted, text)
 
 
-def cut_words(text: str, chars: int) -> str:
+def cut_extent(text: str, chars: int) -> str:
     """Return in words how much of a text goes to the model, if only its beginning does."""
     return f"the first {chars:,} of {counted(len(text), 'character')}"
 
@@ -124,7 +124,7 @@ def cut_text(text: str, chars: int | None) -> str:
     """Return the beginning of a text with a note at its end; all of it for None."""
     if chars is None or chars >= len(text):
         return text
-    return f"{text[:chars]}\n[Cut: {cut_words(text, chars)}.]"
+    return f"{text[:chars]}\n[Cut: {cut_extent(text, chars)}.]"
 
 
 def text_of_pages(pages: Sequence[str], first: int, last: int) -> str:

@@ -39,7 +39,7 @@ from ui.records.conversations import (
     ConversationFolder,
     ConversationSettings,
     QueuedMessage,
-    ReadingPlace,
+    ReadingPosition,
     StopEntry,
     WhenFull,
     title_from_file,
@@ -219,10 +219,10 @@ def when_full_from(fields: Fields) -> WhenFull | None:
     return cast(WhenFull, chosen) if chosen in get_args(WhenFull) else None
 
 
-def place_from(fields: Fields) -> ReadingPlace:
+def position_from(fields: Fields) -> ReadingPosition:
     """Return where a conversation was read; raises ``DamagedFile`` if a value is wrong."""
     share = fields.maybe("share", float) or 0.0
-    return ReadingPlace(fields.take("message_id", str), share if 0 <= share <= 1 else 0.0)
+    return ReadingPosition(fields.take("message_id", str), share if 0 <= share <= 1 else 0.0)
 
 
 def queue_values(queue: Iterable[QueuedMessage]) -> list[dict[str, Any]]:

@@ -105,7 +105,7 @@ class QueuedMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingPlace:
+class ReadingPosition:
     """Where a person was reading: a message, and which part of it was above the screen."""
 
     message_id: str
@@ -143,7 +143,7 @@ class Conversation:
         id: str = "",
         is_pinned: bool = False,
     ) -> None:
-        self.needs_person = False
+        self.needs_user = False
         self.title = title
         self.tree = MessageTree()
         self.settings = settings or ConversationSettings()
@@ -152,7 +152,7 @@ class Conversation:
         self.attachments: tuple[Attachment, ...] = ()
         self.queue: tuple[QueuedMessage, ...] = ()
         self.when_full: WhenFull | None = None
-        self.place: ReadingPlace | None = None
+        self.reading_position: ReadingPosition | None = None
         self.shown_at = 0.0
         self.model: ChosenModel | None = None
         self.tools = ToolsInUse()
@@ -272,7 +272,7 @@ def rules_of(entries: Iterable[StopEntry]) -> StopRules:
     return StopRules(tuple(counting.values()))
 
 
-def plain_words(text: str) -> str:
+def plain_line(text: str) -> str:
     """Return a text as one line without the marks of Markdown, HTML and LaTeX."""
     for pattern, left in _MARKS:
         text = pattern.sub(left, text)
@@ -281,7 +281,7 @@ def plain_words(text: str) -> str:
 
 def preview_of(text: str) -> str:
     """Return the first words of a text, as one plain line."""
-    return plain_words(text[:200])
+    return plain_line(text[:200])
 
 
 def title_of(question: str) -> str:
@@ -324,7 +324,7 @@ class Variant:
         return twin
 
 
-def difference_words(variant: Variant, other: Variant) -> str:
+def describe_difference(variant: Variant, other: Variant) -> str:
     """Return in a few words how the settings of a variant differ from another's; empty for not."""
     parts: list[str] = []
     mine, others = rules_of(variant.stops), rules_of(other.stops)
@@ -334,13 +334,15 @@ def difference_words(variant: Variant, other: Variant) -> str:
     if settings.system_prompt != before.system_prompt:
         parts.append("another system prompt" if settings.system_prompt else "no system prompt")
     if settings.max_tokens != before.max_tokens:
-        most = settings.max_tokens
-        parts.append("no limit" if most is None else _at_most(most))
+        limit = settings.max_tokens
+        parts.append("no limit" if limit is None else _limit_text(limit))
     if settings.is_thinking != before.is_thinking:
         parts.append("with thinking" if settings.is_thinking else "without thinking")
     if settings.thinking_budget != before.thinking_budget:
-        most = settings.thinking_budget
-        parts.append("thinking without a limit" if most is None else f"thinks {_at_most(most)}")
+        limit = settings.thinking_budget
+        parts.append(
+            "thinking without a limit" if limit is None else f"thinks {_limit_text(limit)}"
+        )
     for option in SAMPLING_OPTIONS:
         value = getattr(settings, option.name)
         if value != getattr(before, option.name):
@@ -349,7 +351,7 @@ def difference_words(variant: Variant, other: Variant) -> str:
     return " · ".join(parts)
 
 
-def _at_most(tokens: int) -> str:
+def _limit_text(tokens: int) -> str:
     return f"at most {counted(tokens, 'token')}"
 
 

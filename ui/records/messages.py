@@ -141,12 +141,12 @@ class MessageTree:
     def remove(self, message: ConversationMessage) -> list[ConversationMessage]:
         """Remove a message and all messages after it, in all versions; return them in order."""
         removed = [message]
-        for gone in removed:
-            removed.extend(self._following.get(gone.id, ()))
-        for gone in removed:
-            self._following.pop(gone.id, None)
-            del self._by_id[gone.id]
-            self._live.pop(gone.id, None)
+        for each in removed:
+            removed.extend(self._following.get(each.id, ()))
+        for each in removed:
+            self._following.pop(each.id, None)
+            del self._by_id[each.id]
+            self._live.pop(each.id, None)
         self._following[message.parent.id if message.parent else None].remove(message)
         self._shown = None
         return removed

@@ -66,11 +66,11 @@ class PromptFit:
     total: int | None = None
 
     @property
-    def is_least(self) -> bool:
+    def is_lower_bound(self) -> bool:
         return self.tokens is not None and self.tokens >= self.context
 
     @property
-    def is_least_total(self) -> bool:
+    def is_total_lower_bound(self) -> bool:
         return self.total is not None and self.total >= self.context
 
 
@@ -118,13 +118,13 @@ async def fitted_prompt(
 ) -> PromptFit:
     """Return the prompt of a question: whole, or without the oldest exchanges."""
     request = make(sent, "")
-    room = int(counts.context * _FULL)
+    limit = int(counts.context * _FULL)
     # No text has more tokens than bytes; the template's tokens around a message count as 16.
     texts = (message.content.encode(errors="replace") for message in request.messages)
-    if not request.tools and sum(len(text) + 16 for text in texts) < room:
+    if not request.tools and sum(len(text) + 16 for text in texts) < limit:
         return PromptFit(tuple(sent), request, counts.context)
     total = await _counted(request, counts)
-    if total <= room:
+    if total <= limit:
         return PromptFit(tuple(sent), request, counts.context, tokens=total, total=total)
     return await _Fitting(path, list(sent), make, counts, when_full, total, uncut).fit(before)
 
@@ -143,24 +143,24 @@ class _Fitting:
     cuts: Cuts = field(default_factory=dict)
 
     async def fit(self, left_out: LeftOut | None) -> PromptFit:
-        context, room = self.counts.context, int(self.counts.context * _FULL)
+        context, limit = self.counts.context, int(self.counts.context * _FULL)
         last = len(exchanges(self.sent)) - 1
         smallest = await self._size(last)
-        if smallest > room:
+        if smallest > limit:
             self.cuts = await self._fitting_cuts(without_oldest(self.sent, last), last)
             if self.cuts:
                 self.sent = [cut_message(message, self.cuts) for message in self.sent]
                 smallest = await self._size(last)
                 self.total = await self._size(0)
-        if self.when_full == "ask" or (self.cuts and self.total <= room):
+        if self.when_full == "ask" or (self.cuts and self.total <= limit):
             return self._fit_of(0, self.total)
-        if smallest > room:
+        if smallest > limit:
             return self._fit_of(last, smallest)
         before = min(self._count_left_out(left_out), last)
-        if before and (size := await self._size(before)) <= room:
+        if before and (size := await self._size(before)) <= limit:
             return self._fit_of(before, size)
         reserve = summary_tokens(context) if self.when_full == "summarize" else 0
-        target = max(int(context * _SHARE) - reserve, (smallest + room) // 2)
+        target = max(int(context * _SHARE) - reserve, (smallest + limit) // 2)
         # The smallest number of exchanges without which the rest has the target size. The last one
         # always goes, so it is known that some number is enough.
         low, high, size = before, last, smallest

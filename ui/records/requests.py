@@ -65,7 +65,7 @@ def questions_joined(messages: Iterable[Message]) -> list[Message]:
 
 def without_tools(messages: Iterable[Message]) -> tuple[Message, ...]:
     """Return a conversation for a model whose template has no calls: they are written as text."""
-    told: list[Message] = []
+    converted: list[Message] = []
     for message in messages:
         role, content = message.role, message.content
         if role == "tool":
@@ -73,8 +73,8 @@ def without_tools(messages: Iterable[Message]) -> tuple[Message, ...]:
         elif message.tool_calls:
             called = "\n".join(f"{call.name}({call.arguments})" for call in message.tool_calls)
             content = "\n\n".join(filter(None, (content, called)))
-        told.append(Message(role, content))
-    return tuple(questions_joined(told))
+        converted.append(Message(role, content))
+    return tuple(questions_joined(converted))
 
 
 def has_tools(messages: Iterable[Message]) -> bool:
@@ -142,9 +142,9 @@ def fitted(
     ids = tuple(token_id for token_id in _known(settings, model) if token_id != without)
     can_think = model is not None and model.can_think
     if model is not None and not model.can_call_tools:
-        told = request.messages
-        told = without_tools(told) if has_tools(told) else told
-        request = replace(request, messages=told, tools=())
+        converted = request.messages
+        converted = without_tools(converted) if has_tools(converted) else converted
+        request = replace(request, messages=converted, tools=())
     return replace(
         request,
         model=None if model is None else model.id,

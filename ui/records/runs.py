@@ -110,10 +110,10 @@ class LeftOut:
         count = counted(self.messages, "earlier message")
         if self.is_summarized:
             return f"{count} included as a summary"
-        words = f"{count} not included"
+        text = f"{count} not included"
         if not self.problem:
-            return words
-        return f"{words}; no summary could be made: {self.problem.rstrip('.')}"
+            return text
+        return f"{text}; no summary could be made: {self.problem.rstrip('.')}"
 
 
 @dataclass(eq=False)
@@ -178,7 +178,7 @@ class Run:
     _thinking_began_s: float | None = field(default=None, repr=False)
 
     @property
-    def needs_person(self) -> bool:
+    def needs_user(self) -> bool:
         """Whether a call waits for a person: for approval, or for an answer to a question."""
         return any(progress.needs_user for progress in self.progress.values())
 
@@ -199,7 +199,7 @@ class Run:
 
     @property
     def context(self) -> AnswerContext:
-        """What the words about its end depend on, beside the end itself."""
+        """The facts that the sentence about its end depends on, beside the end itself."""
         return AnswerContext(
             self.max_tokens, self.is_own, self.has_text, is_continued=self.continued_chars > 0
         )
@@ -348,7 +348,7 @@ class PastRun:
     run: Run
 
 
-def progress_words(run: Run) -> str:
+def progress_label(run: Run) -> str:
     """Return what a run that is not over is doing."""
     if run.is_cancelling:
         return "Stopping…"
@@ -361,10 +361,10 @@ def progress_words(run: Run) -> str:
             f"Waiting for {run.model_id} to load…" if run.is_loading else "Waiting for the model…"
         )
     if run.state is RunState.PREFILL:
-        words = f"Reading the prompt: {run.prompt_processed:,} of "
-        words += counted(run.prompt_total, "token")
+        text = f"Reading the prompt: {run.prompt_processed:,} of "
+        text += counted(run.prompt_total, "token")
         rate = run.prompt_tokens_per_s
-        return words if rate is None else f"{words}, {figure(rate)} tok/s"
+        return text if rate is None else f"{text}, {figure(rate)} tok/s"
     return "Answering…"
 
 
@@ -376,10 +376,10 @@ def markdown_report(run: Run, question: str = "") -> str:
     lines = ["### Why the answer stopped", ""]
     if run.state is RunState.REFUSED:
         lines += [f"The request was refused: {run.refusal}", ""]
-    elif (said := run.verdict) is None:
+    elif (ended := run.verdict) is None:
         lines += ["The answer is still running.", ""]
     else:
-        lines += [" ".join(filter(None, (said.text.sentence, said.text.detail))), ""]
+        lines += [" ".join(filter(None, (ended.text.sentence, ended.text.detail))), ""]
     lines += ["| | |", "| --- | --- |"]
     lines += [f"| {name} | {value} |" for name, value in _rows(run)]
     if question:

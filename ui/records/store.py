@@ -14,7 +14,7 @@ from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 
-MOST_HITS = 100
+MAX_HITS = 100
 Speaker = Literal["", "you", "model", "tool"]
 """Whose words a search looks for; empty for anyone's."""
 _SNIPPET_CHARS = 110
@@ -45,22 +45,22 @@ class SearchFilter:
 EVERYWHERE = SearchFilter()
 
 
-def words_of(query: str) -> tuple[str, ...]:
+def query_terms(query: str) -> tuple[str, ...]:
     """Return the words of a query, each once; a hit has all of them. Quotes keep words together."""
     parts = (quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|(\S+)', query))
-    words = (word.strip() if word.strip('" ') else "" for word in parts)
-    return tuple(dict.fromkeys(word for word in words if word))
+    terms = (part.strip() if part.strip('" ') else "" for part in parts)
+    return tuple(dict.fromkeys(term for term in terms if term))
 
 
-def matches(text: str, words: Sequence[str]) -> bool:
+def matches(text: str, terms: Sequence[str]) -> bool:
     """Return whether a text has all the words, ignoring case."""
     folded = text.casefold()
-    return all(word.casefold() in folded for word in words)
+    return all(word.casefold() in folded for word in terms)
 
 
-def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
+def snippet_of(text: str, terms: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Return a line of text around the first match, and the places of the words in it."""
-    pattern = re.compile("|".join(re.escape(word) for word in words) or r"(?!)", re.IGNORECASE)
+    pattern = re.compile("|".join(re.escape(word) for word in terms) or r"(?!)", re.IGNORECASE)
     first = pattern.search(text)
     begin = max(0, (first.start() if first else 0) - 24)
     if begin and (space := text.find(" ", begin, begin + 12)) >= 0:
@@ -76,12 +76,12 @@ def named_hit(
     conversation_id: str,
     title: str,
     updated_at: float,
-    words: Sequence[str],
+    terms: Sequence[str],
 ) -> Hit | None:
     """Return the hit of a conversation whose title has all the words; None for no hit."""
-    if not matches(title, words):
+    if not matches(title, terms):
         return None
-    line, spans = snippet_of(title, words)
+    line, spans = snippet_of(title, terms)
     return Hit(conversation_id, None, title, "title", updated_at, line, spans)
 
 
@@ -166,7 +166,7 @@ class ConversationStore(Protocol):
     def restore(self, conversation: Conversation) -> None: ...
 
     async def search(
-        self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MOST_HITS
+        self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MAX_HITS
     ) -> list[Hit]:
         """Return the places where the words of a query occur, best first."""
 

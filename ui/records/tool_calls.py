@@ -11,8 +11,8 @@ from ui.records.attachments import (
     Attachment,
     attachment_from,
     attachment_values,
+    cut_extent,
     cut_text,
-    cut_words,
 )
 from ui.records.tool_servers import ServerQuestion, ToolInfo
 
@@ -58,7 +58,7 @@ class CallResult:
         """A label for the part of the text that the model gets."""
         if self.sent_chars is None or not self.is_cut:
             return f"all {counted(len(self.text), 'character')}"
-        return cut_words(self.text, self.sent_chars)
+        return cut_extent(self.text, self.sent_chars)
 
 
 @dataclass(frozen=True, slots=True)

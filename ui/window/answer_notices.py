@@ -46,7 +46,7 @@ class AnswerNotices(QObject):
     def _note_need(self, conversation: Conversation, run: Run) -> None:
         """Mark the app's icon while answers wait for the user, and tell who is elsewhere."""
         self.waiting = [waiting for waiting in self.waiting if waiting is not conversation]
-        if conversation.needs_person:
+        if conversation.needs_user:
             self.waiting.append(conversation)
         application = QApplication.instance()
         if isinstance(application, QGuiApplication):
@@ -61,7 +61,7 @@ class AnswerNotices(QObject):
         )
         self.waiting_changed.emit()
         is_seen = QApplication.activeWindow() is not None
-        if conversation.needs_person and not is_seen and self._preferences.now.tells_of_answers:
+        if conversation.needs_user and not is_seen and self._preferences.now.tells_of_answers:
             QApplication.alert(self._window)
             self.notified.emit(conversation.short_title, need_text(run), conversation)
 

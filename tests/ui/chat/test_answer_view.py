@@ -21,7 +21,7 @@ from ui.chat.messages.tool_cards import GrowingCard, pretty
 from ui.kit.flow_text import FlowText
 from ui.kit.theme import Theme
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, RunState, progress_words
+from ui.records.runs import Run, RunState, progress_label
 
 
 def shown(theme: Theme, run: Run) -> AnswerView:
@@ -89,10 +89,10 @@ def test_reading_a_prompt_shows_its_progress_and_speed(monkeypatch: pytest.Monke
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     run = Run()
     run.apply(PromptProgress(100, 1100, 100))
-    assert progress_words(run) == "Reading the prompt: 100 of 1,100 tokens"
+    assert progress_label(run) == "Reading the prompt: 100 of 1,100 tokens"
     now[0] = 12.0
     run.apply(PromptProgress(600, 1100, 100))
-    assert progress_words(run) == "Reading the prompt: 600 of 1,100 tokens, 250 tok/s"
+    assert progress_label(run) == "Reading the prompt: 600 of 1,100 tokens, 250 tok/s"
 
 
 def test_an_imported_answer_names_the_model_of_its_file(theme: Theme, qapp: QApplication) -> None:

@@ -53,7 +53,7 @@ async def test_the_place_is_there_again_after_another_conversation_and_after_a_r
         assert place in first.messages[18:22]
         workspace.open(second)
         assert column.jump.isHidden(), "a conversation that nobody scrolled begins at its end"
-        assert first.place is not None
+        assert first.reading_position is not None
         workspace.open(first)
         await eventually(lambda: seen(window) is place)
     await store.close()
@@ -64,5 +64,5 @@ async def test_the_place_is_there_again_after_another_conversation_and_after_a_r
         assert opened.title == "first"
         await eventually(lambda: seen(window).text == place.text)
         window.chat.column.jump_to_latest()
-        await eventually(lambda: opened.place is None)
+        await eventually(lambda: opened.reading_position is None)
     await store.close()

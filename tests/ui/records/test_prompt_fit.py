@@ -200,7 +200,7 @@ def test_files_that_a_person_decides_about_stay_whole() -> None:
     path = [question("Read.", [Attachment("long.txt", "line\n" * 4_000)])]
     fit = fitted(path, uncut=path[0].id)
     assert not fit.cuts
-    assert fit.is_least
+    assert fit.is_lower_bound
     assert fit.tokens is not None
     assert fit.tokens >= CONTEXT
 

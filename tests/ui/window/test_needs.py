@@ -57,7 +57,7 @@ async def asking(window: MainWindow, scripted: ScriptedEngine) -> ConversationCo
     scripted.say(ToolCallCompleted(0, CALL), ended(StopKind.TOOL_CALL))
     run = window.workspace.current.conversation.messages[-1].run
     assert run is not None
-    await eventually(lambda: run.needs_person)
+    await eventually(lambda: run.needs_user)
     return session
 
 
@@ -67,14 +67,14 @@ async def test_a_waiting_call_is_marked_in_the_list_at_its_model_and_at_the_icon
     session = await asking(window, scripted)
     conversation = window.workspace.current.conversation
     row = window.sidebar.rows.index_of(conversation)
-    assert conversation.needs_person
+    assert conversation.needs_user
     assert "needs you" in row.data(Qt.ItemDataRole.AccessibleTextRole)
     assert badges == [1]
     assert conversation.model is not None
     assert window.model_library.waiting == {conversation.model.folder}
     session.reply(CALL.id, Decision("once"))
     await eventually(lambda: len(scripted.generations) == 2)
-    assert not conversation.needs_person
+    assert not conversation.needs_user
     assert badges == [1, 0]
     assert window.model_library.waiting == set()
 

@@ -32,7 +32,7 @@ from ui.kit.markdown.pictures import picture_from
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import Popover, pop_up_above
-from ui.records.attachments import Attachment, cut_words
+from ui.records.attachments import Attachment, cut_extent
 from ui.records.documents import FileReader
 from ui.words import FileRefused
 
@@ -156,7 +156,7 @@ def file_caption(file: Attachment, tokens: int | None = None) -> str:
     size = format_size(len(file.text.encode(errors="replace")))
     parts = [size if file.pages is None else str(file.pages)]
     if file.sent_chars is not None:
-        parts.append(cut_words(file.text, file.sent_chars))
+        parts.append(cut_extent(file.text, file.sent_chars))
     if tokens is not None:
         parts.append(counted(tokens, "token"))
     return " · ".join(parts)

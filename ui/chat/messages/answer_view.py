@@ -33,7 +33,7 @@ from ui.kit.menus import copy_text
 from ui.kit.theme import current_theme, fixed_font
 from ui.models.model_words import passed
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, RunState, progress_words
+from ui.records.runs import Run, RunState, progress_label
 from ui.words import Tone
 
 _LINE_CHARS = 240
@@ -74,7 +74,7 @@ class PromptProgressBar(QWidget):
 
     def _show_progress(self) -> None:
         assert self._run is not None
-        text, took_s = progress_words(self._run), time.time() - self._run.started_at
+        text, took_s = progress_label(self._run), time.time() - self._run.started_at
         self._caption.setText(f"{text}  ·  {passed(took_s)}" if took_s >= 1 else text)
 
 

@@ -149,8 +149,8 @@ class MessageColumn(QScrollArea):
             return
         self._has_moved = False
         position = self._anchor.current_position()
-        if opened.conversation.place != position:
-            opened.conversation.place = position
+        if opened.conversation.reading_position != position:
+            opened.conversation.reading_position = position
             self.position_changed.emit(opened.conversation)
 
     def _note_move(self) -> None:
@@ -158,7 +158,7 @@ class MessageColumn(QScrollArea):
         self._reading.start()
 
     def _restore_anchor(self) -> None:
-        position = None if self._opened is None else self._opened.conversation.place
+        position = None if self._opened is None else self._opened.conversation.reading_position
         if position is None:
             return
         slot = next((s for s in self._stack.slots if s.message.id == position.message_id), None)

@@ -12,7 +12,7 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.flow_text import Highlight, mark_parts, unfold_match
 from ui.kit.theme import current_theme
-from ui.records.conversations import ReadingPlace
+from ui.records.conversations import ReadingPosition
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 
@@ -358,12 +358,12 @@ class ScrollAnchor(QObject):
         self._stack.lay_out()
         self._arrive()
 
-    def current_position(self) -> ReadingPlace | None:
+    def current_position(self) -> ReadingPosition | None:
         """Return which message is at the top of the screen, and how much of it is above."""
         if self._is_at_end or not self._stack.slots:
             return None
         slot, share = self._first_seen()
-        return ReadingPlace(slot.message.id, min(max(share, 0.0), 1.0))
+        return ReadingPosition(slot.message.id, min(max(share, 0.0), 1.0))
 
     def hold(self) -> None:
         """Keep the same text at the top of the screen while sizes change."""

@@ -136,7 +136,7 @@ class ContextMeter(QObject):
         without = (await self._fit(target, ())).tokens if target.files else None
         fit = await self._fit(target, target.files)
         prompt, total = fit.tokens or 0, fit.total or 0
-        if fit.is_least and without is not None:
+        if fit.is_lower_bound and without is not None:
             prompt = max(prompt, without + sum(files.values()))
         text = question(target.typed, target.files).sent
         if len(text) > _PART_CHARS and files:
@@ -149,9 +149,9 @@ class ContextMeter(QObject):
             target.model.context_length,
             without,
             files,
-            fit.is_least,
+            fit.is_lower_bound,
             max(total, prompt),
-            fit.is_least_total,
+            fit.is_total_lower_bound,
             fit.left_out,
             self._context.when_full_of(target.conversation),
             await self._fitting_cuts(target, fit),

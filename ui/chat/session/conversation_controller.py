@@ -707,9 +707,9 @@ class ConversationController(QObject):
         self.continued.emit(run)
 
     def _refresh_need(self, run: Run) -> None:
-        waiting = next((running for running in self.running if running.needs_person), None)
-        if self.conversation.needs_person != (waiting is not None):
-            self.conversation.needs_person = waiting is not None
+        waiting = next((running for running in self.running if running.needs_user), None)
+        if self.conversation.needs_user != (waiting is not None):
+            self.conversation.needs_user = waiting is not None
             self.need_changed.emit(waiting or run)
 
     def _keep_stops(self) -> None:

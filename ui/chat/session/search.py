@@ -17,11 +17,11 @@ from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.store import (
     EVERYWHERE,
-    MOST_HITS,
+    MAX_HITS,
     ConversationStore,
     Hit,
     SearchFilter,
-    words_of,
+    query_terms,
 )
 
 _ROLES = {
@@ -81,7 +81,7 @@ class Search(QAbstractListModel):
         self._store = store
         self._hits: list[Hit] = []
         self._rows: list[SearchRow] = []
-        self._limit = MOST_HITS
+        self._limit = MAX_HITS
         self._has_more = False
         # The conversations whose hits are all shown.
         self._whole: set[str] = set()
@@ -93,7 +93,7 @@ class Search(QAbstractListModel):
 
     @property
     def is_active(self) -> bool:
-        return bool(words_of(self.query))
+        return bool(query_terms(self.query))
 
     @property
     def summary(self) -> str:
@@ -156,7 +156,7 @@ class Search(QAbstractListModel):
             self._whole.add(more.conversation_id)
             self._lay_out()
         else:
-            self._limit += MOST_HITS
+            self._limit += MAX_HITS
             self._begin()
 
     async def finish(self) -> None:
@@ -166,7 +166,7 @@ class Search(QAbstractListModel):
     # -- inside ----------------------------------------------------------------------------
 
     def _ask_anew(self) -> None:
-        self._limit = MOST_HITS
+        self._limit = MAX_HITS
         self._whole.clear()
         self.is_searching = self.is_active
         if self.is_active:

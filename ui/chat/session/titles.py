@@ -11,7 +11,7 @@ from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.open_conversations import OpenConversations
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.models import Models
-from ui.records.conversations import Conversation, plain_words, title_of
+from ui.records.conversations import Conversation, plain_line, title_of
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 
@@ -93,7 +93,7 @@ def first_title(question: ConversationMessage) -> str:
 def written_title(text: str) -> str:
     """Return the title in what a model wrote; empty if that is no title."""
     line = next((line for line in text.splitlines() if line.strip()), "")
-    title = _LABEL.sub("", plain_words(line).strip(_QUOTES)).strip(_QUOTES).rstrip(".:;,")
+    title = _LABEL.sub("", plain_line(line).strip(_QUOTES)).strip(_QUOTES).rstrip(".:;,")
     message = title.split()
     repeats = max((message.count(word) for word in message), default=0)
     is_title = 0 < len(message) <= 8 and len(title) <= 60 and repeats < 3

@@ -75,7 +75,7 @@ class _Wide:
     """A part that is wider than its place."""
 
     decoration: Decoration
-    place: QRectF
+    area: QRectF
     bar: QScrollBar
     base_x: float = 0.0
 
@@ -94,8 +94,8 @@ class Sideways:
         return tuple(self._wide[start].bar for start in sorted(self._wide))
 
     @property
-    def places(self) -> list[QRectF]:
-        return [self._wide[start].place for start in sorted(self._wide)]
+    def areas(self) -> list[QRectF]:
+        return [self._wide[start].area for start in sorted(self._wide)]
 
     def offset(self, decoration: Decoration) -> int:
         """Return how far a part has been scrolled."""
@@ -121,7 +121,7 @@ class Sideways:
     def _under(self, y: float) -> QScrollBar | None:
         """Return the scroll bar of the part at a height."""
         for wide in self._wide.values():
-            if wide.place.top() <= y <= wide.place.bottom() + BAR_PX:
+            if wide.area.top() <= y <= wide.area.bottom() + BAR_PX:
                 return wide.bar
         return None
 
@@ -162,7 +162,7 @@ class Sideways:
             wide = self._wide[decoration.start] = _Wide(decoration, area, bar, x)
             start = decoration.start
             bar.valueChanged.connect(lambda: self._scrolled(start))
-        wide.decoration, wide.place = decoration, area
+        wide.decoration, wide.area = decoration, area
         wide.bar.setPageStep(round(area.width()))
         wide.bar.setSingleStep(24)
         wide.bar.setRange(0, round(width - area.width()))
@@ -280,11 +280,11 @@ class MarkdownView(FlowText):
             self._show_written()
             self._add_buttons()
 
-    def find_words(self, query: Highlight) -> list[tuple[int, int]]:
+    def find_matches(self, query: Highlight) -> list[tuple[int, int]]:
         """Open the folded parts, then find the words."""
         if query.terms:
             self._unfold()
-        return super().find_words(query)
+        return super().find_matches(query)
 
     def set_style(self, style: MarkdownStyle) -> None:
         if style == self._style:
@@ -421,7 +421,7 @@ class MarkdownView(FlowText):
         self._sideways.keep_shifted()
         # Wide parts are clipped to their areas, so that they cover nothing else.
         top = target.top()
-        for part_area in self._sideways.places:
+        for part_area in self._sideways.areas:
             self._paint_text(QRectF(target.left(), top, target.width(), part_area.top() - top))
             self._paint_text(part_area.intersected(target))
             top = max(top, part_area.bottom())

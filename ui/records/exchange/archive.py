@@ -173,7 +173,7 @@ def _ending(run: Run) -> str:
 
 def conversation_values(conversation: Conversation) -> dict[str, Any]:
     """Return a loaded conversation, all versions included, as JSON values."""
-    place = conversation.placement
+    placement = conversation.placement
     values: dict[str, Any] = {
         "id": conversation.id,
         "title": conversation.title,
@@ -188,8 +188,8 @@ def conversation_values(conversation: Conversation) -> dict[str, Any]:
     }
     order = {
         "attachments": [attachment_values(file) for file in conversation.attachments],
-        "folder": place.folder_id,
-        "is_archived": place.is_archived,
+        "folder": placement.folder_id,
+        "is_archived": placement.is_archived,
         "origin": conversation.origin,
         "stops_from": conversation.stops_from,
         "queue": queue_values(conversation.queue),

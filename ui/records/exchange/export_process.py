@@ -101,7 +101,7 @@ class ExportReading:
 
     def _want_pictures_of(self, number: int) -> None:
         """Keep the pictures of the conversation that is read next only if it was chosen."""
-        self.contents.pictures.is_wanted = self._numbers is None or number in self._numbers
+        self.contents.pictures.is_chosen = self._numbers is None or number in self._numbers
 
     def _is_unread(self, name: str) -> bool:
         parts = PurePosixPath(name).parts
@@ -249,10 +249,10 @@ def _kept_by_lm_studio(
 ) -> Iterator[None]:
     contents.program = LM_STUDIO
     names = sorted(names, key=lambda name: name.endswith(PRESET_SUFFIX))
-    places = [PurePosixPath(name).parts for name in names if name.endswith(SUFFIX)]
-    tops = {parts[0] for parts in places}
+    paths = [PurePosixPath(name).parts for name in names if name.endswith(SUFFIX)]
+    tops = {parts[0] for parts in paths}
     # In an archive of the folder, everything is inside the folder itself.
-    skipped = 1 if len(tops) == 1 and all(len(place) > 1 for place in places) else 0
+    skipped = 1 if len(tops) == 1 and all(len(path) > 1 for path in paths) else 0
     for name, values in _each(files, names, contents):
         with _noting_damage(contents, name):
             if name.endswith(PRESET_SUFFIX):
@@ -270,13 +270,13 @@ def _threads(files: ExportFiles, names: list[str], contents: FileContents) -> It
     contents.program = JAN
     every = set(files.names)
     for name, values in _each(files, names, contents):
-        place = PurePosixPath(name).parent
-        beside = (place / MESSAGES).as_posix()
+        path = PurePosixPath(name).parent
+        beside = (path / MESSAGES).as_posix()
         if beside not in every:
             contents.left_out["empty conversation"] += 1
             continue
         with _noting_damage(contents, beside):
-            read_jan(values, _lines(files.text(beside)), place.name, contents)
+            read_jan(values, _lines(files.text(beside)), path.name, contents)
         yield
 
 
@@ -315,21 +315,23 @@ def main() -> None:
     """Answer frames until the input ends."""
     answers: Iterator[dict[str, Any]] = iter(())
 
-    def answer(asked: dict[str, Any]) -> dict[str, Any]:
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
         nonlocal answers
-        if "path" in asked:
-            answers = _answers(asked)
+        if "path" in request:
+            answers = _answers(request)
         return next(answers)
 
     serve(answer)
 
 
-def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the answers to a frame; the last one says why there are no others."""
-    numbers = frozenset(asked["numbers"]) if "numbers" in asked else None
-    pictures = None if asked["pictures"] is None else Path(asked["pictures"])
+    numbers = frozenset(request["numbers"]) if "numbers" in request else None
+    pictures = None if request["pictures"] is None else Path(request["pictures"])
     try:
-        with ExportReading(Path(asked["path"]), asked["max_bytes"], pictures, numbers) as reading:
+        with ExportReading(
+            Path(request["path"]), request["max_bytes"], pictures, numbers
+        ) as reading:
             if numbers is None:
                 yield _contents(reading)
             else:

@@ -134,8 +134,8 @@ def _fill(
     fill(conversation, made.values(), contents)
     last, below = None, following[None]
     while below:
-        wanted = "" if last is None else links[last].below
-        last = next((n for n in below if wanted and links[n].own == wanted), below[-1])
+        target = "" if last is None else links[last].below
+        last = next((n for n in below if target and links[n].own == target), below[-1])
         below = following[last]
     if last is not None:
         conversation.tree.show(made[last])

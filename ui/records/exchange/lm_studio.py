@@ -106,8 +106,8 @@ def read_lm_studio(values_of_file: Any, name: str, contents: FileContents) -> No
     for message in made:
         above = message.parent.created_at if message.parent else began
         message.created_at = max(message.created_at, above)
-    last_said = (part.raw(f"{who}LastMessagedAt") for who in ("user", "assistant"))
-    conversation.updated_at = max(map(seconds, last_said))
+    last_times = (part.raw(f"{who}LastMessagedAt") for who in ("user", "assistant"))
+    conversation.updated_at = max(map(seconds, last_times))
     fill(conversation, made, contents)
     if notes := part.raw("notes"):
         contents.left_out["note"] += len(notes) if isinstance(notes, list) else 1
@@ -296,11 +296,11 @@ class _Answer:
 def _citation(step: Fields) -> str:
     """Return a passage of a file, as a quotation that names the file."""
     quoted = "\n> ".join(text_field(step, "citedText").splitlines())
-    places = [text_field(step, "fileName")]
+    sources = [text_field(step, "fileName")]
     for name, word in (("pageNumber", "page"), ("lineNumber", "line")):
         if (at := step.raw(name)) is not None:
-            places.append(f"{word} {'–'.join(map(str, at)) if isinstance(at, list) else at}")
-    return f"\n\n> {quoted}\n>\n> ({', '.join(filter(None, places))})\n\n"
+            sources.append(f"{word} {'–'.join(map(str, at)) if isinstance(at, list) else at}")
+    return f"\n\n> {quoted}\n>\n> ({', '.join(filter(None, sources))})\n\n"
 
 
 def _is_thinking(style: Fields) -> bool:

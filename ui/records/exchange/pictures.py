@@ -33,7 +33,7 @@ class ArchivedPictures:
         *,
         is_dry: bool = True,
     ) -> None:
-        self.is_wanted = True
+        self.is_chosen = True
         self.read: set[str] = set()
         self._folder = folder
         self._is_dry = is_dry
@@ -49,7 +49,7 @@ class ArchivedPictures:
     def file_of(self, identity: str) -> str:
         """Return the name of the copy of a picture that is a file of the export; "" for none."""
         name = self._name_of(PurePosixPath(identity).name)
-        if name is None or self._files is None or not self.is_wanted:
+        if name is None or self._files is None or not self.is_chosen:
             return ""
         if name not in self._kept:
             self._kept[name] = self._copy(self._files.pieces(name))
@@ -60,7 +60,7 @@ class ArchivedPictures:
     def file_from(self, address: str) -> str:
         """Return the name of the copy of a picture in a ``data:`` address; "" for none."""
         match = _DATA.match(address)
-        if match is None or not self.is_wanted:
+        if match is None or not self.is_chosen:
             return ""
         with contextlib.suppress(ValueError):
             return self._copy([base64.b64decode(address[match.end() :], validate=True)])
