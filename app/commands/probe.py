@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from api.terminal_text import harmless_json
 from app import exits
 from app.exits import CommandError
 from app.printer import Printer
+from app.settings.probe_options import ALL_DIALECTS
 from engine.files.causes import os_cause
 from engine.files.safe_files import WholeFile, write_whole
 
@@ -52,17 +52,6 @@ _CODES = {
 _FILES = ("html", "markdown", "junit", "sarif")
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeCommand:
-    """The probe of a server, and the reports to write."""
-
-    options: ProbeOptions
-    is_all: bool = False
-    is_json: bool = False
-    files: Mapping[str, Path] = field(default_factory=dict)
-    expected: tuple[Expectation, ...] = ()
-
-
 def run_arguments(given: argparse.Namespace) -> int:
     """Run the probe's command line; return the exit code."""
     if given.json and (given.list or given.diff is not None):
@@ -72,12 +61,27 @@ def run_arguments(given: argparse.Namespace) -> int:
         return exits.OK
     if given.diff is not None:
         return _compare(*given.diff)
-    return run(_command_of(given))
+    files = {name: path for name in _FILES if (path := getattr(given, name)) is not None}
+    return run(
+        _options_of(given),
+        is_all=given.dialect == ALL_DIALECTS,
+        is_json=given.json,
+        files=files,
+        expected=_read_expected(given.expected_failures),
+    )
 
 
-def run(command: ProbeCommand) -> int:
+def run(
+    options: ProbeOptions,
+    *,
+    is_all: bool = False,
+    is_json: bool = False,
+    files: Mapping[str, Path] | None = None,
+    expected: tuple[Expectation, ...] = (),
+) -> int:
     """Probe, print the report, and return the exit code; Ctrl-C keeps the results so far."""
-    for name, path in command.files.items():
+    files = files or {}
+    for name, path in files.items():
         _check_writable(name, path)  # fail before the probe takes minutes
     printer = Printer()
 
@@ -88,29 +92,29 @@ def run(command: ProbeCommand) -> int:
             remaining = f" {_duration_text(progress.remaining_s)} left"
         printer.status(f"{count}{progress.title} …{remaining}")
 
-    probing = Probing(command.options, show)
+    probing = Probing(options, show)
     try:
-        asyncio.run(probing.run(is_all=command.is_all))
+        asyncio.run(probing.run(is_all=is_all))
     finally:
         printer.status("")
     reports = probing.reports
     problem = "" if reports or probing.is_interrupted else probing.problem
     suite = ProbeSuite(
-        command.options.url,
+        options.url,
         reports,
         tuple(probing.problems),
         problem,
         probing.is_interrupted,
-        command.expected,
+        expected,
     )
-    for name, path in command.files.items():
+    for name, path in files.items():
         try:
             write_whole(path, _file_text(name, suite))
         except OSError as error:
             raise _not_written(name, path, error) from error
-    if suite.problem and not command.is_json:
+    if suite.problem and not is_json:
         raise CommandError(suite.problem, _CODES[suite.verdict])
-    _print(suite_as_data(suite) if command.is_json else suite_as_markdown(suite, has_raw=False))
+    _print(suite_as_data(suite) if is_json else suite_as_markdown(suite, has_raw=False))
     return _CODES[suite.verdict]
 
 
@@ -131,7 +135,7 @@ def _file_text(name: str, suite: ProbeSuite) -> str:
             return json.dumps(as_sarif(suite), ensure_ascii=True, indent=1) + "\n"
 
 
-def _command_of(given: argparse.Namespace) -> ProbeCommand:
+def _options_of(given: argparse.Namespace) -> ProbeOptions:
     if given.url is None:
         raise CommandError("give the URL of a server, or --list, or --diff OLD NEW", exits.USAGE)
     for option, patterns in (("--only", given.only), ("--skip", given.skip)):
@@ -141,11 +145,10 @@ def _command_of(given: argparse.Namespace) -> ProbeCommand:
             )
     if given.ca is not None and not given.ca.is_file():
         raise CommandError(f"--ca: {given.ca} cannot be read", exits.USAGE)
-    is_all = given.dialect == "all"
     levels = list(Level)
-    options = ProbeOptions(
+    return ProbeOptions(
         given.url,
-        dialect=WireDialect(given.dialect) if given.dialect and not is_all else None,
+        dialect=None if given.dialect in (None, ALL_DIALECTS) else WireDialect(given.dialect),
         model=given.model,
         api_key=given.api_key or os.environ.get(given.key_variable) or None,
         timeout_s=given.timeout,
@@ -161,9 +164,6 @@ def _command_of(given: argparse.Namespace) -> ProbeCommand:
         skip=tuple(given.skip),
         levels=frozenset(levels[: levels.index(Level(given.level)) + 1]),
     )
-    files = {name: path for name in _FILES if (path := getattr(given, name)) is not None}
-    expected = _read_expected(given.expected_failures)
-    return ProbeCommand(options, is_all, given.json, files, expected)
 
 
 def _read_expected(path: Path | None) -> tuple[Expectation, ...]:

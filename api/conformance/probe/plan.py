@@ -3,7 +3,7 @@
 Pure; any thread.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise, product
 
@@ -67,6 +67,14 @@ class Baseline:
             and _NO_CHARACTER not in chosen
             and self.is_first(start, end)
         )
+
+    def solid_stops(
+        self, starts: Iterable[int], lengths: Iterable[int]
+    ) -> Iterator[tuple[int, str]]:
+        """Yield the solid texts of some lengths with their offsets."""
+        for length, start in product(lengths, starts):
+            if self.is_solid(start, start + length):
+                yield start, self.stable[start : start + length]
 
     def pieces(self, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield those pieces of a stream from which stops may be chosen."""
@@ -149,13 +157,10 @@ def simple_case(given: Baseline, *, is_thinking_safe: bool = False) -> StopCase 
     thoughts = [given.thinking] if given.is_repeatable else []
     if is_thinking_safe and given.is_repeatable:
         thoughts.append("")
-    for thinking, length in product(thoughts, (1, 2, 3, 4)):
-        for at in (*given.offsets, *range(1, len(given.stable))):
-            stop = given.stable[at : at + length]
-            is_new = (
-                len(stop) == length and stop not in thinking and given.is_first(at, at + length)
-            )
-            if is_new and stop[0].isalnum() and stop[-1].isalnum() and _NO_CHARACTER not in stop:
+    starts = (*given.offsets, *range(1, len(given.stable)))
+    for thinking in thoughts:
+        for at, stop in given.solid_stops(starts, (1, 2, 3, 4)):
+            if stop not in thinking and stop[0].isalnum() and stop[-1].isalnum():
                 return StopCase("simple", given, (stop,), given.text[:at], stop)
     return None
 

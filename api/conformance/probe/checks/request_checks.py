@@ -195,7 +195,7 @@ def _sampled(ctx: CheckContext, ask: Ask) -> Body | None:
     return ctx.body(replace(ask, temperature=TEMPERATURE, seed=7))
 
 
-_SITUATIONS = {
+for _code, _situation in {
     "stops.system": Situation("With a system message", partial(_beside, Ask("", system=SYSTEM))),
     "stops.turn": Situation(
         "In a second turn", partial(_beside, Ask("", earlier=_EARLIER)), may_be_refused=False
@@ -204,10 +204,8 @@ _SITUATIONS = {
         "With tools that are not called", lambda ctx, ask: with_tool(ctx.dialect, ctx.body(ask))
     ),
     "stops.temperature": Situation("At a temperature", _sampled),
-}
-
-
-CHECKS.update((code, partial(check_situation, one)) for code, one in _SITUATIONS.items())
+}.items():
+    CHECKS[_code] = partial(check_situation, _situation)
 
 
 @check("stops.short")
@@ -223,7 +221,6 @@ async def _short(ctx: CheckContext) -> Evaluation:
 async def _late(ctx: CheckContext) -> Evaluation:
     """A stop works after more tokens than servers keep in a small window."""
     require_stops(ctx)
-    recorder = Recorder(ctx)
     # Numbers have four characters with their line breaks.
     tokens, chars = ctx.main.tokens or 1, len(ctx.main.text)
     number = max(150, 25 + int(1.3 * _LATE_TOKENS * chars / tokens / 4))
@@ -235,15 +232,15 @@ async def _late(ctx: CheckContext) -> Evaluation:
     if given is None or not given.tokens or given.tokens <= 1.1 * _LATE_TOKENS:
         raise undecided("There is no answer of so many tokens.")
     begin = int(len(given.text) * max(0.85, 1.05 * _LATE_TOKENS / given.tokens))
-    for length in (4, 8, 12):
-        for start in range(begin, len(given.text) - length):
-            stop = given.text[start : start + length]
-            if given.is_solid(start, start + length) and stop not in given.thinking:
-                case = StopCase("late", given, (stop,), given.text[:start], stop)
-                recorder.situation = f"After more than {_LATE_TOKENS} tokens"
-                await recorder.judge_modes(case, ctx.main.modes)
-                return recorder.evaluation(repr(stop))
-    raise undecided(NO_TEXT)
+    stops = given.solid_stops(range(begin, len(given.text)), (4, 8, 12))
+    found = next((one for one in stops if one[1] not in given.thinking), None)
+    if found is None:
+        raise undecided(NO_TEXT)
+    start, stop = found
+    recorder = Recorder(ctx, f"After more than {_LATE_TOKENS} tokens")
+    case = StopCase("late", given, (stop,), given.text[:start], stop)
+    await recorder.judge_modes(case, ctx.main.modes)
+    return recorder.evaluation(repr(stop))
 
 
 # The stops of one request do not affect other requests.

@@ -180,13 +180,11 @@ async def _string(ctx: CheckContext) -> Evaluation:
 
 def _string_case(given: Baseline) -> StopCase | None:
     """Return a stop of several characters, one of which occurs before it."""
-    for length in (3, 2) if given.is_repeatable else ():
-        for at in (*given.offsets, *range(1, len(given.stable) - length)):
-            stop, before = given.stable[at : at + length], given.stable[:at]
-            is_plain = stop.isprintable() and stop == stop.strip() and stop not in given.thinking
-            is_usable = is_plain and len(stop) == length and given.is_first(at, at + length)
-            if is_usable and any(char in before for char in stop):
-                return StopCase("string", given, (stop,), given.text[:at], stop)
+    starts = (*given.offsets, *range(1, len(given.stable)))
+    for at, stop in given.solid_stops(starts, (3, 2)) if given.is_repeatable else ():
+        is_new = stop.isprintable() and stop not in given.thinking
+        if is_new and any(char in given.stable[:at] for char in stop):
+            return StopCase("string", given, (stop,), given.text[:at], stop)
     return None
 
 

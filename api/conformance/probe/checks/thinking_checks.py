@@ -141,18 +141,8 @@ async def _stop_in_both(ctx: CheckContext) -> Evaluation:
     """A stop that occurs in thinking and answer leaves the thinking whole and ends the answer."""
     require_stops(ctx)
     given, recorder = await _thought(ctx), Recorder(ctx)
-    found = (
-        given.text[at : at + length]
-        for length in (3, 2, 1)
-        for at in range(1, len(given.text) - length + 1)
-        if given.is_first(at, at + length)
-    )
-    common = (
-        stop
-        for stop in found
-        if stop[0].isalnum() and stop[-1].isalnum() and stop in given.thinking
-    )
-    stop = next(common, None)
+    found = given.solid_stops(range(1, len(given.text)), (3, 2, 1))
+    stop = next((stop for _, stop in found if stop in given.thinking), None)
     if stop is None:
         raise undecided("Thinking and answer have no text in common.")
     case = StopCase("both", given, (stop,), given.text[: given.text.find(stop)], stop)
