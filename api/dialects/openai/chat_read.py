@@ -59,10 +59,7 @@ MAX_TOKENS = ("max_completion_tokens", "max_tokens", "max_new_tokens", "n_predic
 def requests_from_wire(
     params: ChatCompletionParams, *, strict: bool = False, is_answered: bool = True
 ) -> list[GenerationRequest]:
-    """Return what a request asks for: one generation for each of its ``n`` choices.
-
-    Takes and raises what ``ReadRequest`` does.
-    """
+    """Return what a request asks for: one generation for each of its ``n`` choices."""
     _refuse_unsupported(params)
     tool_names: dict[str, str] = {}
     tools, tool_choice = chosen_tools(_choice(params), offered_tools(params))
@@ -237,17 +234,12 @@ def _arguments(call: CalledToolParam) -> str:
 
 
 def _note(part: MediaPart, path: FieldPath, has_notes: bool) -> str:
-    match part.type:
-        case "image_url":
-            url = part.image_url.get("url") if isinstance(part.image_url, dict) else part.image_url
-            return note_of(path, media_type_of(url), is_allowed=has_notes)
-        case "file":
-            data = part.file.get("file_data") if isinstance(part.file, dict) else None
-            return note_of(path, media_type_of(data), is_allowed=has_notes, what="document")
-        case "video_url":
-            return note_of(path, None, is_allowed=has_notes, what="video")
-        case _:
-            return note_of(path, None, is_allowed=has_notes, what="audio")
+    names = {"image_url": "image", "file": "document", "video_url": "video"}
+    source = part.file if part.type == "file" else part.image_url
+    if isinstance(source, dict):
+        source = source.get("file_data" if part.type == "file" else "url")
+    what = names.get(part.type, "audio")
+    return note_of(path, media_type_of(source), is_allowed=has_notes, what=what)
 
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
@@ -313,7 +305,7 @@ def _format_fields(constraint: OutputConstraint | None) -> JsonObject:
 
 
 def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[GenerationRequest]:
-    """Return the prompt to tokenize; takes and raises the same as ``ReadRequest``."""
+    """Return the prompt to tokenize."""
     if (params.prompt is None) != bool(params.messages):
         raise invalid(("prompt",), "give either prompt or messages")
     if params.prompt is not None:

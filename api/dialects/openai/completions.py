@@ -109,10 +109,7 @@ class Completion(TypedDict):
 def requests_from_wire(
     params: CompletionParams, *, strict: bool = False
 ) -> list[GenerationRequest]:
-    """Return one generation for each choice of each prompt, in the prompts' order.
-
-    Takes and raises what ``ReadRequest`` does.
-    """
+    """Return one generation for each choice of each prompt, in the prompts' order."""
     refuse_unsupported_choices(params)
     if len(params.prompt) * (params.n or 1) > 128:
         raise invalid(("n",), "at most 128 choices are possible over all prompts")

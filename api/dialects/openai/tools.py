@@ -83,15 +83,6 @@ def offered_custom(
     return OfferedTool(known, name, namespace, is_custom=True)
 
 
-def check_names(tools: Sequence[OfferedTool]) -> None:
-    """Refuse tools of different namespaces that have the same name for the model."""
-    known: dict[str, OfferedTool] = {}
-    for tool in tools:
-        other = known.setdefault(tool.function.name, tool)
-        if (other.name, other.namespace) != (tool.name, tool.namespace):
-            raise invalid(("tools",), f"two tools have the name {shown(tool.function.name)}")
-
-
 def called_tool(name: str, tools: Sequence[OfferedTool]) -> OfferedTool | None:
     """Return the tool that a call of the model means; None if it is none of them.
 

@@ -12,7 +12,6 @@ from api.dialects.openai.read import (
 from api.dialects.openai.tools import (
     OfferedTool,
     arguments_of_input,
-    check_names,
     chosen_tools,
     model_name,
     offered_custom,
@@ -69,13 +68,15 @@ from engine import (
 )
 
 _SUMMARY = "A summary of the conversation after these messages:"
+TASK = (
+    "Summarise this conversation, so that it can be continued from the summary and my messages "
+    "alone: what was found, decided and done, with names, numbers and paths, and what is left to "
+    "do. Write only the summary."
+)
 
 
 def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[GenerationRequest]:
-    """Return what a request asks for: one generation.
-
-    Takes and raises what ``ReadRequest`` does.
-    """
+    """Return what a request asks for: one generation."""
     if params.needs_recall:
         raise not_stored()
     if params.prompt is not None:
@@ -133,9 +134,7 @@ def wants_report(params: ResponseParams) -> bool:
 
 def offered_tools(params: ResponseParams) -> list[OfferedTool]:
     """Return the tools that the model is offered; tools of some other types are left out."""
-    offered = list(_offered(params.all_tools, ("tools",)))
-    check_names(offered)
-    return offered
+    return list(_offered(params.all_tools, ("tools",)))
 
 
 def _offered(
@@ -296,12 +295,10 @@ def _text(
                 texts.append(part.text)
             case RefusalPart():
                 texts.append(part.refusal)
-            case MediaPart(type="input_image"):
-                kind = media_type_of(part.image_url)
-                texts.append(note_of(part_path, kind, is_allowed=has_notes))
             case MediaPart():
-                kind = media_type_of(part.file_data)
-                texts.append(note_of(part_path, kind, is_allowed=has_notes, what="document"))
+                what = "image" if part.type == "input_image" else "document"
+                kind = media_type_of(part.image_url or part.file_data)
+                texts.append(note_of(part_path, kind, is_allowed=has_notes, what=what))
             case ForeignPart() if left_out is None:
                 reason = f"{shown(part.type)} is not supported here"
                 raise invalid((*part_path, "type"), reason, code="invalid_value")
@@ -327,15 +324,8 @@ def _add_assistant(turns: list[Message], turn: Message) -> None:
     )
 
 
-TASK = (
-    "Summarise this conversation, so that it can be continued from the summary and my messages "
-    "alone: what was found, decided and done, with names, numbers and paths, and what is left to "
-    "do. Write only the summary."
-)
-
-
 def summary_requests(params: CompactParams, *, strict: bool = False) -> list[GenerationRequest]:
-    """Return the request for the summary; takes and raises the same as ``ReadRequest``."""
+    """Return the request for the summary."""
     [request] = requests_from_wire(params, strict=strict)
     if not request.messages:
         raise required(("input",))

@@ -188,8 +188,7 @@ class Dialect(ABC):
     def request_body(
         self, request: GenerationRequest, model: str, prompt: str
     ) -> dict[str, Any] | None:
-        """Return the body that asks a model for a generation, the reverse of reading.
+        """Return the body that asks the first route for a generation with this rendered prompt.
 
-        For the first route; None if the API cannot express the request. ``prompt`` is the rendered
-        prompt.
+        None if the API cannot express it.
         """

@@ -24,7 +24,8 @@ from api.transport.errors import FieldPath, invalid, required, unsupported
 from engine import GenerationRequest, Message, Tool, ToolCall
 
 _Params = TypeVar("_Params", bound=WireModel)
-# Converts a request's body to generations, none if it has no prompt: ``read(params, strict=…)``.
+# Converts a request's body to generations, none if it has no prompt: ``read(params, strict=…)``
+# raises ``ApiError`` where the dialect refuses it, ``InvalidRequest`` where the engine would.
 ReadRequest = Callable[..., Sequence[GenerationRequest]]
 _REASONING_KEYS = ("text", "thinking", "reasoning", "summary", "content")
 # Only a well-formed media type is put into the prompt.
@@ -127,13 +128,7 @@ def _flat_text(value: object) -> str:
             return ""
 
 
-def note_of(
-    path: FieldPath,
-    media_type: object,
-    *,
-    is_allowed: bool,
-    what: Literal["image", "document", "audio", "video"] = "image",
-) -> str:
+def note_of(path: FieldPath, media_type: object, *, is_allowed: bool, what: str = "image") -> str:
     """Return the note that replaces an image, or the like, in the prompt."""
     if not is_allowed:
         raise invalid(
