@@ -46,7 +46,7 @@ from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import context_menu
 from ui.kit.rows import Index
-from ui.kit.theme import HEAD_PX, current_theme
+from ui.kit.theme import HEAD_PX
 from ui.kit.windows import move_focus
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.store import Hit
@@ -293,10 +293,8 @@ class Sidebar(QFrame):
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__()
-        theme = current_theme()
         self.setObjectName("sidebar")
         self._workspace = workspace
-        self.theme = theme
         self.rows = SidebarRows(workspace.conversations, self)
         self.list = ConversationView(self.rows)
         self.organizing = ConversationActions(workspace.conversations, self)

@@ -257,7 +257,6 @@ class StopPanel(QDockWidget):
         super().__init__("Stops", window)
         self.setObjectName("stop_dock")
         self._workspace = workspace
-        self._opened: ConversationController | None = None
         self._following = Following()
         self.editor = StopListEditor()
         self.verdict = VerdictView(workspace.models)
@@ -341,7 +340,6 @@ class StopPanel(QDockWidget):
         return frame
 
     def _show(self, opened: ConversationController) -> None:
-        self._opened = opened
         signals = (opened.run_changed, opened.run_finished, opened.text_appended)
         self._following.follow(*((signal, self._follow) for signal in signals))
         self.editor.show_model(opened.stops)
