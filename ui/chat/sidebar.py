@@ -428,7 +428,7 @@ class Sidebar(QFrame):
 
     def _refresh_hint(self) -> None:
         conversations = self._workspace.conversations
-        saved = any(conversations.at(r).has_messages for r in range(conversations.count()))
+        saved = any(conversation.has_messages for conversation in conversations.every())
         self._hint.setVisible(not saved and not self._workspace.search.is_active)
 
     def _show_search(self) -> None:

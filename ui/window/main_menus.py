@@ -411,7 +411,7 @@ class MainMenus(QObject):
 
     def _has_any(self) -> bool:
         conversations = self._workspace.conversations
-        return conversations.count() > 1 or self._workspace.current.conversation.has_messages
+        return len(conversations.every()) > 1 or self._workspace.current.conversation.has_messages
 
     def _is_sorted_by(self, order: ListOrder) -> bool:
         return self._workspace.conversations.order == order

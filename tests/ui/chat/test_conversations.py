@@ -25,12 +25,12 @@ def conversations(qapp: QApplication) -> ConversationList:
 
 
 def titles(conversations: ConversationList) -> list[str]:
-    return [conversations.at(row).title for row in range(conversations.count())]
+    return [conversation.title for conversation in conversations.every()]
 
 
 def test_the_conversation_changed_last_comes_first(conversations: ConversationList) -> None:
     assert titles(conversations) == ["new", "middle", "old"]
-    conversations.touch(conversations.at(2))
+    conversations.touch(conversations.every()[2])
     assert titles(conversations) == ["old", "new", "middle"]
 
 
@@ -53,24 +53,24 @@ def test_the_first_question_names_a_conversation(conversations: ConversationList
 
 
 def test_the_preview_is_what_was_said_last(conversations: ConversationList) -> None:
-    conversation = conversations.at(0)
+    conversation = conversations.every()[0]
     conversation.add(ConversationMessage("assistant", run=Run(text="two\nlines")))
     assert preview_line(conversation) == "two lines"
 
 
 def test_pinned_conversations_stay_above_the_others(conversations: ConversationList) -> None:
-    old = conversations.at(2)
+    old = conversations.every()[2]
     conversations.pin(old, True)
     assert titles(conversations) == ["old", "new", "middle"]
-    conversations.touch(conversations.at(2))
+    conversations.touch(conversations.every()[2])
     assert titles(conversations) == ["old", "middle", "new"]
     conversations.pin(old, False)
     assert titles(conversations) == ["middle", "new", "old"]
 
 
 def test_deletions_are_undone_one_after_the_other(conversations: ConversationList) -> None:
-    conversations.delete(conversations.at(0))
-    conversations.delete(conversations.at(0))
+    conversations.delete(conversations.every()[0])
+    conversations.delete(conversations.every()[0])
     assert titles(conversations) == ["old"]
     conversations.undo_last()
     assert titles(conversations) == ["middle", "old"]

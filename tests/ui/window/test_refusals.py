@@ -25,7 +25,7 @@ def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
 
 
 def last_state(window: MainWindow, row: int = 0) -> RunState | None:
-    conversation = window.workspace.conversations.at(row)
+    conversation = window.workspace.conversations.every()[row]
     run = conversation.messages[-1].run if conversation.messages else None
     return None if run is None else run.state
 

@@ -69,10 +69,10 @@ async def test_the_arrow_keys_walk_through_the_list_and_letters_arrive_all_the_s
     window.sidebar.list.setFocus()
     for number in (1, 2):
         QTest.keyClick(keyboard(), Qt.Key.Key_Down)
-        assert window.workspace.current.conversation is conversations.at(number)
+        assert window.workspace.current.conversation is conversations.every()[number]
         assert window.sidebar.list.hasFocus()
     write(window, "bcd")
-    assert window.workspace.current.conversation is conversations.at(2)
+    assert window.workspace.current.conversation is conversations.every()[2]
     assert window.chat.composer.input.hasFocus()
 
 

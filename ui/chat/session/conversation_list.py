@@ -117,12 +117,6 @@ class ConversationList(QObject):
 
     # -- reading ---------------------------------------------------------------------------
 
-    def count(self) -> int:
-        return len(self._items)
-
-    def at(self, row: int) -> Conversation:
-        return self._items[row]
-
     def row_of(self, conversation: Conversation) -> int:
         return next((row for row, c in enumerate(self._items) if c is conversation), -1)
 

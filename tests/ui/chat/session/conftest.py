@@ -82,7 +82,7 @@ def store(
 
 def every(workspace: Workspace) -> list[Conversation]:
     conversations = workspace.conversations
-    found = [conversations.at(row) for row in range(conversations.count())]
+    found = conversations.every()
     return [conversation for conversation in found if conversation.has_messages]
 
 

@@ -161,13 +161,13 @@ async def test_exported_conversations_are_imported_beside_the_existing_ones(
     files, conversations = library()
     added: list[Conversation] = []
     files.added.connect(added.append)
-    files.export_to(tmp_path / "c.json", conversations.at(0))
-    files.export_to(tmp_path / "c.md", conversations.at(0))
+    files.export_to(tmp_path / "c.json", conversations.every()[0])
+    files.export_to(tmp_path / "c.md", conversations.every()[0])
     files.export_all_to(tmp_path / "all.json")
     await files.finish()
     import_all(files, tmp_path / "all.json")
     await files.finish()
-    assert conversations.count() == 2
+    assert len(conversations.every()) == 2
     assert added[0].title == "Counting"
     assert (tmp_path / "c.md").read_text().startswith("# Counting")
     assert (tmp_path / "c.json").read_text() == (tmp_path / "all.json").read_text()
@@ -191,7 +191,7 @@ async def test_an_import_cancelled_while_its_file_is_read_adds_nothing(
     files.imports.look_into(tmp_path / "many.json")
     await files.finish()
     assert files.transfers.now is None
-    assert (events, conversations.count()) == ([], 1)
+    assert (events, len(conversations.every())) == ([], 1)
 
 
 async def test_a_file_that_holds_nothing_is_refused_in_words(
@@ -203,22 +203,22 @@ async def test_a_file_that_holds_nothing_is_refused_in_words(
     (tmp_path / "no.json").write_bytes(b"\xff\xfe")
     import_all(files, tmp_path / "no.json")
     import_all(files, tmp_path / "missing.json")
-    files.export_to(tmp_path / "no folder" / "c.json", conversations.at(0))
+    files.export_to(tmp_path / "no folder" / "c.json", conversations.every()[0])
     await files.finish()
     assert len(said) == 3
     assert "missing.json could not be read: there is no such file or folder." in said
-    assert conversations.count() == 1
+    assert len(conversations.every()) == 1
 
 
 async def test_a_duplicate_is_a_conversation_of_its_own(qapp: QApplication) -> None:
     files, conversations = library()
-    files.duplicate(conversations.at(0))
+    files.duplicate(conversations.every()[0])
     await files.finish()
-    assert [conversations.at(row).title for row in range(2)] == [
+    assert [conversations.every()[row].title for row in range(2)] == [
         "Counting (copy)",
         "Counting",
     ]
-    copy, original = conversations.at(0), conversations.at(1)
+    copy, original = conversations.every()[0], conversations.every()[1]
     copy.add(ConversationMessage("user", "more"))
     assert len(original.messages) == 2
 

@@ -49,13 +49,13 @@ async def test_conversations_of_a_damaged_file_come_back_at_the_press_of_a_butto
     async with start() as window:
         bar = window.chat.problem
         assert bar.isVisible()
-        rows = window.workspace.conversations.count()
+        rows = len(window.workspace.conversations.every())
         press(bar, "Recover what can be read of the damaged file")
         await eventually(lambda: "recovered" in bar.sentence.text())
         assert bar.sentence.text() == "1 conversation with 2 messages recovered."
         assert bar.detail.text().startswith("Everything in the file could be read. The file ")
         assert not bar.recover.isVisible()
-        assert window.workspace.conversations.count() == rows + 1
+        assert len(window.workspace.conversations.every()) == rows + 1
         hits = await window.workspace.store.search("Count from")
         assert sorted(hit.role for hit in hits) == ["title", "user"]
     async with start() as window:
