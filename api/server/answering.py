@@ -314,30 +314,21 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
 
 def routes_of(dialect: Dialect) -> Iterator[Route]:
     """Yield the routes of a dialect."""
-    for answer in dialect.answers:
+    routes: list[AnswerRoute[Any] | QueryRoute] = [*dialect.answers, *dialect.queries]
+    for route in routes:
         yield Route(
-            "POST",
-            answer.path,
-            answering(dialect, answer),
-            answer.summary,
+            route.method,
+            route.path,
+            answering(dialect, route)
+            if isinstance(route, AnswerRoute)
+            else replying(dialect, route),
+            route.summary,
             dialect,
-            request=answer.request,
-            answer=answer.answer,
-            stream=answer.media_type.partition(";")[0],
-            operation=answer.operation,
-        )
-    for query in dialect.queries:
-        yield Route(
-            query.method,
-            query.path,
-            replying(dialect, query),
-            query.summary,
-            dialect,
-            request=query.request,
-            answer=query.answer,
+            request=route.request,
+            answer=route.answer,
             media_type=None,
-            stream=query.media_type and query.media_type.partition(";")[0],
-            operation=query.operation,
+            stream=route.media_type and route.media_type.partition(";")[0],
+            operation=route.operation,
         )
 
 

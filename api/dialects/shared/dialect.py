@@ -59,6 +59,7 @@ class AnswerRoute(ABC, Generic[_Params]):
             (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans).
     """
 
+    method: ClassVar[str] = "POST"
     path: ClassVar[str]
     summary: ClassVar[str]
     request: type[_Params]
