@@ -1,7 +1,4 @@
-"""Configures each coding agent to use our server, without changing the user's own files.
-
-An agent is configured by environment variables and options, or by a file in a temporary folder.
-"""
+"""Configures coding agents by variables, options or a temporary file; none of their own files."""
 
 import json
 from collections.abc import Callable

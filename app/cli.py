@@ -18,10 +18,11 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from app import __version__, exits, paths
 from app.exits import CommandError, OneLineParser
 from app.printer import run_cli
-from app.settings.commands import COMMANDS, WINDOW, Command
+from app.settings.commands import COMMANDS, WINDOW
 from app.settings.options import (
     LITERAL_PREFIX,
     LOCAL_MODEL,
+    Command,
     absolute_path,
     add_stops,
     number_parser,
@@ -62,10 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _with_opened_file(arguments: list[str]) -> list[str]:
-    """Read ``fullstop FILE`` as ``fullstop --open FILE``, as file managers open saved runs.
-
-    An argument with a dot or a slash is not a command.
-    """
+    """Read ``fullstop FILE``, as file managers open saved runs, as ``fullstop --open FILE``."""
     first = arguments[0] if arguments else ""
     is_path = not first.startswith("-") and ("." in first or os.sep in first)
     if is_path and (Path(first).is_file() or first.endswith(RUN_ENDING)):

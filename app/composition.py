@@ -63,11 +63,7 @@ _closed: list[Engine] = []
 
 
 def end_if_stuck(exit_code: int) -> None:
-    """End the process at once if a model of a closed engine still hangs in its thread.
-
-    What hangs in a library cannot be interrupted, and the libraries wait for it at their end. All
-    else has ended by now.
-    """
+    """End the process if a closed engine's model hangs in a library, which exit would wait for."""
     if any(engine.is_stuck for engine in _closed):
         drain_streams()
         os._exit(exit_code)
@@ -174,11 +170,7 @@ def _found(option: str, offering: Offering, name: str) -> OfferedModel:
 
 
 def offered_models(models: Iterable[FoundModel]) -> list[OfferedModel]:
-    """Return the complete ones among the found models, with ids to offer them by.
-
-    The order is that of precedence. If two models have the same name, the id of the second
-    includes the folder around it.
-    """
+    """Return the complete models with ids, the id of a second one of a name with its owner."""
     offers: dict[str, OfferedModel] = {}
     for model in models:
         if model.is_partial or model.problem or model.is_gguf:

@@ -1,7 +1,4 @@
-"""How a command fails: a message of one line and an exit code.
-
-Pure values, any thread.
-"""
+"""How a command fails: a message of one line and an exit code. Any thread."""
 
 import argparse
 import difflib
@@ -18,10 +15,7 @@ BROKEN_PIPE = 141
 
 
 def did_you_mean(typed: str, known: Iterable[str]) -> str:
-    """Return `` Did you mean X?`` with the known word that is nearest to a typed one; else nothing.
-
-    A model is known by its name with and without its owner.
-    """
+    """Return `` Did you mean X?`` with the nearest known word, with or without its owner."""
     by_spelling: dict[str, str] = {}
     for word in known:
         for spelling in (word, word.rpartition("/")[2]):

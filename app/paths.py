@@ -19,10 +19,7 @@ from engine.library.local_models import (
 
 
 def added_folders(settings_file: Path) -> tuple[Path, ...]:
-    """Return the folders that a settings file lists; none if it cannot be read.
-
-    Completion in a shell must be fast, so the rest of the file is not checked.
-    """
+    """Return the folders that a settings file lists, unchecked as completion is fast; else none."""
     try:
         values = json.loads(read_bounded(settings_file))
         listed = values["models"]["folders"]

@@ -31,10 +31,7 @@ def made_private(folder: Path) -> Path:
 
 
 def tighten(folder: Path) -> None:
-    """Make a folder and the program's files in it private, if they are not.
-
-    Other files, links, and files on a file system without permissions stay as they are.
-    """
+    """Make a folder and the program's files in it private; other files and links stay."""
     _tighten(folder, _FOLDER)
     with contextlib.suppress(OSError):
         for pattern in _OUR_FILES:
@@ -66,10 +63,7 @@ def _tighten(path: Path, allowed: int) -> None:
 
 
 def access_problem(path: Path, mode: int) -> str | None:
-    """Return which part of a path forbids access, whose it is, and the remedy; None if none does.
-
-    One start with ``sudo`` makes folders that belong to root.
-    """
+    """Return what forbids access to a path, as after a start with ``sudo``, with the remedy."""
     nearest = None
     for folder in (*reversed(path.parents), path):
         try:

@@ -87,10 +87,7 @@ def server_addresses(options: ServeOptions) -> list[str]:
 
 
 def running_server(url: str, keys: Iterable[str]) -> RunningServer | None:
-    """Return the server at an address; None if no Fullstop server answers.
-
-    Raises ``CommandError`` if it requires a key that is not among these.
-    """
+    """Return the server at an address, or None; ``CommandError`` if it requires another key."""
     has_tried = False
     for key in itertools.chain((NO_KEY,), keys):
         try:

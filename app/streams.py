@@ -1,7 +1,4 @@
-"""The program's standard streams: closed, full, not UTF-8, or unread by anybody.
-
-Main thread, except where noted.
-"""
+"""The standard streams: closed, full, not UTF-8 or unread. Main thread, except as noted."""
 
 import contextlib
 import io

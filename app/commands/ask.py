@@ -120,10 +120,7 @@ def _keeper(path: Path | None, prompt: str) -> Callable[[RunTrace], None] | None
 
 
 def whole_prompt(given: str) -> str:
-    """Return the prompt with the text that is piped into the program, which it is about.
-
-    A prompt of ``-`` is read from standard input. A terminal is not read otherwise.
-    """
+    """Return the prompt with the text that is piped into the program; ``-`` is that text alone."""
     if given == "-":
         given = _standard_input()
     elif given and _is_piped() and (piped := _standard_input()).strip():

@@ -1,8 +1,4 @@
-"""``fullstop completion``: prints the script that completes the command line in a shell.
-
-The script is made from the parser by shtab; the names of models are read when they are completed.
-Main thread.
-"""
+"""``fullstop completion``: prints the script for a shell, made by shtab. Main thread."""
 
 import argparse
 from collections.abc import Iterator

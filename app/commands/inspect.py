@@ -1,7 +1,4 @@
-"""``fullstop inspect``: reads answers that some server gave and reports the faults of each.
-
-Needs no model and no network. Main thread.
-"""
+"""``fullstop inspect``: reports the faults of answers that some server gave. Main thread."""
 
 import sys
 from argparse import Namespace

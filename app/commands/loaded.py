@@ -1,7 +1,4 @@
-"""``fullstop ps`` and ``fullstop stop``: the loaded models of the servers on this computer.
-
-Asks the servers; loads no model itself. Main thread.
-"""
+"""``fullstop ps`` and ``fullstop stop``: the models that servers here have loaded. Main thread."""
 
 import os
 from argparse import Namespace

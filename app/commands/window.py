@@ -1,7 +1,4 @@
-"""``fullstop``: the window, or a chat in the terminal if no window can be shown.
-
-Imports Qt only if there is a display. Main thread.
-"""
+"""``fullstop``: the window, or a chat in the terminal without a display. Main thread."""
 
 import os
 import sys

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 class Application(QApplication):
-    """Handles requests to quit and to open files.
-
-    Files that arrive before there is a window wait for it: on a Mac, a double click on a saved run
-    also starts the program.
-    """
+    """Handles requests to quit, and to open files, which wait until there is a window."""
 
     def __init__(self, arguments: Sequence[str] = ()) -> None:
         super().__init__(list(arguments or sys.argv[:1]))

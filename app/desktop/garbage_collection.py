@@ -39,10 +39,7 @@ def gc_on_main_thread(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
 
 def freeze_gc() -> None:
-    """Exclude all present objects from later collections; only the first call has an effect.
-
-    It is instant. Present garbage stays until ``gc_on_main_thread`` ends.
-    """
+    """Exclude all present objects from later collections, the first time; instant."""
     if not gc.get_freeze_count():
         gc.freeze()
 

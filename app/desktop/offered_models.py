@@ -14,11 +14,7 @@ from ui.models.model_library import ModelLibrary
 
 
 def keep_offered(engine: Engine, library: ModelLibrary) -> None:
-    """Offer the models of the library, and again when they or the loaded model change.
-
-    A model that was still loading when the library was read is offered once it is loaded, also if
-    it is in none of the library's folders.
-    """
+    """Offer the library's models and the loaded one, and again when either changes."""
     library.changed.connect(lambda: offer_found(engine, library))
 
     def offer_loaded() -> None:

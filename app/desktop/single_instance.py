@@ -1,8 +1,4 @@
-"""One window for each user: later starts ask the first program to show its window.
-
-A lock file decides which program is first; a local socket beside it carries the request. Main
-thread.
-"""
+"""One window for each user, by a lock file and a local socket. Main thread."""
 
 import contextlib
 import hashlib

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -47,6 +47,8 @@ _COMMENT = r"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/"
 _STRING_OR_EXTRA = re.compile(
     rf'"(?:[^"\\]|\\.)*+"|{_COMMENT}|,(?=(?:\s|{_COMMENT})*+[}}\]])', re.DOTALL
 )
+ParsedServers = tuple[list[ToolServerConfig], tuple[str, ...]]
+"""The valid servers of a text, and an error for each other one."""
 _TYPE_NAMES = {str: "text in quotes", list: "a list", dict: "an object", bool: "true or false"}
 
 
@@ -54,16 +56,8 @@ class BadConfiguration(ValueError):
     """A configuration cannot be used; the message names the field and the remedy."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedServers:
-    """The valid servers of a text, with the values of secrets, and an error for each other one."""
-
-    servers: list[ToolServerConfig]
-    errors: tuple[str, ...] = ()
-
-
 def parse_servers(text: str) -> ParsedServers:
-    """Parse pasted text or a file, with comments and trailing commas as in VS Code."""
+    """Parse JSON as VS Code does; the values of secrets are in the servers, if they were given."""
     section = _find_section(_parse_json(text))
     servers: list[ToolServerConfig] = []
     errors: list[str] = []
@@ -74,7 +68,7 @@ def parse_servers(text: str) -> ParsedServers:
             errors.append(str(error))
     if not servers:
         raise BadConfiguration(" ".join(errors) or f"mcpServers names no server. Use {_EXAMPLE}.")
-    return ParsedServers(servers, tuple(errors))
+    return servers, tuple(errors)
 
 
 def format_servers(configs: Iterable[ToolServerConfig]) -> str:
@@ -261,18 +255,18 @@ class ServersFile:
             text = read_bounded(self.path).decode("utf-8")
             if "".join(text.split()) == '{"mcpServers":{}}':
                 return []
-            parsed = parse_servers(text)
+            servers, errors = parse_servers(text)
         except FileNotFoundError:
             return []
         except OSError as error:
             return self._set_aside(f"{os_cause(error)}.")
         except ValueError as error:  # not UTF-8, or a BadConfiguration
             return self._set_aside(str(error))
-        if parsed.errors:
-            self._set_aside(" ".join(parsed.errors), "could be used only in part")
+        if errors:
+            self._set_aside(" ".join(errors), "could be used only in part")
             if not self.path.exists():  # else it could not be set aside
-                self.save(parsed.servers)
-        return parsed.servers
+                self.save(servers)
+        return servers
 
     def save(self, configs: Iterable[ToolServerConfig]) -> None:
         """Write the servers without secrets; ``OSError`` also if a damaged file would be lost."""

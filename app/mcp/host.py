@@ -248,9 +248,10 @@ class ToolServers:
 
     async def _add(self, parsed: ParsedServers) -> AddedServers:
         names: list[str] = []
+        servers, errors = parsed
         async with self._edit_lock:
             configs = dict(self._configs)
-            for config in parsed.servers:
+            for config in servers:
                 name, number = config.name, 2
                 while name in configs:
                     name, number = f"{config.name} {number}", number + 1
@@ -258,7 +259,7 @@ class ToolServers:
                 configs[name] = await asyncio.to_thread(self._store_secrets, off, "")
                 names.append(name)
             await self._save(configs)
-        return AddedServers(tuple(names), parsed.errors)
+        return AddedServers(tuple(names), errors)
 
     async def _save(self, configs: dict[str, ToolServerConfig]) -> None:
         await asyncio.to_thread(self._file.save, configs.values())

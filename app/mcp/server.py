@@ -5,7 +5,6 @@ import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import httpx2
@@ -57,14 +56,6 @@ _SSE_HINT = (
 _log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False, slots=True)
-class _Call:
-    """A running call: who answers its questions, and its timeout."""
-
-    on_question: OnQuestion
-    timeout: asyncio.Timeout
-
-
 class ToolServer:
     """A server from its start until it is stopped, with its restarts after crashes."""
 
@@ -89,7 +80,7 @@ class ToolServer:
         self._offers: dict[str, Any] = {}
         self._log = ServerLog()
         self._client: Client | None = None
-        self._calls: list[_Call] = []
+        self._calls: list[tuple[OnQuestion, asyncio.Timeout]] = []
         self._exit_reason = ""
         self._is_stopping = False
         self._was_ready = False
@@ -168,11 +159,11 @@ class ToolServer:
     ) -> Any:
         if self._client is None or self.stage is not ServerStage.READY:
             raise ToolsRefused(self._problem or f"{self._name} is not running.")
-        call: _Call | None = None
+        call: tuple[OnQuestion, asyncio.Timeout] | None = None
         try:
             async with asyncio.timeout(timeout_s) as timeout:
                 if on_question is not None:
-                    self._calls.append(call := _Call(on_question, timeout))
+                    self._calls.append(call := (on_question, timeout))
                 return await send(self._client)
         except TimeoutError:
             raise ToolsRefused(f"{action} timed out after {timeout_s:g} s.") from None
@@ -237,10 +228,7 @@ class ToolServer:
             self._client = None
 
     async def _connect(self, stack: AsyncExitStack) -> Client:
-        """Connect with the handshake, in which a server can send questions and logs at any time.
-
-        Servers that only have later versions of MCP refuse the handshake.
-        """
+        """Connect with the handshake, which servers that only have later versions of MCP refuse."""
         try:
             return await stack.enter_async_context(self._create_client("legacy"))
         except (MCPError, BaseExceptionGroup) as error:
@@ -315,16 +303,16 @@ class ToolServer:
         except BadQuestion as error:
             self._log.add(f"(a question that cannot be shown) {error}")
             return ErrorData(code=INVALID_PARAMS, message=str(error))
-        call = self._calls[-1]
+        on_question, timeout = call = self._calls[-1]
         loop = asyncio.get_running_loop()
-        deadline_s = call.timeout.when()
+        deadline_s = timeout.when()
         remaining_s = None if deadline_s is None else deadline_s - loop.time()
-        call.timeout.reschedule(None)
+        timeout.reschedule(None)
         try:
-            reply = await call.on_question(question)
+            reply = await on_question(question)
         finally:
             if remaining_s is not None and call in self._calls:
-                call.timeout.reschedule(loop.time() + remaining_s)
+                timeout.reschedule(loop.time() + remaining_s)
         is_form = reply.action == "accept" and not question.url
         return ElicitResult(action=reply.action, content=dict(reply.values) if is_form else None)
 

@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 @cache
 def checks_of(kind: type) -> "type[BaseModel]":
-    """Return the model that checks the settings of a dataclass and of its nested dataclasses.
-
-    Paths are texts and tuples are lists, as in files and on the command line. Unknown names are
-    errors, and numbers are finite.
-    """
+    """Return the model that checks the settings of a dataclass and of its nested dataclasses."""
     from pydantic import ConfigDict, Field, create_model  # help and most commands do without it
 
     hints = get_type_hints(kind)

@@ -1,12 +1,8 @@
-"""The table of commands: their help, options and functions.
-
-The parser, completion and the page of options are made from ``COMMANDS``.
-"""
+"""The table of commands, of which the parser, completion and the page of options are made."""
 
 import argparse
 from argparse import ArgumentParser
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from app import paths
 from app.agents import AGENTS
@@ -16,6 +12,7 @@ from app.settings.options import (
     REMOTE_MODEL,
     AskOptions,
     ChatOptions,
+    Command,
     RunOptions,
     absolute_path,
     add_stops,
@@ -123,21 +120,6 @@ examples:
   echo 'source <(fullstop completion zsh)' >> ~/.zshrc
   fullstop completion fish > ~/.config/fish/completions/fullstop.fish
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """One command; ``work`` is the module and the function that get its options."""
-
-    name: str
-    help: str
-    work: str
-    options: type | None = None  # a dataclass of declared options
-    add: Callable[[ArgumentParser], None] = lambda _: None  # adds the others to its parser
-    actions: tuple["Command", ...] = ()
-    description: str = ""  # empty for the help
-    examples: str = ""
-    alias_of: str = ""
 
 
 def _add_json(parser: ArgumentParser) -> None:

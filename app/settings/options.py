@@ -193,3 +193,18 @@ def number_parser(kind: type[int] | type[float], limits: Declaration) -> Callabl
         return value
 
     return parse_number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command; ``work`` is the module and the function that get its options."""
+
+    name: str
+    help: str
+    work: str
+    options: type | None = None  # a dataclass of declared options
+    add: Callable[[argparse.ArgumentParser], None] = lambda _: None  # adds the others to its parser
+    actions: tuple["Command", ...] = ()
+    description: str = ""  # empty for the help
+    examples: str = ""
+    alias_of: str = ""

@@ -72,10 +72,7 @@ class ConversationRow(NamedTuple):
 
 
 class MessageRow(NamedTuple):
-    """A message in the database; the names of the fields are those of the columns.
-
-    ``run`` is JSON: of an answer its run, of a question with files where they end in its text.
-    """
+    """A message; ``run`` is JSON: an answer's run, or where a question's files end in its text."""
 
     id: str
     conversation_id: str

@@ -21,6 +21,7 @@ from ui.records.store import (
 )
 
 _INDEXED_CHARS = 3
+_ROLES = {"you": "user", "model": "assistant"}
 
 
 class _Index(NamedTuple):
@@ -37,7 +38,6 @@ _INDEXES = (
     _Index("'thinking'", "worked", "w.thinking", ("model",)),
     _Index("'tool'", "worked", "w.tools", ("tool",)),
 )
-_ROLES = {"you": "user", "model": "assistant"}
 
 
 def search(
@@ -155,10 +155,7 @@ def _matches(
 
 
 def _all_like(column: str, terms: Sequence[str]) -> tuple[str, list[str]]:
-    """Return a condition for columns with all terms, and its values.
-
-    LIKE ignores case only in ASCII, so other letters are searched in both cases.
-    """
+    """Return a condition with all terms, and its values; both cases, as LIKE knows ASCII's only."""
     parts: list[str] = []
     values: list[str] = []
     for word in terms:

@@ -109,11 +109,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def clean_up(connection: sqlite3.Connection) -> None:
-    """End answers that the last exit cut off, and remove deleted conversations.
-
-    No answer can be running at a start: it is shown as interrupted. Empty conversations
-    are deleted, except for the newest.
-    """
+    """End the answers that the last exit cut off; remove deleted and older empty chats."""
     with transaction(connection):
         connection.execute("UPDATE messages SET is_running = 0 WHERE is_running")
         connection.execute("DELETE FROM conversations WHERE deleted_at IS NOT NULL")

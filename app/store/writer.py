@@ -66,11 +66,7 @@ class Writer:
             )
 
     def put(self, write: Write) -> None:
-        """Add a change, and write all pending changes.
-
-        A pending change with the same key is replaced at its position, so that a question is
-        written before its answer, and a conversation before both.
-        """
+        """Write all changes; one of the same key is replaced where it is, before its answer."""
         with self._lock:
             self._pending[write.key] = write
         if not self._is_flush_due:

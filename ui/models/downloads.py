@@ -1,7 +1,4 @@
-"""Downloads of models: progress, rate, time left, and the row of each. Main thread.
-
-Each has a thread of its own, which ends with the program; partial downloads are kept.
-"""
+"""Downloads of models: progress, rate, time left, rows. Main thread; each has its own thread."""
 
 import asyncio
 import logging

@@ -1,7 +1,4 @@
-"""Finds models: a search field, the list of what a hub offers, and the chosen one beside it.
-
-Main thread.
-"""
+"""Finds models: a search field, what the hub offers, and the chosen one beside it. Main thread."""
 
 from typing import Any
 

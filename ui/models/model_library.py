@@ -1,7 +1,4 @@
-"""The models on this computer: the list, loading, folders and downloads.
-
-Main thread; disks are scanned on others.
-"""
+"""The models on this computer. Main thread; disks are scanned on others."""
 
 import asyncio
 import json

@@ -197,11 +197,7 @@ class Models(QObject):
         return set() if info is None or self.is_unloaded else {info.path.resolve()}
 
     def uses(self, folder: Path) -> bool:
-        """Return whether the model of a folder is loaded or loading, or is the draft model of one.
-
-        A model that was unloaded while idle counts: the next request loads it again. Requests of
-        other programs may have loaded more models than the window's own.
-        """
+        """Return whether a model is loaded, loading or unloaded while idle, or a draft of one."""
         models = [m for m in self._engine.models if m.state in ("loading", "ready")]
         used = [model.folder for model in models if model.state == "loading"]
         for info in (self._engine.model, *(model.info for model in models)):
@@ -215,11 +211,7 @@ class Models(QObject):
     # -- loading -------------------------------------------------------------------------------
 
     def load(self, path: Path, *, cancels_running: bool = False) -> None:
-        """Load the model of a folder in the background, because the user chose it.
-
-        It replaces the present one. A running load is cancelled. The engine waits for running
-        answers first, or ends them with ``cancels_running``.
-        """
+        """Load the user's choice in place of the present model, after the running answers."""
         self.chosen.emit(path)
         self.begin_to_load(path, cancels_running=cancels_running)
 

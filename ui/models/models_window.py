@@ -1,7 +1,4 @@
-"""The window of models: in memory, on this computer, and on the hub. Main thread.
-
-The window is created when it is first opened; it scans the disks each time it is shown.
-"""
+"""The window of models: in memory, on this computer, and on the hub. Main thread."""
 
 import asyncio
 import time
@@ -234,14 +231,7 @@ class LoadedModel(QWidget):
 
     def _lay_out(self) -> None:
         column(
-            row(
-                self.pill,
-                (self.name, 1),
-                self.idle_unload,
-                self.cancel,
-                self.again,
-                spacing=10,
-            ),
+            row(self.pill, (self.name, 1), self.idle_unload, self.cancel, self.again, spacing=10),
             self.caption,
             self.problem,
             self.bar,
@@ -307,10 +297,7 @@ def _draft_head_text(info: ModelInfo) -> str:
 
 
 class LoadingAfter(QObject):
-    """Waits for the newest download that the user wants to chat with.
-
-    A model is not loaded if the user has chosen another one meanwhile, or if it does not fit.
-    """
+    """Loads the newest download the user wants, unless another was chosen or it does not fit."""
 
     ready = Signal(str)
     not_loaded = Signal(str, str)

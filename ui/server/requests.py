@@ -163,10 +163,7 @@ def usage_text(entries: Iterable[RequestEntry]) -> str:
 
 
 def stop_label(entry: RequestEntry) -> str:
-    """Return kind and value of the stop in a few words: ``stop "END"``; empty if there is none.
-
-    For a request without an answer, return in a few words why there is none.
-    """
+    """Return kind and value of the stop, as ``stop "END"``, or why there is no answer."""
     if not entry.ends:
         if entry.status == CLIENT_LEFT:
             return "client disconnected"

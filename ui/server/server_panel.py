@@ -1,7 +1,4 @@
-"""The state behind the Local Server window: switch, preferences, key, requests, in agreement.
-
-Main thread. Knows no HTTP: the application composes it.
-"""
+"""The state behind the Local Server window; knows no HTTP. Main thread."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
@@ -22,10 +19,7 @@ from ui.words import describe_error
 
 
 class KeyKeeper(Protocol):
-    """Keeps the key. Calls run on the window's loop and never block it.
-
-    Each raises ``OSError`` with a message for the user if the key cannot be kept or read.
-    """
+    """Keeps the key on other threads; ``OSError`` says for the user why it cannot."""
 
     async def location(self) -> KeyLocation:
         """Return where the key is kept, or ``none`` if there is no key."""

@@ -1,7 +1,4 @@
-"""The switch of the local server: off, starting, on, stopping, failed.
-
-Main thread. Knows no HTTP: the application composes it with something that can start and stop.
-"""
+"""The switch of the local server, from off to stopping or failed; knows no HTTP. Main thread."""
 
 import errno
 import logging

@@ -1,8 +1,4 @@
-"""The server's own window: switch and address above, settings at the left, requests at the right.
-
-A chosen request has its figures and bodies beside it. Main thread. The window is created when it is
-first opened, and does no work while it is hidden.
-"""
+"""The server's own window: switch, address, settings and requests. Main thread."""
 
 import asyncio
 from collections.abc import Callable
@@ -307,11 +303,7 @@ def host_problem(text: str) -> str | None:
 
 
 def origin_problem(text: str) -> str | None:
-    """Return the problem of a web origin; None if it is valid.
-
-    An origin is a scheme and a host, perhaps with a port, and nothing after it. ``*`` stands for
-    every page, and ``chrome-extension://*`` for all of that scheme.
-    """
+    """Return why a text is no scheme and host, nor one of ``*`` and ``chrome-extension://*``."""
     if text == "*":
         return None
     scheme, separator, rest = text.partition("://")

@@ -136,22 +136,19 @@ class StopDelegate(QStyledItemDelegate):
         index: Index,
     ) -> bool:
         """Switch a row on a click anywhere in its first cell."""
-        if (
-            index.column() == StopColumn.ENABLED
-            and isinstance(event, QEvent)
-            and event.type() == QEvent.Type.MouseButtonRelease
-        ):
-            is_on = index.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
-            state = Qt.CheckState.Unchecked if is_on else Qt.CheckState.Checked
-            return model.setData(index, state, Qt.ItemDataRole.CheckStateRole)
-        if (
-            index.column() == StopColumn.SCOPE
-            and isinstance(event, QEvent)
-            and event.type() == QEvent.Type.MouseButtonRelease
-        ):
+        if not isinstance(event, QEvent) or event.type() != QEvent.Type.MouseButtonRelease:
+            return False
+        if index.column() == StopColumn.ENABLED:
+            _switch(model, index)
+        elif index.column() == StopColumn.SCOPE:
             self.scope_requested.emit(index.model().index(index.row(), StopColumn.SCOPE))
-            return True
-        return False
+        return index.column() in (StopColumn.ENABLED, StopColumn.SCOPE)
+
+
+def _switch(model: QAbstractItemModel, cell: Index) -> None:
+    is_on = cell.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
+    state = Qt.CheckState.Unchecked if is_on else Qt.CheckState.Checked
+    model.setData(cell, state, Qt.ItemDataRole.CheckStateRole)
 
 
 class StopTable(QTableView):
@@ -183,10 +180,7 @@ class StopTable(QTableView):
         self.horizontalHeader().hide()
 
     def setModel(self, model: QAbstractItemModel | None) -> None:
-        """Show a list; the column of sequences takes the remaining width.
-
-        Commits the open editor of the list shown before.
-        """
+        """Commit the open editor and show a list; the sequences take the remaining width."""
         for field in self.viewport().findChildren(QLineEdit):
             self.commitData(field)
         super().setModel(model)
@@ -218,10 +212,7 @@ class StopTable(QTableView):
         elif is_alt and event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down):
             self.move_requested.emit(-1 if event.key() == Qt.Key.Key_Up else 1)
         elif event.key() == Qt.Key.Key_Space and index.isValid():
-            cell = index.siblingAtColumn(StopColumn.ENABLED)
-            is_on = cell.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
-            state = Qt.CheckState.Unchecked if is_on else Qt.CheckState.Checked
-            self.model().setData(cell, state, Qt.ItemDataRole.CheckStateRole)
+            _switch(self.model(), index.siblingAtColumn(StopColumn.ENABLED))
         elif event.key() in _EDIT_KEYS and index.isValid():
             if self.state() != QAbstractItemView.State.EditingState:
                 self.edit(index.siblingAtColumn(StopColumn.SEQUENCE))
@@ -335,8 +326,9 @@ class ImportExportMenu(QMenu):
         super().__init__(parent)
         self._dialogs_on = parent
         self._model: StopListModel | None = None
-        self.paste_list = add_entry(self, "Paste a List", self._paste_list)
-        self.paste_lines = add_entry(self, "Paste as Lines", self._paste_lines)
+        paste_lines = partial(self._paste, "Paste Lines", has_lines=True)
+        self.paste_list = add_entry(self, "Paste a List", partial(self._paste, "Paste a List"))
+        self.paste_lines = add_entry(self, "Paste as Lines", paste_lines)
         self.copy_list = add_entry(self, "Copy the List", self._copy)
         self.addSeparator()
         add_entry(self, "Import…", self._ask_import)
@@ -391,11 +383,8 @@ class ImportExportMenu(QMenu):
         if self._model is not None:
             self._model.add_all(sequences, what)
 
-    def _paste_list(self) -> None:
-        self._take(copied_text(), "Paste a List")
-
-    def _paste_lines(self) -> None:
-        self._take(copied_text(), "Paste Lines", has_lines=True)
+    def _paste(self, what: str, *, has_lines: bool = False) -> None:
+        self._take(copied_text(), what, has_lines=has_lines)
 
     def _copy(self) -> None:
         copy_text(stops_to_json(self._counting()))
@@ -404,13 +393,8 @@ class ImportExportMenu(QMenu):
         choose_file(self._dialogs_on, "Import a Stop List", self.import_from, _FILTERS)
 
     def _ask_export(self) -> None:
-        choose_target(
-            self._dialogs_on,
-            "Export the Stop List",
-            self.export_to,
-            name="stops.json",
-            filters=_FILTERS,
-        )
+        host, title, name = self._dialogs_on, "Export the Stop List", "stops.json"
+        choose_target(host, title, self.export_to, name=name, filters=_FILTERS)
 
 
 class StopListEditor(QWidget):

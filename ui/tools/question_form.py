@@ -24,10 +24,6 @@ _EXAMPLES = {
 }
 
 
-class InvalidField(ValueError):
-    """A value does not fit its field; the message is a sentence."""
-
-
 class QuestionForm(QWidget):
     """The question of a server, with the fields of its form, or the address to visit."""
 
@@ -121,7 +117,7 @@ class QuestionForm(QWidget):
         for field in self.question.fields:
             try:
                 value = parse_value(field, self._getters[field.name]())
-            except InvalidField as error:
+            except ValueError as error:
                 self._show_problem(field, str(error))
                 return
             if value is not None:
@@ -144,7 +140,7 @@ class QuestionForm(QWidget):
 
 
 def parse_value(field: QuestionField, value: Any) -> Any:
-    """Return the value of a field for the server, or raise ``InvalidField``; None for none."""
+    """Return the value of a field for the server, or raise ``ValueError``; None for none."""
     if field.kind == "boolean":
         return value
     if field.kind == "choices":
@@ -153,14 +149,14 @@ def parse_value(field: QuestionField, value: Any) -> Any:
     text = str(value or "").strip()
     if not text:
         if field.is_required:
-            raise InvalidField("this is needed.")
+            raise ValueError("this is needed.")
         return None
     if field.kind in ("number", "integer"):
         return _parse_number(field, text)
     if field.kind == "text":
         _check_bounds(field, len(text), "write", " characters")
         if field.format and not _has_format(field.format, text):
-            raise InvalidField(f"write it like {_EXAMPLES[field.format]}.")
+            raise ValueError(f"write it like {_EXAMPLES[field.format]}.")
     return text
 
 
@@ -171,16 +167,16 @@ def _parse_number(field: QuestionField, text: str) -> float:
         number = math.nan
     if not math.isfinite(number):
         kind = "a whole number" if field.kind == "integer" else "a number"
-        raise InvalidField(f"write {kind}.")
+        raise ValueError(f"write {kind}.")
     _check_bounds(field, number, "write", "")
     return number
 
 
 def _check_bounds(field: QuestionField, value: float, verb: str, unit: str) -> None:
     if field.minimum is not None and value < field.minimum:
-        raise InvalidField(f"{verb} at least {field.minimum:g}{unit}.")
+        raise ValueError(f"{verb} at least {field.minimum:g}{unit}.")
     if field.maximum is not None and value > field.maximum:
-        raise InvalidField(f"{verb} at most {field.maximum:g}{unit}.")
+        raise ValueError(f"{verb} at most {field.maximum:g}{unit}.")
 
 
 def _has_format(name: str, text: str) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Coroutine
 from typing import Any
 
-from PySide6.QtCore import QSignalBlocker, Qt, QUrl, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -51,9 +51,6 @@ _SHORT_STAGES = {
 
 class ServerDetail(QWidget):
     """Shows one server."""
-
-    switched = Signal(bool)
-    default_toggled = Signal(bool)
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,8 +106,6 @@ class ServerDetail(QWidget):
             margins=(18, 4, 18, 0),
             on=self,
         )
-        self.switch.toggled.connect(self.switched)
-        self.in_new.clicked.connect(self.default_toggled)
 
     def show_server(self, server: ServerState, *, is_in_new: bool) -> None:
         before, self._shown = self._shown, server
@@ -217,8 +212,8 @@ class ToolServersWindow(OwnWindow):
         self.add.clicked.connect(lambda: self._show_form(None))
         self.paste.clicked.connect(self._paste)
         self.from_claude.clicked.connect(lambda: self._begin(self._import()))
-        self.detail.switched.connect(self._switch)
-        self.detail.default_toggled.connect(
+        self.detail.switch.toggled.connect(self._switch)
+        self.detail.in_new.clicked.connect(
             lambda is_on: self._with_chosen(
                 lambda server: self._toolbox.use_in_new_conversations(server.name, is_on)
             )

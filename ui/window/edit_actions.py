@@ -27,10 +27,7 @@ from ui.kit.menus import copied_text, copy_text
 
 
 class EditActions(QObject):
-    """Acts on the widget that has the focus; without a text field there, on the chat.
-
-    While a text field has the focus, it handles the keys of these actions itself.
-    """
+    """Acts on the focused text field, which handles these keys itself; otherwise on the chat."""
 
     def __init__(self, workspace: Workspace, composer: QPlainTextEdit, parent: QObject) -> None:
         super().__init__(parent)

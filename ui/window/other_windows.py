@@ -1,7 +1,4 @@
-"""The windows beside the main one: each is made when it is first shown.
-
-With the pages of the Help menu and the details of a report. Main thread.
-"""
+"""The windows beside the main one, made when first shown, and the Help pages. Main thread."""
 
 from __future__ import annotations
 

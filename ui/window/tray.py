@@ -1,7 +1,4 @@
-"""The tray icon, which stays while the server runs and the window is closed.
-
-Main thread. Knows no window.
-"""
+"""The tray icon while the server runs and the window is closed; knows no window. Main thread."""
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon

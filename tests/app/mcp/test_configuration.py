@@ -9,7 +9,6 @@ import pytest
 
 from app.mcp.configuration import (
     BadConfiguration,
-    ParsedServers,
     ServersFile,
     format_servers,
     parse_servers,
@@ -26,10 +25,10 @@ def test_mcp_servers_json_with_stdio_and_http() -> None:
       "files": {"command": "npx", "args": ["-y", "s"], "env": {"LEVEL": "1"}, "cwd": "/tmp"},
       "web": {"type": "http", "url": "https://e.org/mcp", "headers": {"X-Team": "a"},
               "disabled": true}}}"""
-    [older] = parse_servers('{"a": {"type": "sse", "url": "https://e.org/sse"}}').servers
+    [older] = parse_servers('{"a": {"type": "sse", "url": "https://e.org/sse"}}')[0]
     assert older == ToolServerConfig("a", url="https://e.org/sse", is_sse=True, is_on=True)
-    assert parse_servers(format_servers([older])).servers == [older]
-    files, web = parse_servers(text).servers
+    assert parse_servers(format_servers([older]))[0] == [older]
+    files, web = parse_servers(text)[0]
     assert files == ToolServerConfig(
         "files", "npx", ("-y", "s"), (NamedValue("LEVEL", "1"),), "/tmp", is_on=True
     )
@@ -50,7 +49,7 @@ def test_mcp_servers_json_with_stdio_and_http() -> None:
 )
 def test_mcp_servers_json_of_other_apps(text: str) -> None:
     server = ToolServerConfig("a", "npx", ("-y", "some-server"), is_on=True)
-    assert parse_servers(text) == ParsedServers([server])
+    assert parse_servers(text) == ([server], ())
 
 
 @pytest.mark.parametrize(
@@ -65,7 +64,7 @@ def test_mcp_servers_json_of_other_apps(text: str) -> None:
 )
 def test_mcp_secret_values_are_not_written(name: str, value: str) -> None:
     entry = {"command": "x", "env": {name: value, "PORT": "80"}}
-    [server] = parse_servers(json.dumps({"mcpServers": {"a": entry}})).servers
+    [server] = parse_servers(json.dumps({"mcpServers": {"a": entry}}))[0]
     assert [one.is_secret for one in server.env] == [True, False]
     assert value not in format_servers([server])
     assert json.loads(format_servers([server]))["mcpServers"]["a"]["env"]["PORT"] == "80"
@@ -73,7 +72,7 @@ def test_mcp_secret_values_are_not_written(name: str, value: str) -> None:
 
 def test_mcp_unknown_fields_are_kept() -> None:
     text = f'{{"mcpServers": {{"a": {{{PROGRAM}, "autoApprove": ["*"], "timeout": 5}}}}}}'
-    again = json.loads(format_servers(parse_servers(text).servers))["mcpServers"]["a"]
+    again = json.loads(format_servers(parse_servers(text)[0]))["mcpServers"]["a"]
     assert (again["autoApprove"], again["timeout"]) == (["*"], 5)
 
 
@@ -112,10 +111,10 @@ def test_mcp_damaged_servers_file_is_set_aside(tmp_path: Path) -> None:
 
 
 def test_mcp_json_comments_only_outside_of_strings() -> None:
-    [server] = parse_servers('{"a": {"url": "https://e.org//x", "headers": {"X": ",]/*"}}}').servers
+    [server] = parse_servers('{"a": {"url": "https://e.org//x", "headers": {"X": ",]/*"}}}')[0]
     assert server.url == "https://e.org//x"
     assert server.headers[0].value == ",]/*"
-    [server] = parse_servers('{"a": {"command": "x", "args": ["a", /* b */ "c" /* d */]}}').servers
+    [server] = parse_servers('{"a": {"command": "x", "args": ["a", /* b */ "c" /* d */]}}')[0]
     assert server.args == ("a", "c")
 
 

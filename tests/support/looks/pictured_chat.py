@@ -57,8 +57,8 @@ class PicturedHost(DictatedHost):
     async def add_text(self, text: str) -> AddedServers:
         """Add nothing; refuse what the program refuses."""
         try:
-            read = parse_servers(text)
-            return AddedServers(tuple(one.name for one in read.servers), read.refused)
+            servers, errors = parse_servers(text)
+            return AddedServers(tuple(one.name for one in servers), errors)
         except BadConfiguration as error:
             raise ToolsRefused(str(error)) from error
 
