@@ -245,6 +245,7 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
                 store=route.storage(service, record, params),
             )
             record.answer_id = route.answer_id(params, head)
+            head = replace(head, answer_id=record.answer_id)
             if not requests:
                 return _json(await route.reply_without_prompt(service, params, head))
             await _note_unrendered_tools(service, record, requests)

@@ -112,12 +112,7 @@ def requests_from_wire(
 
 def allows_parallel_calls(params: ChatCompletionParams) -> bool:
     """Whether an answer may call more than one tool."""
-    return params.parallel_tool_calls is not False and not has_functions(params)
-
-
-def has_functions(params: ChatCompletionParams) -> bool:
-    """Whether a request offers functions in the older form, and expects such a call."""
-    return bool(params.functions)
+    return params.parallel_tool_calls is not False and not params.functions
 
 
 def shows_thinking(params: ChatCompletionParams) -> bool:
@@ -147,7 +142,7 @@ def _offered(tool: ChatTool, path: FieldPath) -> OfferedTool | None:
 def _choice(params: ChatCompletionParams) -> object:
     """Return ``tool_choice``, or what its older form ``function_call`` means."""
     choice = params.function_call
-    if not has_functions(params) or choice is None:
+    if not params.functions or choice is None:
         return params.tool_choice
     if choice in ("none", "auto"):
         return choice

@@ -5,7 +5,6 @@ from typing import Any
 
 from api.dialects.openai.chat_read import (
     allows_parallel_calls,
-    has_functions,
     offered_tools,
     shows_thinking,
 )
@@ -57,7 +56,7 @@ def write_completion(
         for index, (events, finished) in enumerate(answers)
     ]
     completion: ChatCompletion = {
-        "id": f"chatcmpl-{head.unique}",
+        "id": head.answer_id,
         "object": "chat.completion",
         "created": int(head.created_s),
         "model": head.model,
@@ -93,7 +92,7 @@ def _message(events: Sequence[Event], params: ChatCompletionParams) -> AnswerMes
     }
     if thinking and shows_thinking(params):
         message["reasoning_content"] = thinking
-    if has_functions(params) and calls:
+    if params.functions and calls:
         [call] = calls
         message["function_call"] = call["function"]
     elif calls:
@@ -104,7 +103,7 @@ def _message(events: Sequence[Event], params: ChatCompletionParams) -> AnswerMes
 def _ending(finished: Finished, params: ChatCompletionParams) -> ChoiceEnding:
     """Return how a choice ended; a call in the older form has a reason of its own."""
     ending = ending_to_wire(finished, reports=params.fullstop.report)
-    if has_functions(params) and ending["finish_reason"] == "tool_calls":
+    if params.functions and ending["finish_reason"] == "tool_calls":
         ending["finish_reason"] = "function_call"
     return ending
 
@@ -112,7 +111,6 @@ def _ending(finished: Finished, params: ChatCompletionParams) -> ChoiceEnding:
 class ChatEncoder(ChoicesEncoder):
     """Turns the events of one request's generations into the chunks of one stream."""
 
-    id_prefix = "chatcmpl-"
     kind = "chat.completion.chunk"
 
     def __init__(self, params: ChatCompletionParams, head: Head) -> None:
@@ -161,7 +159,7 @@ class ChatEncoder(ChoicesEncoder):
             self._custom[choice] = custom + more.text
 
     def _call_delta(self, choice: int, fields: Mapping[str, Any]) -> None:
-        if has_functions(self._params):
+        if self._params.functions:
             delta = {"function_call": fields["function"]}
         else:
             delta = {"tool_calls": [{"index": self._calls[choice] - 1, **fields}]}

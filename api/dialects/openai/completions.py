@@ -168,7 +168,7 @@ def write_completion(
             choice["prompt_logprobs"] = prompt_logprobs_to_wire(events, count, head.vocabulary)
         choices.append(choice)
     return {
-        "id": f"cmpl-{head.unique}",
+        "id": head.answer_id,
         "object": "text_completion",
         "created": int(head.created_s),
         "model": head.model,
@@ -208,7 +208,6 @@ class CompletionEncoder(ChoicesEncoder):
     An answer whose prompt is scored is one chunk.
     """
 
-    id_prefix = "cmpl-"
     kind = "text_completion"
 
     def __init__(self, params: CompletionParams, head: Head) -> None:

@@ -233,7 +233,6 @@ class ChoicesEncoder(AnswerEncoder):
     A subclass fills the chunks.
     """
 
-    id_prefix: ClassVar[str]
     kind: ClassVar[str]
 
     def __init__(
@@ -246,7 +245,7 @@ class ChoicesEncoder(AnswerEncoder):
     ) -> None:
         super().__init__()
         self._common = {
-            "id": f"{self.id_prefix}{head.unique}",
+            "id": head.answer_id,
             "object": self.kind,
             "created": int(head.created_s),
             "model": head.model,

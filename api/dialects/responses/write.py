@@ -359,7 +359,7 @@ class ResponseEncoder(AnswerEncoder):
         """Return the response in one of its states."""
         params, head = self._params, self._head
         response: ResponseAnswer = {
-            "id": f"resp_{head.unique}",
+            "id": head.answer_id,
             "object": "response",
             "created_at": int(head.created_s),
             "completed_at": (

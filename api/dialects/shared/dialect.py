@@ -47,6 +47,7 @@ class Head:
     request_id: str = ""
     vocabulary: Vocabulary | None = None
     store: StoreAnswer | None = None
+    answer_id: str = ""
     is_accepted: bool = False
     clock: Callable[[], float] = time.time
 
