@@ -1,6 +1,6 @@
 """The search field of the sidebar and its results. Main thread."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -32,20 +32,19 @@ class _FilterChip(ElidedButton):
 
     narrowed = Signal()
 
-    def __init__(
-        self, accessible_name: str, nothing: str, choices: Callable[[], Sequence[tuple[str, Any]]]
-    ) -> None:
+    def __init__(self, accessible_name: str, nothing: str) -> None:
         super().__init__()
-        self._name, self._nothing, self._choices = accessible_name, nothing, choices
+        self._name, self._nothing = accessible_name, nothing
+        self._choices: Sequence[tuple[str, Any]] = ()
         self.value: Any = None
         self.setProperty("kind", "chip")
         self.setCheckable(True)
         self.clicked.connect(self._offer)
         self._show(nothing)
 
-    def refresh(self) -> None:
-        """Hide the chip while there is nothing to choose, and forget a choice that is gone."""
-        choices = self._choices()
+    def show_choices(self, choices: Sequence[tuple[str, Any]]) -> None:
+        """Offer choices; hidden without any. A choice that is no longer offered is undone."""
+        self._choices = choices
         if self.value is not None and self.value not in [value for _, value in choices]:
             self._choose(None, self._nothing)
         self.setVisible(bool(choices))
@@ -53,7 +52,7 @@ class _FilterChip(ElidedButton):
     def _offer(self) -> None:
         self.setChecked(self.value is not None)
         menu = context_menu(self, self._name)
-        for text, value in ((self._nothing, None), *self._choices()):
+        for text, value in ((self._nothing, None), *self._choices):
             add_entry(
                 menu,
                 escape_mnemonics(text),
@@ -74,45 +73,6 @@ class _FilterChip(ElidedButton):
         self.setToolTip(f"{self._name} of the results")
 
 
-class SearchFilters(QWidget):
-    """What the search is narrowed to: folder, time, and who said it."""
-
-    def __init__(self, search: Search, conversations: ConversationList) -> None:
-        super().__init__()
-        self._search = search
-        self.folder = _FilterChip(
-            "Folder",
-            "Any Folder",
-            lambda: [(folder.name, folder.id) for folder in conversations.folders.all()],
-        )
-        self.time = _FilterChip("Time", "Any Time", lambda: _DAYS)
-        self.speaker = _FilterChip("Who", "Anyone", lambda: _SPEAKERS)
-        inner = QWidget()
-        flow = FlowLayout(inner)
-        column(inner, margins=(12, 0, 12, 6), on=self)
-        for chip in self._chips:
-            flow.addWidget(chip)
-            chip.narrowed.connect(self._narrow)
-
-    def refresh(self) -> None:
-        for chip in self._chips:
-            chip.refresh()
-
-    @property
-    def _chips(self) -> tuple[_FilterChip, ...]:
-        return self.folder, self.time, self.speaker
-
-    def _narrow(self) -> None:
-        days = self.time.value
-        self._search.narrow(
-            SearchFilter(
-                self.folder.value or "",
-                0.0 if days is None else since_days(days),
-                self.speaker.value or "",
-            )
-        )
-
-
 class SearchResults(QWidget):
     """The hits by conversation, or a message that there are none."""
 
@@ -122,7 +82,17 @@ class SearchResults(QWidget):
     def __init__(self, search: Search, conversations: ConversationList) -> None:
         super().__init__()
         self._search = search
-        self.filters = SearchFilters(search, conversations)
+        self._folders = conversations.folders
+        self.folder = _FilterChip("Folder", "Any Folder")
+        self.time = _FilterChip("Time", "Any Time")
+        self.speaker = _FilterChip("Who", "Anyone")
+        filters = QWidget()
+        flow = FlowLayout(filters)
+        for chip in (self.folder, self.time, self.speaker):
+            flow.addWidget(chip)
+            chip.narrowed.connect(self._narrow)
+        self.time.show_choices(_DAYS)
+        self.speaker.show_choices(_SPEAKERS)
         self.list = _ResultList()
         self.list.setObjectName("conversation_list")
         self.list.setAccessibleName("Search results")
@@ -133,7 +103,8 @@ class SearchResults(QWidget):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.count = label("", "faint", 0.92, is_wrapped=True)
         self.count.setContentsMargins(16, 2, 16, 4)
-        column(self.filters, self.count, (self.list, 1), spacing=0, on=self)
+        chips = column(filters, margins=(12, 0, 12, 6))
+        column(chips, self.count, (self.list, 1), spacing=0, on=self)
         # Whether the user came here from the field by keyboard, and has not chosen a hit yet.
         self._is_entered = False
         self.list.clicked.connect(self._take)
@@ -169,10 +140,20 @@ class SearchResults(QWidget):
         elif (hit := self._search.hit_at(index.row())) is not None:
             self.chosen.emit(hit)
 
+    def _narrow(self) -> None:
+        days = self.time.value
+        self._search.narrow(
+            SearchFilter(
+                self.folder.value or "",
+                0.0 if days is None else since_days(days),
+                self.speaker.value or "",
+            )
+        )
+
     def _refresh(self) -> None:
         search = self._search
         if search.is_active:
-            self.filters.refresh()
+            self.folder.show_choices([(folder.name, folder.id) for folder in self._folders.all()])
         if search.summary:
             self.count.setText(search.summary)
         elif search.is_searching:
