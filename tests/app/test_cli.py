@@ -81,20 +81,13 @@ def test_cli_prompt_after_two_dashes(asked: list[AskOptions]) -> None:
     [
         (["ask"], "PROMPT"),
         (["ask", "hi", "--stop", ""], "--stop[0]"),
-        (["ask", "hi", "--stop"], "--stop"),
         (["ask", "hi", "--stop", "a", "--stop", "\udc80"], "--stop[1]"),
         (["ask", "hi", "--stop", r"\q", "--escapes"], "--stop"),
-        (["ask", "hi", "--max-tokens", "0"], "--max-tokens"),
         (["ask", "hi", "--temperature", "nan"], "--temperature"),
         (["ask", "hi", "--system", "\udc80"], "--system"),
-        (["ask", "\udc80"], "PROMPT"),
         (["ask", "hi", "--frobnicate"], "--frobnicate"),
-        (["serve", "--port", "65536"], "--port"),
         (["serve", "--host", "0.0.0.0"], "--api-key"),
-        (["serve", "--allow-origin", "example.org"], "--allow-origin"),
-        (["replay"], "FILE"),
         (["replay", "run.json", "--stop", "x", "--no-stop"], "use either --stop or --no-stop"),
-        (["frobnicate"], "frobnicate"),
     ],
 )
 def test_cli_usage_errors(
@@ -116,15 +109,12 @@ def test_cli_usage_errors(
     [
         (["aks", "hi"], "there is no command “aks”. Did you mean ask?"),
         (["models", "serch"], "models has no command “serch”. Did you mean search?"),
-        (["ask", "hi", "--stpo", "x"], "ask has no option --stpo. Did you mean --stop?"),
         (["ask", "hi", "--max-token=3"], "has no option --max-token. Did you mean --max-tokens?"),
-        (["serve", "--prot", "1"], "serve has no option --prot. Did you mean --port?"),
         (["launch", "cluade"], "Did you mean claude?"),
         (["models", "remove", "demo-modle"], "Did you mean demo-model?"),
         (["show", "demo"], "fullstop models lists them"),
         (["What is a stop?"], "To ask a question: fullstop ask PROMPT."),
         (["ask", "hi", "there"], "“there” is too much"),
-        (["rm"], "the following arguments are required: MODEL."),
     ],
 )
 def test_cli_typo_suggestions(

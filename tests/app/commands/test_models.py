@@ -145,8 +145,6 @@ def test_models_search_without_hub(site: Hub, run: Run, monkeypatch: pytest.Monk
         (("download", "makers/none"), 1, "there is no repository makers/none"),
         (("remove", "none", "--yes"), 1, "there is no model none"),
         (("remove", "demo-model", "--yes"), 1, "comes with Fullstop"),
-        (("search", "x", "--limit", "0"), 2, "between 1 and 200"),
-        (("remove",), 2, "MODEL"),
     ],
 )
 def test_models_command_errors(

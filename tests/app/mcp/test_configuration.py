@@ -40,9 +40,7 @@ def test_mcp_servers_json_with_stdio_and_http() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f'{{"mcpServers": {{"a": {{{PROGRAM}}}}}}}',
         f'{{"servers": {{"a": {{"type": "stdio", {PROGRAM}}}}}}}',
-        f'{{"a": {{{PROGRAM}}}}}',
         f'"a": {{{PROGRAM}}},',
         f'// mine\n{{"mcpServers": {{"a": {{{PROGRAM}, /* "b": 1 }}\n */ }}, // last\n}}, }}',
     ],
@@ -56,7 +54,6 @@ def test_mcp_servers_json_of_other_apps(text: str) -> None:
     ("name", "value"),
     [
         ("OPENAI_API_KEY", "abc"),
-        ("GITHUB_PERSONAL_ACCESS_TOKEN", "abc"),
         ("DB", "postgres://me:pw@host/db"),
         ("ANY", "sk-123"),
         ("THING", "${input:thing}"),
@@ -82,11 +79,8 @@ def test_mcp_unknown_fields_are_kept() -> None:
         ('{ // first\n /* two\n lines */ "mcpServers" {}}', "line 3, column 24"),
         ("[" * 100_000, "nested too deeply"),
         ('{"command": "npx"}', "The server has no name."),
-        ('{"theme": "dark"}', "mcpServers: is missing"),
         ('{"mcpServers": {"a": {}}}', 'mcpServers.a: needs either "command"'),
-        ('{"mcpServers": {"a": {"command": "x", "env": {"P": 80}}}}', "a.env.P: must be text"),
         ('{"mcpServers": {"a": {"url": "file:///etc/passwd"}}}', "a.url: must begin with http"),
-        ('{"mcpServers": {"a": {"type": "ftp", "url": "http://h"}}}', '"ftp" is unknown'),
         ('{"mcpServers": {"a": {"command": "x\\u0000"}}}', "a.command: contains a character"),
         (
             '{"mcpServers": {"a": {"url": "http://h", "headers": {"X": "a\\nb"}}}}',

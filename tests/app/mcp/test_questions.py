@@ -138,10 +138,6 @@ def form(**properties: Any) -> Any:
             QuestionField("a", "a", "", "choice", True, (("x", "X!"), ("y", "Y!"))),
         ),
         (
-            {"oneOf": [{"const": "x", "title": "X!"}], "default": "x"},
-            QuestionField("a", "a", "", "choice", True, (("x", "X!"),), "x"),
-        ),
-        (
             {"type": "array", "items": {"enum": ["x", "y"]}, "maxItems": 1},
             QuestionField("a", "a", "", "choices", True, (("x", "x"), ("y", "y")), maximum=1),
         ),

@@ -1,5 +1,6 @@
 """Settings of ``serve``: command line before environment before file, and clear errors."""
 
+import json
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,7 @@ def written(folder: Path, text: str | bytes) -> Path:
     return file
 
 
-def test_serve_settings_precedence(
-    tmp_path: Path,
-) -> None:
+def test_serve_settings_precedence(tmp_path: Path) -> None:
     file = written(tmp_path, "port = 1\nmax_rows = 1\nstrict = true\nkeepalive_s = 1")
     options = resolved({"port": 3}, {"FULLSTOP_PORT": "2", "FULLSTOP_MAX_ROWS": "2"}, file)
 
@@ -78,21 +77,9 @@ def test_serve_settings_in_every_source(tmp_path: Path) -> None:
     }
     # A key is given or its file, never both: see the tests of the file.
     assert example.keys() | {"api_key_file"} == {one.name for one in fields(ServeOptions)}
-    lines = [f"{key} = {str(value).replace('True', 'true')}" for key, value in example.items()]
-    from_file = resolved(
-        file=written(
-            tmp_path,
-            "\n".join(lines)
-            .replace("= /d", "= '/d'")
-            .replace("= /c", "= '/c'")
-            .replace("= /k", "= '/k'")
-            .replace("= /r", "= '/r'")
-            .replace("= 127.0.0.2", "= '127.0.0.2'")
-            .replace("= secret", "= 'secret'")
-            .replace("= json", "= 'json'")
-            .replace("= note", "= 'note'"),
-        )
-    )
+    # Texts, numbers, lists and truth are written in TOML as in JSON.
+    lines = [f"{key} = {json.dumps(value)}" for key, value in example.items()]
+    from_file = resolved(file=written(tmp_path, "\n".join(lines)))
     from_environment = resolved(
         environment={
             f"FULLSTOP_{key.upper()}": ",".join(value) if isinstance(value, list) else str(value)
@@ -120,9 +107,7 @@ def test_serve_settings_default_file(tmp_path: Path) -> None:
     [
         ("prot = 1", ["prot", "Did you mean port?"]),
         ("port = 99999", ["port: ", "65535", "write it like port = 8642"]),
-        ('port = "8642"', ["port: ", "valid integer", "port = 8642"]),
         ('allow_origin = "https://a.org"', ["allow_origin: ", '["https://example.org"]']),
-        ("keepalive_s = -1", ["keepalive_s: ", "greater than 0"]),
         ("port = x\n", ["not valid TOML", "line 1", "port = 8642"]),
         (b"\xff\xfe", ["not UTF-8"]),
     ],
@@ -156,7 +141,6 @@ def test_serve_settings_errors_hide_api_key(tmp_path: Path) -> None:
         (["--port", "70000"], "70000 is not between 0 and 65535"),
         (["--port", "x"], "'x' is not a whole number"),
         (["--keepalive-s", "nan"], "nan is not greater than 0 and at most 86400"),
-        (["--stop-grace-s", "-1"], "-1 is not between 0 and 86400"),
     ],
 )
 def test_serve_settings_bounds(
@@ -189,7 +173,6 @@ def test_serve_settings_api_key_file(tmp_path: Path) -> None:
     ("content", "reason"),
     [
         (None, "cannot be read: there is no such file or folder"),
-        (b"", "has no key on its first line"),
         (b" \n very-secret", "has no key on its first line"),
         (b"very-secret\xff", "is not UTF-8 text"),
         (b"very-secret" * 10_000, "is too large for a key"),

@@ -28,19 +28,15 @@ async def found(store: SqliteConversationStore, query: str) -> list[str]:
     ("query", "is_found"),
     [
         ("STOP", True),
-        ("oppin", True),
         ("st", True),
         ("序列", True),
         ("Ä", True),
         ("stopping where", True),
-        ('"of the"', True),
         ('"the of"', False),
         ("100%", True),
         ("1_0", False),
-        ('say "', True),
         ("stopping absent", False),
         ("NEAR", False),
-        ("*", False),
     ],
 )
 async def test_search_finds_substrings(path: Path, query: str, is_found: bool) -> None:
@@ -138,9 +134,7 @@ async def roles(
     ("query", "role"),
     [
         ("quokka", "thinking"),
-        ("zeppelin", "tool"),
         ("ze", "tool"),
-        ("blue", "assistant"),
         ("color", "user"),
     ],
 )

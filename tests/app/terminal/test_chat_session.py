@@ -49,7 +49,6 @@ def turns(session: ChatSession) -> tuple[tuple[str, str], ...]:
     ("typed", "question"),
     [
         ('"""\nfirst\n\n  second\n"""', "first\n\n  second"),
-        ('"""one"""', "one"),
         ("first\nsecond", "first\nsecond"),
         ("/usr/bin/a\n/usr/bin/b", "/usr/bin/a\n/usr/bin/b"),
         ('"""What a module is."""\nx = 1', '"""What a module is."""\nx = 1'),
@@ -68,7 +67,6 @@ def test_a_message_of_several_lines_is_one_question(
         ('"""first', True),
         ('/system """first', True),
         ('"""first"""', False),
-        ("first", False),
         ('says """ where', False),
     ],
 )
@@ -201,7 +199,6 @@ def test_a_setting_is_changed_shown_and_set_back(
     [
         ("/set temperature hot", "takes a number"),
         ("/set temperature nan", "is from 0 to 2"),
-        ("/set temperature 3", "is from 0 to 2"),
         ("/set top_k 1.5", "takes a whole number"),
         ("/set max_tokens 0", "is from 1"),
     ],
@@ -321,10 +318,8 @@ def test_another_model_is_wanted_by_its_name(session: ChatSession) -> None:
     ("line", "offered"),
     [
         ("/s", ["/stop", "/set", "/system", "/save"]),
-        ("/stop re", ["remove"]),
         ("/set top", ["top_p", "top_k"]),
         ("/model de", ["demo-model"]),
-        ("hello", []),
     ],
 )
 def test_tab_completes_commands_and_what_follows_them(line: str, offered: list[str]) -> None:

@@ -61,15 +61,11 @@ def ids(log: RequestLog) -> list[str]:
     ("column", "words"),
     [
         (RequestColumn.CLIENT, "Anthropic/Python"),
-        (RequestColumn.DIALECT, "Messages"),
-        (RequestColumn.MODEL, "demo-model"),
         (RequestColumn.STREAM, "yes"),
-        (RequestColumn.STATUS, "200"),
         (RequestColumn.STOP, "stop “END⏎”"),
         (RequestColumn.TOKENS, "1,200 (1,000) → 6"),
         (RequestColumn.FIRST_TOKEN, "0.12 s"),
         (RequestColumn.SPEED, "10"),
-        (RequestColumn.TOTAL, "1.50 s"),
     ],
 )
 def test_each_column_shows_its_value(column: RequestColumn, words: str) -> None:
@@ -129,7 +125,6 @@ def test_a_request_that_is_being_answered_has_its_model_its_tokens_and_a_stop(
         ('{"type": "error", "error": {"type": "x", "message": "too long"}}', "too long"),
         ('{"error": "no such model"}', "no such model"),
         ('{"error": {"message": 5}}', ""),
-        ("[1]", ""),
         ("<html>", ""),
     ],
 )
@@ -175,9 +170,7 @@ def test_rows_leave_and_come_without_losing_the_selected_one(qtbot: QtBot) -> No
         ({"text": "end\\n"}, ["req_1"]),
         ({"text": "404"}, ["req_2"]),
         ({"dialect": "Chat Completions"}, ["req_3"]),
-        ({"errors_only": True}, ["req_2"]),
         ({"errors_only": True, "dialect": "Messages"}, []),
-        ({}, ["req_1", "req_2", "req_3"]),
     ],
 )
 def test_filters_leave_what_they_match(how: dict[str, Any], shown: list[str], qtbot: QtBot) -> None:

@@ -44,7 +44,6 @@ def menu(qtbot: QtBot) -> ImportExportMenu:
         ("END\nSTOP", "Paste Lines"),
         ('{"stop": []}', "a JSON list of strings"),
         ('["a", 1]', "Entry 2 of the list is not a string"),
-        ('["a", ""]', "Entry 2 of the list is empty"),
     ],
 )
 def test_what_is_no_list_of_strings_is_refused_with_a_remedy(text: str, said: str) -> None:
@@ -93,10 +92,8 @@ async def test_files_are_written_and_read_and_errors_reported(
     ("entries", "after"),
     [
         (["END", "END"], ["END"]),
-        (["EN", "ENDING"], ["EN"]),
         ([" a"], ["a"]),
         ([r"\nUser"], ["\nUser"]),
-        (["e\u0301"], ["é"]),
     ],
 )
 def test_a_remark_can_be_fixed_with_one_button(entries: list[str], after: list[str]) -> None:

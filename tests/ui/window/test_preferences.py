@@ -85,10 +85,7 @@ def test_an_origin_is_scheme_and_host(text: str) -> None:
     [
         "example.org",
         "https://",
-        "://x",
         "https://example.org/path",
-        "https://a b",
-        "https://*",
         "https://*.example.org",
     ],
 )
