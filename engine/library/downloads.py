@@ -24,7 +24,6 @@ from engine.files.causes import is_of_network, os_cause
 from engine.files.safe_files import write_whole
 from engine.library.cache_size import is_count
 from engine.library.hub import (
-    DownloadFailed,
     DownloadPhase,
     DownloadProgress,
     Hub,
@@ -64,11 +63,11 @@ class HubFile:
 
 
 def repository_of(text: str) -> str:
-    """Return the repository named by ``owner/name`` or by its page; raises ``DownloadFailed``."""
+    """Return the repository named by ``owner/name`` or by its page; raises ``HubFailed``."""
     name = re.sub(r"^(https?://)?(www\.)?(huggingface\.co|hf\.co)/", "", text.strip())
     name = "/".join(name.split("/")[:2]).split("?")[0].rstrip("/")
     if not NAME.fullmatch(name):
-        raise DownloadFailed(
+        raise HubFailed(
             f"“{text.strip()}” is not the name of a repository; write owner/name, such as "
             "mlx-community/Qwen3-4B-4bit"
         )
@@ -94,7 +93,7 @@ class HubDownload:
     def run(self) -> Path:
         """Return the model's folder once every file has been verified.
 
-        Raises ``HubCancelled`` when ``gives_up`` is set, and ``DownloadFailed``.
+        Raises ``HubCancelled`` when ``gives_up`` is set, and ``HubFailed``.
         """
         with _download_errors(self._repository, self._cache):
             return self._run()
@@ -105,7 +104,7 @@ class HubDownload:
         self._total = sum(file.size for file in files)
         missing = sum(file.size for file in files if not (snapshot / file.name).exists())
         if why := disk_shortage(self._repository, self._cache, missing):
-            raise DownloadFailed(why)
+            raise HubFailed(why)
         for file in sorted(files, key=lambda file: file.size):
             done = self._done
             self._advance("fetching", file, 0)
@@ -196,7 +195,7 @@ class HubDownload:
             for chunk in response.iter_bytes(_CHUNK_BYTES):
                 if output.tell() + len(chunk) > file.size:
                     Path(output.name).unlink()
-                    raise DownloadFailed(
+                    raise HubFailed(
                         f"{file.name} is damaged: the hub stated {format_size(file.size)} and "
                         "sends more; it was removed: download it again"
                     )
@@ -208,7 +207,7 @@ class HubDownload:
         size_on_disk = path.stat().st_size
         if size_on_disk != file.size:
             _remove(path)
-            raise DownloadFailed(
+            raise HubFailed(
                 f"{path.name} is damaged: expected {counted(file.size, 'byte')}, found "
                 f"{size_on_disk:,}; it was removed: download it again"
             )
@@ -226,7 +225,7 @@ class HubDownload:
                 self._advance("verifying", file, len(part))
         if digest.hexdigest() != expected:
             _remove(path)
-            raise DownloadFailed(
+            raise HubFailed(
                 f"{path.name} is damaged: its digest is {digest.hexdigest()[:12]}…, expected "
                 f"{expected[:12]}…; it was removed: download it again"
             )
@@ -241,19 +240,19 @@ def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
     reply = parsed_reply(body)
     siblings = reply.get("siblings") if isinstance(reply, dict) else None
     if not isinstance(reply, dict) or not isinstance(siblings, list):
-        raise DownloadFailed("the hub's answer cannot be read; try again later")
+        raise HubFailed("the hub's answer cannot be read; try again later")
     listed = [file for sibling in siblings if (file := _file(sibling)) is not None]
     files = [file for file in listed if any(fnmatch(file.name, pattern) for pattern in _PATTERNS)]
     if not any(file.name.endswith(".safetensors") for file in files):
         others = sorted({Path(file.name).suffix for file in listed} & {".gguf", ".bin", ".pt"})
         there = f" (only {', '.join(others)})" if others else ""
-        raise DownloadFailed(
+        raise HubFailed(
             f"{repository} has no weights that MLX can read{there}; mlx-community has many "
             "models as *.safetensors"
         )
     commit = reply.get("sha")
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
-        raise DownloadFailed(f"the hub names no commit of {repository}; try again later")
+        raise HubFailed(f"the hub names no commit of {repository}; try again later")
     return commit, files
 
 
@@ -293,16 +292,13 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def _download_errors(repository: str, cache: Path) -> Iterator[None]:
-    """Turn the errors of a download inside the block into ``DownloadFailed``."""
+    """Turn the errors of a download inside the block into ``HubFailed``."""
+    advice = "The partial download is kept: resume later"
     try:
-        with hub_errors(repository), _disk_errors(cache):
+        with hub_errors(repository, advice), _disk_errors(cache):
             yield
-    except (DownloadFailed, HubCancelled):
-        raise
-    except HubFailed as error:
-        raise DownloadFailed(f"{error}. The partial download is kept: resume later") from error
     except ModelLoadFailed as error:
-        raise DownloadFailed(f"{repository} was downloaded, but {error}") from error
+        raise HubFailed(f"{repository} was downloaded, but {error}") from error
 
 
 @contextmanager
@@ -312,14 +308,12 @@ def _disk_errors(cache: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.ENOSPC:
             free = format_size(shutil.disk_usage(cache).free)
-            raise DownloadFailed(
+            raise HubFailed(
                 f"the disk is full ({free} free at {cache}); the partial download is kept: make "
                 "room and resume"
             ) from error
         if error.filename is not None:
-            raise DownloadFailed(
-                f"{error.filename} cannot be written: {os_cause(error)}"
-            ) from error
+            raise HubFailed(f"{error.filename} cannot be written: {os_cause(error)}") from error
         raise
 
 

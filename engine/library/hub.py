@@ -33,15 +33,11 @@ _MAX_BYTES = 16 << 20
 
 
 class HubFailed(EngineError):
-    """A hub did not answer a question; the message says why and what would help."""
+    """A question or a download failed; the message says why and what would help."""
 
 
 class HubCancelled(HubFailed):
     """A search or a download was cancelled on request; a partial download is kept."""
-
-
-class DownloadFailed(HubFailed):
-    """A model could not be downloaded; the message says why and what would help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,42 +51,52 @@ class DownloadProgress:
 
 
 @contextmanager
-def hub_errors(repository: str = "") -> Iterator[None]:
+def hub_errors(repository: str = "", advice: str = "") -> Iterator[None]:
     """Turn the errors of huggingface_hub and the network inside the block into ``HubFailed``."""
-    from huggingface_hub import errors
-
     try:
         yield
     except EngineError:
         raise
-    except errors.OfflineModeIsEnabled as error:
-        raise HubFailed("HF_HUB_OFFLINE is set; unset it to search the hub") from error
-    except errors.GatedRepoError as error:
-        raise HubFailed(
-            f"{repository} is gated: accept its terms on its page at huggingface.co, then sign in "
-            "with “hf auth login”, or set HF_TOKEN"
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise HubFailed(
-            f"there is no repository {repository}; a private one needs “hf auth login” or HF_TOKEN"
-        ) from error
-    except errors.HfHubHTTPError as error:
-        if error.response.status_code == 429:
-            raise HubFailed(
-                "the hub was asked too often; wait a few minutes, or sign in with “hf auth login”"
-            ) from error
-        status = f"{error.response.status_code} {error.response.reason_phrase}".strip()
-        raise HubFailed(f"the hub refused: {status}; try again later") from error
-    except ValueError as error:
-        raise HubFailed("the hub's answer cannot be read; try again later") from error
     except Exception as error:
-        if not isinstance(error, OSError) and not is_of_network(error):
+        if not (fault := _explain(error, repository)):
             raise
-        if type(error).__name__.endswith("Timeout"):
-            raise HubFailed("the hub did not answer in time; try again later") from error
-        cause = network_cause(error)
-        advice = "" if "the internet" in cause else "; check the connection to the internet"
-        raise HubFailed(f"the hub cannot be reached: {cause}{advice}") from error
+        raise HubFailed(f"{fault}. {advice}" if advice else fault) from error
+
+
+def _explain(error: Exception, repository: str) -> str:
+    """Return what went wrong and what would help; empty for an error of another kind."""
+    from huggingface_hub import errors
+
+    match error:
+        case errors.OfflineModeIsEnabled():
+            return "HF_HUB_OFFLINE is set; unset it to search the hub"
+        case errors.GatedRepoError():
+            return (
+                f"{repository} is gated: accept its terms on its page at huggingface.co, then sign "
+                "in with “hf auth login”, or set HF_TOKEN"
+            )
+        case errors.RepositoryNotFoundError():
+            return (
+                f"there is no repository {repository}; a private one needs “hf auth login” or "
+                "HF_TOKEN"
+            )
+        case errors.HfHubHTTPError():
+            if error.response.status_code == 429:
+                return (
+                    "the hub was asked too often; wait a few minutes, or sign in with “hf auth "
+                    "login”"
+                )
+            status = f"{error.response.status_code} {error.response.reason_phrase}".strip()
+            return f"the hub refused: {status}; try again later"
+        case ValueError():
+            return "the hub's answer cannot be read; try again later"
+    if not isinstance(error, OSError) and not is_of_network(error):
+        return ""
+    if type(error).__name__.endswith("Timeout"):
+        return "the hub did not answer in time; try again later"
+    cause = network_cause(error)
+    advice = "" if "the internet" in cause else "; check the connection to the internet"
+    return f"the hub cannot be reached: {cause}{advice}"
 
 
 def parsed_reply(body: bytes) -> Any:

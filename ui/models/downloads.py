@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFrame, QPushButton
 
 from engine import UNEXPECTED, as_sentence
 from engine.library.downloads import HubDownload, disk_shortage, repository_of
-from engine.library.hub import DownloadFailed, DownloadProgress, HubCancelled
+from engine.library.hub import DownloadProgress, HubCancelled, HubFailed
 from ui.kit.buttons import IconButton
 from ui.kit.labels import ElidedLabel, label, rescale, thin_bar
 from ui.kit.layouts import column, row
@@ -68,7 +68,7 @@ class Download(QObject):
             folder = transfer.run()
         except HubCancelled:
             return
-        except DownloadFailed as error:
+        except HubFailed as error:
             outcome: tuple[DownloadStage, str, Path | None] = ("failed", str(error), None)
         except Exception:  # a bug must not leave the bar standing
             _log.exception("a download failed unexpectedly")
@@ -108,7 +108,7 @@ class Downloads(QObject):
         """Download a repository, given its name or page address; return the problem with it."""
         try:
             repository = repository_of(text)
-        except DownloadFailed as error:
+        except HubFailed as error:
             return str(error)
         for item in self.items:
             if item.repository == repository:

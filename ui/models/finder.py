@@ -16,7 +16,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine import UNEXPECTED, as_sentence, counted, format_size
 from engine.library.downloads import repository_of
-from engine.library.hub import DownloadFailed, Hub, HubCancelled, HubFailed
+from engine.library.hub import Hub, HubCancelled, HubFailed
 from engine.library.hub_models import (
     MAX_RESULTS,
     USUAL_RESULTS,
@@ -191,7 +191,7 @@ def found_for(hub: Hub, text: str, limit: int) -> SearchResult:
 def _repository(text: str) -> str:
     try:
         return repository_of(text)
-    except DownloadFailed:
+    except HubFailed:
         return ""
 
 

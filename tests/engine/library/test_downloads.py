@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.library.downloads import HubDownload, repository_of
-from engine.library.hub import DownloadFailed, DownloadProgress, HubCancelled
+from engine.library.hub import DownloadProgress, HubCancelled, HubFailed
 from engine.library.local_models import ModelFolders, discover
 from engine.library.model_folder import check_folder
 from tests.support.hub import Hub, hub
@@ -101,7 +101,7 @@ def test_a_file_that_differs_from_the_digest_of_the_hub_is_removed_and_named(
 ) -> None:
     weights = site.files[REPOSITORY]["model.safetensors"]
     site.wrong = {"model.safetensors": weights[:-1] + bytes([weights[-1] ^ 1])}
-    with pytest.raises(DownloadFailed, match=r"model\.safetensors is damaged.*download it again"):
+    with pytest.raises(HubFailed, match=r"model\.safetensors is damaged.*download it again"):
         fetch(site, tmp_path)
     assert not (tmp_path / "models--makers--demo-model/refs/main").exists()
 
@@ -123,7 +123,7 @@ def test_why_nothing_can_be_downloaded_is_said_in_words(
     site: Hub, tmp_path: Path, change: dict[str, Any], repository: str, said: str
 ) -> None:
     vars(site).update(change)
-    with pytest.raises(DownloadFailed, match=said):
+    with pytest.raises(HubFailed, match=said):
         fetch(site, tmp_path, repository)
 
 
@@ -132,7 +132,7 @@ def test_a_repository_without_weights_for_mlx_is_refused_before_the_download(
 ) -> None:
     site.files["makers/other"] = {"config.json": b"{}", "model.gguf": b"1" * 100}
 
-    with pytest.raises(DownloadFailed, match=r"no weights that MLX can read \(only \.gguf\)"):
+    with pytest.raises(HubFailed, match=r"no weights that MLX can read \(only \.gguf\)"):
         fetch(site, tmp_path, "makers/other")
     assert not any("resolve" in path for _, path, _ in site.requests)
 
@@ -144,14 +144,14 @@ def test_an_unexpected_answer_of_the_hub_is_reported_as_such(
     site: Hub, tmp_path: Path, raw: bytes
 ) -> None:
     site.raw = raw
-    with pytest.raises(DownloadFailed, match="cannot be read"):
+    with pytest.raises(HubFailed, match="cannot be read"):
         fetch(site, tmp_path)
 
 
 @pytest.mark.parametrize("commit", ["../../../elsewhere", "", "main"])
 def test_a_commit_that_leads_elsewhere_is_refused(site: Hub, tmp_path: Path, commit: str) -> None:
     site.commit = commit
-    with pytest.raises(DownloadFailed, match="names no commit"):
+    with pytest.raises(HubFailed, match="names no commit"):
         fetch(site, tmp_path / "cache")
     assert list(tmp_path.iterdir()) == []
 
@@ -159,7 +159,7 @@ def test_a_commit_that_leads_elsewhere_is_refused(site: Hub, tmp_path: Path, com
 @pytest.mark.parametrize("tag", ["..", "../../x", "a/b"])
 def test_a_digest_that_leads_elsewhere_is_refused(site: Hub, tmp_path: Path, tag: str) -> None:
     site.tag = tag
-    with pytest.raises(DownloadFailed, match="names no digest"):
+    with pytest.raises(HubFailed, match="names no digest"):
         fetch(site, tmp_path / "cache")
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
 
@@ -170,7 +170,7 @@ def test_a_full_disk_is_reported_before_the_download(
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**9, 10**9 - 10**6, 10**6))
 
-    with pytest.raises(DownloadFailed, match=r"needs \d.* MB more, and .* has 1\.0 MB free"):
+    with pytest.raises(HubFailed, match=r"needs \d.* MB more, and .* has 1\.0 MB free"):
         fetch(site, tmp_path)
     assert not any("resolve" in path for _, path, _ in site.requests)
 
@@ -180,7 +180,7 @@ def test_a_body_that_is_longer_than_the_hub_stated_is_written_no_further(
 ) -> None:
     stated = site.files[REPOSITORY]["config.json"]
     site.wrong = {"config.json": stated + bytes(8 << 20)}
-    with pytest.raises(DownloadFailed, match=r"the hub stated .* and sends more; it was removed"):
+    with pytest.raises(HubFailed, match=r"the hub stated .* and sends more; it was removed"):
         fetch(site, tmp_path)
     assert sum(one.stat().st_size for one in tmp_path.rglob("blobs/*")) <= len(stated)
 
@@ -188,7 +188,7 @@ def test_a_body_that_is_longer_than_the_hub_stated_is_written_no_further(
 def test_a_complete_download_that_is_not_a_model_is_reported(site: Hub, tmp_path: Path) -> None:
     site.files[REPOSITORY]["model.safetensors"] = json.dumps({}).encode()
 
-    with pytest.raises(DownloadFailed, match=r"was downloaded, but .*model\.safetensors is"):
+    with pytest.raises(HubFailed, match=r"was downloaded, but .*model\.safetensors is"):
         fetch(site, tmp_path)
 
 
@@ -206,5 +206,5 @@ def test_a_repository_is_taken_by_name_or_by_the_address_of_its_page(text: str) 
 
 @pytest.mark.parametrize("text", ["", "demo", "a b/c", "../x", "https://example.org/a/b", "-x/y"])
 def test_a_text_that_is_not_a_repository_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(DownloadFailed, match="write owner/name"):
+    with pytest.raises(HubFailed, match="write owner/name"):
         repository_of(text)

@@ -20,7 +20,7 @@ from app.settings.keychain import ToolSecrets
 from app.store import rows
 from engine.files.json_fields import DamagedFile
 from engine.library.downloads import _listing
-from engine.library.hub import DownloadFailed, Hub, HubFailed
+from engine.library.hub import Hub, HubFailed
 from engine.library.hub_models import look_up, search, with_needs
 from engine.output.answer import DecodingContext
 from engine.output.families import TagFamily
@@ -135,7 +135,7 @@ def _ask_hub(path: Path) -> str:
     for ask in asked:
         try:
             ask()
-        except (HubFailed, DownloadFailed):
+        except HubFailed:
             pass
         else:
             outcome = "read"
