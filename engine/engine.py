@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from engine.conversation.template_check import TemplateReport
-from engine.errors import DraftLoadFailed, EngineClosed, EngineError, ModelLoadFailed, NoModel
+from engine.errors import DraftLoadFailed, EngineClosed, ModelLoadFailed, NoModel
 from engine.generation import Generation
-from engine.grammar.masks import Form, FormMissing, is_constrained
 from engine.inference.cache.disk import DiskCache
 from engine.inference.loader import Loader, check_model, load_model
 from engine.library.model_folder import check_folder, is_assistant
@@ -21,7 +20,6 @@ from engine.scheduling.engine_thread import SHUT_DOWN, EngineThread
 from engine.scheduling.jobs import Job, Source, Transition
 from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
 from engine.scheduling.models import Models
-from engine.scheduling.preparation import Forms
 from engine.values.embedding import EmbeddingRequest, Embeddings
 from engine.values.limits import Limits
 from engine.values.request import CacheOwner, GenerationRequest
@@ -58,7 +56,6 @@ class Engine:
     ) -> None:
         self._check = check or (check_model if loader is load_model else None)
         self.disk = disk
-        self.forms = Forms()
         self.limits = limits or Limits()
         self._loader = loader
         self._models = ModelList()
@@ -243,35 +240,8 @@ class Engine:
             EngineError: See ``generate``.
         """
         model = self._models.find(requests[0].model)
-        model_id = None if model is None else model.id
-        for _ in range(5):  # the model may change while a form is compiled
-            forms = [await self._form_of(request, model_id) for request in requests]
-            try:
-                return await self._submitted(requests, forms, model)
-            except FormMissing as missing:  # of this model, which may just have been loaded
-                self.forms.add_compiler(missing.maker, model_id)
-        raise EngineError("the model was replaced while the request was prepared; retry")
-
-    async def _form_of(self, request: GenerationRequest, model_id: str | None) -> Form | None:
-        """Return the form of an answer; None where it is free, or its model is not loaded yet."""
-        if not is_constrained(request):
-            return None
-        compiler = self.forms.compiler(model_id)
-        if compiler is None:
-            return None
-        compiler.check(request)
-        return await self.forms.compile(compiler, request)
-
-    async def _submitted(
-        self,
-        requests: Sequence[GenerationRequest],
-        forms: Sequence[Form | None],
-        model: OfferedModel | None,
-    ) -> list[Generation]:
         loop, submitted_at = asyncio.get_running_loop(), time.perf_counter()
         generations = [Generation(request, loop, self._cancel) for request in requests]
-        for generation, form in zip(generations, forms, strict=True):
-            generation.form = form
         job = Job(
             lambda scheduler, future: scheduler.submit(generations, submitted_at, future),
             choices=len(generations),
@@ -408,7 +378,6 @@ class Engine:
 
         A thread that does not end within seconds is abandoned (``is_stuck``).
         """
-        self.forms.close()
         atexit.unregister(self.close)
         with self._lock:
             self._is_closed = True

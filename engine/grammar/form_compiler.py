@@ -24,7 +24,6 @@ from engine.grammar.masks import (
     ConstraintPhase,
     ConstraintTokens,
     Form,
-    FormMissing,
     TokenConstraint,
     is_constrained,
 )
@@ -114,7 +113,7 @@ class FormCompiler:
                 matcher, unenforced = self._answer(request)
         except ValueError as error:
             raise InvalidRequest(*self._culprit(request, str(error))) from error
-        return Form(self, matcher.deep_copy(), (*unenforced, *left_out))
+        return Form(matcher.deep_copy(), (*unenforced, *left_out))
 
     def _answer(self, request: GenerationRequest) -> tuple[Any, tuple[str, ...]]:
         """Return the compiled grammar of an answer, and the keywords that it leaves out."""
@@ -194,12 +193,6 @@ class FormCompiler:
         return run_with_stack(lambda: new_matcher(tokenizer, grammar), stack_bytes=64 << 20)
 
     # -- holding answers -------------------------------------------------------------------
-
-    def check_form(self, request: GenerationRequest, form: Form | None) -> None:
-        """Check a request before it is rendered; raises ``InvalidRequest`` and ``FormMissing``."""
-        self.check(request)
-        if is_constrained(request) and (form is None or form.maker is not self):
-            raise FormMissing(self)
 
     def answer_family(
         self, request: GenerationRequest, prompt: Sequence[int], *, thinks: bool

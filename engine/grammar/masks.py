@@ -11,7 +11,6 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
-from engine.errors import EngineError
 from engine.grammar.compilation import (
     TOO_AMBIGUOUS,
     ModelTokens,
@@ -38,17 +37,8 @@ _TAG = re.compile(r"<.+>", re.DOTALL)
 class Form:
     """A constraint, compiled for one model and one answer."""
 
-    maker: Any
     matcher: Any
     left_out: tuple[str, ...] = ()
-
-
-class FormMissing(EngineError):
-    """A constrained request came without a form of the loaded model."""
-
-    def __init__(self, maker: Any) -> None:
-        super().__init__("the model changed before the form of the answer was prepared; try again")
-        self.maker = maker
 
 
 def is_constrained(request: GenerationRequest) -> bool:

@@ -122,9 +122,13 @@ class MlxBackend:
     def check_template(self) -> TemplateReport | None:
         return check_template(self._template) if self._tokenizer.has_chat_template else None
 
-    def check_form(self, request: GenerationRequest, form: Form | None) -> None:
-        """Check that a request has the form that it needs: ``InvalidRequest``, ``FormMissing``."""
-        self._forms.check_form(request, form)
+    def check_request(self, request: GenerationRequest) -> None:
+        """Check what needs no grammar; raises ``InvalidRequest``."""
+        self._forms.check(request)
+
+    def form(self, request: GenerationRequest) -> Form:
+        """Compile the grammar of an answer; raises ``InvalidRequest``. Not the engine thread."""
+        return self._forms.prepare(request)
 
     def answer_format(self, request: GenerationRequest, prompt: Prompt) -> Family:
         """Return the family with the tags of the answer; raises ``InvalidRequest``."""

@@ -76,7 +76,7 @@ def admit(
 def check(backend: "MlxBackend", generation: Generation) -> None:
     """Check everything that can be checked before the prompt is rendered."""
     request = generation.request
-    backend.check_form(request, generation.form)
+    backend.check_request(request)
     size = backend.vocabulary.size
     if request.max_tokens is not None and request.max_tokens < 0:
         raise InvalidRequest("max_tokens", f"must be at least 0, not {request.max_tokens}")

@@ -38,7 +38,8 @@ class Heartbeat:
 class EngineContext:
     """What the models of one engine thread share.
 
-    ``prompts`` renders short prompts, and ``questions`` counts tokens and tokenises other texts.
+    ``prompts`` renders short prompts, ``grammars`` those of constrained answers and compiles the
+    grammars, and ``questions`` counts tokens and tokenises other texts.
     """
 
     limits: Limits
@@ -51,3 +52,4 @@ class EngineContext:
     prompts: ThreadPoolExecutor
     long_prompts: ThreadPoolExecutor
     questions: ThreadPoolExecutor
+    grammars: ThreadPoolExecutor

@@ -65,6 +65,8 @@ class EngineThread:
             prompts=ThreadPoolExecutor(1, "fullstop-prompts"),
             long_prompts=ThreadPoolExecutor(1, "fullstop-long-prompts"),
             questions=ThreadPoolExecutor(1, "fullstop-counting"),
+            # A grammar that is slow to compile holds up few others.
+            grammars=ThreadPoolExecutor(4, "fullstop-grammars"),
         )
         before = None if previous is None else previous.models
         self.models: Models = Models(self._context, before)
@@ -156,7 +158,7 @@ class EngineThread:
             generation.wake_soon()
         for future in self._futures.copy():
             settle(future, why)
-        for pool in (context.prompts, context.long_prompts, context.questions):
+        for pool in (context.prompts, context.long_prompts, context.questions, context.grammars):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _fail(self, cause: str, *, is_stuck: bool) -> None:

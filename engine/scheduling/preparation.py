@@ -1,28 +1,24 @@
 """Renders prompts and compiles grammars on threads beside the engine's. No MLX."""
 
-import asyncio
-import logging
-import threading
-import weakref
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from engine.errors import EngineClosed, QueueFull
-from engine.grammar.masks import Form
+from engine.generation import Generation
+from engine.grammar.masks import is_constrained
 from engine.inference.backend import Prompt
 from engine.values.request import GenerationRequest
 
 if TYPE_CHECKING:
-    from engine.grammar.form_compiler import FormCompiler
     from engine.inference.mlx_backend import MlxBackend
 
-MAX_WAITING_FORMS = 64
-# A grammar that is slow to compile holds up few others.
-_COMPILED_AT_ONCE = 4
-_CLOSED = "the engine has been shut down"
-_log = logging.getLogger(__name__)
+
+def prepare_all(backend: "MlxBackend", generations: Sequence[Generation]) -> tuple[Prompt, ...]:
+    """Compile the grammars of a request's choices, perhaps for seconds, and render its prompts."""
+    for generation in generations:
+        if is_constrained(generation.request):
+            generation.form = backend.form(generation.request)
+    return render_all(backend, [generation.request for generation in generations])
 
 
 def render_all(backend: "MlxBackend", requests: Sequence[GenerationRequest]) -> tuple[Prompt, ...]:
@@ -73,50 +69,3 @@ def _has_same_prompt(request: GenerationRequest, other: GenerationRequest) -> bo
         and request.effort == other.effort
         and request.template_options == other.template_options
     )
-
-
-class Forms:
-    """The forms of one engine's answers, a few of which are compiled at once."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(_COMPILED_AT_ONCE, "fullstop-grammars")
-        self._waiting = 0
-        self._is_closed = False
-        # By the names of the models. Weak references, so that a model's memory can be freed.
-        self._compilers: dict[str | None, weakref.ref[FormCompiler]] = {}
-
-    def compiler(self, model: str | None = None) -> "FormCompiler | None":
-        known = self._compilers.get(model)
-        return None if known is None else known()
-
-    def add_compiler(self, compiler: "FormCompiler", model: str | None = None) -> None:
-        """Register the compiler of a model's forms. Any thread."""
-        self._compilers[model] = weakref.ref(compiler)
-
-    async def compile(self, compiler: "FormCompiler", request: GenerationRequest) -> Form:
-        """Return the form of an answer: ``InvalidRequest``, ``QueueFull`` or ``EngineClosed``."""
-        with self._lock:
-            if self._is_closed:
-                raise EngineClosed(_CLOSED)
-            if self._waiting >= MAX_WAITING_FORMS:
-                raise QueueFull(self._waiting)
-            self._waiting += 1
-            future = self._pool.submit(compiler.prepare, request)
-        future.add_done_callback(self._on_done)
-        try:
-            return await asyncio.wrap_future(future)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            raise EngineClosed(_CLOSED) from None  # ``close`` cancelled it
-
-    def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _on_done(self, _: "Future[Form]") -> None:
-        with self._lock:
-            self._waiting -= 1

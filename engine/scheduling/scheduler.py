@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, QueueFull, not_numbers
 from engine.generation import Generation
+from engine.grammar.masks import is_constrained
 from engine.inference.backend import Prompt, Step
 from engine.inference.sequence import Sequence
 from engine.scheduling.admission import admit, check
@@ -22,7 +23,7 @@ from engine.scheduling.context import EngineContext
 from engine.scheduling.failures import cause_of, log_failure, raise_exits, request_error
 from engine.scheduling.memory import MemoryPlan
 from engine.scheduling.outbox import WAKE_UP_INTERVAL_S
-from engine.scheduling.preparation import choices_field, prompts_size, render_all
+from engine.scheduling.preparation import choices_field, prepare_all, prompts_size
 from engine.stopping.record import StopKind
 from engine.values.embedding import EmbeddingRequest
 from engine.values.events import Event, Finished
@@ -118,9 +119,13 @@ class Scheduler:
         except Exception as error:
             settle(future, request_error(error))
             return
-        is_short = prompts_size(requests) <= _SHORT_PROMPT
-        pool = self._context.prompts if is_short else self._context.long_prompts
-        task = pool.submit(render_all, self.backend, requests)
+        context = self._context
+        if any(map(is_constrained, requests)):
+            pool = context.grammars
+        else:
+            is_short = prompts_size(requests) <= _SHORT_PROMPT
+            pool = context.prompts if is_short else context.long_prompts
+        task = pool.submit(prepare_all, self.backend, generations)
         self._rendering[future] = generations, task
         task.add_done_callback(
             lambda done: self._call_soon(lambda: self._on_rendered(future, submitted_at, done))

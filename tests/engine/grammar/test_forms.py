@@ -15,7 +15,6 @@ from engine.engine import Engine
 from engine.errors import EngineClosed, InvalidRequest
 from engine.grammar import form_compiler
 from engine.grammar.compilation import new_matcher
-from engine.scheduling.preparation import _COMPILED_AT_ONCE
 from engine.values.request import OutputConstraint
 from tests.support.asking import ask, run
 from tests.support.schemas import DEADLY, optional
@@ -132,7 +131,7 @@ async def test_closing_the_engine_ends_the_wait(
     await ask(engine, "Say: x", constraint=held({"const": 1}))
     *compiling, waiting = (
         asyncio.create_task(ask(engine, "Say: x", constraint=held({"const": number})))
-        for number in range(2, 2 + _COMPILED_AT_ONCE + 1)
+        for number in range(2, 2 + 4 + 1)
     )
     await asyncio.sleep(0.1)
     await engine.aclose()
