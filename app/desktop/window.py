@@ -29,7 +29,7 @@ from app.settings.keychain import KeyStore
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.settings_file import StoredPreferences
 from app.signals import EndingSignals, exit_at_once
-from app.store.conversation_store import StoreUnavailable, open_store
+from app.store.conversation_store import open_store
 from app.store.traces import TraceFiles
 from engine import DiskCache, Engine, Limits
 from ui.chat.session.traces import TraceKeeper
@@ -95,12 +95,8 @@ def kept_traces(store: ConversationStore, preferences: PreferencesState) -> Trac
 
 @contextlib.asynccontextmanager
 async def kept_conversations() -> AsyncIterator[ConversationStore]:
-    """Yield the store of conversations; without a file, one in memory with a problem."""
-    try:
-        store = await open_store(paths.conversations_file())
-    except StoreUnavailable as unavailable:
-        _log.error("conversations are not saved: %s", unavailable)
-        store = await open_store(None, unavailable.problem)
+    """Yield the store of conversations, and close it."""
+    store = await open_store(paths.conversations_file())
     try:
         yield store
     finally:

@@ -27,14 +27,6 @@ _T = TypeVar("_T")
 _Default = TypeVar("_Default")
 
 
-class StoreUnavailable(Exception):
-    """The file can be neither read nor created; ``problem`` is shown to the user."""
-
-    def __init__(self, problem: StoreProblem) -> None:
-        super().__init__(problem.detail)
-        self.problem = problem
-
-
 class SqliteConversationStore:
     """Keeps conversations in a file, or in memory without one. Made by ``open_store``.
 
@@ -60,17 +52,9 @@ class SqliteConversationStore:
         """Open the file, read the conversations, and make a backup once a day."""
         try:
             await asyncio.wrap_future(self._database.thread.submit(self._database.open))
-        except (sqlite3.Error, OSError) as error:
-            _log.error("%s cannot be opened", self._path, exc_info=error)
+        except (sqlite3.Error, OSError):
             self._database.thread.shutdown(wait=False)
-            raise StoreUnavailable(
-                StoreProblem(
-                    _UNSAVED,
-                    f"{self._path} cannot be used: {describe_error(error)}. New text is kept only "
-                    "until you close the window.",
-                    self._folder,
-                )
-            ) from error
+            raise
         if self._path is None:
             return
         self._database.thread.submit(self._delete_unused_pictures, self._path, time.time())
@@ -313,16 +297,15 @@ def _pictures_folder(path: Path) -> Path:
     return path.with_name("pictures")
 
 
-async def open_store(
-    path: Path | None, problem: StoreProblem | None = None
-) -> SqliteConversationStore:
-    """Open the store of a file, created if needed; close it with ``close``.
-
-    Without a path it is kept in memory, with a problem for the window to show.
-
-    Raises:
-        StoreUnavailable: The file can be neither read nor created.
-    """
-    store = SqliteConversationStore(path, problem)
-    await store.open()
+async def open_store(path: Path) -> SqliteConversationStore:
+    """Open the store of a file, created if needed; if it cannot be used, one in memory says why."""
+    store = SqliteConversationStore(path)
+    try:
+        await store.open()
+    except (sqlite3.Error, OSError) as error:
+        _log.error("%s cannot be used", path, exc_info=error)
+        detail = f"{path} cannot be used: {describe_error(error)}. New text is kept only until you "
+        problem = StoreProblem(_UNSAVED, f"{detail}close the window.", path.parent)
+        store = SqliteConversationStore(None, problem)
+        await store.open()
     return store
