@@ -4,7 +4,7 @@ import sys
 from argparse import Namespace
 
 from api.conformance.captures.diagnosis import as_json, as_text, diagnose, has_faults
-from api.conformance.captures.sources import MAX_BYTES, NotReadable, captures_of
+from api.conformance.captures.sources import MAX_BYTES, captures_of
 from app import exits
 from app.exits import CommandError
 from engine.files.causes import os_cause
@@ -15,7 +15,7 @@ def run(options: Namespace) -> int:
     try:
         captures = captures_of(_read(options.file))
         judged = [(capture, diagnose(capture, options.stops)) for capture in captures]
-    except NotReadable as error:
+    except ValueError as error:
         raise CommandError(f"{options.file} cannot be read: {error}", exits.USAGE) from error
     first, findings = judged[0]
     if options.is_json:

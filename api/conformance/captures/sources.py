@@ -46,20 +46,14 @@ _DONE = re.compile(r'"done"\s*:\s*true')
 _FIRST_EVENTS = ("message_start", "response.created")
 
 
-class NotReadable(ValueError):
-    """A file cannot be read; the message names the cause and completes a sentence."""
-
-
 def decode(content: bytes) -> str:
     """Return the text of a file; invalid UTF-8 is part of the capture, and is replaced.
 
     Raises:
-        NotReadable: It is compressed or binary, or text of another encoding than UTF-8.
+        ValueError: It is compressed or binary, or text of another encoding than UTF-8.
     """
     if b"\0" in content[:4096] or content.startswith(b"\x1f\x8b"):
-        raise NotReadable(
-            f"it is not UTF-8 text, but compressed or binary. Supported are {FORMATS}"
-        )
+        raise ValueError(f"it is not UTF-8 text, but compressed or binary. Supported are {FORMATS}")
     return content.decode("utf-8", "replace")
 
 
@@ -67,7 +61,7 @@ def captures_of(content: bytes | str) -> Iterator[Capture]:
     """Yield the answers of a file or text in order; one without a dialect if there are none.
 
     Raises:
-        NotReadable: See ``decode``.
+        ValueError: See ``decode``.
     """
     text = content if isinstance(content, str) else decode(content)
     unread: Capture | None = None

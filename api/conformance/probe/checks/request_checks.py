@@ -1,11 +1,10 @@
-"""Checks of stops and limits in requests with other fields, and across requests."""
+"""Checks of stops in requests with other fields, and across requests."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.checks.check import (
     CHECKS,
     NO_TEXT,
@@ -19,7 +18,6 @@ from api.conformance.probe.checks.check import (
     undecided,
     working_case,
 )
-from api.conformance.probe.checks.limit_checks import judge_limit
 from api.conformance.probe.checks.stop_checks import long_answer
 from api.conformance.probe.client import in_parallel, in_sequence
 from api.conformance.probe.dialects import Ask, Body, with_tool
@@ -38,8 +36,6 @@ _SHORT_PLAIN = "<|im_start|>user\nRepeat exactly: red blue<|im_end|>\n<|im_start
 # More tokens than servers keep in a window for stops.
 _LATE_TOKENS = 300
 TEMPERATURE = 0.7
-# The limits of whole and streamed answers in a situation.
-_LIMITS = {False: 5, True: 2}
 _DIFFERS = "The same question got another answer, which no stop explains."
 
 
@@ -75,7 +71,7 @@ def _with_choice(faults: Iterable[Fault], number: int, views: Sequence[Exchange]
 async def check_situation(
     situation: Situation, ctx: CheckContext, ask: Ask | None = None, min_chars: int = MIN_CHARS
 ) -> Evaluation:
-    """Send requests without stops, with one, and with a small limit, in all modes."""
+    """Send requests without stops and with one, in all modes."""
     require_stops(ctx)
     ask = ask or ctx.main.ask
     if situation.body(ctx, ask) is None:
@@ -95,8 +91,6 @@ async def check_situation(
         run = await recorder.ask(body, judged)
         if run.is_refusal:
             break
-    for is_streamed in ctx.main.modes if not recorder.faults else ():
-        await _check_limit(situation, ctx, recorder, replace(ask, is_streamed=is_streamed), given)
     return recorder.evaluation(repr(case.stops[0]))
 
 
@@ -109,33 +103,6 @@ def _judge_stop(
         for fault in _with_choice(faults or situation.extra(view), number, views):
             is_ignored = fault.code == "stop_ignored"
             yield replace(fault, code=situation.ignored) if is_ignored else fault
-
-
-async def _check_limit(
-    situation: Situation, ctx: CheckContext, recorder: Recorder, ask: Ask, given: Baseline
-) -> None:
-    limit = max(ctx.driver.min_tokens, _LIMITS[ask.is_streamed])
-    # The end of a turn may count as a token, too.
-    # A token has no more characters in most texts.
-    if (given.tokens or len(given.text) // 6) < limit + 3:
-        return
-    names, known = ctx.driver.reason_names, len(recorder.faults)
-    body = situation.body(ctx, replace(ask, max_tokens=limit))
-    await recorder.ask(body, partial(_judge_limits, given, limit, names))
-    if len(recorder.faults) > known:
-        # A fault of every limit is not one of the situation.
-        plain = ctx.body(replace(ctx.main.ask, max_tokens=limit, is_streamed=ask.is_streamed))
-        run = ctx.client.answer_to(plain) or await ctx.client.send(plain)
-        usual = {fault.code for fault in judge_limit(ctx.main, limit, names, run)}
-        recorder.faults[known:] = [one for one in recorder.faults[known:] if one.code not in usual]
-
-
-def _judge_limits(
-    given: Baseline, limit: int, names: Mapping[CapturedEnding, str], run: Exchange
-) -> Iterator[Fault]:
-    views = _views(run)
-    for number, view in enumerate(views):
-        yield from _with_choice(judge_limit(given, limit, names, view), number, views)
 
 
 async def _without_stops(

@@ -18,14 +18,12 @@ from api.conformance.probe.checks.check import (
     fault_list,
     skipped,
 )
-from api.conformance.probe.dialects import MESSAGES, OLLAMA, Ask, Body, Driver, is_error
+from api.conformance.probe.dialects import OLLAMA, Ask, Body, Driver, is_error
 from api.conformance.probe.judgement import no_answer
 from api.conformance.probe.values import Exchange, Fault
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _FIELD = re.compile(r"(?:data|event|id|retry)(?::|\Z)|:|\Z")
-# The types of errors that the vendor names for these statuses.
-_ERROR_TYPES = {400: "invalid_request_error", 413: "request_too_large"}
 
 
 @check("stream.framing")
@@ -160,11 +158,6 @@ def _judge_refusal(driver: Driver, run: Exchange) -> Iterator[Fault]:
     if not is_error(driver.dialect, body):
         sentence, due = "The error does not have this dialect's form.", "the dialect's error object"
         yield Fault("error_envelope", sentence, due, run.text[:200])
-    elif driver.dialect is MESSAGES and run.status in _ERROR_TYPES:
-        due, got = _ERROR_TYPES[run.status], body["error"]["type"]
-        if got != due:
-            sentence = f"The type of an error with status {run.status} is {got}."
-            yield Fault("error_type", sentence, due, got)
 
 
 def _json(text: str) -> Any:

@@ -124,16 +124,13 @@ async def _stop_in_answer(ctx: CheckContext) -> Evaluation:
 async def _stop_in_thinking(ctx: CheckContext) -> Evaluation:
     """A stop that occurs only in the thinking must not end the answer."""
     given, recorder = await _thought(ctx), Recorder(ctx)
-    # A word and a character.
     terms = (word for word in re.findall(r"\w{3,}", given.thinking) if word not in given.text)
-    characters = (char for char in given.thinking if char.isalnum() and char not in given.text)
-    stops = [stop for stop in (next(terms, ""), next(characters, "")) if stop]
-    if not stops:
+    stop = next(terms, None)
+    if stop is None:
         raise undecided("Every word of the thinking is in the answer too.")
-    for stop in stops:
-        case = StopCase("thought", given, (stop,), given.text, stop)
-        await _send_thought(ctx, recorder, case, "occurs in the thinking only")
-    return recorder.evaluation(", ".join(map(repr, stops)))
+    case = StopCase("thought", given, (stop,), given.text, stop)
+    await _send_thought(ctx, recorder, case, "occurs in the thinking only")
+    return recorder.evaluation(repr(stop))
 
 
 @check("thinking.both")

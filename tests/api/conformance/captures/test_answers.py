@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.sources import NotReadable, captures_of
+from api.conformance.captures.sources import captures_of
 from api.conformance.captures.values import Capture, Severity, WireDialect
 from tests.api.conformance.captures.saved import BODY, STOP, chunk, har, stream, whole
 
@@ -102,7 +102,7 @@ def test_a_file_that_is_not_utf8_text_is_refused_with_the_forms_that_are_read(
     content: bytes,
 ) -> None:
     with pytest.raises(
-        NotReadable, match=r"not UTF-8 text, but compressed or binary\. Supported are a JSON body"
+        ValueError, match=r"not UTF-8 text, but compressed or binary\. Supported are a JSON body"
     ):
         read(content)
 
