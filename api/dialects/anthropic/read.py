@@ -511,7 +511,7 @@ def _arguments(block: ToolUseBlock) -> str:
 
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation; None if the API cannot express it."""
+    """Return the body that asks for a generation, for the inspector; None if there is none."""
     system, turns = system_apart(request)
     if not turns or starts_new_assistant_turn(request):
         return None

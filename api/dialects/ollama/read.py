@@ -169,7 +169,7 @@ def _result(message: OllamaTurn, text: str, open_calls: list[ToolCall]) -> Messa
 
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation; None if the API cannot express it."""
+    """Return the body that asks for a generation, for the inspector; None if there is none."""
     if not request.messages or starts_new_assistant_turn(request):
         return None
     sampling = sampling_to_wire(request.sampling, {"repetition_penalty": "repeat_penalty"})

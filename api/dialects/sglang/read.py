@@ -121,7 +121,7 @@ def _constraint(sampling: SamplingParams) -> OutputConstraint | None:
 
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation, with its prompt as text or as token ids."""
+    """Return the body that asks for a generation, for the inspector."""
     raw = request.prompt
     body: JsonObject = {"input_ids": list(raw)} if isinstance(raw, tuple) else {"text": prompt}
     body["sampling_params"] = {
