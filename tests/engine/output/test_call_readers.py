@@ -120,13 +120,17 @@ def _pairs(prefix: str) -> Callable[[Any], str]:
     return _each(write, f"\n{CLOSE}\n{OPEN}")
 
 
-def _minimax(calls: Any) -> str:
-    return "\n".join(
-        f'<invoke name="{name}">\n'
-        + "".join(f'<parameter name="{k}">{_plain(v)}</parameter>\n' for k, v in given.items())
-        + "</invoke>"
-        for name, given in calls
-    )
+def _invokes(prefix: str, *, marks_text: bool = False, line: str = "\n") -> Callable[[Any], str]:
+    def parameter(key: str, value: object) -> str:
+        is_text = "true" if isinstance(value, str) else "false"
+        mark = f' string="{is_text}"' if marks_text else ""
+        return f'<{prefix}parameter name="{key}"{mark}>{_plain(value)}</{prefix}parameter>{line}'
+
+    def write(name: str, given: Any) -> str:
+        inner = "".join(parameter(k, v) for k, v in given.items())
+        return f'<{prefix}invoke name="{name}">{line}{inner}</{prefix}invoke>'
+
+    return _each(write, line)
 
 
 def _minicpm(name: str, given: Any) -> str:
@@ -136,30 +140,6 @@ def _minicpm(name: str, given: Any) -> str:
 
     inner = "".join(f'<param name="{k}">{value(v)}</param>' for k, v in given.items())
     return f'"{name}">{inner}'
-
-
-def _muse(calls: Any) -> str:
-    return "".join(
-        f'<atem:invoke name="{name}">'
-        + "".join(
-            f'<atem:parameter name="{k}">{_plain(v)}</atem:parameter>' for k, v in given.items()
-        )
-        + "</atem:invoke>"
-        for name, given in calls
-    )
-
-
-def _dsml(calls: Any) -> str:
-    def parameter(k: str, v: object) -> str:
-        is_text = "true" if isinstance(v, str) else "false"
-        return f'<{DSML}parameter name="{k}" string="{is_text}">{_plain(v)}</{DSML}parameter>\n'
-
-    return "\n".join(
-        f'<{DSML}invoke name="{name}">\n'
-        + "".join(parameter(k, v) for k, v in given.items())
-        + f"</{DSML}invoke>"
-        for name, given in calls
-    )
 
 
 def _kimi3(calls: Any) -> str:
@@ -251,7 +231,7 @@ WRITERS: dict[str, Callable[[Any], str]] = {
     "command": _command,
     "deepseek": _deepseek,
     "deepseek_v3": _deepseek,
-    "dsml": _dsml,
+    "dsml": _invokes(DSML, marks_text=True),
     "function_gemma": _each(_gemma, f"{CLOSE}{OPEN}"),
     "gemma4": _gemma4,
     "glm47": _pairs("arg"),
@@ -262,9 +242,9 @@ WRITERS: dict[str, Callable[[Any], str]] = {
     "llama": _each(_llama, "; "),
     "longcat": _pairs("longcat_arg"),
     "minicpm5": _each(_minicpm, f"{CLOSE}\n{OPEN}"),
-    "minimax_m2": _minimax,
+    "minimax_m2": _invokes(""),
     "mistral": _mistral,
-    "muse_spark": _muse,
+    "muse_spark": _invokes("atem:", line=""),
     "pythonic": _python,
     "qwen3_coder": _each(_qwen, "\n"),
     "tool_code": _tool_code,
