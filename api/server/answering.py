@@ -18,7 +18,6 @@ from api.dialects.shared.dialect import (
     Dialect,
     Head,
     QueryRoute,
-    UrlParameters,
 )
 from api.dialects.shared.requests import ParsedRequest, left_out_tools, parsed_request
 from api.server.bodies import BodyReceiver, decompressed, is_compressed
@@ -290,7 +289,7 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
         service, record = request.app[SERVICE], request[RECORD]
         params: object = None
         if "{" in route.path:
-            params = UrlParameters(dict(request.match_info), dict(request.query))
+            params = {**request.query, **request.match_info}
         elif route.request is not None:
             found = await _parse(request, dialect, route)
             record.not_applied = found.not_applied

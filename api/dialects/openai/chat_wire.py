@@ -12,7 +12,6 @@ from typing_extensions import TypedDict
 
 from api.dialects.openai.wire import (
     CallAnswer,
-    CalledTool,
     ChoiceEnding,
     ChoicesParams,
     CompletionUsage,
@@ -183,7 +182,7 @@ class AnswerMessage(TypedDict):
     refusal: None
     reasoning_content: NotRequired[str]
     tool_calls: NotRequired[list[CallAnswer]]
-    function_call: NotRequired[CalledTool]
+    function_call: NotRequired[dict[Literal["name", "arguments"], str]]
 
 
 class ChatChoice(ChoiceEnding):

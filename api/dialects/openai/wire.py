@@ -233,21 +233,13 @@ class CompletionUsage(TypedDict):
     completion_tokens_details: NotRequired[TokenDetails]
 
 
-class CalledTool(TypedDict):
-    """A function's name and its arguments as JSON text, or a custom tool's name and its input."""
-
-    name: str
-    arguments: NotRequired[str]
-    input: NotRequired[str]
-
-
 class CallAnswer(TypedDict):
-    """A call for the client to make."""
+    """A call for the client to make: a function's arguments, or a custom tool's input."""
 
     id: str
     type: Literal["function", "custom"]
-    function: NotRequired[CalledTool]
-    custom: NotRequired[CalledTool]
+    function: NotRequired[dict[Literal["name", "arguments"], str]]
+    custom: NotRequired[dict[Literal["name", "input"], str]]
 
 
 class TokenLogprob(TypedDict):
@@ -274,16 +266,9 @@ class ChoiceEnding(TypedDict):
     fullstop: NotRequired[FullstopReport]
 
 
-class PromptLogprob(TypedDict):
-    """A candidate token at a position of the prompt; the likeliest has rank 1."""
-
-    logprob: float
-    rank: int
-    decoded_token: str
-
-
-# For each position of the prompt, by token id: its own token and the likeliest ones.
-PromptLogprobs = list[dict[str, PromptLogprob] | None]
+# For each position of the prompt, by token id: its own token and the likeliest ones, with their
+# ``logprob``, ``rank`` (1 for the likeliest) and ``decoded_token``.
+PromptLogprobs = list[dict[str, dict[str, float | str]] | None]
 
 
 # https://platform.openai.com/docs/api-reference/embeddings

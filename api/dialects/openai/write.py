@@ -16,7 +16,6 @@ from api.dialects.openai.wire import (
     ErrorAnswer,
     ErrorType,
     FinishReason,
-    PromptLogprob,
     PromptLogprobs,
     TokenLogprob,
 )
@@ -215,7 +214,7 @@ def prompt_logprobs_to_wire(
             continue
         ranked = [(token.rank + 1, token.token_id, token.logprob)]
         ranked += [(rank, *likely) for rank, likely in enumerate(token.top[:count], 1)]
-        position: dict[str, PromptLogprob] = {
+        position: dict[str, dict[str, float | str]] = {
             str(token_id): {
                 "logprob": finite(logprob),
                 "rank": rank,

@@ -35,7 +35,6 @@ from api.dialects.shared.dialect import (
     AnswerRoute,
     Dialect,
     StoreAnswer,
-    UrlParameters,
     query,
 )
 from api.dialects.shared.requests import ParsedRequest
@@ -68,9 +67,9 @@ def recall(service: Service, record: RequestRecord, params: ResponseParams) -> R
 
 
 @query("GET", "/v1/responses/{response_id}", answer=ResponseAnswer)
-async def retrieve(service: Service, record: RequestRecord, url: UrlParameters) -> str:
+async def retrieve(service: Service, record: RequestRecord, url: Mapping[str, str]) -> str:
     """A stored response."""
-    if url.query.get("stream", "false") != "false":
+    if url.get("stream", "false") != "false":
         raise unsupported(("stream",), "the stream of a response that has ended")
     return _stored(service, record, url).answer
 
@@ -81,7 +80,7 @@ async def retrieve(service: Service, record: RequestRecord, url: UrlParameters) 
     answer=dict[Literal["id", "object", "deleted"], str | bool],
 )
 async def delete(
-    service: Service, record: RequestRecord, url: UrlParameters
+    service: Service, record: RequestRecord, url: Mapping[str, str]
 ) -> dict[str, str | bool]:
     """Deletes a stored response."""
     response_id = _stored(service, record, url).id
@@ -90,7 +89,9 @@ async def delete(
 
 
 @query("GET", "/v1/responses/{response_id}/input_items", answer=ItemList)
-async def list_input_items(service: Service, record: RequestRecord, url: UrlParameters) -> ItemList:
+async def list_input_items(
+    service: Service, record: RequestRecord, url: Mapping[str, str]
+) -> ItemList:
     """The input of a stored response."""
     response = _stored(service, record, url)
     chain = service.responses.chain(record.client_id, response.id)
@@ -98,17 +99,17 @@ async def list_input_items(service: Service, record: RequestRecord, url: UrlPara
         raise _missing("A response before the one", response.id)
     items = [item for earlier in chain[:-1] for item in _items_with_ids(earlier)]
     items += _sent_of(response)
-    order = url.query.get("order", "desc")
+    order = url.get("order", "desc")
     if order not in ("asc", "desc"):
         raise invalid(("order",), 'must be "asc" or "desc"')
     if order == "desc":
         items.reverse()
-    if (after := url.query.get("after")) is not None:
+    if (after := url.get("after")) is not None:
         ids = [item["id"] for item in items]
         if after not in ids:
             raise _missing("Item", after)
         items = items[ids.index(after) + 1 :]
-    limit = url.query.get("limit", "20")
+    limit = url.get("limit", "20")
     if not limit.isdecimal() or not 1 <= int(limit[:6]) <= 100:
         raise invalid(("limit",), "must be a whole number from 1 to 100")
     page = items[: int(limit)]
@@ -121,8 +122,8 @@ async def list_input_items(service: Service, record: RequestRecord, url: UrlPara
     }
 
 
-def _stored(service: Service, record: RequestRecord, url: UrlParameters) -> StoredResponse:
-    response_id = url.path["response_id"]
+def _stored(service: Service, record: RequestRecord, url: Mapping[str, str]) -> StoredResponse:
+    response_id = url["response_id"]
     response = service.responses.get(record.client_id, response_id)
     if response is None:
         raise _missing("Response", response_id)

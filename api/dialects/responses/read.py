@@ -44,6 +44,7 @@ from api.dialects.shared.requests import (
     functions,
     media_type_of,
     note_of,
+    reasoning_text,
     sampling_and_stops,
     system_apart,
 )
@@ -116,20 +117,10 @@ def wants_logprobs(params: ResponseParams) -> bool:
     return "message.output_text.logprobs" in (params.include or ()) or bool(params.top_logprobs)
 
 
-def wants_encrypted_reasoning(params: ResponseParams) -> bool:
-    """Whether reasoning items have a content that clients return unread."""
-    return "reasoning.encrypted_content" in (params.include or ())
-
-
 def wants_summary(params: ResponseParams) -> bool:
     """Whether the answer includes its reasoning as a summary."""
     reasoning = params.reasoning
     return reasoning is not None and (reasoning.summary or reasoning.generate_summary) is not None
-
-
-def wants_report(params: ResponseParams) -> bool:
-    """Whether the answer carries the stop record; this API has no other field for a match."""
-    return bool(params.stop or params.stop_token_ids) or params.fullstop.report
 
 
 def offered_tools(params: ResponseParams) -> list[OfferedTool]:
@@ -263,11 +254,10 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
 
 def _reasoning_text(item: ReasoningItem) -> str:
     """Return the reasoning of an earlier answer; empty if only another server can read it."""
-    if thought := "".join(part.text for part in item.content or ()):
-        return thought
-    if (sealed_thought := opened(item.encrypted_content or "", REASONING_MARK)) is not None:
-        return sealed_thought
-    return "\n\n".join(part.text for part in item.summary or () if part.text)
+    summary = "\n\n".join(filter(None, map(reasoning_text, item.summary or ())))
+    return reasoning_text(
+        item.content, opened(item.encrypted_content or "", REASONING_MARK), summary
+    )
 
 
 def _arguments(item: CallItem, path: FieldPath) -> str:

@@ -213,19 +213,12 @@ class AdditionalToolsItem(WireModel):
     tools: list[ResponseTool]
 
 
-class ReasoningPart(WireModel):
-    """A part of the reasoning of an earlier answer, or of its summary."""
-
-    type: str = ""
-    text: str = ""
-
-
 class ReasoningItem(WireModel):
     """The reasoning of an earlier answer."""
 
     type: Literal["reasoning"]
-    content: list[ReasoningPart] | None = None
-    summary: list[ReasoningPart] | None = None
+    content: list[dict[str, Any]] | None = None
+    summary: list[dict[str, Any]] | None = None
     encrypted_content: str | None = None
 
 

@@ -13,9 +13,7 @@ from api.dialects.openai.write import answer_tokens, entries_to_wire, stop_to_wi
 from api.dialects.responses.read import (
     max_tokens_of,
     offered_tools,
-    wants_encrypted_reasoning,
     wants_logprobs,
-    wants_report,
     wants_summary,
 )
 from api.dialects.responses.wire import (
@@ -63,13 +61,6 @@ def usage_to_wire(usage: Usage) -> ResponseUsage:
         "output_tokens_details": {"reasoning_tokens": usage.thinking_tokens},
         "total_tokens": usage.prompt_tokens + usage.output_tokens,
     }
-
-
-def _format(params: ResponseParams) -> dict[str, Any]:
-    """Return the requested format as it was requested."""
-    if params.text is None or params.text.format is None:
-        return {"type": "text"}
-    return params.text.format.model_dump(by_alias=True, exclude_none=True)
 
 
 def _tool(tool: ResponseTool) -> dict[str, Any]:
@@ -254,7 +245,8 @@ class ResponseEncoder(AnswerEncoder):
             item["summary"].append(part)
         else:
             item["content"].append(part)
-        if item["type"] == "reasoning" and wants_encrypted_reasoning(self._params):
+        included = self._params.include or ()
+        if item["type"] == "reasoning" and "reasoning.encrypted_content" in included:
             item["encrypted_content"] = sealed(part["text"], REASONING_MARK)
         self._done(item)
 
@@ -358,6 +350,7 @@ class ResponseEncoder(AnswerEncoder):
     def _response(self, status: ResponseStatus, finished: Finished | None = None) -> ResponseAnswer:
         """Return the response in one of its states."""
         params, head = self._params, self._head
+        form = params.text.format if params.text is not None else None
         response: ResponseAnswer = {
             "id": head.answer_id,
             "object": "response",
@@ -388,7 +381,11 @@ class ResponseEncoder(AnswerEncoder):
             "safety_identifier": params.safety_identifier,
             "store": params.store is not False,
             "temperature": params.temperature,
-            "text": {"format": _format(params)},
+            "text": {
+                "format": {"type": "text"}
+                if form is None
+                else form.model_dump(by_alias=True, exclude_none=True)
+            },
             "tool_choice": params.tool_choice if params.tool_choice is not None else "auto",
             "tools": [_tool(tool) for tool in params.all_tools if tool.type in _ECHOED],
             "top_logprobs": params.top_logprobs or 0,
@@ -397,7 +394,9 @@ class ResponseEncoder(AnswerEncoder):
             "usage": usage_to_wire(finished.usage) if finished is not None else None,
             "user": params.user,
         }
-        if finished is not None and wants_report(params):
+        # This API has no other field for the stop that matched.
+        is_reported = params.stop or params.stop_token_ids or params.fullstop.report
+        if finished is not None and is_reported:
             response["fullstop"] = report_to_wire(finished)
         return response
 

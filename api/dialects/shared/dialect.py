@@ -119,22 +119,14 @@ class AnswerRoute(ABC, Generic[_Params]):
         return f"{self.id_prefix}{head.unique}" if self.id_prefix else ""
 
 
-@dataclass(frozen=True, slots=True)
-class UrlParameters:
-    """The parameters in the address of a request: those of the path, and of the query."""
-
-    path: Mapping[str, str]
-    query: Mapping[str, str]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRoute:
     """A route that answers without generating an answer for the client; ``query`` makes it.
 
     Attributes:
-        reply: Returns the answer's body from the request's body, or from its address if the path
-            has parameters (``UrlParameters``); None is an answer without a body, a text is JSON
-            already, and a list is the events of a stream.
+        reply: Returns the answer's body from the request's body or, if the path has parameters,
+            from those and the query's; None is an answer without a body, a text is JSON already,
+            and a list is the events of a stream.
         read: Converts the body to generations; ``reply`` then gets both, as ``ParsedRequest``.
     """
 
