@@ -9,10 +9,9 @@ from PySide6.QtCore import (
     Qt,
     QTimer,
 )
-from PySide6.QtGui import QColor, QKeySequence, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtGui import QColor, QKeySequence, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QAbstractButton,
-    QBoxLayout,
     QComboBox,
     QFrame,
     QLabel,
@@ -233,7 +232,7 @@ class UndoBar(QFrame):
         self.message = WrappedLabel()
         self.button = QPushButton("Undo")
         self.button.setAccessibleName("Undo")
-        self._parts = row((self.message, 1), self.button, margins=(12, 6, 6, 6), on=card)
+        row((self.message, 1), self.button, margins=(12, 6, 6, 6), on=card)
         column(card, margins=(10, 4, 10, 10), on=self)
         self._timer = QTimer(self, singleShot=True, interval=10_000)
         self._timer.timeout.connect(self.hide)
@@ -244,17 +243,4 @@ class UndoBar(QFrame):
         self.message.setText(text)
         self.button.setAccessibleName(f"Undo: {text}")
         self.show()
-        self._arrange()
         self._timer.start()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._arrange()
-
-    def _arrange(self) -> None:
-        text = self.message.fontMetrics().horizontalAdvance(self.message.text())
-        available_px = self._parts.contentsRect().width() - self._parts.spacing()
-        fits = text + self.button.sizeHint().width() <= available_px
-        directions, sides = QBoxLayout.Direction, Qt.AlignmentFlag
-        self._parts.setDirection(directions.LeftToRight if fits else directions.TopToBottom)
-        self._parts.setAlignment(self.button, sides(0) if fits else sides.AlignRight)
