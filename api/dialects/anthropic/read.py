@@ -48,7 +48,7 @@ from api.dialects.shared.requests import (
     system_apart,
 )
 from api.dialects.shared.sealed import REASONING_MARK, opened
-from api.transport.errors import FieldPath, invalid, required, shown, unsupported
+from api.transport.errors import FieldPath, invalid, required, shown
 from engine import (
     GenerationRequest,
     Message,
@@ -78,8 +78,6 @@ def requests_from_wire(
     prompt = prompt_from_wire(params)
     if only_warms(params) and params.stream:
         raise invalid(("stream",), "has no effect with max_tokens 0, which only reads the prompt")
-    if params.compaction is not None:
-        raise unsupported(("compaction",), "an answer that is the summary of the conversation")
     stops = StopRules.of(
         *_stop_strings(params.stop_sequences or [], strict),
         token_ids=checked_token_ids(params.stop_token_ids or ()),
@@ -96,7 +94,13 @@ def requests_from_wire(
 
 def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     """Return the request for a prompt alone; raises like ``requests_from_wire``."""
-    _refuse_unsupported(params)
+    if params.thread is not None:
+        # The vendors' clients know this code: they then send the whole conversation instead.
+        raise invalid(
+            ("thread",),
+            "threads are not stored by this server; send the full conversation without it",
+            details={"error_code": "thread_unsupported_request"},
+        )
     system = "\n\n".join(block.text for block in params.system or [])
     messages = [Message("system", system)] if system else []
     offered, deferred = _tools(params)
@@ -158,18 +162,6 @@ def _effort(params: CountTokensParams) -> str | None:
     config = params.output_config
     effort = None if config is None else config.effort
     return params.reasoning_effort if effort is None else effort
-
-
-def _refuse_unsupported(params: CountTokensParams) -> None:
-    if params.thread is not None:
-        # The vendors' clients know this code: they then send the whole conversation instead.
-        raise invalid(
-            ("thread",),
-            "threads are not stored by this server; send the full conversation without it",
-            details={"error_code": "thread_unsupported_request"},
-        )
-    if params.mcp_servers:
-        raise unsupported(("mcp_servers",), "calling MCP servers")
 
 
 def _stop_strings(values: Sequence[object], strict: bool) -> tuple[str, ...]:

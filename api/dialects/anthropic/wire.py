@@ -278,7 +278,6 @@ class CountTokensParams(WireModel):
     output_config: OutputConfigParam | None = None
     # The field's name during the API's beta.
     output_format: OutputFormatParam | None = None
-    mcp_servers: list[Any] | None = None
     thread: Any = None
     # Accepted beyond the reference, as open servers spell them.
     enable_thinking: bool | None = None
@@ -293,7 +292,6 @@ class MessageCreateParams(CountTokensParams):
     max_tokens: MaxTokensOrNone = Field(description="0 only reads the prompt into the cache")
     # ``checked_strings`` checks the items, so that its errors name the index.
     stop_sequences: Annotated[list[Any] | None, STOP_LIST] = None
-    compaction: SkipJsonSchema[Any] = None
     cache_control: Any = None
     stream: bool | None = None
     temperature: Temperature | None = None

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
+from api.dialects.openai.chat_wire import CalledToolParam
 from api.dialects.openai.wire import TokenLogprob
 from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
@@ -85,19 +86,11 @@ class OllamaOptions(WireModel):
     num_predict: int | None = Field(default=None, ge=-2)
 
 
-class CalledFunction(WireModel):
-    """The called function and its arguments."""
-
-    name: str
-    # Some clients send the object as JSON text.
-    arguments: dict[str, Any] | str | None = None
-
-
 class OllamaCallParam(WireModel):
     """A call that an earlier answer made."""
 
     id: str | None = None
-    function: CalledFunction
+    function: CalledToolParam
 
 
 class OllamaTurn(WireModel):
