@@ -185,7 +185,7 @@ class EngineThread:
         else:
             with contextlib.suppress(Exception):
                 self.models.end_answers(StopKind.ERROR, cause)
-                self._context.outbox.deliver(is_forced=True)
+                self._context.outbox.deliver()
         name = None if failed is None else failed.name
         why = EngineStuck(cause) if is_stuck else EngineError(cause)
         self._end_callers(StopKind.ERROR, why, name)
@@ -276,7 +276,7 @@ class EngineThread:
             if is_idle or models.waits_for_prompts:
                 # Readers must know before a long wait which answers have ended.
                 models.refresh_statuses()
-                self._context.outbox.deliver(is_forced=True)
+                self._context.outbox.deliver()
                 timeout_s = models.unload_due_s if is_idle else _POLL_S
             else:
                 models.reset_idle_time()
@@ -303,6 +303,6 @@ class EngineThread:
         with self._lock:
             self.is_open = False
         self.models.end_answers(StopKind.CANCELLED)
-        self._context.outbox.deliver(is_forced=True)
+        self._context.outbox.deliver()
         self._end_callers(StopKind.CANCELLED, EngineClosed(SHUT_DOWN))
         self._context.statuses.end(ModelStatus())

@@ -22,7 +22,6 @@ from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
 from engine.scheduling.failures import cause_of, log_failure, raise_exits, request_error
 from engine.scheduling.memory import MemoryPlan
-from engine.scheduling.outbox import WAKE_UP_INTERVAL_S
 from engine.scheduling.preparation import choices_field, prepare_all, prompts_size
 from engine.stopping.record import StopKind
 from engine.values.embedding import EmbeddingRequest
@@ -39,6 +38,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 # Waiting requests whose caches are read from disk ahead of their turn: each takes memory.
 _MAX_READ_AHEAD = 4
+# Between two wake-ups of the readers: each costs both threads some tens of microseconds and the
+# interpreter's lock. The first and the last event of an answer do not wait.
+_WAKE_UP_INTERVAL_S = 0.02
 # A prompt of up to this many characters is tokenised in a few milliseconds.
 _SHORT_PROMPT = 32_000
 
@@ -446,7 +448,7 @@ class Scheduler:
                 ended.append((sequence, sequence.builder.take_events(), end_event))
                 removed[number] = step.unused(number, taken.get(number, 0))
             elif sequence.builder.count == 1 and sequence.builder.events:
-                put(sequence.generation, sequence.builder.take_events(), is_urgent=True)
+                put(sequence.generation, sequence.builder.take_events())
         for number, drafts in checked.items():
             if (sequence := running.get(number)) is not None:
                 sequence.count_drafts(drafts)
@@ -472,16 +474,16 @@ class Scheduler:
                 sequence = running.pop(number)
                 self._finish(sequence, StopKind.MAX_TOKENS)
                 removed[number] = 0
-        is_due = now - self._put_at >= WAKE_UP_INTERVAL_S
-        if is_due or removed or self._outbox.is_urgent:
+        is_due = now - self._put_at >= _WAKE_UP_INTERVAL_S
+        if is_due or removed or self._outbox.due:
             # Until a wake-up is due, events stay with their sequences.
             self._put_at = now
             for sequence in running.values():
                 if sequence.builder.events:
-                    put(sequence.generation, sequence.builder.take_events(), is_urgent=True)
+                    put(sequence.generation, sequence.builder.take_events())
         if removed:
             # Removing sequences copies the batch; the other readers get their tokens before that.
-            self._outbox.deliver(is_forced=True)
+            self._outbox.deliver()
             self._remove(removed)
             for sequence, events, end_event in ended:
                 self._outbox.finish(sequence.generation, events, end_event)
