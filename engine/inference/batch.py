@@ -160,7 +160,6 @@ class RunningBatch:
                 step.budget_ends.append((number, end))
 
     def _failed(self) -> list[tuple[int, str]]:
-        """Return the sequences whose answer can no longer meet its constraint, and why."""
         return [
             (number, sequence.constraint.failure)
             for number, sequence in self.sequences.by_number.items()
@@ -186,7 +185,6 @@ class RunningBatch:
         self._stepped_at_s += took_s
 
     def text_reader(self, texts: abc.Sequence[abc.Sequence[int]], **options: Any) -> TextReader:
-        """Return what reads texts that become vectors, through ``read_texts``."""
         with self._stream():
             return TextReader(self._batch.model, texts, **options)
 
@@ -243,7 +241,6 @@ class RunningBatch:
         self._release(removed)
 
     def _extract(self, rows: Iterable[int]) -> list[Sequence]:
-        """Take sequences out; return them in order."""
         removed = self.sequences.remove(rows)
         self._drafting.remove(sequence.number for sequence in removed)
         return removed
@@ -260,7 +257,6 @@ class RunningBatch:
                 sequence.draft.finish()
 
     def _note_use(self) -> None:
-        """Make a new ``cache_use`` if anything has changed."""
         index = self.prompts.index
         use = PromptCacheUse(
             entries=len(index),
@@ -281,7 +277,6 @@ class RunningBatch:
         return held.entries, held.size_bytes
 
     def evict_prompts(self, max_bytes: int) -> None:
-        """Evict the least recently used cached prompts until the rest takes at most so much."""
         self.prompts.index.shrink_to(size_bytes=max_bytes)
         self._note_use()
 

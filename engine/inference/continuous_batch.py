@@ -66,7 +66,6 @@ class ContinuousBatch:
         return bool(self.groups or (self.waiting and self.free_rows > 0))
 
     def decode(self) -> list[Any]:
-        """Return mlx-lm's responses with the next token of each decoding row."""
         with mx.stream(self.stream):
             responses: list[Any] = self.decoding.next()
         return responses
@@ -117,7 +116,6 @@ class ContinuousBatch:
         return cache, None, sequence.tokens[: sequence.cached]
 
     def extract(self, sequence: Sequence) -> tuple[list[Any], list[int]]:
-        """Return a sequence's own cache, and the tokens in it."""
         cache, row, tokens = self.cache_of(sequence)
         if row is not None:
             # mlx-lm's caches cannot be split before their first token.
@@ -127,7 +125,6 @@ class ContinuousBatch:
         return cache, tokens
 
     def remove(self, sequences: Iterable[Sequence]) -> dict[Sequence, tuple[list[Any], list[int]]]:
-        """Remove sequences; return the cache of each and the tokens in it."""
         with mx.stream(self.stream):
             removed = {sequence: self.extract(sequence) for sequence in sequences}
             numbers = {sequence.number for sequence in removed}
@@ -140,7 +137,6 @@ class ContinuousBatch:
         return removed
 
     def _next_group(self) -> Any:
-        """Return the group to read next; the first of the waiting may form a new one."""
         self._passes += 1
         can_join = self.free_rows > 0
         candidates: list[tuple[Sequence, Any]] = [
@@ -192,7 +188,6 @@ class ContinuousBatch:
     def _scoring(
         self, counts: Mapping[Sequence, int], scores: list[tuple[int, PromptScores]]
     ) -> Callable[..., Any]:
-        """Return the model, scoring the prompts of the pass that are to be scored."""
         scored = [
             (index, row, row.scorer, count)
             for index, (row, count) in enumerate(counts.items())

@@ -125,7 +125,6 @@ class Drafting:
     def _extend(
         self, sequence: BatchSequence, tokens: list[int], pending: int | None = None
     ) -> None:
-        """Give a sequence's sources those of the row's tokens that they do not have."""
         known = self._known.get(sequence.number, 0)
         new = tokens[len(sequence) + known :]
         if pending is not None and len(sequence) + known <= len(tokens):
@@ -189,7 +188,6 @@ def _step(
     drafts: Sequence[Sequence[int]],
     sources: Sequence[DraftSource | None],
 ) -> Step:
-    """Return the rows' new tokens as a step of the batch."""
     step = Step()
     for number, each, drafted, source in zip(numbers, verified, drafts, sources, strict=True):
         step.sampled += [

@@ -104,7 +104,6 @@ class TextReader:
         return not self._groups
 
     def embeddings(self) -> Embeddings:
-        """Return the vectors of all texts, once they have been read."""
         count = len(self._texts)
         vectors = tuple(self._vectors[index] for index in range(count))
         return Embeddings(vectors, tuple(map(len, self._texts)))

@@ -123,7 +123,6 @@ class MlxBackend:
         return check_template(self._template) if self._tokenizer.has_chat_template else None
 
     def check_request(self, request: GenerationRequest) -> None:
-        """Check what needs no grammar; raises ``InvalidRequest``."""
         self._forms.check(request)
 
     def form(self, request: GenerationRequest) -> Form:
@@ -141,7 +140,6 @@ class MlxBackend:
         return family.with_untagged_calls(tool.name for tool in request.tools)
 
     def _family_of(self, request: GenerationRequest) -> Family:
-        """Return the family; without tools, call tags are text."""
         family = self._forms.family_of(request)
         return family if may_call(request) else family.with_tags(thinking=True, tools=False)
 
@@ -188,7 +186,6 @@ class MlxBackend:
         return TokenizerDetokenizer(inner_tokenizer(self._tokenizer), vocabulary.special, before)
 
     def call_readers(self, request: GenerationRequest) -> NewReader:
-        """Return a function that makes the readers of the calls in an answer."""
         family = self._forms.family_of(request)
         return readers(family.call_style, request.tools, family.call_tags)
 
@@ -343,7 +340,6 @@ class MlxBackend:
             return sampling.token_stats(sampled, self._eos, count, chosen)
 
     def forget_prompts(self, owner: str) -> tuple[int, int]:
-        """Drop an owner's cached prompts; return how many, and their bytes."""
         if self._draft is not None:
             self._draft.forget_prompts(owner)
         return self.batch.forget_prompts(owner)

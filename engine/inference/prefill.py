@@ -38,7 +38,6 @@ class PrefillBudget:
         self._decode_s = _average(self._decode_s, took_s)
 
     def record_read(self, took_s: float, tokens: int, decoding: int) -> None:
-        """Record a step that read ``tokens`` tokens beside ``decoding`` rows."""
         read_s = max(took_s - self._decode_s, took_s / 10) if decoding else took_s
         self.record_pause(read_s, decoding, tokens)
 

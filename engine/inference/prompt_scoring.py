@@ -33,7 +33,6 @@ class PromptScorer:
         self._size = vocabulary_size
 
     def max_tokens(self, prompts: int) -> int:
-        """Return how many tokens may be read in one step."""
         # Bytes per logit: the logit itself, and its copy as a 32-bit number.
         return max(16, _LOGITS_BYTES // (self._size * 8 * max(1, prompts)))
 

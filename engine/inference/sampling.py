@@ -224,7 +224,6 @@ class ConstraintProcessor:
         return self._constraint.failure is not None
 
     def __call__(self, context: mx.array, logits: mx.array) -> mx.array:
-        """Return the logits of shape (1, vocabulary), those of other tokens at minus infinity."""
         sampled: Any = context[self._seen :].tolist()
         # From here on the model computes while the constraint finds the allowed tokens.
         mx.async_eval(logits)  # type: ignore[no-untyped-call]

@@ -116,7 +116,6 @@ class Sequence:
     def begin_answer(
         self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
     ) -> None:
-        """Attach the reader and the decoder of an accepted request."""
         self.generation, self.builder = generation, builder
         self.loaded, self.prompt = prompt.loaded, replace(prompt, loaded=None)
         self.owner = generation.request.cache_owner
@@ -186,7 +185,6 @@ class Sequence:
         return traced(self.builder, token_id, now - self.submitted_at, stats, origin)
 
     def count_drafts(self, drafts: VerifiedDrafts, taken: int | None = None) -> None:
-        """Count the draft tokens of a pass; ``taken`` as for ``counted``."""
         self._speculation = counted(self._speculation, drafts, taken)
 
     def finish(

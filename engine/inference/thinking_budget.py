@@ -85,7 +85,6 @@ class ReasoningCount:
         return tokens >= self.left + (not self.is_inside)
 
     def after(self, tokens: Sequence[int]) -> "ReasoningCount":
-        """Return the count as it would be after more tokens."""
         count = copy.copy(self)
         count.splitter = self.splitter.fork()
         for token_id in tokens:
@@ -176,7 +175,6 @@ class BudgetProcessor:
         return self._kept_closed(context, logits)
 
     def _ends_by_itself(self, logits: mx.array, written: int) -> bool:
-        """Return whether the model, unforced, draws the next token of the tag, or ends."""
         drawn = draw_ahead(self._sampler, logits)
         return drawn == self._edges.tag[written] or (not written and drawn in self._eos)
 

@@ -28,7 +28,6 @@ class MemoryBudget:
     # -- loading ---------------------------------------------------------------------------
 
     def need_of(self, source: Source) -> MemoryNeed | None:
-        """Return the memory that a model needs; None where its folder cannot be read."""
         try:
             return need(source.folder, source.draft)
         except (ModelLoadFailed, OSError):
@@ -69,7 +68,6 @@ class MemoryBudget:
         return size.total <= memory().available - unfilled
 
     def cache_bytes(self, size: MemoryNeed | None) -> int:
-        """Return how many bytes one of several models may take for cached prompts."""
         if size is None:
             return self._prompt_cache_bytes
         return min(self._prompt_cache_bytes, size.cache + size.headroom)

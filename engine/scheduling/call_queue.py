@@ -36,7 +36,6 @@ class CallQueue:
         self.wake()
 
     def wake(self) -> None:
-        """Let a waiting thread look again at its work."""
         self._calls.put(None)
 
     def take_cancelled(self) -> list[Generation]:

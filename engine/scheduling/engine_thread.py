@@ -93,7 +93,6 @@ class EngineThread:
         self._context.queue.call_soon(call)
 
     def call(self, call: Callable[[Models], object]) -> "Future[Any]":
-        """Run a call between two steps; its future gets the result."""
         future: Future[Any] = Future()
         if self._add(future):
             self.call_soon(lambda models: settle(future, call(models)))

@@ -86,7 +86,6 @@ class LoadedModel:
         self._set_status(previous.ended_status(cause, is_stuck=self.stuck is not None))
 
     def ended_status(self, cause: str = "", *, is_stuck: bool = False) -> ModelStatus:
-        """Return the status after the end of the thread. Any thread."""
         return replace(
             self.status,
             state="failed" if cause else "unloaded",
@@ -109,7 +108,6 @@ class LoadedModel:
 
     @property
     def source(self) -> Source | None:
-        """The folders of the model that is loaded, or will be when it is next needed."""
         if (info := self.info) is not None:
             return Source(info.path, None if info.draft is None else info.draft.path)
         return None if self.offered is None else Source(self.offered.folder, self.offered.draft)
@@ -195,7 +193,6 @@ class LoadedModel:
 
     @property
     def unfilled_bytes(self) -> int:
-        """How much of the estimate for the caches is not taken yet."""
         if self.need is None or self.scheduler is None:
             return 0
         return max(0, self.need.cache + self.need.headroom - self.cache_used_bytes)
@@ -209,7 +206,6 @@ class LoadedModel:
     # -- one step --------------------------------------------------------------------------
 
     def step(self) -> Step | BaseException | None:
-        """Run one step of the batch, which changes no answer; None if there is nothing to run."""
         if self.scheduler is None or not self.scheduler.is_running:
             return None
         self._context.heartbeat.beat(self)
@@ -319,7 +315,6 @@ class LoadedModel:
         return sum(job.choices for job in self._deferred if isinstance(job, Job))
 
     def _defer(self, job: Job | Transition) -> None:
-        """Let a job wait; a request for too many answers is refused."""
         if isinstance(job, Job) and job.choices:
             limits, waiting = self._context.limits, self._deferred_choices
             if waiting + job.choices > limits.max_rows + limits.max_waiting:

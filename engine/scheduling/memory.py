@@ -60,7 +60,6 @@ class MemoryPlan:
             raise MemoryShort(format_size(needed), format_size(self.after_eviction))
 
     def max_tokens(self, model: ModelInfo, answers: int = 1) -> int:
-        """Return how many tokens each of some answers can have while nothing else runs."""
         return model.answer_cache.tokens_in(self.after_eviction // answers, model.context_length)
 
 

@@ -95,7 +95,6 @@ class Offering:
         )
 
     def _nearest(self, name: str) -> list[str]:
-        """Return the ids of the models whose names are most like a name."""
         names = {
             text.lower(): model.id
             for model in reversed(self.models)
@@ -170,7 +169,6 @@ class ModelList:
 
     @property
     def has_single_model(self) -> bool:
-        """Whether one model answers all requests, whatever they name."""
         return self._offering is None
 
     def offer(self, models: Sequence[OfferedModel] | None) -> None:
@@ -179,7 +177,6 @@ class ModelList:
             self._offering = None if models is None else Offering(models)
 
     def find(self, name: str | None) -> OfferedModel | None:
-        """Return the model that a request names; None for the default one."""
         offering = self._offering
         return None if offering is None or not name else offering.find(name)
 
@@ -197,7 +194,6 @@ class ModelList:
             return model
 
     def status_of(self, name: str | None) -> ModelStatus | None:
-        """Return the status of the model that a request names; None without a default model."""
         model = self.find(name)
         if model is None:
             return next((status for status in self.statuses if status.is_default), None)
@@ -236,7 +232,6 @@ class ModelList:
                 self.status = status
 
     def add(self, model: object) -> None:
-        """Add a model, whose posts are taken from now on."""
         with self._lock:
             self._posted[model] = ModelStatus()
 
@@ -249,7 +244,6 @@ class ModelList:
                 self.status = status
 
     def set_default(self, model: object) -> None:
-        """Set the model that answers requests that name no model."""
         with self._lock:
             self._default = model
             if (status := self._posted.get(model)) is not None:

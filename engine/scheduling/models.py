@@ -118,7 +118,6 @@ class Models:
     # -- one step --------------------------------------------------------------------------
 
     def step(self) -> Step | BaseException | None:
-        """Run one step of the model whose turn it is; None if no model has anything to run."""
         if len(self.models) == 1:
             return self.models[0].step()
         busy = [model for model in self.models if model.is_running]
@@ -336,7 +335,6 @@ class Models:
 
     @property
     def unload_due_s(self) -> float | None:
-        """In how many seconds the memory of an idle model should be freed; None for never."""
         waits_s = (model.unload_due_s for model in self.models)
         return min((wait_s for wait_s in waits_s if wait_s is not None), default=None)
 
@@ -348,7 +346,6 @@ class Models:
     # -- the end ---------------------------------------------------------------------------
 
     def end_answers(self, kind: StopKind, error: str | None = None) -> None:
-        """End every answer, running or waiting, without calling the batches."""
         for model in self.models:
             if model.scheduler is not None:
                 model.scheduler.end_answers(kind, error)

@@ -17,7 +17,6 @@ class Outbox:
         self._unreachable: list[Generation] = []
 
     def put(self, generation: Generation, events: Iterable[Event]) -> None:
-        """Push events to a reader; the next delivery wakes it."""
         if generation.push(events):
             self.due.setdefault(generation.loop, []).append(generation)
 
@@ -26,7 +25,6 @@ class Outbox:
         self.put(generation, [*events, end])
 
     def deliver(self) -> None:
-        """Wake the readers."""
         due, self.due = self.due, {}
         for loop, generations in due.items():
             try:

@@ -55,7 +55,6 @@ def choices_field(requests: Sequence[GenerationRequest]) -> str:
 
 
 def _has_same_prompt(request: GenerationRequest, other: GenerationRequest) -> bool:
-    """Whether two requests share one prompt, as the choices of one request do."""
     return (
         request.messages is other.messages
         and request.prompt is other.prompt

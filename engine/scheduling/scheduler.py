@@ -86,7 +86,6 @@ class Scheduler:
 
     @property
     def waiting_answers(self) -> int:
-        """How many answers and texts wait, those included whose prompt is being rendered."""
         return len(self.waiting) + self._rendering_choices + len(self._embeddings)
 
     @property
@@ -95,7 +94,6 @@ class Scheduler:
 
     @property
     def reserved_bytes(self) -> int:
-        """The memory that the caches of the answers in the batch will take."""
         return self._bytes_of([sequence.reserved_tokens for sequence in self.running.values()])
 
     def _bytes_of(self, lengths: Collection[int]) -> int:
@@ -160,7 +158,6 @@ class Scheduler:
         reading.add_done_callback(on_read)
 
     def _admit(self, future: "Future[Any]", at: float, prompts: AbstractSequence[Prompt]) -> None:
-        """Accept the choices of a request, or refuse all of them."""
         if future not in self._rendering:
             return
         generations, _ = self._rendering.pop(future)
@@ -374,7 +371,6 @@ class Scheduler:
         self._remove(removed)
 
     def end_answers(self, kind: StopKind, error: str | None) -> None:
-        """End every answer without calling the batch."""
         sequences = [*self.running.values(), *self.waiting]
         self.running.clear()
         self.waiting.clear()
@@ -395,7 +391,6 @@ class Scheduler:
         return step
 
     def take(self, outcome: Step | BaseException) -> None:
-        """Give the tokens of a step to its sequences, or end those of a step that failed."""
         if isinstance(outcome, BaseException):
             self._fail_batch(outcome)
         else:
@@ -505,7 +500,6 @@ class Scheduler:
         self._outbox.finish(sequence.generation, sequence.builder.take_events(), end)
 
     def _remove(self, numbers: Mapping[int, int]) -> None:
-        """Remove sequences from the batch, each with its unused tokens of the last step."""
         if not numbers:
             return
         try:
@@ -515,7 +509,6 @@ class Scheduler:
             self._fail_batch(error)
 
     def _fail_batch(self, error: BaseException) -> None:
-        """End the sequences of a batch that failed; waiting answers continue."""
         log_failure("a step of the batch failed", error)
         remaining = self.backend.batch.reset()
         for number in [number for number in self.running if number not in remaining]:

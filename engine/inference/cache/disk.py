@@ -129,7 +129,6 @@ class CacheFolder:
 
     @staticmethod
     def prefix(model: str, owner: CacheOwner) -> str:
-        """Return the beginning of the names of an owner's files for a model."""
         return f"{tag(model)}-{_owner_tag(owner)}"
 
     @contextlib.contextmanager
@@ -165,7 +164,6 @@ class CacheFolder:
         return {key.removeprefix("0."): value for key, value in metadata.items()}
 
     def is_intact(self, name: str) -> bool:
-        """Whether a file's content matches its name; raises ``OSError``."""
         match = _NAME.fullmatch(name)
         return match is not None and _digest(self.path / name) == match[3]
 
@@ -191,7 +189,6 @@ class CacheFolder:
         self.delete(name for name in self.files() if name[17:33] == _owner_tag(owner))
 
     def shrink_to(self, max_bytes: int) -> list[str]:
-        """Delete the least recently used files until the others fit; return their names."""
         files = self.files()
         size, deleted = sum(files.values()), []
         for name, size_bytes in files.items():

@@ -211,7 +211,6 @@ class PrefixIndex:
             return self._match(owner, key_of(tokens[:-1])).count
 
     def count_common(self, owner: str, tokens: Sequence[int]) -> int:
-        """Return how many first tokens a prompt shares with a cached one of its owner."""
         with self._lock:
             return self._walk(owner, key_of(tokens[:-1]))[1]
 
@@ -420,7 +419,6 @@ class PrefixIndex:
         return block
 
     def _remove_empty(self, block: Block) -> None:
-        """Remove blocks, from one upwards, of which nothing is held."""
         while not (block.children or block.segment or block.snapshots or block.files):
             del self._blocks[block.hash]
             if block.parent is None:

@@ -285,7 +285,6 @@ class PromptCache:
         blocks: Sequence[tuple[bytes, Segment | None]],
         snapshot: Snapshot,
     ) -> None:
-        """Write the blocks and the snapshot of a cache that no file has; raises ``OSError``."""
         folder, kept_with = disk.folder, owner.kept_with or ""
         # Other processes may have deleted files, and a new file must not build on a deleted one.
         self.index.keep_only(set(folder.files_of_model(model)))

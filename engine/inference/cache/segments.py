@@ -48,7 +48,6 @@ class Segment:
         return sum(keys.nbytes + values.nbytes for keys, values in self.layers)
 
     def part(self, begin: int, end: int) -> "Segment":
-        """Return a part of it, which still uses the whole's memory."""
         return Segment(
             [(keys[..., begin:end, :], values[..., begin:end, :]) for keys, values in self.layers]
         )
@@ -77,7 +76,6 @@ class Snapshot:
 
     @property
     def can_be_trimmed(self) -> bool:
-        """Whether it can be cut back to fewer tokens."""
         return all(_can_be_trimmed(part) for part in _whole_parts(self.layers))
 
     @property

@@ -89,7 +89,6 @@ class HeadCache:
                 row.add(tokens[index], hidden[index])
 
     def take_back(self, surplus: Sequence[int]) -> None:
-        """Remove the last ``surplus[row]`` tokens of each row, which the model has just read."""
         for row, count in zip(self.rows, surplus, strict=True):
             row.remove(count)
 

@@ -263,7 +263,6 @@ class DraftHead(nn.Module):  # type: ignore[misc]
         return logits
 
     def make_cache(self) -> list[Any]:
-        """Return an empty cache of one row: one part, since there is one layer."""
         cache: list[Any] = make_prompt_cache(self._shared.shell)
         return cache
 
@@ -304,7 +303,6 @@ def fill_module(module: Any, weights: dict[str, mx.array]) -> None:
 
 
 def _stacked(weights: dict[str, mx.array]) -> dict[str, mx.array]:
-    """Return weights with those of single experts joined, where the loader has left them single."""
     single: dict[str, list[tuple[int, mx.array]]] = {}
     joined = {}
     for name, weight in weights.items():

@@ -73,7 +73,6 @@ _records: ContextVar[list[_Record] | None] = ContextVar("records", default=None)
 
 @contextmanager
 def _recorded() -> Iterator[list[_Record]]:
-    """Record what recurrences are given inside the block, on this thread."""
     _patch()
     records: list[_Record] = []
     token = _records.set(records)
@@ -216,7 +215,6 @@ class Rollback:
     def _states_after(
         self, done: _Pass, rows: Sequence[int], kept: Sequence[int]
     ) -> list[list[Any]]:
-        """Return the states of some rows after ``kept[n]`` tokens of a pass, for each part."""
         groups: dict[int, list[int]] = {}
         for row, count in zip(rows, kept, strict=True):
             groups.setdefault(count, []).append(row)

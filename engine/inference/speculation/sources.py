@@ -71,7 +71,6 @@ class DraftSource:
         return self._hits.value
 
     def propose(self, max_drafts: int) -> Sequence[int]:
-        """Return up to ``max_drafts`` tokens that may follow."""
         return self._drafts[:max_drafts]
 
     def expected_hits(self, drafts: int) -> float:

@@ -51,7 +51,6 @@ class Rounding:
         return gap <= self._max * 8.0
 
     def is_close(self, logprobs: mx.array) -> bool:
-        """Return the same for one position, of shape (vocabulary,)."""
         close = self.are_close(logprobs[None])
         return close is not None and bool(close.item())
 
@@ -130,7 +129,6 @@ class _Draws:
         return logits
 
     def set_close(self, close: Any) -> None:
-        """Note the positions at which rounding could change the choice; None for none."""
         self.is_close = None if close is None else close.tolist()
 
     def drawn(self) -> list[int]:
@@ -154,7 +152,6 @@ class _Draws:
         return bool(getattr(self._constraint, "has_failed", False))
 
     def logprobs_at(self, position: int) -> Any:
-        """Return the log-probabilities of shape (vocabulary,) of a position that was drawn."""
         return self._stepped[position] if self.is_stepwise else self.logprobs[position]
 
     def settle(self, drawn: int, kept: int) -> None:
