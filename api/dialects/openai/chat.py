@@ -139,10 +139,6 @@ class ChatCompletions(Dialect):
     }
     stream_fields: ClassVar[Mapping[str, object]] = {"stream_options": {"include_usage": True}}
     answers = (ChatRoute(),)
-    queries = (
-        tokenize,
-        detokenize,
-        embed,
-    )
+    queries = (tokenize, detokenize, embed)
     render_error = staticmethod(error_to_wire)
     request_body = staticmethod(request_body)

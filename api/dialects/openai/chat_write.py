@@ -61,7 +61,7 @@ def write_completion(
         "created": int(head.created_s),
         "model": head.model,
         "choices": choices,
-        "usage": usage_to_wire([finished for _, finished in answers]),
+        "usage": usage_to_wire([finished for _, finished in answers], len(answers)),
     }
     if params.prompt_logprobs is not None:
         completion["prompt_logprobs"] = prompt_logprobs_to_wire(

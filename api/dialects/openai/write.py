@@ -69,11 +69,11 @@ def stop_to_wire(stop: StopInfo) -> tuple[FinishReason, str | int | None]:
             assert_never(stop.kind)
 
 
-def usage_to_wire(answers: Sequence[Finished], per_prompt: int | None = None) -> CompletionUsage:
+def usage_to_wire(answers: Sequence[Finished], per_prompt: int) -> CompletionUsage:
     """Return ``usage`` over all choices."""
     usages = [answer.usage for answer in answers]
     drafts = [answer.speculation for answer in answers]
-    prompts = usages[:: per_prompt or len(usages)]
+    prompts = usages[::per_prompt]
     prompt_tokens = sum(usage.prompt_tokens for usage in prompts)
     completion_tokens = sum(usage.output_tokens for usage in usages)
     return {

@@ -158,30 +158,27 @@ def _not_applied(value: dict[str, Any], model: type[WireModel], path: FieldPath)
     for name, given in value.items():
         if name in fields:
             inner = fields[name]
-            for part in (given if isinstance(given, list) else [given]) if inner else ():
-                if isinstance(part, dict) and inner is not None:
-                    yield from _not_applied(part, inner, (*path, name))
+            if inner is not None and isinstance(given, dict):
+                yield from _not_applied(given, inner, (*path, name))
+        elif is_off(given, DEFAULTS.get(name, FALSY)):
             continue
-        if name in REFUSED and PARAMETER_OBJECTS.issuperset(path):
-            if not is_off(given, DEFAULTS.get(name, FALSY)):
-                spellings = SPELLINGS.get(REFUSED[name], ()) if not path else ()
-                known = (spelling for spelling in spellings if _has(model, spelling))
-                raise unsupported((*path, name), REFUSED[name], next(known, ""))
-            continue
-        dotted = ".".join(map(str, (*path, name)))
-        is_neutral = name in NEUTRAL or dotted in NEUTRAL
-        if not is_neutral and not is_off(given, DEFAULTS.get(name, FALSY)):
-            yield dotted
+        elif name in REFUSED and PARAMETER_OBJECTS.issuperset(path):
+            spellings = () if path else SPELLINGS.get(REFUSED[name], ())
+            known = (spelling for spelling in spellings if _has(model, spelling))
+            raise unsupported((*path, name), REFUSED[name], next(known, ""))
+        else:
+            dotted = ".".join(map(str, (*path, name)))
+            if NEUTRAL.isdisjoint((name, dotted)):
+                yield dotted
 
 
 def _has(model: type[WireModel], name: str) -> bool:
     """Whether a model has a field, or its object has one, as in ``text.format``."""
     name, _, inner_name = name.partition(".")
-    fields = _inner_models(model)
-    inner = fields.get(name)
-    return name in fields and (
-        not inner_name or (inner is not None and inner_name in _inner_models(inner))
-    )
+    inner = _inner_models(model).get(name)
+    if not inner_name:
+        return name in _inner_models(model)
+    return inner is not None and inner_name in _inner_models(inner)
 
 
 @cache

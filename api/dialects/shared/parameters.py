@@ -3,6 +3,7 @@
 Sampling parameters have the engine's names, unless ``_SPELLINGS`` lists others. Pure; any thread.
 """
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -319,10 +320,8 @@ def json_form(schema: object, path: FieldPath) -> OutputConstraint | None:
     if schema is None:
         return None
     if isinstance(schema, str):
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             schema = json.loads(schema)
-        except (ValueError, RecursionError):
-            raise invalid(path, "must be a JSON schema, or one as JSON text") from None
     if not isinstance(schema, dict):
         raise invalid(path, "must be a JSON schema, or one as JSON text")
     return OutputConstraint(schema)
