@@ -7,7 +7,6 @@ from api.dialects.openai.chat_wire import (
     AssistantMessage,
     CalledToolParam,
     ChatCompletionParams,
-    ChatTool,
     ChatTurn,
     GatewayReasoning,
     MediaPart,
@@ -123,20 +122,19 @@ def shows_thinking(params: ChatCompletionParams) -> bool:
 
 def offered_tools(params: ChatCompletionParams) -> list[OfferedTool]:
     """Return the tools that the model is offered; tools of some other types are left out."""
-    if params.functions:
-        return [offered_function(described(function)) for function in params.functions]
-    offered = [_offered(tool, ("tools", index)) for index, tool in enumerate(params.tools or [])]
-    return [tool for tool in offered if tool is not None]
-
-
-def _offered(tool: ChatTool, path: FieldPath) -> OfferedTool | None:
-    if tool.type == "custom":
-        if tool.custom is None:
-            raise required((*path, "custom"))
-        custom, format_path = tool.custom, (*path, "custom", "format")
-        return offered_custom(custom.name, custom.description, custom.format, format_path)
-    function = function_of(tool.type, tool.function, path)
-    return None if function is None else offered_function(function)
+    offered = [offered_function(described(function)) for function in params.functions or ()]
+    for index, tool in enumerate(params.tools or ()):
+        path = ("tools", index)
+        if tool.type == "custom":
+            if (custom := tool.custom) is None:
+                raise required((*path, "custom"))
+            format_path = (*path, "custom", "format")
+            offered.append(
+                offered_custom(custom.name, custom.description, custom.format, format_path)
+            )
+        elif (function := function_of(tool.type, tool.function, path)) is not None:
+            offered.append(offered_function(function))
+    return offered
 
 
 def _choice(params: ChatCompletionParams) -> object:

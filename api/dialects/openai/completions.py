@@ -213,12 +213,8 @@ class CompletionEncoder(ChoicesEncoder):
     def __init__(self, params: CompletionParams, head: Head) -> None:
         self._is_scored = bool(params.echo) and params.logprobs is not None
         count = len(params.prompt) * (params.n or 1)
-        super().__init__(
-            params,
-            head,
-            count=count,
-            has_logprobs=params.logprobs is not None and not self._is_scored,
-        )
+        has_logprobs = params.logprobs is not None and not self._is_scored
+        super().__init__(params, head, count=count, has_logprobs=has_logprobs)
         self._params = params
         self._events: list[list[Event]] = [[] for _ in range(count)]
 

@@ -235,12 +235,7 @@ class ChoicesEncoder(AnswerEncoder):
     kind: ClassVar[str]
 
     def __init__(
-        self,
-        params: ChoicesParams,
-        head: Head,
-        *,
-        count: int,
-        has_logprobs: bool,
+        self, params: ChoicesParams, head: Head, *, count: int, has_logprobs: bool
     ) -> None:
         super().__init__()
         self._common = {
