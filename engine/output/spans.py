@@ -35,19 +35,8 @@ _Shares = tuple[tuple[_Token, bytes], ...]
 """The tokens that a text comes from, each with its bytes of it; the last one completed it."""
 
 
-class _Run:
-    """Text that the detokenizer returned for a token."""
-
-    def __init__(self, text: str, shares: _Shares) -> None:
-        self.text = text
-        self.shares = shares
-
-    def split(self, count: int) -> "tuple[_Run, _Run]":
-        """Return the first characters and the rest, which belongs to the last token alone."""
-        *before, (token, _) = self.shares
-        first, rest = self.text[:count], self.text[count:]
-        own = first.encode()[sum(len(raw) for _, raw in before) :]
-        return _Run(first, (*before, (token, own))), _Run(rest, ((token, rest.encode()),))
+_Run = tuple[str, _Shares]
+"""Text that the detokenizer returned for a token."""
 
 
 class SpanTracker:
@@ -78,13 +67,13 @@ class SpanTracker:
         if data.startswith(written) and (begun := data[len(written) :]):
             self._incomplete = ((self._token, begun),)
             shares = (*shares[:-1], (self._token, self._token.raw[: -len(begun)]))
-        self._incoming.append(_Run(text, shares))
+        self._incoming.append((text, shares))
 
     def add_truncated(self, text: str) -> None:
         """Take text that earlier tokens left unfinished."""
         if text:
             shares, self._incomplete = self._incomplete, ()
-            self._incoming.append(_Run(text, shares or ((self._token, text.encode()),)))
+            self._incoming.append((text, shares or ((self._token, text.encode()),)))
 
     def skip(self, count: int) -> None:
         """Note that the next characters are structure, or white space of the template."""
@@ -102,16 +91,15 @@ class SpanTracker:
     def drop_call(self, kept: int) -> None:
         """Note that the open call is complete, so its characters but the last are not text."""
         written = self._written[Channel.TOOL]
-        _take(written, sum(len(run.text) for run in written) - kept)
+        _take(written, sum(len(text) for text, _ in written) - kept)
 
     def release(self, count: int, channel: Channel) -> None:
         """Note that the next characters of a channel were sent."""
         start = self._lengths[channel]
-        for run in _take(self._written[channel], count):
-            for token, raw in run.shares:
-                is_last = token is run.shares[-1][0]
-                token.add(channel, start, run.text if is_last else "", raw)
-            start += len(run.text)
+        for text, shares in _take(self._written[channel], count):
+            for token, raw in shares:
+                token.add(channel, start, text if token is shares[-1][0] else "", raw)
+            start += len(text)
         self._lengths[channel] = start
 
     def settle(self, *, is_over: bool) -> tuple[TokenSpan, ...]:
@@ -119,7 +107,7 @@ class SpanTracker:
         end = self._token.index + 1
         if not is_over:
             queues = (self._incoming, *self._written.values())
-            first = [queue[0].shares[0][0].index for queue in queues if queue]
+            first = [queue[0][1][0][0].index for queue in queues if queue]
             end = min([end, *first, *(token.index for token, _ in self._incomplete)])
         spans: list[TokenSpan] = []
         while self._tokens and self._tokens[0].index < end:
@@ -131,10 +119,13 @@ def _take(queue: deque[_Run], count: int) -> list[_Run]:
     """Remove the next characters from a queue and return them."""
     taken: list[_Run] = []
     while count > 0 and queue:
-        run = queue.popleft()
-        if len(run.text) > count:
-            run, rest = run.split(count)
-            queue.appendleft(rest)
-        count -= len(run.text)
-        taken.append(run)
+        text, shares = queue.popleft()
+        if len(text) > count:  # the rest belongs to the last token alone
+            *before, (token, _) = shares
+            text, rest = text[:count], text[count:]
+            own = text.encode()[sum(len(raw) for _, raw in before) :]
+            shares = (*before, (token, own))
+            queue.appendleft((rest, ((token, rest.encode()),)))
+        count -= len(text)
+        taken.append((text, shares))
     return taken
