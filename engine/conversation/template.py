@@ -156,12 +156,7 @@ class ChatTemplate:
         return not grown.startswith(first) and begun == first and str(pinned).startswith(first)
 
     def _apply_with_pinned_tools(
-        self,
-        rules: TemplateRules,
-        messages: Sequence[Message],
-        options: Mapping[str, Any],
-        *,
-        is_continued: bool = False,
+        self, rules: TemplateRules, messages: Sequence[Message], options: Mapping[str, Any]
     ) -> str | list[int]:
         """Return a prompt whose list of tools stands before the first user turn.
 
@@ -176,28 +171,21 @@ class ChatTemplate:
         pairs = enumerate(zip(listed, unlisted, strict=False))
         start = next((n for n, (one, other) in pairs if one != other), len(unlisted))
         tools = listed[start : start + len(listed) - len(unlisted)]
-        text = self._apply_by(
-            rules, messages, {**options, "tools": None}, is_continued=is_continued
-        )
+        text = self._apply_by(rules, messages, {**options, "tools": None})
         is_inserted = unlisted[:start] + tools + unlisted[start:] == listed
         if not is_inserted or not isinstance(text, str) or text[:start] != unlisted[:start]:
-            return self._apply_by(rules, messages, options, is_continued=is_continued)
+            return self._apply_by(rules, messages, options)
         return text[:start] + tools + text[start:]
 
     def _apply_by(
-        self,
-        rules: TemplateRules,
-        messages: Sequence[Message],
-        options: Mapping[str, Any],
-        *,
-        is_continued: bool = False,
+        self, rules: TemplateRules, messages: Sequence[Message], options: Mapping[str, Any]
     ) -> str | list[int]:
         turns = normalize(
             messages,
             rules,
             call_marks=self._call_marks,
             thinking_keys=self._thinking_keys,
-            is_continued=is_continued,
+            is_continued=bool(options.get("continue_final_message")),
         )
         return self._apply(turns, has_null_content=rules.has_null_content, **options)
 
@@ -230,17 +218,18 @@ class ChatTemplate:
     def _render(self, request: GenerationRequest, options: Mapping[str, Any]) -> str | list[int]:
         rules = self.rules(has_tools=options["tools"] is not None)
         apply = self._apply_with_pinned_tools if rules.moves_tools else self._apply_by
-        is_continued = request.continues_message
         try:
-            text = apply(rules, request.messages, options, is_continued=is_continued)
+            text = apply(rules, request.messages, options)
         except Exception:
             messages = [_without_special_tokens(message) for message in request.messages]
             if messages == list(request.messages):
                 raise
-            text = apply(rules, messages, options, is_continued=is_continued)
+            text = apply(rules, messages, options)
         if not isinstance(text, str):
             return list(text)
-        return _with_trailing_space(text, request.messages[-1].content) if is_continued else text
+        if not request.continues_message:
+            return text
+        return _with_trailing_space(text, request.messages[-1].content)
 
     def _options(self, request: GenerationRequest) -> dict[str, Any]:
         for name in request.template_options:
