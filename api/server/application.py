@@ -24,7 +24,7 @@ from api.server.access import (
 from api.server.answering import BODIES, RECORD, SERVICE, Handler, failure_response
 from api.server.bodies import BodyReceiver, too_large
 from api.server.connection import REQUEST_ID_HEADERS, Connection
-from api.server.routes import add_to, dialect_of, missing_route, route_of
+from api.server.routes import add_to, dialect_of, route_of
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind, from_engine
 from api.transport.record import (
@@ -181,7 +181,7 @@ def _from_http(request: web.Request, error: web.HTTPException) -> ApiError:
     path = _printable(request.path)
     match error.status:
         case 404:
-            return ApiError(ErrorKind.NOT_FOUND, missing_route(request.method, path))
+            return ApiError(ErrorKind.NOT_FOUND, f"there is no route {request.method} {path}")
         case 405:
             return ApiError(
                 ErrorKind.METHOD_NOT_ALLOWED,

@@ -19,7 +19,6 @@ from api.server.answering import Route, routes_of
 from api.server.handlers import get_health, get_metrics, get_root, list_models, retrieve_model
 from api.server.openapi import TABLE, get_openapi
 
-_MODEL_PATHS = re.compile(r"/api/(create|copy|push|delete|blobs/.*)")
 _SLASHES = re.compile(r"/{2,}")
 
 MESSAGES, CHAT = Messages(), ChatCompletions()
@@ -60,16 +59,6 @@ def route_of(request: web.Request) -> Route | None:
     return _BY_HANDLER.get((method, request.match_info.handler))
 
 
-def missing_route(method: str, path: str) -> str:
-    """Return the message about a route that does not exist."""
-    if _MODEL_PATHS.fullmatch(path):
-        return (
-            f"there is no route {method} {path}: requests do not change the models of this "
-            "computer; use fullstop models there"
-        )
-    return f"there is no route {method} {path}"
-
-
 def route_path(path: str) -> str:
     """Return the path of a route for one with doubled slashes or one at its end.
 
@@ -83,11 +72,8 @@ def route_path(path: str) -> str:
 
 def dialect_of(path: str, headers: Mapping[str, str]) -> Dialect:
     """Return the dialect of a request's errors, for known and unknown paths."""
-    exact = _DIALECTS.get(path)
-    if exact is not None:
-        return exact
     for known, dialect in _DIALECTS.items():
-        if path.startswith(f"{known}/"):
+        if path == known or path.startswith(f"{known}/"):
             return dialect
     for dialect in DIALECTS:
         if dialect.prefix and path.startswith(dialect.prefix):
