@@ -155,17 +155,6 @@ class LoadedModel:
         return self.scheduler is not None and self.scheduler.is_running
 
     @property
-    def is_starved(self) -> bool:
-        return self.scheduler is not None and self.scheduler.is_starved
-
-    @property
-    def waits_for_prompts(self) -> bool:
-        scheduler = self.scheduler
-        return scheduler is not None and not (
-            scheduler.is_idle or scheduler.has_answers or scheduler.is_running
-        )
-
-    @property
     def is_evictable(self) -> bool:
         return self.backend is not None and self._is_unused and self.transition is None
 

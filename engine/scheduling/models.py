@@ -102,9 +102,10 @@ class Models:
 
     @property
     def waits_for_prompts(self) -> bool:
-        if any(model.is_running or model.is_starved for model in self.models):
+        schedulers = [model.scheduler for model in self.models if model.scheduler is not None]
+        if any(scheduler.is_running or scheduler.is_starved for scheduler in schedulers):
             return False
-        is_waiting = any(model.waits_for_prompts for model in self.models)
+        is_waiting = any(not scheduler.is_idle for scheduler in schedulers)
         return is_waiting and (self._is_load_blocked or not self._needs_load)
 
     @property
@@ -145,7 +146,7 @@ class Models:
         ):
             self._are_plans_valid = False
         self._refresh_plans()
-        starved = [model for model in self.models if model.is_starved]
+        starved = [one for one in self.models if one.scheduler and one.scheduler.is_starved]
         for model in self.models.copy():
             is_paused = bool(starved) and model not in starved
             stepped = outcome if model is self._last_stepped else None
