@@ -40,6 +40,8 @@ from engine import Engine, EngineError, TraceLevel
 # The longest value of a header that lists parts of a request; proxies refuse long headers.
 _MAX_HEADER_CHARS = 2_000
 
+# Ollama's routes that we have not.
+_CHANGES_OF_MODELS = tuple(f"/api/{name}" for name in ("blobs", "copy", "create", "delete", "push"))
 _OBSERVERS: web.AppKey[Sequence[RequestObserver]] = web.AppKey("observers", Sequence)
 
 _log = logging.getLogger(__name__)
@@ -181,7 +183,10 @@ def _from_http(request: web.Request, error: web.HTTPException) -> ApiError:
     path = _printable(request.path)
     match error.status:
         case 404:
-            return ApiError(ErrorKind.NOT_FOUND, f"there is no route {request.method} {path}")
+            text = f"there is no route {request.method} {path}"
+            if path.startswith(_CHANGES_OF_MODELS):
+                text += ": requests do not change the models of this computer; use fullstop models"
+            return ApiError(ErrorKind.NOT_FOUND, text)
         case 405:
             return ApiError(
                 ErrorKind.METHOD_NOT_ALLOWED,
