@@ -63,8 +63,9 @@ def test_the_engine_computes_what_was_trained_also_for_a_draft_on_a_draft(
     assert weights is not None
     built = build_head(weights, model, json.loads((folder / "config.json").read_text()))
     cache, hidden = built.make_cache(), model.model(ids)[:, : place + 1]
-    first, handed_on = built(hidden, ids[:, 1 : place + 2], cache)
-    second, _ = built(handed_on[:, -1:], ids[:, place + 2 : place + 3], cache)
+    states, handed_on = built.read(hidden, ids[:, 1 : place + 2], cache)
+    later, _ = built.read(handed_on[:, -1:], ids[:, place + 2 : place + 3], cache)
+    first, second = built.logits(states), built.logits(later)
     assert mx.allclose(first[:, -1], guessed[0][:, place], atol=1e-4)
     assert mx.allclose(second[:, -1], guessed[1][:, place], atol=1e-4)
 

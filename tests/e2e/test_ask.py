@@ -68,7 +68,7 @@ def test_ask_thinking_budget(ask: Ask, tmp_path: Path) -> None:
     saved = from_json(file.read_text())
     assert saved.budget_end == BudgetEnd(7, 3, 6)
     forced = [one.token_id for one in saved.tokens if one.origin is TokenOrigin.BUDGET]
-    assert forced == [one.token_id for one in saved.tokens[7:10]]
+    assert forced == [one.token_id for one in list(saved.tokens)[7:10]]
 
 
 def test_ask_output_streams(
