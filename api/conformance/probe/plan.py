@@ -285,12 +285,6 @@ def _nested(given: Baseline) -> _Candidates:
             yield given.stable[start : start + 3] + NEVER, short
 
 
-def _after_space(given: Baseline) -> _Candidates:
-    for start in given.offsets:
-        if given.stable[start - 1] == " " and given.is_solid(start, start + 2):
-            yield (given.stable[start : start + 2],)
-
-
 def _among_others(given: Baseline) -> _Candidates:
     for (chosen,) in _one_character(given):
         yield f"{NEVER}1", f"{NEVER}2", chosen, f"{NEVER}3"
@@ -302,13 +296,6 @@ def _alike(given: Baseline) -> _Candidates:
         chosen = given.stable[start : start + length]
         if len(chosen) == length and given.is_solid(start, start + length):
             yield chosen + NEVER, chosen, chosen[:-1] + NEVER
-
-
-def _recurring_prefix(given: Baseline) -> _Candidates:
-    counts = {char: given.text.count(char) for char in set(given.text) - {_NO_CHARACTER}}
-    often = max(counts, key=lambda char: (counts[char], char), default="")
-    if often and given.is_repeatable:
-        yield (often + NEVER,)
 
 
 def _held_at_the_end(given: Baseline) -> _Candidates:
@@ -338,14 +325,10 @@ def _very_first(given: Baseline) -> _Candidates:
         yield (first,)
 
 
-def _beyond_ascii(low: int, high: int) -> Callable[[Baseline], _Candidates]:
-    def choose(given: Baseline) -> _Candidates:
-        for start, char in enumerate(given.stable):
-            is_known = start and low <= ord(char) <= high and is_plain(char)
-            if is_known and given.is_first(start, start + 1):
-                yield (char,)
-
-    return choose
+def _beyond_ascii(given: Baseline) -> _Candidates:
+    for start, char in enumerate(given.stable):
+        if start and not char.isascii() and is_plain(char) and given.is_first(start, start + 1):
+            yield (char,)
 
 
 def _joined(given: Baseline) -> _Candidates:
@@ -376,17 +359,13 @@ KINDS: dict[str, tuple[Callable[[Baseline], _Candidates], str]] = {
     "overlapping": (_overlapping, "the one whose last character comes first"),
     "shadowed": (_shadowed, "the shorter one is complete before the longer one can be"),
     "nested": (_nested, "the longer one around it is never complete"),
-    "after_space": (_after_space, ""),
     "among_others": (_among_others, ""),
     "alike": (_alike, "the others that begin like it are never complete"),
-    "recurring_prefix": (_recurring_prefix, ""),
     "held_at_the_end": (_held_at_the_end, ""),
     "last_characters": (_last_characters, ""),
     "alike_at_the_end": (_alike_at_the_end, "the longer one is never complete"),
     "very_first": (_very_first, ""),
-    "unicode": (_beyond_ascii(0x80, 0x10FFFF), ""),
-    "ideograph": (_beyond_ascii(0x2E80, 0xFFFF), ""),
-    "emoji": (_beyond_ascii(0x10000, 0x10FFFF), ""),
+    "unicode": (_beyond_ascii, ""),
     "joined": (_joined, ""),
     "after_emoji": (_after_emoji, ""),
 }

@@ -26,7 +26,7 @@ from api.conformance.probe.judgement import (
     judge,
     no_answer,
 )
-from api.conformance.probe.plan import MIN_CHARS, Baseline, StopCase, bounds
+from api.conformance.probe.plan import MIN_CHARS, Baseline, StopCase
 from api.conformance.probe.values import Exchange, Fault
 
 SYSTEM = "You are a helpful assistant."
@@ -62,12 +62,6 @@ def _texts(run: Exchange) -> list[str]:
     return [choice.text for choice in run.capture.all_choices]
 
 
-def _with_choice(faults: Iterable[Fault], number: int, views: Sequence[Exchange]) -> list[Fault]:
-    """Return faults that name the choice that has them, if there are several."""
-    where = f"Choice {number}: " if len(views) > 1 else ""
-    return [replace(fault, sentence=where + fault.sentence) for fault in faults]
-
-
 async def check_situation(
     situation: Situation, ctx: CheckContext, ask: Ask | None = None, min_chars: int = MIN_CHARS
 ) -> Evaluation:
@@ -99,10 +93,11 @@ def _judge_stop(
 ) -> Iterator[Fault]:
     views = _views(run)
     for number, view in enumerate(views):
+        where = f"Choice {number}: " if len(views) > 1 else ""
         faults = recorder.stop_faults(case, view) if is_repeatable else invariants(case, view)
-        for fault in _with_choice(faults or situation.extra(view), number, views):
-            is_ignored = fault.code == "stop_ignored"
-            yield replace(fault, code=situation.ignored) if is_ignored else fault
+        for fault in faults or situation.extra(view):
+            code = situation.ignored if fault.code == "stop_ignored" else fault.code
+            yield replace(fault, code=code, sentence=where + fault.sentence)
 
 
 async def _without_stops(
@@ -129,8 +124,7 @@ async def _without_stops(
         if is_same and ctx.is_varying:
             is_same = texts == [_texts(await client.send(body)) for body in bodies]
         is_repeatable &= is_same
-    first, stream = _views(runs[0])[0], _views(runs[-1])[0]
-    capture = first.capture
+    capture, stream = (_views(run)[0].capture for run in (runs[0], runs[-1]))
     for run in runs:
         recorder.note(run, [fault for view in _views(run) for fault in situation.extra(view)])
     return Baseline(
@@ -141,9 +135,7 @@ async def _without_stops(
         tokens=capture.output_tokens,
         ending=capture.ending,
         is_repeatable=is_repeatable,
-        total_s=first.total_s,
-        streamed_tokens=stream.capture.output_tokens,
-        bounds=bounds(stream.capture) if stream.is_streamed else (),
+        streamed_tokens=stream.output_tokens,
     )
 
 

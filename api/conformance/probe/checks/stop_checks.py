@@ -366,6 +366,5 @@ async def long_answer(ctx: CheckContext, max_tokens: int, number: int) -> Baseli
         thinking=first.capture.thinking,
         tokens=first.capture.output_tokens,
         ending=first.capture.ending,
-        total_s=first.total_s,
         streamed_tokens=again.capture.output_tokens,
     )

@@ -141,10 +141,6 @@ def test_errors_are_findings_with_their_status(head: str, body: str, code: str, 
 @pytest.mark.parametrize(
     ("captured", "code"),
     [
-        ({"text": "A", "output_ids": [5, 6], "meta_info": {"id": "g", "prompt_tokens": 5,
-          "completion_tokens": 1, "finish_reason": {"type": "stop"}}}, "ids_differ"),
-        ({"text": "A", "meta_info": {"id": "g", "prompt_tokens": 5, "completion_tokens": 1,
-          "cached_tokens": 6, "finish_reason": {"type": "stop"}}}, "usage_cached"),
         ({"text": "A", "meta_info": {"id": "g", "prompt_tokens": 5, "completion_tokens": 1,
           "finish_reason": "stop"}}, "field_form"),
         ({"type": "message", "content": [{"type": "text", "text": "A"}], "usage": {},
