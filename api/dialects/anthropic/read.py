@@ -17,6 +17,7 @@ from api.dialects.anthropic.wire import (
     MessageCreateParams,
     MessageParam,
     MessageTool,
+    OutputConfigParam,
     ResultBlock,
     SearchResultBlock,
     ThinkingBlock,
@@ -78,8 +79,12 @@ def requests_from_wire(
     prompt = prompt_from_wire(params)
     if only_warms(params) and params.stream:
         raise invalid(("stream",), "has no effect with max_tokens 0, which only reads the prompt")
+    strings = checked_strings(params.stop_sequences or [], "stop_sequences")
+    for index, text in enumerate(strings if strict else ()):
+        if not text.strip():
+            raise invalid(("stop_sequences", index), "must contain non-whitespace")
     stops = StopRules.of(
-        *_stop_strings(params.stop_sequences or [], strict),
+        *strings,
         token_ids=checked_token_ids(params.stop_token_ids or ()),
     )
     request = replace(
@@ -114,16 +119,17 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
         offered, chosen, has_search=_has_search(params, offered, deferred)
     )
     choice = _tool_choice(params, tools)
-    thinking = params.thinking
+    thinking, config = params.thinking, params.output_config or OutputConfigParam()
+    form = config.format or params.output_format
     request = GenerationRequest(
         messages=tuple(messages),
         tools=tools if choice.mode != "none" else (),
         tool_choice=choice,
-        constraint=_constraint(params),
+        constraint=None if form is None else OutputConstraint(form.json_schema),
         allows_more_keys=params.fullstop.additional_properties,
         thinking=_thinks(params),
         thinking_budget=None if thinking is None else thinking.budget_tokens,
-        effort=effort_of(_effort(params)),
+        effort=effort_of(params.reasoning_effort if config.effort is None else config.effort),
         not_applied=tuple(history.left_out),
     )
     return with_template_options(request, params.chat_template_kwargs)
@@ -156,21 +162,6 @@ def _thinks(params: CountTokensParams) -> bool:
         return params.enable_thinking
     effort = given_effort(params.reasoning_effort)
     return effort is not None and enables_thinking(effort)
-
-
-def _effort(params: CountTokensParams) -> str | None:
-    config = params.output_config
-    effort = None if config is None else config.effort
-    return params.reasoning_effort if effort is None else effort
-
-
-def _stop_strings(values: Sequence[object], strict: bool) -> tuple[str, ...]:
-    strings = checked_strings(values, "stop_sequences")
-    if strict:
-        for index, value in enumerate(values):
-            if isinstance(value, str) and not value.strip():
-                raise invalid(("stop_sequences", index), "must contain non-whitespace")
-    return strings
 
 
 def _tools(params: CountTokensParams) -> tuple[list[Tool], dict[str, Tool]]:
@@ -226,13 +217,6 @@ def _tool_choice(params: CountTokensParams, tools: Sequence[Tool]) -> ToolChoice
     if choice.name not in names:
         raise invalid(("tool_choice", "name"), f"{shown(choice.name)} is not among the tools")
     return ToolChoice("required", choice.name)
-
-
-def _constraint(params: CountTokensParams) -> OutputConstraint | None:
-    config = params.output_config
-    output_format = config.format if config is not None else None
-    output_format = output_format or params.output_format
-    return OutputConstraint(output_format.json_schema) if output_format is not None else None
 
 
 def wants_report(params: MessageCreateParams) -> bool:
