@@ -87,7 +87,9 @@ def check_host(host_header: str | None, config: ServerConfig, local_host: str | 
     names of local networks and containers, and names that the user allowed.
     """
     host = _host_of(host_header)
-    if host and (_is_certain(host, config, local_host) or _is_private(host)):
+    # Nobody can redirect a private name here by public DNS.
+    is_private = host is not None and host.rstrip(".").endswith(_PRIVATE)
+    if host and (_is_certain(host, config, local_host) or is_private):
         return
     raise ApiError(
         ErrorKind.PERMISSION,
@@ -107,7 +109,8 @@ def check_origin(
     if origin is None or is_allowed(origin, config):
         return
     host = _host_of(host_header)
-    if host and _is_certain(host, config, local_host) and _is_own(origin, host_header, config):
+    own = f"{'https' if config.is_encrypted else 'http'}://{host_header}"
+    if host and _is_certain(host, config, local_host) and origin.lower() == own.lower():
         return
     raise ApiError(
         ErrorKind.PERMISSION,
@@ -198,11 +201,6 @@ def _is_certain(host: str, config: ServerConfig, local_host: str | None) -> bool
     return is_loopback(host) or any(same_host(host, own) for own in ours)
 
 
-def _is_private(host: str) -> bool:
-    """Return whether a name cannot be in public DNS, where a stranger could redirect it here."""
-    return host.rstrip(".").endswith(_PRIVATE)
-
-
 def _is_local(origin: str) -> bool:
     """Return whether a program on this computer serves the page, or a desktop app shows it.
 
@@ -213,8 +211,3 @@ def _is_local(origin: str) -> bool:
         return bool(separator)
     host = _host_of(host_and_port) if scheme.lower() in ("http", "https") else None
     return host is not None and (is_loopback(host) or host == "0.0.0.0")
-
-
-def _is_own(origin: str, host_header: str | None, config: ServerConfig) -> bool:
-    scheme = "https" if config.is_encrypted else "http"
-    return host_header is not None and origin.lower() == f"{scheme}://{host_header.lower()}"

@@ -10,6 +10,7 @@ import logging
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 
 from api.server.answering import failure_response
 from api.server.routes import CHAT
@@ -87,7 +88,10 @@ class Connection(web.RequestHandler):
         """Answer a malformed request, whose path is unknown, as Chat Completions does."""
         self.stop_header_timer()
         # The error is general, because aiohttp's details quote the bytes that were sent.
-        error = ApiError(ErrorKind.INVALID_REQUEST, _parse_error_text(exc))
+        text = f"the request is not valid HTTP ({type(exc).__name__})"
+        if isinstance(exc, LineTooLong):
+            text = "the request line or a header is too long"
+        error = ApiError(ErrorKind.INVALID_REQUEST, text)
         if status >= 500:
             _log.error("a request failed", exc_info=exc)
             error = ApiError(ErrorKind.INTERNAL, "internal error")
@@ -99,10 +103,3 @@ class Connection(web.RequestHandler):
             response.headers[name] = request_id
         response.force_close()
         return response
-
-
-def _parse_error_text(error: BaseException | None) -> str:
-    kind = type(error).__name__ if error is not None else "malformed"
-    if kind == "LineTooLong":
-        return "the request line or a header is too long"
-    return f"the request is not valid HTTP ({kind})"

@@ -323,7 +323,11 @@ class _History:
     def turns(self, message: MessageParam, path: FieldPath, *, is_new: bool) -> Iterator[Message]:
         """Yield the engine's turns for one message; each tool result becomes its own turn."""
         if message.role == "system":
-            self._name_settings(message, path[:-1])
+            # Settings of a turn, which only whole requests have here.
+            if message.clear_at not in (None, "never"):
+                self._name((*path[:-1], "clear_at"))
+            if message.output_config:
+                self._name((*path[:-1], "output_config"))
         elif "content" not in message.model_fields_set:
             raise required(path)
         if message.role == "assistant":
@@ -376,7 +380,13 @@ class _History:
                         thoughts.append(thought)
                 case ToolUseBlock():
                     self._called[block.id] = block.name
-                    calls.append(ToolCall(block.id, block.name, _arguments(block)))
+                    given = block.input
+                    text = (
+                        given
+                        if isinstance(given, str)
+                        else json.dumps(given or {}, ensure_ascii=False)
+                    )
+                    calls.append(ToolCall(block.id, block.name, text))
                 case ForeignBlock() | ToolReferenceBlock() | ToolChangeBlock():
                     if text := self._block_text(block, block_path, has_notes=True):
                         texts.append(f"{text}\n\n")
@@ -435,13 +445,6 @@ class _History:
             return None
         return "\n".join(texts)
 
-    def _name_settings(self, message: MessageParam, path: FieldPath) -> None:
-        """Name the settings of a turn, which only whole requests have here."""
-        if message.clear_at not in (None, "never"):
-            self._name((*path, "clear_at"))
-        if message.output_config:
-            self._name((*path, "output_config"))
-
     def _name(self, path: FieldPath) -> None:
         self.left_out.append(".".join(map(str, path)))
 
@@ -476,14 +479,6 @@ class _History:
         function = {"description": tool.description, "parameters": tool.parameters}
         text = json.dumps({"name": tool.name, **function}, ensure_ascii=False)
         return f"This tool can be called now:\n{text}"
-
-
-def _arguments(block: ToolUseBlock) -> str:
-    return (
-        block.input
-        if isinstance(block.input, str)
-        else json.dumps({} if block.input is None else block.input, ensure_ascii=False)
-    )
 
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:

@@ -144,18 +144,15 @@ def _turns(params: ChatParams) -> tuple[Message, ...]:
             ToolCall(
                 call.id or f"call_{len(turns)}_{number}",
                 call.function.name,
-                _arguments(call.function.arguments),
+                given if isinstance(given, str) else json.dumps(given, ensure_ascii=False),
             )
             for number, call in enumerate(message.tool_calls or [])
+            for given in (call.function.arguments or {},)
         )
         open_calls = list(calls) or open_calls
         thinking = reasoning_text(message.thinking, message.reasoning_content, message.reasoning)
         turns.append(Message(message.role, text, thinking=thinking, tool_calls=calls))
     return tuple(turns)
-
-
-def _arguments(given: dict[str, Any] | str | None) -> str:
-    return given or "{}" if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
 
 
 def _result(message: OllamaTurn, text: str, open_calls: list[ToolCall]) -> Message:

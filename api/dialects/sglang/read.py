@@ -148,9 +148,4 @@ def _form(constraint: OutputConstraint | None) -> JsonObject:
         return {"json_schema": json.dumps(dict(constraint.json_schema or {"type": "object"}))}
     if form.grammar is not None:
         return {"ebnf": form.grammar}
-    return {"regex": form.regex or "|".join(map(_literal, form.choices))}
-
-
-def _literal(text: str) -> str:
-    """Return a regular expression that only this text matches."""
-    return _META.sub(r"\\\g<0>", text)
+    return {"regex": form.regex or "|".join(_META.sub(r"\\\g<0>", text) for text in form.choices)}
