@@ -380,13 +380,10 @@ class _History:
                         thoughts.append(thought)
                 case ToolUseBlock():
                     self._called[block.id] = block.name
-                    given = block.input
-                    text = (
-                        given
-                        if isinstance(given, str)
-                        else json.dumps(given or {}, ensure_ascii=False)
-                    )
-                    calls.append(ToolCall(block.id, block.name, text))
+                    arguments = block.input
+                    if not isinstance(arguments, str):
+                        arguments = json.dumps(arguments or {}, ensure_ascii=False)
+                    calls.append(ToolCall(block.id, block.name, arguments))
                 case ForeignBlock() | ToolReferenceBlock() | ToolChangeBlock():
                     if text := self._block_text(block, block_path, has_notes=True):
                         texts.append(f"{text}\n\n")
