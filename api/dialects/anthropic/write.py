@@ -275,17 +275,13 @@ class MessageEncoder(AnswerEncoder):
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, MessageErrorAnswer]:
     """Return the status and the body of an error answer, which is also the ``error`` event."""
-    type_ = _TYPES[error.kind]
-    status = 529 if type_ == "overloaded_error" else error.kind.status
-    inner: MessageError = {"type": type_, "message": _error_message(error)}
-    if error.details is not None:
-        inner["details"] = dict(error.details)
-    return status, {"type": "error", "error": inner, "request_id": request_id}
-
-
-def _error_message(error: ApiError) -> str:
+    type_, path = _TYPES[error.kind], ".".join(str(part) for part in error.field)
+    message = f"{path}: {error.message}" if path else error.message
     if isinstance(error, ContextOverflow):
         # Clients look for exactly this text.
-        return f"prompt is too long: {error.prompt_tokens} tokens > {error.max_tokens} maximum"
-    path = ".".join(str(part) for part in error.field)
-    return f"{path}: {error.message}" if path else error.message
+        message = f"prompt is too long: {error.prompt_tokens} tokens > {error.max_tokens} maximum"
+    inner: MessageError = {"type": type_, "message": message}
+    if error.details is not None:
+        inner["details"] = dict(error.details)
+    status = 529 if type_ == "overloaded_error" else error.kind.status
+    return status, {"type": "error", "error": inner, "request_id": request_id}

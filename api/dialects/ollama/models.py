@@ -49,13 +49,17 @@ def time_text(unix_s: float) -> str:
 
 
 def listed_entry(model: ListedModel) -> dict[str, Any]:
-    """Return a model's entry of ``/api/tags``."""
+    """Return a model's entry of ``/api/tags``; its digest is that of its description.
+
+    Hashing the weights would take too long.
+    """
+    known = f"{model.id}\n{model.architecture}\n{model.size_bytes}\n{model.context_length}"
     return {
         "name": tagged(model.id),
         "model": tagged(model.id),
         "modified_at": time_text(model.since),
         "size": model.size_bytes,
-        "digest": _digest(model),
+        "digest": hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest(),
         "details": _details(model),
     }
 
@@ -117,12 +121,6 @@ def _count_text(count: int) -> str:
             number = f"{count / divisor:.{digits}f}"
             return f"{number.removesuffix('.' + '0' * digits)}{unit}"
     return str(count) if count else ""
-
-
-def _digest(model: ListedModel) -> str:
-    """Return a digest of the model's description; hashing the weights would take too long."""
-    known = f"{model.id}\n{model.architecture}\n{model.size_bytes}\n{model.context_length}"
-    return hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @query("GET", "/api/tags", answer=OllamaModels)

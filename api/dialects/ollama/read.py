@@ -37,7 +37,6 @@ from engine import (
     Message,
     OutputConstraint,
     StopRules,
-    Tool,
     ToolCall,
     TraceLevel,
 )
@@ -47,8 +46,13 @@ def chat_from_wire(params: ChatParams) -> list[GenerationRequest]:
     """Return the generation that ``/api/chat`` asks for; none if there are no messages."""
     if not params.messages:
         return []
+    # Tools of some other types are left out.
+    tools = [
+        function_of(tool.type, tool.function, ("tools", index))
+        for index, tool in enumerate(params.tools or [])
+    ]
     request = GenerationRequest(
-        messages=_turns(params), tools=_functions(params), **_common(params)
+        messages=_turns(params), tools=tuple(filter(None, tools)), **_common(params)
     )
     return [with_template_options(request, params.chat_template_kwargs)]
 
@@ -98,15 +102,6 @@ def _common(params: AnswerParams) -> dict[str, Any]:
         "trace": TraceLevel.FULL if params.logprobs else TraceLevel.OFF,
         "top_logprobs": params.top_logprobs or 0,
     }
-
-
-def _functions(params: ChatParams) -> tuple[Tool, ...]:
-    """Return the functions among the tools; tools of some other types are left out."""
-    functions = [
-        function_of(tool.type, tool.function, ("tools", index))
-        for index, tool in enumerate(params.tools or [])
-    ]
-    return tuple(tool for tool in functions if tool is not None)
 
 
 def _notes(images: Sequence[object] | None, path: FieldPath, has_notes: bool) -> list[str]:

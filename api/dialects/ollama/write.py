@@ -173,12 +173,9 @@ def call_to_wire(event: ToolCallCompleted) -> dict[str, Any]:
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, OllamaText]:
     """Return the status and the body of an error answer: one text, as clients expect."""
-    return error.kind.status, {"error": _message(error)}
-
-
-def _message(error: ApiError) -> str:
+    message = with_field(error)
     if isinstance(error, ContextOverflow):
         # Clients look for exactly this text.
         excess = error.prompt_tokens - error.max_tokens
-        return f"prompt too long; exceeded max context length by {excess} tokens"
-    return with_field(error)
+        message = f"prompt too long; exceeded max context length by {excess} tokens"
+    return error.kind.status, {"error": message}

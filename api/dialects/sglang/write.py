@@ -177,21 +177,14 @@ def _empty(answer_id: str) -> GenerateAnswer:
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, SglangError]]:
     """Return the status and the body of an error answer."""
-    status = error.kind.status
-    fields: SglangError = {
-        "message": _message(error),
-        "type": error.kind.value,
-        "param": path_text(error.field) or None,
-        "code": status,
-    }
-    return status, {"error": fields}
-
-
-def _message(error: ApiError) -> str:
+    message, status = with_field(error), error.kind.status
     if isinstance(error, ContextOverflow):
         # Clients look for exactly this text.
-        return (
+        message = (
             f"The input ({error.prompt_tokens} tokens) is longer than the model's context length "
             f"({error.max_tokens} tokens)."
         )
-    return with_field(error)
+    param = path_text(error.field) or None
+    return status, {
+        "error": {"message": message, "type": error.kind.value, "param": param, "code": status}
+    }
