@@ -36,9 +36,13 @@ def judge(case: StopCase, run: Exchange, driver: Driver) -> list[Fault]:
     reasons = (_judge_reason(case, run, driver), _judge_matched(case, run, driver))
     if text_fault is not None:
         return [fault for fault in (text_fault, *reasons) if fault is not None]
-    # A model that varies may end by itself right there; no luck explains another reason.
-    is_certain = run.capture.ending is not CapturedEnding.NATURAL
-    certain = [replace(one, is_certain=is_certain) for one in reasons if one is not None]
+    # A model that varies may end by itself right there; no luck explains another reason or stop.
+    is_own_end = run.capture.ending in NATURAL_ENDINGS
+    certain = [
+        replace(one, is_certain=not is_own_end or one.code == "wrong_sequence")
+        for one in reasons
+        if one is not None
+    ]
     cost = _judge_cost(case, run)
     return certain if cost is None else [*certain, cost]
 

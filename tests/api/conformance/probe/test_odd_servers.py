@@ -63,6 +63,7 @@ def test_a_server_whose_answers_vary_is_judged_as_far_as_possible(dialect: WireD
     [
         pytest.param(CHAT, 3, lambda full: f"{full[:20]} and {full[20:]}", id="more"),
         pytest.param(MESSAGES, 5, lambda full: full[:-5], id="shorter"),
+        pytest.param(CHAT, 4, lambda full: full[:-5], id="shorter-without-names-of-stops"),
         pytest.param(WireDialect.RESPONSES, 5, lambda full: f"Sure: {full}", id="another"),
         pytest.param(CHAT, 7, lambda full: "I would rather not say that.", id="the-same"),
     ],
