@@ -32,20 +32,9 @@ _REASONING_KEYS = ("text", "thinking", "reasoning", "summary", "content")
 _MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
 # Requests that offer one of these tools depend on it, but no model here can call it, or nothing
 # here can run it. Dated names (``bash_20250124``) begin with one of them.
-_REFUSED = (
-    "apply_patch",
-    "bash",
-    "code_execution",
-    "code_interpreter",
-    "computer",
-    "custom",
-    "file_search",
-    "local_shell",
-    "mcp",
-    "memory",
-    "shell",
-    "str_replace",
-    "text_editor",
+_REFUSED = re.compile(
+    r"(apply_patch|bash|code_execution|code_interpreter|computer|custom|file_search|local_shell|mcp"
+    r"|memory|shell|str_replace|text_editor)(_|\Z)"
 )
 # Tools that become functions, in the dialects that have them.
 _FUNCTIONS = ("", "custom", "function", "namespace")
@@ -179,7 +168,7 @@ def check_left_out(kind: str, path: FieldPath) -> None:
     Tools that clients offer in every request (``web_search``), and unknown tools, are left out;
     the model then answers without them.
     """
-    if _is_refused(kind):
+    if _REFUSED.match(kind):
         raise unsupported((*path, "type"), f"the tool {kind}")
 
 
@@ -187,7 +176,7 @@ def left_out_tools(params: object) -> tuple[str, ...]:
     """Return the types of the tools that a request was read without, each once."""
     tools = getattr(params, "all_tools", None) or getattr(params, "tools", None)
     kinds = dict.fromkeys(_kinds(tools))
-    left_out = [kind for kind in kinds if kind not in _FUNCTIONS and not _is_refused(kind)]
+    left_out = [kind for kind in kinds if kind not in _FUNCTIONS and not _REFUSED.match(kind)]
     return tuple(kind if _KIND.fullmatch(kind) else "unknown" for kind in left_out)
 
 
@@ -195,10 +184,6 @@ def _kinds(tools: Any) -> Iterator[str]:
     for tool in tools or ():
         yield tool.type or ""
         yield from _kinds(getattr(tool, "tools", None))
-
-
-def _is_refused(kind: str) -> bool:
-    return any(kind == name or kind.startswith(f"{name}_") for name in _REFUSED)
 
 
 # From the engine's request to a body that asks for the same; the inspector shows them.
