@@ -138,10 +138,7 @@ class ChatTool(WireModel):
 
 
 class Prediction(WireModel):
-    """Text that most of the answer is expected to repeat.
-
-    https://platform.openai.com/docs/guides/predicted-outputs
-    """
+    """Text to repeat: https://platform.openai.com/docs/guides/predicted-outputs."""
 
     type: Literal["content"]
     content: Annotated[list[TextPart], text_or(list[TextPart])]

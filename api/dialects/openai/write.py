@@ -227,10 +227,7 @@ def prompt_logprobs_to_wire(
 
 
 class ChoicesEncoder(AnswerEncoder):
-    """Turns the events of one request's generations into the chunks of one stream.
-
-    A subclass fills the chunks.
-    """
+    """Turns the events of one request's generations into chunks, which a subclass fills."""
 
     kind: ClassVar[str]
 

@@ -21,7 +21,6 @@ from api.dialects.responses.read import (
 )
 from api.dialects.responses.wire import (
     CompactedResponse,
-    CompactParams,
     Item,
     ItemList,
     ItemReference,
@@ -185,13 +184,13 @@ async def count_input(
 @query(
     "POST",
     "/v1/responses/compact",
-    request=CompactParams,
+    request=ResponseParams,
     read=summary_requests,
     answer=CompactedResponse,
     recall=recall,
 )
 async def compact(
-    service: Service, record: RequestRecord, body: ParsedRequest[CompactParams]
+    service: Service, record: RequestRecord, body: ParsedRequest[ResponseParams]
 ) -> CompactedResponse:
     """A long conversation as its questions and a summary.
 

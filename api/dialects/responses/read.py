@@ -23,7 +23,6 @@ from api.dialects.responses.wire import (
     CallItem,
     CallOutputItem,
     CompactionItem,
-    CompactParams,
     ForeignItem,
     ForeignPart,
     ItemReference,
@@ -86,6 +85,8 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
         raise unsupported(("prompt_cache_options", "prewarm"), "reading a prompt without answering")
     tools, tool_choice = chosen_tools(params.tool_choice, offered_tools(params))
     messages, left_out = _messages(params)
+    if not messages:
+        raise required(("input",))
     effort = None if params.reasoning is None else params.reasoning.effort
     common = generation_of(
         params,
@@ -314,11 +315,9 @@ def _add_assistant(turns: list[Message], turn: Message) -> None:
     )
 
 
-def summary_requests(params: CompactParams, *, strict: bool = False) -> list[GenerationRequest]:
+def summary_requests(params: ResponseParams, *, strict: bool = False) -> list[GenerationRequest]:
     """Return the request for the summary."""
     [request] = requests_from_wire(params, strict=strict)
-    if not request.messages:
-        raise required(("input",))
     return [
         replace(
             request,

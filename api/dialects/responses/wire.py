@@ -292,9 +292,9 @@ class TextParam(WireModel):
 
 
 class ResponseParams(ConversationParams):
-    """``POST /v1/responses``."""
+    """``POST /v1/responses``, and the requests to count or to compact an input."""
 
-    input: Annotated[Items, Field(min_length=1)]
+    input: Items = Field(default_factory=list)
     instructions: str | None = None
     max_output_tokens: MaxTokens | None = None
     tools: list[ResponseTool] | None = None
@@ -352,12 +352,6 @@ class ResponseParams(ConversationParams):
             item.model_dump_json(by_alias=True, exclude_none=True)
             for item in self.input[self.recalled :]
         )
-
-
-class CompactParams(ResponseParams):
-    """``POST /v1/responses/compact``: a conversation, or an earlier response that ends one."""
-
-    input: Items = Field(default_factory=list)
 
 
 ResponseStatus = Literal["in_progress", "completed", "incomplete", "failed"]

@@ -243,8 +243,5 @@ def with_field(error: ApiError) -> str:
 
 
 def not_an_ending(stop: StopInfo) -> ApiError:
-    """Return the error of code that renders a failure as the end of an answer.
-
-    A failed answer is sent as an error, which is decided before ends are rendered.
-    """
+    """Return the error of code that renders a failure as the end of an answer."""
     return ApiError(ErrorKind.INTERNAL, f"the generation ended with {stop.kind.value}")

@@ -279,10 +279,7 @@ class ChatTemplateKwargs(WireModel):
 def with_template_options(
     request: GenerationRequest, kwargs: ChatTemplateKwargs | None
 ) -> GenerationRequest:
-    """Return a request with a client's options of the chat template.
-
-    They take precedence over the fields of the request, as in vLLM.
-    """
+    """Return a request with a client's template options, which override its fields, as in vLLM."""
     if kwargs is None:
         return request
     if (effort := given_effort(kwargs.reasoning_effort)) is not None:
