@@ -2,13 +2,10 @@
 
 import mlx.core as mx
 import pytest
-from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from engine.inference.cache import prompt_cache
 from tests.engine.inference.batching.stepped import SYSTEM, Stepped
-from tests.support.models.tiny_models import KINDS, VOCABULARY
-from tests.support.random_cases import cases
+from tests.support.models.tiny_models import VOCABULARY
 
 pytestmark = pytest.mark.usefixtures("few_tokens_are_worth_it")
 
@@ -80,45 +77,3 @@ MOVES = st.lists(
     ),
     max_size=14,
 )
-
-
-@pytest.mark.parametrize("kind", [*sorted(KINDS), "demo"])
-@settings(
-    max_examples=cases(4),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@example(
-    moves=[("ask", 0, 3, [1]), ("step", 0, 4, [1]), ("ask", 74, 17, [1, 1, 2, 1])],
-    cache_bytes=30_000,
-)
-@given(moves=MOVES, cache_bytes=st.sampled_from([0, 30_000, 1 << 30]))
-def test_random_trees_of_conversations_never_get_a_wrong_token(
-    kind: str, monkeypatch: pytest.MonkeyPatch, moves: list[Move], cache_bytes: int
-) -> None:
-    """Prompts branch from earlier ones and their answers; rows join, are stepped and leave."""
-    monkeypatch.setattr(prompt_cache, "STRIDE", 12)
-    stepped = Stepped(kind, cache_bytes=cache_bytes)
-    histories: list[list[int]] = [SYSTEM[:30], SYSTEM]
-    running: list[int] = []
-    for move, which, amount, tail in moves:
-        if move in ("ask", "again"):
-            history = histories[which % len(histories)]
-            cut = len(history) if move == "again" else max(1, len(history) - amount)
-            prompt = [*history[:cut], *tail]
-            running.append(stepped.insert(prompt, turn_end=max(0, len(prompt) - amount % 6)))
-            histories.append(prompt)
-        elif move == "step":
-            for _ in range(amount % 7):
-                stepped.step()
-        elif running:
-            row = running.pop(which % len(running))
-            if move == "finish":
-                stepped.answer(row, tokens=1 + amount % 20)
-            stepped.leave(row)
-            stepped.check(row)
-            histories.append([*stepped.prompts[row], *stepped.answers[row]])
-    stepped.answer(*running)
-    for row in running:
-        stepped.check(row)
-    stepped.batch.close()
