@@ -103,7 +103,7 @@ def test_the_list_shows_stops_in_a_form_that_can_be_typed(session: ChatSession) 
 
 
 def test_a_stop_is_removed_by_its_number(session: ChatSession) -> None:
-    session.obey("/stop add 6")
+    session.obey("/set stop 6")
     assert session.obey("/stop remove 1") == "removed “END”"
     assert session.stops == ("6",)
 
@@ -209,15 +209,6 @@ def test_a_value_out_of_its_range_changes_nothing(
     before = session.conversation.settings
     assert reason in session.obey(line)
     assert session.conversation.settings == before
-
-
-def test_set_knows_stop_system_and_thinking(session: ChatSession) -> None:
-    session.obey("/set stop 6")
-    session.obey("/set system Say no.")
-    session.obey("/set thinking on")
-    assert session.stops == ("END", "6")
-    assert session.conversation.settings.system_prompt == "Say no."
-    assert session.conversation.settings.is_thinking
 
 
 def test_a_file_goes_with_the_next_question_alone(session: ChatSession, tmp_path: Path) -> None:

@@ -16,9 +16,7 @@ from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.tool_calls import Decision
 from ui.records.tool_servers import ServerQuestion
-from ui.server.server_switch import ServerSwitch
 from ui.window.main_window import MainWindow
-from ui.window.tray import Tray
 
 CALL = adding(1, 2)
 
@@ -108,20 +106,3 @@ async def test_who_works_elsewhere_is_told_what_is_asked(
     assert text == words
     window.notices.show(chosen)
     assert window.isVisible()
-
-
-def test_the_tray_says_how_many_conversations_wait(theme: Theme) -> None:
-    class Off:
-        async def start(self) -> str:
-            return ""
-
-        async def stop(self) -> None:
-            pass
-
-    switch = ServerSwitch(Off())
-    tray = Tray(switch, switch)
-    tray.show_waiting(2)
-    assert "2 conversations need you" in tray.icon.toolTip()
-    tray.show_waiting(0)
-    assert "need" not in tray.icon.toolTip()
-    tray.close()

@@ -26,6 +26,10 @@ async def test_the_menu_says_how_the_server_is_and_turns_it_on_and_off(theme: Th
     assert tray.icon.toolTip() == "Fullstop – server on"
     tray.copy.trigger()
     assert QGuiApplication.clipboard().text() == "http://127.0.0.1:8642"
+    tray.show_waiting(2)
+    assert "2 conversations need you" in tray.icon.toolTip()
+    tray.show_waiting(0)
+    assert "need" not in tray.icon.toolTip()
     tray.turn.trigger()
     await eventually(lambda: switch.stage == "off")
     assert tray.turn.text() == "Start Local Server"
