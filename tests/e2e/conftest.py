@@ -120,11 +120,6 @@ class ServeProcess:
         for line in lines:
             (self.loads if " INFO app.loads: " in line else self.errors).append(line)
 
-    @property
-    def has_errors(self) -> bool:
-        """Whether it has written anything to standard error so far but what it loads."""
-        return bool(self.errors)
-
     def wait_until_ready(self) -> str:
         """Return the address that the process prints once it is ready."""
         assert self.process.stdout is not None

@@ -1,12 +1,20 @@
-"""Valid bodies for every route that takes one, with many fields that can be damaged."""
+"""Requests that are damaged at random are answered or refused, and never fail or end the server."""
 
+import json
+import random
+from collections.abc import Iterator
 from typing import Any
 
-from tests.support.scripted import GO
+import pytest
 
-TURNS = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hel"}]
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
-BODIES: dict[str, dict[str, Any]] = {
+from tests.api.conftest import SCRIPTS, Site, acting
+from tests.support.attacks.damage import damaged
+from tests.support.random_cases import cases
+from tests.support.scripted import GO, Stage
+
+_TURNS = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hel"}]
+_SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+_BODIES: dict[str, dict[str, Any]] = {
     "/v1/messages": {
         "model": "m",
         "max_tokens": 4,
@@ -27,12 +35,12 @@ BODIES: dict[str, dict[str, Any]] = {
         "temperature": 0.5,
         "top_p": 0.9,
         "top_k": 5,
-        "tools": [{"name": "f", "input_schema": SCHEMA}],
+        "tools": [{"name": "f", "input_schema": _SCHEMA}],
         "tool_choice": {"type": "auto"},
         "thinking": {"type": "disabled"},
         "fullstop": {"stop_scope": "text", "report": True},
     },
-    "/v1/messages/count_tokens": {"model": "m", "messages": TURNS, "system": "Be brief."},
+    "/v1/messages/count_tokens": {"model": "m", "messages": _TURNS, "system": "Be brief."},
     "/v1/chat/completions": {
         "model": "m",
         "messages": [
@@ -46,7 +54,7 @@ BODIES: dict[str, dict[str, Any]] = {
             },
         ],
         "max_completion_tokens": 4,
-        "response_format": {"type": "json_object", "schema": SCHEMA},
+        "response_format": {"type": "json_object", "schema": _SCHEMA},
         "xtc_probability": 0.5,
         "xtc_threshold": 0.1,
         "samplers": ["top_k"],
@@ -61,7 +69,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "logit_bias": {"5": 1.5},
         "logprobs": True,
         "presence_penalty": 0.5,
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": _SCHEMA}}],
         "tool_choice": "auto",
         "reasoning_effort": "none",
         "thinking_token_budget": 3,
@@ -82,7 +90,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/responses/input_tokens": {
         "input": [{"role": "user", "content": [{"type": "input_text", "text": "Hi"}]}],
         "instructions": "Be brief.",
-        "tools": [{"type": "function", "name": "f", "parameters": SCHEMA}],
+        "tools": [{"type": "function", "name": "f", "parameters": _SCHEMA}],
     },
     "/v1/responses/compact": {
         "model": "m",
@@ -105,7 +113,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "max_output_tokens": 16,
         "stream": True,
         "stop": ["END"],
-        "tools": [{"type": "function", "name": "f", "parameters": SCHEMA}],
+        "tools": [{"type": "function", "name": "f", "parameters": _SCHEMA}],
         "text": {"format": {"type": "text"}},
         "reasoning": {"effort": "low", "summary": "auto"},
         "thinking_budget": 3,
@@ -131,7 +139,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/api/chat": {
         "model": "m",
         "messages": [
-            *TURNS,
+            *_TURNS,
             {
                 "role": "assistant",
                 "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}],
@@ -142,7 +150,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "think": False,
         "format": "",
         "options": {"stop": ["END"], "num_predict": 4, "temperature": 0.5, "seed": 3},
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": _SCHEMA}}],
     },
     "/api/generate": {
         "model": "m",
@@ -156,10 +164,10 @@ BODIES: dict[str, dict[str, Any]] = {
     "/api/pull": {"model": "scripted", "stream": True, "insecure": False},
     "/tokenize": {
         "model": "m",
-        "messages": TURNS,
+        "messages": _TURNS,
         "add_generation_prompt": True,
         "return_token_strs": True,
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": _SCHEMA}}],
         "chat_template_kwargs": {"enable_thinking": False},
     },
     "/detokenize": {"model": "m", "tokens": [5, 6]},
@@ -168,96 +176,18 @@ BODIES: dict[str, dict[str, Any]] = {
     "/api/embeddings": {"model": "m", "prompt": "Hi"},
 }
 
-_SCHEMA_FORMAT = {"type": "json_schema", "json_schema": {"name": "s", "schema": SCHEMA}}
-_CHAT = {"model": "m", "messages": TURNS[:1], "max_completion_tokens": 3}
-_COMPLETION = {"model": "m", "prompt": "Hi", "max_tokens": 3}
-_GENERATE = {"text": "Hi"}
-_LIMIT = {"max_new_tokens": 3}
-_LARK = 'start: "a" b\nb: /[0-9]+/ | "(" b ")"'
-# Fields that exclude those of the first body of a route.
-MORE_BODIES: list[tuple[str, dict[str, Any]]] = [
-    (
-        "/v1/messages",
-        {
-            "model": "m",
-            "max_tokens": 3,
-            "messages": [
-                {
-                    "role": "user",
-                    "content": [
-                        {
-                            "type": "document",
-                            "source": {"type": "text", "media_type": "text/plain", "data": "Hi"},
-                            "title": "T",
-                            "context": "C",
-                            "citations": {"enabled": False},
-                        },
-                        {
-                            "type": "document",
-                            "source": {
-                                "type": "content",
-                                "content": [{"type": "text", "text": "Hi"}],
-                            },
-                        },
-                        {
-                            "type": "search_result",
-                            "source": "https://example.org",
-                            "title": "T",
-                            "content": [{"type": "text", "text": "Hi"}],
-                        },
-                        {"type": "text", "text": "Hi"},
-                    ],
-                }
-            ],
-            "tools": [
-                {"type": "bash_20250124", "name": "bash"},
-                {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
-                {"type": "memory_20250818", "name": "memory"},
-            ],
-        },
-    ),
-    ("/v1/chat/completions", _CHAT | {"prompt_logprobs": 2}),
-    ("/v1/chat/completions", _CHAT | {"guided_regex": "(a|aa)*b"}),
-    ("/v1/chat/completions", _CHAT | {"guided_choice": ["yes", "no"]}),
-    ("/v1/chat/completions", _CHAT | {"guided_grammar": _LARK}),
-    ("/v1/chat/completions", _CHAT | {"grammar": 'root ::= "a" [0-9]+'}),
-    ("/v1/chat/completions", _CHAT | {"structured_outputs": {"json": SCHEMA}}),
-    ("/v1/chat/completions", _CHAT | {"response_format": _SCHEMA_FORMAT, "stream": True}),
-    ("/v1/completions", _COMPLETION | {"prompt_logprobs": 2, "n": 2}),
-    (
-        "/v1/completions",
-        _COMPLETION | {"max_tokens": 0, "echo": True, "logprobs": 3, "prompt": [[5, 6], [7]]},
-    ),
-    ("/v1/completions", _COMPLETION | {"structured_outputs": {"regex": "a+"}}),
-    (
-        "/v1/responses",
-        {
-            "model": "m",
-            "input": "Hi",
-            "store": False,
-            "max_output_tokens": 16,
-            "include": ["reasoning.encrypted_content", "message.output_text.logprobs"],
-            "top_logprobs": 3,
-            "text": {"format": {"type": "json_schema", "name": "s", "schema": SCHEMA}},
-        },
-    ),
-    ("/generate", _GENERATE | {"sampling_params": {**_LIMIT, "regex": "(a|b)+", "n": 2}}),
-    ("/generate", _GENERATE | {"sampling_params": {**_LIMIT, "ebnf": 'root ::= "a" | "b"'}}),
-    (
-        "/generate",
-        {"input_ids": [[5, 6], [7]], "sampling_params": _LIMIT, "return_logprob": True},
-    ),
-    (
-        "/api/chat",
-        {
-            "model": "m",
-            "messages": TURNS[:1],
-            "format": SCHEMA,
-            "logprobs": True,
-            "top_logprobs": 3,
-            "keep_alive": "5m",
-            "options": {"num_predict": 3},
-        },
-    ),
-    ("/tokenize", {"model": "m", "prompt": "Hi", "add_special_tokens": False}),
-]
+
+@pytest.fixture(scope="module")
+def small_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server whose answers end soon, even where a request has lost its limit."""
+    with acting(Stage(tmp_path_factory.mktemp("scripted"), SCRIPTS, context=500)) as (site, _):
+        yield site
+
+
+@pytest.mark.parametrize("path", _BODIES)
+def test_damaged_request_is_answered_or_refused(small_site: Site, path: str) -> None:
+    draws, sound = random.Random(path), json.dumps(_BODIES[path])
+    assert small_site.send("POST", path, sound.encode()).status == 200
+    for _ in range(cases(25)):
+        body = damaged(draws, sound)
+        assert small_site.send("POST", path, body).status < 500, body[:500]
