@@ -41,9 +41,6 @@ _EXPORTER = "OTEL_TRACES_EXPORTER"
 _WITH_CONTENT = frozenset({"true", "span_only", "span_and_event"})
 _CANCELLED = "cancelled"
 _FINISH_REASONS = {
-    StopKind.EOS: "stop",
-    StopKind.STOP_STRING: "stop",
-    StopKind.STOP_TOKEN: "stop",
     StopKind.MAX_TOKENS: "length",
     StopKind.CONTEXT_FULL: "length",
     StopKind.MEMORY_FULL: "length",
@@ -104,8 +101,8 @@ def telemetry_for(
     """Return the observer that reports requests to a collector; None if telemetry is off."""
     try:
         variable = traces_variable(environment)
-    except ValueError as problem:
-        _log.warning("telemetry is off: %s", problem)
+    except ValueError as error:
+        _log.warning("telemetry is off: %s", error)
         return None
     if variable is None:
         return None
@@ -114,17 +111,15 @@ def telemetry_for(
     try:
         return Telemetry(version, secret, environment.get(_CONTENT, "").lower() in _WITH_CONTENT)
     except ImportError:
-        _log.warning(
-            "telemetry is off: %s is set, but OpenTelemetry is not installed; install it with "
-            "pip install 'fullstop-chat[telemetry]', or unset the variable",
-            variable,
+        problem = (
+            f"{variable} is set, but OpenTelemetry is not installed; install it with pip install "
+            "'fullstop-chat[telemetry]', or unset the variable"
         )
     except Exception as error:
-        # The error's text is not logged: it may quote a variable that contains a key.
-        _log.warning(
-            "telemetry is off: OpenTelemetry cannot be started with these OTEL_… variables (%s)",
-            type(error).__name__,
-        )
+        # Not its text, which may quote a variable that contains a key.
+        kind = type(error).__name__
+        problem = f"OpenTelemetry cannot be started with these OTEL_… variables ({kind})"
+    _log.warning("telemetry is off: %s", problem)
     return None
 
 
@@ -214,7 +209,7 @@ def span_attributes(record: RequestRecord, *, with_content: bool) -> Attributes:
     # The client disconnected before any status was sent, or after the head of a stream.
     status = (200 if record.is_stream else None) if is_cancelled else record.status
     error = "internal" if record.status >= 500 else _CANCELLED if is_cancelled else None
-    reasons = [_FINISH_REASONS[end.stop.kind] for end in record.ends]
+    reasons = [_FINISH_REASONS.get(end.stop.kind, "stop") for end in record.ends]
     attributes: Attributes = {
         "gen_ai.operation.name": record.operation,
         "gen_ai.provider.name": _NAME,
