@@ -92,11 +92,7 @@ class ContextOverflow(ApiError):
     """A prompt that does not fit into the model's context.
 
     Clients recognise it by the vendor's exact message, which each dialect sends, and then shorten
-    the conversation instead of trying again.
-
-    Attributes:
-        max_tokens: Tokens of the longest prompt that fits, as the vendors report it: the context's
-            length, or one less if the prompt is exactly as long as the context.
+    the conversation. ``max_tokens`` is the length of the longest prompt that fits.
     """
 
     def __init__(self, field: FieldPath, prompt_tokens: int, context_length: int) -> None:

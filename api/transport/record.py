@@ -89,8 +89,6 @@ class RequestRecord:
         operation: The operation's name in OpenTelemetry's conventions; empty for routes whose
             answer the model does not generate.
         client_id: The client's name in caches and kept answers: others get nothing of it.
-        status: The HTTP status; ``CLIENT_DISCONNECTED`` if the client disconnected before the end.
-        requested_model: The model that the client named; empty if it named none.
         embedded_tokens: How many tokens became vectors; None if none did.
     """
 

@@ -1,8 +1,6 @@
 """The Messages API's requests, answers and events, spelled as in Anthropic's reference.
 
 https://docs.claude.com/en/api/messages and https://docs.claude.com/en/docs/build-with-claude/streaming
-Only the shapes: ``read`` converts requests, ``write`` makes the answers. Unknown fields are
-ignored. Any thread.
 """
 
 from collections.abc import Mapping
@@ -69,10 +67,7 @@ _BLOCK_TAGS = {
 
 
 class MediaBlock(WireModel):
-    """``{"type": "image"}`` or ``{"type": "document"}``; a document that is text is read as text.
-
-    All fields but the source are those of a document.
-    """
+    """``{"type": "image"}`` or ``{"type": "document"}``, which has the fields behind ``source``."""
 
     type: Literal["document", "image"]
     source: Any = None
@@ -92,10 +87,7 @@ class SearchResultBlock(WireModel):
 
 
 class ThinkingBlock(WireModel):
-    """``{"type": "thinking"}`` of an earlier answer; omitted text is in the signature.
-
-    Only the vendor can read ``{"type": "redacted_thinking"}``.
-    """
+    """``{"type": "thinking"}`` of an earlier answer; omitted text is in the signature."""
 
     type: Literal["redacted_thinking", "thinking"]
     thinking: str | None = None
@@ -103,10 +95,7 @@ class ThinkingBlock(WireModel):
 
 
 class ToolUseBlock(WireModel):
-    """``{"type": "tool_use"}``: a call that an earlier answer made.
-
-    Clients send text as its input if the model's arguments were no JSON object.
-    """
+    """``{"type": "tool_use"}``: an earlier call, with text as input if that was no JSON object."""
 
     type: Literal["tool_use"]
     id: str

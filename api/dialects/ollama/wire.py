@@ -1,8 +1,6 @@
 """The requests and answers of Ollama's API, spelled as in its reference.
 
 https://github.com/ollama/ollama/blob/main/docs/api.md
-Only the shapes: ``read`` converts requests, ``write`` makes the answers. Unknown fields are
-ignored. Any thread.
 """
 
 import re

@@ -1,8 +1,6 @@
 """The types of ``/generate``, spelled as in SGLang's reference.
 
 https://docs.sglang.ai/basic_usage/native_api.html
-Only the shapes: ``read`` converts requests, ``write`` makes the answers. Unknown fields are
-ignored. Any thread.
 """
 
 from typing import Annotated, Any, Literal, NotRequired
