@@ -72,7 +72,6 @@ class MlxBackend:
         longest = max(map(len, vocabulary.raw or ()), default=None)
         self.vocabulary = vocabulary
         self._tokenizer = tokenizer
-        self._defaults = sampling.sampling_defaults(info.path)
         self.family = family = family_of(tokenizer, vocabulary, tool_format(tokenizer))
         can_call = info.can_call_tools or (
             info.takes_tools and bool(family.call_style or family.has_headers)
@@ -212,7 +211,7 @@ class MlxBackend:
         """Add an accepted request to the batch, with its sampler, constraint and drafts."""
         prompt, generation = sequence.prompt, sequence.generation
         request = generation.request
-        params = sampling.with_defaults(request.sampling, self._defaults)
+        params = sampling.with_defaults(request.sampling, dict(self.info.own_settings))
         if request.tool_choice.mode == "none":
             params = replace(params, logit_bias=(*params.logit_bias, *self._no_calls()))
         processors = sampling.processors(params)

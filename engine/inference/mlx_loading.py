@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -260,11 +260,7 @@ def load(
         loaded_at=int(time.time()),
         cache=measure_cache(model, config),
         held_bytes=size_of(model),
-        own_settings=tuple(
-            (name, value)
-            for name, value in asdict(sampling_defaults(folder)).items()
-            if value is not None
-        ),
+        own_settings=tuple(sampling_defaults(folder).items()),
     )
     if limits.drafts and shard is None:
         if assistant is not None:

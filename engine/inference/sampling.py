@@ -4,8 +4,8 @@ Engine thread.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from mlx_lm.sample_utils import (
 from engine.grammar.masks import TokenConstraint
 from engine.library.cache_size import MAX_FIGURE
 from engine.library.model_files import read_json
-from engine.values.request import Sampling, SamplingOptions
+from engine.values.request import Sampling
 from engine.values.tokens import TokenStats
 
 Sampler = Callable[[mx.array], mx.array]
@@ -124,33 +124,25 @@ def draw_ahead(sampler: Sampler, logits: mx.array) -> int:
     return int(drawn.item())
 
 
-def sampling_defaults(folder: Path) -> SamplingOptions:
-    """Return a model's own settings (``generation_config.json``): None where it has none."""
+def sampling_defaults(folder: Path) -> dict[str, float]:
+    """Return a model's own settings (``generation_config.json``), by names of ``Sampling``."""
     path = folder / "generation_config.json"
     values = read_json(path) if path.is_file() else {}
     if values.get("do_sample") is False:
-        return SamplingOptions()
-
-    def number(key: str) -> float | None:
-        value = values.get(key)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return None
-        return float(value) if -MAX_FIGURE <= value <= MAX_FIGURE else None  # NaN is in no range
-
-    top_k = number("top_k")
-    return SamplingOptions(
-        temperature=number("temperature"),
-        top_p=number("top_p"),
-        top_k=None if top_k is None else int(top_k),
-        min_p=number("min_p"),
-        repetition_penalty=number("repetition_penalty"),
-    )
+        return {}
+    found: dict[str, float] = {}
+    for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty"):
+        value: Any = values.get(name)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if is_number and -MAX_FIGURE <= value <= MAX_FIGURE:  # NaN is in no range
+            found[name] = int(value) if name == "top_k" else float(value)
+    return found
 
 
-def with_defaults(requested: Sampling, defaults: SamplingOptions) -> Sampling:
+def with_defaults(requested: Sampling, defaults: Mapping[str, float]) -> Sampling:
     """Return the settings of a request with the model's own where it has none."""
-    unset = [each.name for each in fields(defaults) if getattr(requested, each.name) is None]
-    return replace(requested, **{name: getattr(defaults, name) for name in unset})
+    unset = {name: own for name, own in defaults.items() if getattr(requested, name) is None}
+    return replace(requested, **unset)  # type: ignore[arg-type]
 
 
 def sampler(
