@@ -43,11 +43,7 @@ class CannotListen(OSError):
 
 
 class ApiServer:
-    """Serves one engine to other programs.
-
-    Attributes:
-        address: Where it listens; None while it does not.
-    """
+    """Serves one engine to other programs; ``address`` is None while it does not listen."""
 
     def __init__(
         self,

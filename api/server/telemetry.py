@@ -124,11 +124,7 @@ def telemetry_for(
 
 
 class Telemetry(RequestObserver):
-    """Reports each request for an answer to a collector.
-
-    Attributes:
-        secret: A text that no span may contain: the server's key.
-    """
+    """Reports each request for an answer to a collector."""
 
     def __init__(self, version: str, secret: str | None, with_content: bool) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -136,6 +132,7 @@ class Telemetry(RequestObserver):
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+        # No span may contain it: the server's key.
         self.secret = secret
         self._with_content = with_content
         ours = {

@@ -12,11 +12,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server listens.
-
-    Attributes:
-        host: A name or an address, IPv6 without brackets.
-    """
+    """Where a server listens; a host is a name or an address, IPv6 without brackets."""
 
     host: str
     port: int

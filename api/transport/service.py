@@ -15,14 +15,9 @@ from engine import Engine, EngineError, Generation, ModelStatus
 
 
 class Service:
-    """The parts that a server works with.
+    """The parts that a server works with; ``ApiServer.apply`` replaces its ``config``.
 
-    Attributes:
-        engine: The one engine.
-        config: The settings; ``ApiServer.apply`` replaces them.
-        running: The generations that clients are waiting for.
-        metrics: The counters of this server.
-        responses: Stored answers, which later requests can continue.
+    ``running`` are the generations that clients are waiting for.
     """
 
     def __init__(self, engine: Engine, config: ServerConfig) -> None:
