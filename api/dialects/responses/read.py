@@ -22,16 +22,15 @@ from api.dialects.responses.wire import (
     AdditionalToolsItem,
     CallItem,
     CallOutputItem,
-    CompactionItem,
     ForeignItem,
     ForeignPart,
     ItemReference,
     MediaPart,
     MessageItem,
     Part,
-    ReasoningItem,
     ResponseParams,
     ResponseTool,
+    SealedItem,
 )
 from api.dialects.shared.foreign_parts import result_text
 from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, token_limit
@@ -224,12 +223,12 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
                         name=tool_names[item.call_id],
                     )
                 )
-            case CompactionItem():
-                if (summary := opened(item.encrypted_content, SUMMARY_MARK)) is not None:
+            case SealedItem(type="compaction"):
+                if (summary := opened(item.encrypted_content or "", SUMMARY_MARK)) is not None:
                     turns.append(Message("user", f"{_SUMMARY}\n\n{summary}"))
                 else:
                     left_out.append(f"{path_text(path)} ({item.type})")
-            case ReasoningItem():
+            case SealedItem():
                 if thinking := _reasoning_text(item):
                     _add_assistant(turns, Message("assistant", "", thinking=thinking))
                 elif item.encrypted_content:
@@ -253,7 +252,7 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
     return tuple(turns), tuple(left_out)
 
 
-def _reasoning_text(item: ReasoningItem) -> str:
+def _reasoning_text(item: SealedItem) -> str:
     """Return the reasoning of an earlier answer; empty if only another server can read it."""
     summary = "\n\n".join(filter(None, map(reasoning_text, item.summary or ())))
     return reasoning_text(

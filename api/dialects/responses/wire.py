@@ -69,7 +69,7 @@ _FOREIGN_TYPES = [
 _FOREIGN = "foreign"
 _TAGS = {
     "additional_tools": "additional_tools",
-    "compaction": "compaction",
+    "compaction": "sealed",
     "custom_tool_call": "call",
     "custom_tool_call_output": "call_output",
     "function_call": "call",
@@ -80,7 +80,7 @@ _TAGS = {
     "item_reference": "item_reference",
     "message": "message",
     "output_text": "text",
-    "reasoning": "reasoning",
+    "reasoning": "sealed",
     "refusal": "refusal",
     "text": "text",
     "tool_search_output": "additional_tools",
@@ -213,10 +213,10 @@ class AdditionalToolsItem(WireModel):
     tools: list[ResponseTool]
 
 
-class ReasoningItem(WireModel):
-    """The reasoning of an earlier answer."""
+class SealedItem(WireModel):
+    """The reasoning of an earlier answer, or the summary of a compacted conversation."""
 
-    type: Literal["reasoning"]
+    type: Literal["reasoning", "compaction"]
     content: list[dict[str, Any]] | None = None
     summary: list[dict[str, Any]] | None = None
     encrypted_content: str | None = None
@@ -227,13 +227,6 @@ class ItemReference(WireModel):
 
     type: Literal["item_reference"]
     id: str
-
-
-class CompactionItem(WireModel):
-    """The item of a compacted conversation that replaces all but the user's messages."""
-
-    type: Literal["compaction"]
-    encrypted_content: str = ""
 
 
 class ForeignItem(ForeignPart):
@@ -247,8 +240,7 @@ Item = Annotated[
     | Annotated[CallItem, Tag("call")]
     | Annotated[CallOutputItem, Tag("call_output")]
     | Annotated[AdditionalToolsItem, Tag("additional_tools")]
-    | Annotated[ReasoningItem, Tag("reasoning")]
-    | Annotated[CompactionItem, Tag("compaction")]
+    | Annotated[SealedItem, Tag("sealed")]
     | Annotated[ItemReference, Tag("item_reference")]
     | Annotated[ForeignItem, Tag(_FOREIGN)],
     Discriminator(_tag),
