@@ -281,21 +281,13 @@ class EmbeddingParams(WireModel):
     encoding_format: Literal["float", "base64"] | None = None
 
 
-class EmbeddingObject(TypedDict):
-    """The vector of one text."""
-
-    object: Literal["embedding"]
-    index: int
-    embedding: Annotated[
-        list[float] | str,
-        Field(description="numbers, or their 32-bit floats (little-endian) in base64"),
-    ]
-
-
 class EmbeddingAnswer(TypedDict):
     """The answer of ``POST /v1/embeddings``."""
 
     object: Literal["list"]
-    data: list[EmbeddingObject]
+    data: Annotated[
+        list[dict[Literal["object", "index", "embedding"], str | int | list[float]]],
+        Field(description="vectors: numbers, or their 32-bit floats (little-endian) in base64"),
+    ]
     model: str
     usage: dict[str, int]
