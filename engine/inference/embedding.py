@@ -8,10 +8,9 @@ alone. Long texts are read in parts, so that a batch beside it never waits for l
 import json
 import math
 from array import array
-from collections.abc import Callable, Sequence
-from enum import StrEnum
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
@@ -31,12 +30,13 @@ _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 _TRUNKS = ("model", "backbone", "transformer")
 
 
-class Pooling(StrEnum):
-    """Which hidden states make the vector of a text."""
-
-    LAST = "last"
-    MEAN = "mean"
-    FIRST = "first"
+Pooling = Literal["last", "mean", "first"]
+"""Which hidden states make the vector of a text."""
+_STATED_POOLINGS: Mapping[str, Pooling] = {
+    "pooling_mode_lasttoken": "last",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "first",
+}
 
 
 def pooling_of(folder: Path, name: str) -> Pooling:
@@ -57,14 +57,10 @@ def pooling_of(folder: Path, name: str) -> Pooling:
         stated = read_json(folder / "1_Pooling" / "config.json")
     except ModelLoadFailed:
         stated = {}
-    for key, pooling in (
-        ("pooling_mode_lasttoken", Pooling.LAST),
-        ("pooling_mode_mean_tokens", Pooling.MEAN),
-        ("pooling_mode_cls_token", Pooling.FIRST),
-    ):
+    for key, pooling in _STATED_POOLINGS.items():
         if stated.get(key) is True:
             return pooling
-    return Pooling.LAST if "embed" in name.lower() else Pooling.MEAN
+    return "last" if "embed" in name.lower() else "mean"
 
 
 def _kinds_of_modules(path: Path) -> list[str]:
@@ -143,11 +139,11 @@ class TextReader:
             )
         positions = mx.arange(self._read, self._read + inputs.shape[1])[None]
         match self._pooling:
-            case Pooling.LAST:
+            case "last":
                 selected = positions == self._lengths - 1
-            case Pooling.MEAN:
+            case "mean":
                 selected = positions < self._lengths
-            case Pooling.FIRST:
+            case "first":
                 selected = mx.broadcast_to(positions == 0, (rows, inputs.shape[1]))
         sums = mx.where(selected[:, :, None], hidden.astype(mx.float32), 0.0).sum(axis=1)
         self._sums = sums if self._sums is None else self._sums + sums
