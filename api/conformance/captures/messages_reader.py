@@ -110,10 +110,6 @@ class _MessagesStream:
             message = "An event has no event: line; the vendor's clients drop it."
             draft.find("event_name_missing", message, index)
         draft.check_event_name(index, kind)
-        if isinstance(kind, str) and kind not in (*MESSAGES_EVENTS, "ping", "error"):
-            # The vendor announces more events, which clients have to ignore.
-            message = f"{kind} is not an event of this API; some clients refuse the stream."
-            draft.find("unknown_event", message, index, severity=Severity.NOTE)
 
     def _take(self, index: int, kind: str, value: dict[str, Any]) -> None:
         draft = self._draft

@@ -136,7 +136,6 @@ class Baselines:
             tokens=first.output_tokens,
             ending=first.ending,
             is_repeatable=len(set(texts)) == 1,
-            total_s=runs[0].total_s,
             output_ids=first.output_ids,
             streamed_tokens=stream.output_tokens if stream is not None else None,
         )

@@ -163,8 +163,6 @@ stops.empty | - | An empty stop | quick harm
     An empty stop is refused or ignored, whole and streamed; it never matches.
 hang_up.streamed | - | Clients that leave a stream | extension harm
     After clients have left a stream the next one is answered as soon as ever.
-hang_up.whole | - | Clients that do not wait for an answer | opinion harm by:not_freed
-    After clients have left before their answer the next one is answered as soon as ever.
 errors.json | errors | A body that is not JSON | quick harm
     A broken body {refused}
 errors.prompt | wrong types | A number for the prompt | harm

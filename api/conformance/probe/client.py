@@ -295,19 +295,18 @@ class Client:
         self.exchanges.append(exchange)
         return exchange
 
-    async def hang_up_on(self, ask: Ask, wait_s: float) -> bool:
-        """Send a request and hang up: after the first text of a stream, else after ``wait_s``."""
+    async def hang_up_on(self, ask: Ask) -> bool:
+        """Send a request for a stream and hang up after its first text."""
         self._budget.spend_request()
         body = self.driver.body(ask, self.model)
         content = b""
         try:
-            async with asyncio.timeout(self.access.timeout_s if ask.is_streamed else wait_s):
+            async with asyncio.timeout(self.access.timeout_s):
                 async with self._post(body) as response:
                     async for part in response.content.iter_any():
                         content += part
                         capture = parse(content.decode("utf-8", "replace"), self.driver.dialect)
-                        has_text = ask.is_streamed and (capture.text or capture.thinking)
-                        if has_text or len(content) > MAX_BODY_BYTES:
+                        if capture.text or capture.thinking or len(content) > MAX_BODY_BYTES:
                             response.close()
                             return True
         except TimeoutError:

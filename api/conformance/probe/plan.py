@@ -32,7 +32,6 @@ class Baseline:
     tokens: int | None = None
     ending: CapturedEnding | None = None
     is_repeatable: bool = True
-    total_s: float = 0.0
     output_ids: tuple[int, ...] = ()
     # The modes that are compared: not streams whose text always differs.
     modes: tuple[bool, ...] = (False, True)

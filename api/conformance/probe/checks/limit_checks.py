@@ -391,20 +391,11 @@ async def _stop_counts(ctx: CheckContext) -> Evaluation:
 
 
 @check("hang_up.streamed")
-async def _leave_stream(ctx: CheckContext) -> Evaluation:
-    return await _hang_up(ctx, is_streamed=True)
-
-
-@check("hang_up.whole")
-async def _leave_whole(ctx: CheckContext) -> Evaluation:
-    return await _hang_up(ctx, is_streamed=False)
-
-
-async def _hang_up(ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
+async def _hang_up(ctx: CheckContext) -> Evaluation:
+    """After clients have left their streams the next one is answered as soon as ever."""
     client = ctx.client
     prompts = _LONG_CHAT if ctx.driver.has_chat_template else _LONG_PLAIN
-    requests = [Ask(text, max_tokens=1500, is_streamed=is_streamed) for text in prompts]
-    wait_s = min(0.3, ctx.main.total_s / 2)
+    requests = [Ask(text, max_tokens=1500, is_streamed=True) for text in prompts]
     short = ctx.body(replace(ctx.main.ask, max_tokens=max(FEW_TOKENS, ctx.driver.min_tokens)))
     # The machine may have become slower since the first answers.
     before = await client.send(short)
@@ -414,7 +405,7 @@ async def _hang_up(ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
     hang_ups = (client.curl(ctx.body(ask), max_time_s=1) for ask in requests)
     commands = in_sequence(in_parallel(*hang_ups), client.curl(short))
     for is_last in (False, True):
-        hung_up = await asyncio.gather(*(client.hang_up_on(ask, wait_s) for ask in requests))
+        hung_up = await asyncio.gather(*(client.hang_up_on(ask) for ask in requests))
         after = await client.send(short)
         if after.is_answer and after.total_s <= allowed_s:
             if not any(hung_up):

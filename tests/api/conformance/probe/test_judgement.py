@@ -21,7 +21,7 @@ STOP = "two"
 
 
 def case(stop: str | None = STOP, **more: Any) -> StopCase:
-    values = {"ending": CapturedEnding.NATURAL, "tokens": 20, "total_s": 2.0} | more
+    values = {"ending": CapturedEnding.NATURAL, "tokens": 20} | more
     full = Baseline(Ask("?"), FULL, FULL, **values)
     if stop is None:
         return StopCase("never", full, ("never",), FULL, None)
