@@ -17,7 +17,7 @@ from app import __version__
 
 ROOT = Path(__file__).parents[2]
 PROJECT = ROOT / ".ci" / "fullstop-probe"
-MOST_BYTES = 40_000_000
+MAX_BYTES = 40_000_000
 
 # The library and what that needs; where one is not installed it is not needed here.
 LIBRARIES = (
@@ -142,7 +142,7 @@ def test_it_is_installed_into_an_empty_environment(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-compile"]
     subprocess.run([*pip, str(PROJECT)], check=True, timeout=600, cwd=tmp_path)
     size = sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
-    assert size < MOST_BYTES
+    assert size < MAX_BYTES
     program = folder / "bin" / "fullstop-probe"
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     for words, code in ((("--version",), 0), (("--list",), 0), (("http://127.0.0.1:9",), 4)):

@@ -30,7 +30,7 @@ from engine.output.vocabulary import read_vocabulary
 # The one layer keeps each id twice, as a 32-bit number.
 _TOKEN_BYTES = 8
 # No pass that checks guesses is wider.
-_MOST_CHECKED = 32
+_MAX_CHECKED = 32
 START, END, GO = "<|start|>", "<|end|>", "<|go|>"
 TEMPLATE = (
     "{% for m in messages %}<|start|>{{ m.role }}:{{ m.content }}"
@@ -116,7 +116,7 @@ class ScriptedModel(nn.Module):
         values = mx.broadcast_to(numbers.astype(mx.float32)[:, None, :, None], keys.shape)
         history, written = cache[0].update_and_fetch(keys, values)
         # A pass that checks guesses needs what follows each token; reading a prompt does not.
-        places = width if width <= _MOST_CHECKED else 1
+        places = width if width <= _MAX_CHECKED else 1
         ends = mx.broadcast_to(numbers[:, -1:] + 1, (rows, 1))
         total = history.shape[2]
         is_padding = mx.arange(total) < total - ends

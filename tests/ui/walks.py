@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
 from tests.ui.driving import eventually
 from ui.window.main_window import MainWindow
 
-MOST, MOST_IN_ROW = 400, 12
+MAX_STEPS, MAX_IN_ROW = 400, 12
 ROLES = QAccessible.Role
 # What a person acts on. Texts, groups and rows of lists are read by their content.
 CONTROLS = frozenset({
@@ -62,7 +62,7 @@ def walked(top: QWidget, back: bool = False) -> list[QWidget]:
     top.setFocus()
     seen: list[QWidget] = []
     key = Qt.Key.Key_Backtab if back else Qt.Key.Key_Tab
-    for _ in range(MOST):
+    for _ in range(MAX_STEPS):
         before = QApplication.focusWidget()
         QTest.keyClick(before or top, key)
         now = QApplication.focusWidget()
@@ -173,7 +173,7 @@ def leads_to(start: QWidget, widget: QWidget) -> bool:
     ):
         return False
     start.setFocus()
-    for _ in range(MOST_IN_ROW):
+    for _ in range(MAX_IN_ROW):
         QTest.keyClick(QApplication.focusWidget() or start, Qt.Key.Key_Right)
         if QApplication.focusWidget() is widget:
             return True

@@ -19,7 +19,7 @@ from tests.support.scripted import GO, Stage
 
 pytestmark = pytest.mark.long
 
-MOST_CLIENTS, TOKENS = 200, 64
+MAX_CLIENTS, TOKENS = 200, 64
 PATHS = (
     "/v1/messages",
     "/v1/chat/completions",
@@ -33,7 +33,7 @@ PATHS = (
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
     """A model that says something different to each client."""
-    scripts = {f"Q{n}": [f"c{n} "] * 2 * TOKENS for n in range(MOST_CLIENTS)}
+    scripts = {f"Q{n}": [f"c{n} "] * 2 * TOKENS for n in range(MAX_CLIENTS)}
     return Stage(tmp_path, scripts)
 
 
@@ -135,7 +135,7 @@ def memory_mb() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-@pytest.mark.parametrize("clients", [30, pytest.param(MOST_CLIENTS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("clients", [30, pytest.param(MAX_CLIENTS, marks=pytest.mark.slow)])
 async def test_many_clients_at_once(engine: Engine, clients: int) -> None:
     server = ApiServer(engine)
     await server.start()

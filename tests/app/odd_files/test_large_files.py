@@ -67,7 +67,7 @@ def filled(part: bytes, before: bytes = b"", after: bytes = b"", *, most: int = 
     return before + (part * count).rstrip(b",") + after
 
 
-_MOST_MIB = 190
+_MAX_MIB = 190
 
 
 @pytest.mark.slow
@@ -76,4 +76,4 @@ def test_the_largest_saved_run_that_is_read_takes_bounded_memory(tmp_path: Path)
     path.write_bytes(filled(b'{"a":"%s"},' % (b"x" * 130), b"[", b"]"))
     peak, code, said = measured("replay", str(path))
     assert (code, "must be an object" in said) == (1, True)
-    assert peak - idle("replay") < _MOST_MIB, f"{peak - idle('replay')} MiB"
+    assert peak - idle("replay") < _MAX_MIB, f"{peak - idle('replay')} MiB"

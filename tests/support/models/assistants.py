@@ -184,10 +184,6 @@ class PlainAssistant:
         self._config = config
         self._text = config["text_config"]
 
-    def drafts(self, tokens: Sequence[int], most: int) -> list[int]:
-        """Return the drafts that follow tokens, of which the model has not read the last one."""
-        return [int(np.argmax(logits)) for logits in self.logits(tokens, most)]
-
     def logits(self, tokens: Sequence[int], most: int) -> list[Any]:
         """Return the logits of each draft of a chain; -inf where a cluster was not chosen."""
         hidden, kinds = self._read(tokens[:-1])

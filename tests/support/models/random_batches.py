@@ -38,7 +38,7 @@ _OWNER = CacheOwner("me", "a conversation")
 # Snapshots are close, and few tokens are worth a file, so that short conversations have them.
 _STRIDE, _FEW = 24, 8
 # A longer conversation does not go on; and so many can.
-_LONGEST, _MOST_TURNS = 120, 12
+_MAX_TOKENS, _MAX_TURNS = 120, 12
 _PATIENCE_S = 60
 
 
@@ -256,8 +256,8 @@ class RandomBatches:
                     del running[number]
                     self._compare(one)
                     answer = one.found[: one.length]
-                    if not one.has_turned and len(one.prompt) + len(answer) <= _LONGEST:
-                        self._turns = [*self._turns[1 - _MOST_TURNS :], (one.prompt, answer)]
+                    if not one.has_turned and len(one.prompt) + len(answer) <= _MAX_TOKENS:
+                        self._turns = [*self._turns[1 - _MAX_TURNS :], (one.prompt, answer)]
             if gone:
                 batch.remove(gone)
         batch.close()

@@ -30,7 +30,7 @@ from tests.support.outside.tool_hosts import SUMS, DictatedHost
 from tests.support.shown import whole_window
 from tests.support.sources import modules, nodes
 from tests.ui.driving import Enter, Living, eventually, opened
-from tests.ui.walks import MOST, answered, settled, wrong
+from tests.ui.walks import MAX_STEPS, answered, settled, wrong
 from ui.kit.theme import Theme
 from ui.preferences import Preferences, ServerPreferences
 from ui.records.attachments import Attachment
@@ -246,7 +246,7 @@ def menus(window: MainWindow) -> dict[str, QMenu]:
 async def reached(top: QWidget, name: str) -> QWidget:
     """Press Tab until a control of that name has the keyboard."""
     top.activateWindow()
-    for _ in range(MOST):
+    for _ in range(MAX_STEPS):
         now = QApplication.focusWidget() or top
         if name in (now.accessibleName(), getattr(now, "text", str)()):
             return now

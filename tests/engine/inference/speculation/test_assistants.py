@@ -1,7 +1,5 @@
 """Gemma 4's assistants: what they draft from the model's cache, and that answers stay the same."""
 
-import random
-from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -12,9 +10,9 @@ from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.speculation.assistants import Assistant
-from engine.inference.speculation.head_drafts import HeadDrafts, attach
+from engine.inference.speculation.head_drafts import attach
 from engine.inference.speculation.heads import DrafterUnusable
-from tests.support.models.architectures import VOCABULARY, architecture_model
+from tests.support.models.architectures import architecture_model
 from tests.support.models.assistants import (
     TARGETS,
     WINDOW,
@@ -34,48 +32,6 @@ def _with_assistant(kind: str) -> tuple[Any, Assistant]:
     assistant = random_assistant(kind, model)
     attach(model, assistant)
     return model, assistant
-
-
-class _Watched:
-    """A batch whose assistant's drafts are compared with those computed from the whole text."""
-
-    def __init__(self, kind: str, width: int = 4) -> None:
-        model, assistant = _with_assistant(kind)
-        plain = PlainAssistant(model, assistant, assistant_config(kind))
-        self.batch = RunningBatch(model, BatchLimits(16, 1 << 24, 8), Eager(width))
-        assert self.batch.own_head is not None
-        self.own = self.batch.own_head
-        self.answers: dict[int, list[int]] = {}
-        self.compared = self.rows = 0
-        self.longest = 0
-        propose = self.own.propose
-
-        def compared(cache: Any, known: Sequence[int], most: int) -> Sequence[Sequence[int]]:
-            drafts = propose(cache, known, most)
-            decoding = self.batch._batch.decoding
-            self.rows = max(self.rows, len(drafts))
-            for tokens, last, drafted in zip(decoding.tokens, known, drafts, strict=True):
-                if drafted:
-                    assert drafted == plain.drafts([*tokens, last], most)
-                    self.compared += 1
-                    self.longest = max(self.longest, len(tokens))
-            return drafts
-
-        self.own.propose = compared  # type: ignore[method-assign]
-
-    def join(self, prompt: list[int], *sources: Any) -> int:
-        number = self.batch.insert(BatchSequence(prompt, sources=[*sources, HeadDrafts(self.own)]))
-        self.answers[number] = []
-        return number
-
-    def decode(self, number: int, tokens: int) -> None:
-        while len(self.answers[number]) < tokens:
-            for one, token, _ in self.batch.step().sampled:
-                self.answers[one].append(token)
-
-    def leave(self, number: int) -> list[int]:
-        self.batch.remove({number: 0})
-        return self.answers.pop(number)
 
 
 @pytest.mark.parametrize("kind", TARGETS)
@@ -108,32 +64,6 @@ def test_logits_are_those_of_the_published_description(kind: str, length: int) -
 
 
 @pytest.mark.parametrize("kind", few_of(TARGETS, 1))
-def test_drafts_are_those_of_the_whole_text_however_sequences_join_and_leave(kind: str) -> None:
-    draws = random.Random(4)
-    watched = _Watched(kind)
-
-    def prompt(tokens: int) -> list[int]:
-        return [draws.randrange(VOCABULARY) for _ in range(tokens)]
-
-    begun = prompt(40)
-    first, second = watched.join(prompt(3)), watched.join(begun)
-    watched.decode(first, 6)
-    third = watched.join(prompt(21))
-    watched.decode(third, 5)
-    answer = watched.leave(second)
-    fourth = watched.join(prompt(2))
-    watched.decode(fourth, 30)
-    watched.leave(first)
-    # A second turn, whose beginning comes from the prompt cache.
-    fifth = watched.join([*begun, *answer, *prompt(9)])
-    watched.decode(fifth, 8)
-    watched.batch.close()
-    assert watched.compared > 5
-    assert watched.rows == 3
-    assert watched.longest > 3 * WINDOW
-
-
-@pytest.mark.parametrize("kind", few_of(TARGETS, 1))
 def test_an_assistant_that_knows_nothing_changes_no_answer(kind: str) -> None:
     model, _ = _with_assistant(kind)
     alone = RandomBatches(model, 1, rows=1, drafts=False, head=True).run(cases(2))
@@ -144,16 +74,6 @@ def test_an_assistant_that_knows_nothing_changes_no_answer(kind: str) -> None:
     assert alone.head_drafts > 0
     assert together.head_drafts > 0
     assert beside_others.accepted == beside_others.foreseen > 0
-
-
-def test_an_assistant_that_fails_ends_its_drafts_and_no_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    model, _ = _with_assistant("large")
-    monkeypatch.setattr(Assistant, "read", lambda *_: 1 / 0)
-    outcome = RandomBatches(model, 1, drafts=False, head=True).run(3)
-    assert outcome.faults == []
-    assert outcome.head_drafts == 0
 
 
 def test_every_draft_of_an_assistant_that_knows_the_answer_is_accepted() -> None:

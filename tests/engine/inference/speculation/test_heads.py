@@ -1,6 +1,5 @@
 """Draft heads: found in checkpoints of every family, built, and run as the model's layers are."""
 
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -10,7 +9,6 @@ from engine.inference.speculation.heads import (
     DrafterUnusable,
     DraftHead,
     build_head,
-    read_head,
     take_head,
 )
 from tests.support.models.architectures import architecture_config, architecture_model
@@ -91,15 +89,6 @@ def test_norms_that_are_stored_as_their_difference_from_one_are_made_whole() -> 
     exact = logits_of(head, hidden, TOKENS[:, 1:])[0]
     built = build_head(_found(stored), model, architecture_config("qwen3_5"))
     assert mx.allclose(logits_of(built, hidden, TOKENS[:, 1:])[0], exact, atol=1e-4)
-
-
-def test_a_head_is_found_in_a_file_beside_the_weights(tmp_path: Path) -> None:
-    weights = published("qwen3", random_head("qwen3", architecture_model("qwen3")))
-    assert read_head(tmp_path, LAYERS) is None
-    mx.save_safetensors(str(tmp_path / "mtp.safetensors"), weights)
-    head = read_head(tmp_path, LAYERS)
-    assert head is not None
-    assert mx.array_equal(head.weights["fc.weight"], weights["mtp.fc.weight"])
 
 
 def test_a_head_that_does_not_fit_is_refused_with_the_reason() -> None:

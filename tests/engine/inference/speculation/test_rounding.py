@@ -6,10 +6,10 @@ import mlx.core as mx
 import pytest
 
 from engine.inference.speculation.verification import Rounding
-from tests.engine.inference.speculation.test_cache_kinds import (
+from tests.engine.inference.speculation.test_unusable_guesses import (
     answers,
     foreseen,
-    model_of,
+    plain_model,
     prompts_of,
 )
 
@@ -65,7 +65,7 @@ def test_each_pass_that_is_wider_than_all_before_it_is_compared() -> None:
 def test_answers_are_those_of_single_passes_in_spite_of_rounding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model = model_of("plain", mx.float32)
+    model = plain_model()
     prompts = prompts_of(5)
     expected, _ = answers(model, prompts)
     noisy = Noisy(model, 0.1)

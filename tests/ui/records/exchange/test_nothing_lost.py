@@ -15,7 +15,7 @@ from ui.records.codec import folder_values
 from ui.records.exchange.archive import conversation_values
 from ui.records.exchange.contents import FileContents
 
-MOST = 8_000_000
+MAX_BYTES = 8_000_000
 
 
 def png() -> bytes:
@@ -97,7 +97,7 @@ EVERY = pytest.mark.parametrize("program", PROGRAMS)
 
 
 def read(program: str, folder: Path, values: Any) -> FileContents:
-    return exports.read_whole(PROGRAMS[program][1](folder, values), MOST, folder / "pictures")
+    return exports.read_whole(PROGRAMS[program][1](folder, values), MAX_BYTES, folder / "pictures")
 
 
 def leaves(values: Any) -> Iterator[Any]:
@@ -149,7 +149,7 @@ def test_claude_projects_become_folders_with_instructions(
 ) -> None:
     every = {**files, "conversations.json": [exports.claude()]}
     path = zipped(tmp_path / "c.zip", {name: json.dumps(value) for name, value in every.items()})
-    found = exports.read_whole(path, MOST)
+    found = exports.read_whole(path, MAX_BYTES)
     (folder,), (conversation,) = found.folders, found.conversations
     assert (folder.name, folder.system_prompt) == ("Garden", "Be green.")
     assert conversation.placement.folder_id == folder.id

@@ -13,7 +13,7 @@ from tests.support.outside.exports import read_whole
 from ui.records.conversations import Conversation
 from ui.records.runs import Run
 
-MOST = 8_000_000
+MAX_BYTES = 8_000_000
 
 
 def line_under(run: Run) -> str:
@@ -101,7 +101,7 @@ def test_chatgpt_conversations_come_with_their_branches(tmp_path: Path, is_archi
     if is_archive:
         text = path.read_text()
         path = zipped(tmp_path / "export.zip", {"chat.html": "x", "conversations.json": text})
-    found = read_whole(path, MOST)
+    found = read_whole(path, MAX_BYTES)
     assert found.program == "ChatGPT"
     one, half = found.conversations
     assert one.title == "Counting \ufffd"
@@ -176,7 +176,7 @@ def test_claude_conversations_come_with_attachments_and_retries(tmp_path: Path) 
         },
         {"uuid": "u-2", "name": "", "chat_messages": []},
     ]
-    found = read_whole(written(tmp_path / "conversations.json", values), MOST)
+    found = read_whole(written(tmp_path / "conversations.json", values), MAX_BYTES)
     assert found.program == "Claude"
     (one,) = found.conversations
     assert (one.title, one.updated_at - one.created_at) == ("Shopping", 3600)
@@ -238,7 +238,7 @@ def test_lm_studio_conversations_come_with_their_folders(tmp_path: Path, is_arch
     if is_archive:
         inside = {f"conversations/{name}": text for name, text in files.items()}
         path = zipped(tmp_path / "c.zip", inside)
-    found = read_whole(path, MOST)
+    found = read_whole(path, MAX_BYTES)
     assert found.program == "LM Studio"
     one, two = found.conversations
     assert (one.title, two.title) == ("Greeting", "Hello?")
@@ -275,7 +275,7 @@ def test_jan_threads_come_with_what_can_be_read_of_them(tmp_path: Path) -> None:
     ]
     (threads / "jan_1" / "messages.jsonl").write_text("\n".join(lines), encoding="utf-8")
     written(threads / "empty" / "thread.json", {"id": "t-2"})
-    found = read_whole(tmp_path / "jan", MOST)
+    found = read_whole(tmp_path / "jan", MAX_BYTES)
     assert found.program == "Jan"
     (one,) = found.conversations
     assert (one.title, one.origin, one.settings.system_prompt) == ("Jokes", "jan:t-1", "Be funny.")
@@ -320,7 +320,7 @@ def test_what_chatgpt_ran_and_why_it_stopped_come_in_and_the_rest_is_counted(
         tmp_path / "export.zip",
         {"conversations.json": json.dumps([values]), "user.json": "{}", "file-1-cat.png": "P"},
     )
-    found = read_whole(path, MOST)
+    found = read_whole(path, MAX_BYTES)
     (one,) = found.conversations
     assert one.settings.system_prompt == "Be brief."
     assert [file.name for file in one.messages[0].files] == ["cat.png", "a.pdf"]
@@ -372,7 +372,7 @@ def test_lm_studio_brings_its_stops_prompts_presets_and_reasons(tmp_path: Path) 
     preset = {"name": "Terse", "operation": fields(systemPrompt="Be terse.", stopStrings=["END"])}
     written(tmp_path / "conversations" / "1.conversation.json", values)
     written(tmp_path / "config-presets" / "terse.preset.json", preset)
-    found = read_whole(tmp_path, MOST)
+    found = read_whole(tmp_path, MAX_BYTES)
     (one,) = found.conversations
     settings = one.settings
     assert (settings.system_prompt, settings.temperature, settings.top_p) == ("Be kind.", 0.5, None)
@@ -406,7 +406,7 @@ def test_jan_brings_reasoning_calls_and_stops(tmp_path: Path) -> None:
         },
     ]
     (tmp_path / "t" / "messages.jsonl").write_text("\n".join(map(json.dumps, messages)))
-    found = read_whole(tmp_path, MOST)
+    found = read_whole(tmp_path, MAX_BYTES)
     (one,) = found.conversations
     assert ([stop.stop.text for stop in one.stops], one.settings.temperature) == (["</s>"], 0.1)
     run = one.messages[1].run
@@ -425,7 +425,7 @@ def test_unknown_and_too_large_files_are_refused_with_a_reason(tmp_path: Path) -
     }
     for path in cases.values():
         with pytest.raises(DamagedFile, match="no conversations of Fullstop, ChatGPT, Claude"):
-            read_whole(path, MOST)
+            read_whole(path, MAX_BYTES)
     # A small archive that unpacks to far more is read no further than the limit.
     bomb = zipped(tmp_path / "bomb.zip", {"conversations.json": " " * 50_000_000})
     assert bomb.stat().st_size < 100_000
@@ -434,7 +434,7 @@ def test_unknown_and_too_large_files_are_refused_with_a_reason(tmp_path: Path) -
     cut = tmp_path / "cut.zip"
     cut.write_bytes(bomb.read_bytes()[:20_000])
     with pytest.raises(DamagedFile, match="the archive is damaged"):
-        read_whole(cut, MOST)
+        read_whole(cut, MAX_BYTES)
 
 
 def test_a_chain_of_many_thousand_nodes_is_read(tmp_path: Path) -> None:
@@ -450,7 +450,7 @@ def test_a_chain_of_many_thousand_nodes_is_read(tmp_path: Path) -> None:
         "current_node": "n4999",
         "mapping": {one["id"]: one for one in nodes},
     }
-    found = read_whole(written(tmp_path / "conversations.json", [values]), MOST)
+    found = read_whole(written(tmp_path / "conversations.json", [values]), MAX_BYTES)
     (one,) = found.conversations
     assert len(one.messages) == 4_999
     assert found.damaged == ["“Long”: mapping: the parents of 1 message form a circle"]
@@ -462,7 +462,7 @@ def test_archives_that_may_unpack_without_a_limit_are_refused(tmp_path: Path, me
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("conversations.json", json.dumps(chatgpt()))
     with pytest.raises(DamagedFile, match="unpack it, and choose its folder"):
-        read_whole(path, MOST)
+        read_whole(path, MAX_BYTES)
 
 
 def jan_message(own: str, role: str, at: int, words: str, **metadata: Any) -> dict[str, Any]:
@@ -475,7 +475,7 @@ def jan_thread(folder: Path, *messages: dict[str, Any]) -> Conversation:
     written(folder / "t" / "thread.json", {"id": "t-1", "title": "Versions"})
     lines = "\n".join(map(json.dumps, messages))
     (folder / "t" / "messages.jsonl").write_text(lines, encoding="utf-8")
-    (one,) = read_whole(folder, MOST).conversations
+    (one,) = read_whole(folder, MAX_BYTES).conversations
     return one
 
 
@@ -523,7 +523,7 @@ def test_lm_studio_says_which_stop_ended_an_answer(tmp_path: Path) -> None:
     versions = [{"type": "multiStep", "role": "assistant", "steps": [block]}]
     values = {"name": "Stops", "messages": [{"versions": versions, "currentlySelected": 0}]}
     written(tmp_path / "1.conversation.json", values)
-    (one,) = read_whole(tmp_path, MOST).conversations
+    (one,) = read_whole(tmp_path, MAX_BYTES).conversations
     (answer,) = one.messages
     assert answer.run is not None
     assert answer.run.finished is not None
@@ -534,5 +534,5 @@ def test_parts_of_unknown_kinds_are_counted(tmp_path: Path) -> None:
     blocks = [{"type": "text", "text": "Hi"}, {"type": "hologram"}, {"type": "hologram"}]
     message = {"uuid": "m", "sender": "assistant", "content": blocks}
     written(tmp_path / "c.json", [{"uuid": "1", "name": "One", "chat_messages": [message]}])
-    found = read_whole(tmp_path / "c.json", MOST)
+    found = read_whole(tmp_path / "c.json", MAX_BYTES)
     assert found.left_out_sentence == "Left out: 2 unknown parts."
