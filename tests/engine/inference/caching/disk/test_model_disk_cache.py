@@ -19,8 +19,8 @@ from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import evaluate
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.values.request import CacheOwner
-from tests.engine.inference.speculation.test_cache_kinds import model_of
 from tests.support.models.disk_caches import ME, Room, kv_cache
+from tests.support.models.tiny_models import KINDS, tiny_model
 
 YOU = CacheOwner("me", "another conversation")
 
@@ -243,11 +243,11 @@ def answer(
     return drawn, sequence.from_disk
 
 
-@pytest.mark.parametrize("kind", ["plain", "windows", "states"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_next_turn_continues_from_disk_token_for_token(
     kind: str, tmp_path: Path, model: Path
 ) -> None:
-    network = model_of(kind, mx.float32)
+    network = tiny_model(kind)
     room = Room(tmp_path / "kept", model)
     room.load(model, make_prompt_cache(network))
     first, _ = answer(batch_of(network, room, model), PROMPT)
