@@ -25,7 +25,6 @@ from ui.records.tool_choice import approval_of, enabled_tools, engine_tools
 from ui.records.tool_servers import (
     QuestionReply,
     ServerQuestion,
-    ServerStage,
     ToolAnswer,
     ToolInfo,
     ToolsRefused,
@@ -70,7 +69,7 @@ class ChatTools:
             await self._host.switch(name, is_on=True)
         await self._host.ensure_ready((name,))
         server = next(server for server in self._host.servers if server.name == name)
-        if server.stage is not ServerStage.READY:
+        if server.stage != "ready":
             return f"{name}: {stage_text(server)}"
         conversation.tools = conversation.tools.with_server(name, is_on=True)
         return f"{name} is on: {', '.join(tool.name for tool in server.tools) or 'no tools'}"
@@ -91,7 +90,7 @@ class ChatTools:
                 await asyncio.wait([working])
             if working.cancelled():
                 text = "The user stopped this call."
-                run.results.append(CallResult(call.id, CallState.CANCELLED, text))
+                run.results.append(CallResult(call.id, "cancelled", text))
                 self._printer.remark("the call was stopped")
                 return False
             result = working.result()
@@ -109,14 +108,14 @@ class ChatTools:
         tool = tools.get(call.name)
         if tool is None:
             text = f"There is no tool called {call.name[:80]}. The tools are: {', '.join(tools)}."
-            return CallResult(call.id, CallState.FAILED, text)
+            return CallResult(call.id, "failed", text)
         arguments = parse_arguments(call, tool)
         if isinstance(arguments, CallResult):
             return arguments
         self._printer.remark(f"{tool.server}: {tool.name} {call.arguments}")
         if not await self._is_allowed(conversation, tool):
             text = "The user did not allow this call."
-            return CallResult(call.id, CallState.DENIED, text, tool.server, tool.name)
+            return CallResult(call.id, "denied", text, tool.server, tool.name)
         return await self._called(call, tool, arguments)
 
     async def _is_allowed(self, conversation: Conversation, tool: ToolInfo) -> bool:
@@ -143,7 +142,7 @@ class ChatTools:
             answer = ToolAnswer(str(refused), is_error=True)
         finally:
             self._printer.status("")
-        state = CallState.FAILED if answer.is_error else CallState.DONE
+        state: CallState = "failed" if answer.is_error else "done"
         took_s = time.monotonic() - began_s
         return CallResult(call.id, state, answer.text, tool.server, tool.name, took_s)
 

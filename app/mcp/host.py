@@ -27,7 +27,6 @@ from ui.records.tool_servers import (
     NamedValue,
     OnProgress,
     OnQuestion,
-    ServerStage,
     ServerState,
     ToolAnswer,
     ToolInfo,
@@ -243,8 +242,8 @@ class ToolServers:
         if (server := self._servers.get(config.name)) is not None:
             return server.state
         if problem := self._problems.get(config.name, ""):
-            return ServerState(config, ServerStage.FAILED, problem)
-        return ServerState(config, ServerStage.STOPPED if config.is_on else ServerStage.OFF)
+            return ServerState(config, "failed", problem)
+        return ServerState(config, "stopped" if config.is_on else "off")
 
     async def _add(self, parsed: ParsedServers) -> AddedServers:
         names: list[str] = []
@@ -309,7 +308,7 @@ class ToolServers:
     async def _ready_server(self, name: str) -> "ToolServer":
         await self._ensure_ready(name)
         server = self._servers.get(name)
-        if server is None or server.stage is not ServerStage.READY:
+        if server is None or server.stage != "ready":
             config = self._configs.get(name)
             if config is None:
                 raise ToolsRefused(f"There is no tool server called “{name}” any more.")

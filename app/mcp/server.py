@@ -75,7 +75,7 @@ class ToolServer:
         self._on_change = on_change
         self._start_timeout_s = start_timeout_s
         self._restart_pauses_s = restart_pauses_s
-        self.stage = ServerStage.STARTING
+        self.stage: ServerStage = "starting"
         self._problem = ""
         self._offers: dict[str, Any] = {}
         self._log = ServerLog()
@@ -97,17 +97,17 @@ class ToolServer:
             self.stage,
             self._problem,
             log=self._log.lines,
-            needs_sign_in=self._needs_sign_in and self.stage is ServerStage.FAILED,
+            needs_sign_in=self._needs_sign_in and self.stage == "failed",
             **self._offers,
         )
 
     async def stop(self) -> None:
         self._is_stopping = True
         self._wake.set()
-        if self.stage is not ServerStage.READY:
+        if self.stage != "ready":
             self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        self.stage = ServerStage.STOPPED
+        self.stage = "stopped"
         self.settled.set()
 
     async def call_tool(
@@ -157,7 +157,7 @@ class ToolServer:
         timeout_s: float,
         on_question: OnQuestion | None = None,
     ) -> Any:
-        if self._client is None or self.stage is not ServerStage.READY:
+        if self._client is None or self.stage != "ready":
             raise ToolsRefused(self._problem or f"{self._name} is not running.")
         call: tuple[OnQuestion, asyncio.Timeout] | None = None
         try:
@@ -197,9 +197,9 @@ class ToolServer:
                 pauses = list(self._restart_pauses_s)
             _log.warning("%s", self._problem)
             if not (self._was_ready and pauses) or self._needs_sign_in:
-                self.stage = ServerStage.FAILED
+                self.stage = "failed"
                 break
-            self.stage = ServerStage.RESTARTING
+            self.stage = "restarting"
             self._on_change()
             await asyncio.sleep(pauses.pop(0))
         self.settled.set()
@@ -214,7 +214,7 @@ class ToolServer:
                     client = await self._connect(stack)
                     await self._list_offers(client)
                 self._client, self._was_ready, self._is_unauthorized = client, True, False
-                self.stage, self._problem = ServerStage.READY, ""
+                self.stage, self._problem = "ready", ""
                 self.settled.set()
                 self._on_change()
                 await self._wait_for_end(client)
@@ -330,8 +330,8 @@ class ToolServer:
 
     def _note_exit(self, reason: str) -> None:
         self._exit_reason = reason
-        if self.stage is ServerStage.READY and not self._is_stopping:
-            self.stage, self._problem = ServerStage.RESTARTING, self._exit_message
+        if self.stage == "ready" and not self._is_stopping:
+            self.stage, self._problem = "restarting", self._exit_message
             self.settled.clear()
         self._wake.set()
         self._on_change()

@@ -43,7 +43,7 @@ from ui.records.conversations import (
     title_from_file,
 )
 from ui.records.messages import ConversationMessage
-from ui.records.runs import PastRun, Run, RunState
+from ui.records.runs import PastRun, Run
 from ui.records.tool_choice import ToolsInUse, choice_from, choice_values
 
 _NAMELESS_FOLDER = "Folder"
@@ -289,4 +289,4 @@ def _run(kept: Fields | None, text: str) -> Run:
         with contextlib.suppress(DamagedFile):
             return run_from(kept, text)
     # The answer is worth more than the record of how it ended.
-    return Run(text=text, state=RunState.UNRECORDED)
+    return Run(text=text, state="unrecorded")

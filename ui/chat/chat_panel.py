@@ -57,7 +57,6 @@ from ui.records.tool_servers import (
     PromptInfo,
     QuestionReply,
     ResourceInfo,
-    ServerStage,
     ToolsRefused,
 )
 from ui.tools.toolbox import Toolbox
@@ -161,7 +160,7 @@ class ToolsInChat(QObject):
 
     def _refresh(self) -> None:
         servers = self._toolbox.servers
-        lost = frozenset(server.name for server in servers if server.stage is ServerStage.FAILED)
+        lost = frozenset(server.name for server in servers if server.stage == "failed")
         if lost != self._lost:
             self._lost = lost
             self.lost_changed.emit(lost)

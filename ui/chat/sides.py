@@ -35,7 +35,7 @@ from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.windows import move_focus
 from ui.records.conversations import ChosenModel, StopEntry, Variant, describe_difference
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 from ui.stops.stop_list import refusal
 from ui.words import Spans, Tone, unescaped, word_differences
 
@@ -164,7 +164,7 @@ class SideColumn(QFrame):
         self.keep.setAccessibleName(f"Keep answer {self.number}, {model}")
         for view in self.views:
             view.refresh()
-        if run is not None and run.state is RunState.REFUSED:
+        if run is not None and run.state == "refused":
             # The cause is said below, whole.
             self.view.reason.show_reason("", "Not sent", [], "fault", Tone.FAULT)
         self.need.setVisible(run is not None and run.needs_user)
@@ -176,7 +176,7 @@ def _cause(run: Run | None) -> str:
     """Return why an answer failed, as sentences; empty if it did not."""
     if run is None or not run.is_over:
         return ""
-    if run.state is RunState.REFUSED:
+    if run.state == "refused":
         return run.refusal
     verdict = run.verdict
     has_failed = run.finished is not None and run.finished.stop.kind is StopKind.ERROR

@@ -36,7 +36,7 @@ from ui.kit.menus import copy_from
 from ui.kit.theme import HEAD_PX, current_theme, fixed_font
 from ui.models.models import Models
 from ui.records.conversations import StopEntry
-from ui.records.runs import Run, RunState, markdown_report, progress_label
+from ui.records.runs import Run, markdown_report, progress_label
 from ui.stops.stop_list_editor import StopListEditor
 from ui.words import Tone
 
@@ -59,13 +59,13 @@ def verdict_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
             case _:
                 detail = "When an answer ends, the reason appears here."
                 return "stop-match", Tone.QUIET, "No answer yet", detail
-    if run.state is RunState.REFUSED:
+    if run.state == "refused":
         return "fault", Tone.FAULT, "This message was not sent to the model.", run.refusal
     if (verdict := run.verdict) is not None:
         return verdict.icon, verdict.tone, verdict.text.sentence, verdict.text.detail
     watched = ", ".join(quoted(stop, 16) for stop in run.stops)
     detail = f"Watching for {watched}." if watched else "This answer has no stop sequences."
-    if run.state is RunState.STREAMING:
+    if run.state == "streaming":
         detail = f"{counted(len(run.text), 'character')} so far. {detail}"
     return "clock", Tone.BUSY, progress_label(run), detail
 
@@ -123,17 +123,17 @@ class VerdictView(QWidget):
         self.copy_report.setVisible(run is not None and run.is_over)
         self.inspect.setVisible(run is not None)
         self._show_text(*verdict_text(run, self._model))
-        if run is None or run.state is RunState.REFUSED:
+        if run is None or run.state == "refused":
             pass
         elif run.verdict is None:
-            if run.state is RunState.PREFILL and run.prompt_total:
+            if run.state == "prefill" and run.prompt_total:
                 self._bar.setRange(0, run.prompt_total)
                 self._bar.setValue(run.prompt_processed)
                 self._bar.show()
         elif finished is not None:
             self._show_tail(run, finished)
             self._show_figures(run, finished, facts)
-        elif run.state is not RunState.UNRECORDED:
+        elif run.state != "unrecorded":
             self._show_circumstances(run, facts)
         elif run.model_id:
             facts.add("Model", run.model_id)

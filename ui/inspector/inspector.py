@@ -27,7 +27,6 @@ from engine.recording.saved_run import from_json, question_of, to_json
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.inspector.shown_run import (
-    RunSource,
     ShownRun,
     end_label,
     shown_answer,
@@ -232,7 +231,7 @@ class Inspector(QObject):
     def choices(self) -> list[str]:
         """The answers to the shown request, in a few words each; one of them can be chosen."""
         shown, request = self.shown, self._request
-        if request is None or shown is None or shown.source is not RunSource.REQUEST:
+        if request is None or shown is None or shown.source != "request":
             return []
         ends = [end_label(shown_answer(request, answer).run) for answer in request.answers]
         return [f"Answer {number} of {len(ends)}: {end}" for number, end in enumerate(ends, 1)]
@@ -241,7 +240,7 @@ class Inspector(QObject):
         start_task(self, self._open(path), "open a saved run")
 
     def open_run(self, shown: ShownRun) -> None:
-        if shown.source is RunSource.CHAT:
+        if shown.source == "chat":
             self.workspace.show_run(shown.run)
             self._show_chat(shown.run)
         else:
@@ -275,7 +274,7 @@ class Inspector(QObject):
             question = message.parent.text if message.parent is not None else ""
             line = " ".join(question.split())
             name = f"Answer to “{line if len(line) <= 40 else f'{line[:39]}…'}”"
-            runs.append(ShownRun(run, self.traces.get(run.id), question, RunSource.CHAT, name))
+            runs.append(ShownRun(run, self.traces.get(run.id), question, "chat", name))
         return runs[::-1]
 
     async def every_run(self) -> list[ShownRun]:
@@ -284,9 +283,7 @@ class Inspector(QObject):
         known = {run.run.id for run in own}
         here = self.workspace.current.conversation.id
         return own + [
-            ShownRun(
-                past.run, self.traces.get(past.run.id), past.question, RunSource.PAST, past.title
-            )
+            ShownRun(past.run, self.traces.get(past.run.id), past.question, "past", past.title)
             for past in await self.workspace.store.recent_runs(200)
             if past.run.id not in known and past.conversation_id != here
         ]
@@ -295,7 +292,7 @@ class Inspector(QObject):
 
     def message(self) -> ConversationMessage | None:
         """Return the shown run's message, if it is in the open conversation."""
-        if self.shown is None or self.shown.source is not RunSource.CHAT:
+        if self.shown is None or self.shown.source != "chat":
             return None
         run = self.shown.run
         shown = self.workspace.current.conversation.messages
@@ -352,11 +349,11 @@ class Inspector(QObject):
         shown = self.shown
         if shown is None:
             return
-        if shown.source is RunSource.CHAT:
+        if shown.source == "chat":
             self._show_chat(shown.run)
-        elif shown.source is RunSource.PAST:
+        elif shown.source == "past":
             self.show(replace(shown, trace=None))
-        elif shown.source is RunSource.REQUEST and self._request is not None:
+        elif shown.source == "request" and self._request is not None:
             self.show_request(self._request, self.choice)
 
     async def _open(self, path: Path) -> None:
@@ -380,7 +377,7 @@ class Inspector(QObject):
 
     async def _find_trace(self, shown: ShownRun) -> None:
         """Show a run of an earlier session with the trace that was kept on disk."""
-        if shown.source in (RunSource.CHAT, RunSource.PAST):
+        if shown.source in ("chat", "past"):
             traced = await self.traced(shown)
             if traced.trace is not None and self.shown is shown:
                 self.show(traced)

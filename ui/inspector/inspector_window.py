@@ -33,8 +33,8 @@ from ui.inspector.pages import InspectorTab
 from ui.inspector.request_tabs import ApiTab, PromptTab
 from ui.inspector.run_tabs import CompareTab, RunsTab, TimingTab
 from ui.inspector.shown_run import (
+    SOURCE_LABELS,
     InspectorTools,
-    RunSource,
     ShownRun,
     Tape,
     alternatives,
@@ -52,7 +52,7 @@ from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.tasks import start_task
 from ui.kit.windows import OwnWindow
-from ui.records.runs import Run, RunState, markdown_report
+from ui.records.runs import Run, markdown_report
 from ui.words import TRACES_DELETED, Tone
 
 _LEVELS = (
@@ -107,8 +107,8 @@ class RunBar(QWidget):
         )
 
     def show_run(self, shown: ShownRun | None) -> None:
-        is_elsewhere = shown is not None and shown.source is not RunSource.CHAT
-        source = f"From {shown.source}" if shown is not None and is_elsewhere else ""
+        is_elsewhere = shown is not None and shown.source != "chat"
+        source = f"From {SOURCE_LABELS[shown.source]}" if shown is not None and is_elsewhere else ""
         if shown is not None and shown.name:
             source += f": {shown.name}"
         self.choice.clear()
@@ -198,12 +198,12 @@ class VerdictHead(QWidget):
         if shown is not None and (finished := shown.run.finished) is not None:
             parts = why(shown.run, None if shown.trace is None else Tape(shown.trace))
             # A message that never reached the model has no tokens that could have been recorded.
-            if shown.trace is None and shown.source is RunSource.CHAT and finished.timing.total_s:
+            if shown.trace is None and shown.source == "chat" and finished.timing.total_s:
                 parts.append("The tokens of this run were not recorded, or have been forgotten.")
             self.figures.setText("  ·  ".join(figures(finished)))
             self._offer(shown)
         elif shown is not None and shown.run.verdict is not None:
-            is_known = shown.run.state is not RunState.UNRECORDED
+            is_known = shown.run.state != "unrecorded"
             self.keep_on.setVisible(is_known and self._can_continue(shown))
         elif shown is not None and (held := shown.run.held):
             parts = [f"Holding {quoted(held, 40)} back: it could still become a stop."]
@@ -275,7 +275,7 @@ def why(run: Run, tape: Tape | None) -> list[str]:
     finished, verdict = run.finished, run.verdict
     if finished is None or verdict is None:
         return []
-    if run.state is RunState.INTERRUPTED:
+    if run.state == "interrupted":
         return [verdict.text.detail]
     began, probability = None, ""
     if tape is not None and tape.tokens:

@@ -19,7 +19,7 @@ from engine import RunPhase, TokenTrace, acceptance, counted, draft_sources, pha
 from ui.chat.session.traces import held_text
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, ReadingPage
-from ui.inspector.shown_run import RunSource, ShownRun, end_label, start_time_text
+from ui.inspector.shown_run import ShownRun, end_label, start_time_text
 from ui.kit.buttons import Choice, push_button
 from ui.kit.html import SPACE, Html, cell, code, colored, joined, paragraph, table, visible_breaks
 from ui.kit.labels import label
@@ -35,7 +35,7 @@ _AROUND_CHARS = 160
 
 
 def _conversation(shown: ShownRun) -> str:
-    return shown.name if shown.source is RunSource.PAST else "This conversation"
+    return shown.name if shown.source == "past" else "This conversation"
 
 
 def _tokens(shown: ShownRun) -> str:
@@ -328,7 +328,7 @@ class CompareTab(InspectorTab):
 def _named(other: ShownRun) -> str:
     """Return a name that tells the run apart from others of the same question."""
     run, name = other.run, other.name
-    if other.source is RunSource.PAST:
+    if other.source == "past":
         name = f"{run.model_id or 'Answer'}, in “{other.name}”"
     return f"{start_time_text(run)} · {end_label(run)} · {name}"
 

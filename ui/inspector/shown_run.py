@@ -7,9 +7,9 @@ import math
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntFlag, StrEnum
+from enum import IntFlag
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from engine import (
     Channel,
@@ -30,7 +30,7 @@ from engine import (
 from engine.recording.replay import replay, with_replayed_tokens
 from engine.recording.run_trace import RunTrace
 from ui.kit.dates import format_day, format_time
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 from ui.server.requests import RequestAnswer, RequestEntry
 from ui.words import ORIGIN_DESCRIPTIONS
 
@@ -44,17 +44,14 @@ CHANNEL_NAMES = {
     Channel.TOOL: "Tool call",
 }
 
-
+RunSource = Literal["chat", "past", "request", "file"]
+SOURCE_LABELS: dict[RunSource, str] = {
+    "chat": "this window",
+    "past": "another conversation",
+    "request": "another app",
+    "file": "a saved run",
+}
 _DRAFTED = (TokenOrigin.LOOKUP, TokenOrigin.PREDICTION, TokenOrigin.DRAFT, TokenOrigin.HEAD)
-
-
-class RunSource(StrEnum):
-    """Where a run comes from."""
-
-    CHAT = "this window"
-    PAST = "another conversation"
-    REQUEST = "another app"
-    FILE = "a saved run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class ShownRun:
     run: Run  # grows while the answer streams
     trace: RunTrace | None = None  # None if none were recorded, or they were deleted
     question: str = ""
-    source: RunSource = RunSource.CHAT
+    source: RunSource = "chat"
     name: str = ""
     sent_request: GenerationRequest | None = None
 
@@ -89,7 +86,7 @@ def shown_answer(
         rules=request.stops,
         max_tokens=request.max_tokens,
         model_id=entry.model,
-        state=RunState.FINISHED,
+        state="finished",
         text=answer.text,
         thinking=answer.thinking,
         tool_calls=list(answer.tool_calls),
@@ -98,7 +95,7 @@ def shown_answer(
         started_at=entry.began_at,
     )
     name = f"{entry.agent or entry.client}, {entry.method} {entry.path}"
-    return ShownRun(run, trace, _question(request), RunSource.REQUEST, name, request)
+    return ShownRun(run, trace, _question(request), "request", name, request)
 
 
 def _question(request: GenerationRequest) -> str:
@@ -125,14 +122,14 @@ def shown_recording(recording: RunTrace, name: str, question: str = "") -> Shown
         rules=recording.rules,
         max_tokens=recording.max_tokens,
         model_id=recording.setting.model,
-        state=RunState.FINISHED,
+        state="finished",
         text=played.text,
         thinking=played.thinking,
         tool_calls=list(played.calls),
         finished=finished,
         is_own=False,
     )
-    return ShownRun(run, trace, question, RunSource.FILE, name)
+    return ShownRun(run, trace, question, "file", name)
 
 
 def start_time_text(run: Run) -> str:

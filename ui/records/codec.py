@@ -172,7 +172,7 @@ def run_values(run: Run) -> dict[str, Any]:
     """Return a run as JSON values without its text, which is stored beside it."""
     values: dict[str, Any] = {
         "id": run.id,
-        "state": run.state.value,
+        "state": run.state,
         "stops": list(run.stops),
         "model": run.model_id,
         "started_at": run.started_at,
@@ -267,7 +267,7 @@ def take_message_values(message: ConversationMessage, fields: Fields) -> None:
         )
 
 
-def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRUPTED) -> Run:
+def run_from(fields: Fields, text: str, without_end: RunState = "interrupted") -> Run:
     """Return a run from its JSON values."""
     stops = fields.maybe("stops", list) or []
     if not all(isinstance(stop, str) for stop in stops):
@@ -300,7 +300,7 @@ def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRU
         id=fields.take("id", str),
     )
     run.prompt_processed = run.prompt_total
-    if not run.is_over or (run.state is RunState.FINISHED and run.finished is None):
+    if not run.is_over or (run.state == "finished" and run.finished is None):
         run.state = without_end
     return run
 
@@ -316,7 +316,8 @@ def _rules(fields: Fields, stops: list[str]) -> StopRules:
 def _state(fields: Fields) -> RunState:
     # A later version may know more states; such a run counts as unrecorded.
     name = fields.take("state", str)
-    return RunState(name) if name in set(RunState) else RunState.UNRECORDED
+    states: tuple[RunState, ...] = get_args(RunState)
+    return next((state for state in states if state == name), "unrecorded")
 
 
 def _usage(fields: Fields) -> Usage:

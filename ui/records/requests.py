@@ -15,7 +15,7 @@ from engine import (
 from ui.records.attachments import without_kept_files
 from ui.records.conversations import Conversation, ConversationSettings, rules_of
 from ui.records.messages import ConversationMessage
-from ui.records.runs import NO_CHANGE, Run, RunState, StopChange
+from ui.records.runs import NO_CHANGE, Run, StopChange
 from ui.records.tool_calls import NOT_RUN
 
 # Turns: calls and their results, for models with tools and without.
@@ -220,4 +220,4 @@ def sent_messages(
 
 def _went_wrong(run: Run) -> bool:
     is_error = run.finished is not None and run.finished.stop.kind is StopKind.ERROR
-    return run.state is RunState.REFUSED or is_error
+    return run.state == "refused" or is_error

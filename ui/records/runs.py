@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from typing import Literal
 
 from engine import (
     AnswerContext,
@@ -34,6 +34,17 @@ from engine import (
 from ui.records.attachments import Attachment
 from ui.records.tool_calls import CallProgress, CallResult
 from ui.words import UNRECORDED_VERDICT, WRITTEN_VERDICT, Verdict, interrupted_verdict, verdict
+
+RunState = Literal[
+    "queued",
+    "prefill",
+    "streaming",
+    "finished",
+    "refused",  # never reached the model
+    "interrupted",  # ended with the program
+    "unrecorded",  # imported without a record of its end
+    "written",  # by the user, not by a model
+]
 
 
 class Pace:
@@ -63,24 +74,6 @@ class Pace:
         if time_s > since_s:
             self.per_s = (tokens - first) / (time_s - since_s)
         return True
-
-
-class RunState(StrEnum):
-    """The stages of a run.
-
-    ``REFUSED`` ones never reached the model; ``INTERRUPTED`` ones were cut off with the program.
-    ``UNRECORDED`` ones came from elsewhere, without a record of how they ended.
-    ``WRITTEN`` ones were written by a person, not by a model.
-    """
-
-    QUEUED = "queued"
-    PREFILL = "prefill"
-    STREAMING = "streaming"
-    FINISHED = "finished"
-    REFUSED = "refused"
-    INTERRUPTED = "interrupted"
-    UNRECORDED = "unrecorded"
-    WRITTEN = "written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +135,7 @@ class Run:
     stop_change: StopChange = NO_CHANGE
     max_tokens: int | None = None
     model_id: str = ""
-    state: RunState = RunState.QUEUED
+    state: RunState = "queued"
     text: str = ""
     thinking: str = ""
     thinking_s: float | None = None
@@ -185,10 +178,10 @@ class Run:
     @property
     def verdict(self) -> Verdict | None:
         """Why it ended; None while it is running, and if it was refused."""
-        if self.state is RunState.INTERRUPTED:
+        if self.state == "interrupted":
             return interrupted_verdict(has_text=self.has_text)
         if self.finished is None:
-            ends = {RunState.WRITTEN: WRITTEN_VERDICT, RunState.UNRECORDED: UNRECORDED_VERDICT}
+            ends = {"written": WRITTEN_VERDICT, "unrecorded": UNRECORDED_VERDICT}
             return ends.get(self.state)
         return verdict(self.finished, self.context)
 
@@ -206,12 +199,12 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        return self.state not in (RunState.QUEUED, RunState.PREFILL, RunState.STREAMING)
+        return self.state not in ("queued", "prefill", "streaming")
 
     @property
     def is_from_elsewhere(self) -> bool:
         """Whether it was not generated here."""
-        return self.is_imported or self.state is RunState.UNRECORDED
+        return self.is_imported or self.state == "unrecorded"
 
     def copy(self) -> "Run":
         """Return a separate run with the same content: deleting one does not affect the other."""
@@ -235,7 +228,7 @@ class Run:
         """Whether the model could go on where this answer ends."""
         if not self.text_past_stop().strip() or self.tool_calls:
             return False
-        if self.state in (RunState.INTERRUPTED, RunState.UNRECORDED, RunState.WRITTEN):
+        if self.state in ("interrupted", "unrecorded", "written"):
             return True
         return self.finished is not None and self.finished.stop.kind in (
             StopKind.MAX_TOKENS,
@@ -291,23 +284,23 @@ class Run:
         """Update the record with one event of the engine."""
         match event:
             case PromptProgress():
-                self.state = RunState.PREFILL
+                self.state = "prefill"
                 if self._prefill_began is None:
                     self._prefill_began = (time.monotonic(), event.processed)
                 self.prompt_processed = event.processed
                 self.prompt_total = event.total
                 self.prompt_cached = event.cached
             case ThinkingDelta():
-                self.state = RunState.STREAMING
+                self.state = "streaming"
                 if self._thinking_began_s is None:
                     self._thinking_began_s = time.monotonic()
                 self.thinking += event.text
             case TextDelta():
-                self.state = RunState.STREAMING
+                self.state = "streaming"
                 self._end_thinking()
                 self.text += event.text
             case ToolCallStarted():
-                self.state = RunState.STREAMING
+                self.state = "streaming"
                 self._end_thinking()
                 self.growing_calls.append(GrowingCall(event.call_id, event.name))
             case ToolCallArguments():
@@ -315,7 +308,7 @@ class Run:
             case ToolCallAbandoned():
                 self._end_growing(event.call_id)
             case ToolCallCompleted():
-                self.state = RunState.STREAMING
+                self.state = "streaming"
                 self._end_thinking()
                 self._end_growing(event.call.id)
                 self.tool_calls.append(event.call)
@@ -324,7 +317,7 @@ class Run:
                 self._end_thinking()
                 is_cancelled = event.stop.kind is StopKind.CANCELLED
                 ends_program = self.is_closing and is_cancelled
-                self.state = RunState.INTERRUPTED if ends_program else RunState.FINISHED
+                self.state = "interrupted" if ends_program else "finished"
                 self.finished = event
                 self.is_cancelling = False
             case TokenTrace() | PromptScores():
@@ -356,11 +349,11 @@ def progress_label(run: Run) -> str:
         return run.summarizing
     if run.starting:
         return f"Starting the tools of {', '.join(run.starting)}…"
-    if run.state is RunState.QUEUED:
+    if run.state == "queued":
         return (
             f"Waiting for {run.model_id} to load…" if run.is_loading else "Waiting for the model…"
         )
-    if run.state is RunState.PREFILL:
+    if run.state == "prefill":
         text = f"Reading the prompt: {run.prompt_processed:,} of "
         text += counted(run.prompt_total, "token")
         rate = run.prompt_tokens_per_s
@@ -374,7 +367,7 @@ def progress_label(run: Run) -> str:
 def markdown_report(run: Run, question: str = "") -> str:
     """Return everything that is known about a run's end, as Markdown."""
     lines = ["### Why the answer stopped", ""]
-    if run.state is RunState.REFUSED:
+    if run.state == "refused":
         lines += [f"The request was refused: {run.refusal}", ""]
     elif (ended := run.verdict) is None:
         lines += ["The answer is still running.", ""]

@@ -2,8 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from engine import ToolCall, counted
 from engine.files.json_fields import Fields
@@ -19,15 +18,8 @@ from ui.records.tool_servers import ServerQuestion, ToolInfo
 NOT_RUN = "This call was not run."
 
 Permission = Literal["once", "conversation", "always", "denied"]
-
-
-class CallState(StrEnum):
-    """How a call ended: the user refused ``DENIED`` calls, and stopped ``CANCELLED`` ones."""
-
-    DONE = "done"
-    FAILED = "failed"
-    DENIED = "denied"
-    CANCELLED = "cancelled"
+CallState = Literal["done", "failed", "denied", "cancelled"]
+"""How a call ended: the user refuses ``denied`` calls, and stops ``cancelled`` ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +79,7 @@ def result_values(result: CallResult) -> dict[str, object]:
     """Return a result as JSON values."""
     values: dict[str, object] = {
         "call_id": result.call_id,
-        "state": result.state.value,
+        "state": result.state,
         "text": result.text,
         "server": result.server,
         "tool": result.tool,
@@ -103,10 +95,11 @@ def result_values(result: CallResult) -> dict[str, object]:
 def result_from(fields: Fields) -> CallResult:
     """Return a result; raises ``DamagedFile`` if a value has a wrong type."""
     stored, sent = fields.maybe("state", str), fields.maybe("sent_chars", int)
+    states: tuple[CallState, ...] = get_args(CallState)
     return CallResult(
         call_id=fields.take("call_id", str),
         # A later version may have other states: they count as a call that did not succeed.
-        state=CallState(stored) if stored in set(CallState) else CallState.FAILED,
+        state=next((state for state in states if state == stored), "failed"),
         text=fields.maybe("text", str) or "",
         server=fields.maybe("server", str) or "",
         tool=fields.maybe("tool", str) or "",
@@ -127,4 +120,4 @@ def parse_arguments(call: ToolCall, tool: ToolInfo) -> dict[str, Any] | CallResu
     if isinstance(arguments, dict):
         return arguments
     text = "The arguments are not a JSON object. The call was not run."
-    return CallResult(call.id, CallState.FAILED, text, tool.server, tool.name)
+    return CallResult(call.id, "failed", text, tool.server, tool.name)

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine import Tool, counted
 from engine.files.json_fields import Fields
-from ui.records.tool_servers import ServerStage, ServerState, ToolInfo
+from ui.records.tool_servers import ServerState, ToolInfo
 
 Approval = tuple[str, str, str]
 """Server, tool and fingerprint of a tool that may run without asking."""
@@ -94,7 +94,7 @@ def enabled_tools(servers: Iterable[ServerState], choice: ToolsInUse) -> dict[st
     tools = [
         tool
         for server in servers
-        if server.stage is ServerStage.READY
+        if server.stage == "ready"
         for tool in server.tools
         if choice.uses(tool)
     ]
@@ -123,7 +123,7 @@ def _ascii_name(name: str) -> str:
 def tools_button_texts(servers: tuple[ServerState, ...], choice: ToolsInUse) -> tuple[str, str]:
     """Return the label of the Tools button, and its accessible name."""
     used = [server for server in servers if server.name in choice.servers]
-    failed = [server for server in used if server.stage is ServerStage.FAILED]
+    failed = [server for server in used if server.stage == "failed"]
     if failed:
         return "Tools ⚠", f"Tools: {failed[0].problem}"
     if not used:

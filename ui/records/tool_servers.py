@@ -5,10 +5,13 @@ https://modelcontextprotocol.io describes what servers offer. Knows no MCP and n
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from engine import counted
+
+ServerStage = Literal["off", "stopped", "starting", "ready", "restarting", "failed"]
+"""``stopped`` servers are on and start when needed; ``restarting`` ones crashed; ``failed`` ones
+wait for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +54,6 @@ class ToolServerConfig:
     def target(self) -> str:
         """The program with its arguments, or the address."""
         return self.url or " ".join((self.command, *self.args))
-
-
-class ServerStage(StrEnum):
-    """The state of a server.
-
-    ``STOPPED`` ones are on, and start when they are needed. ``RESTARTING`` ones crashed;
-    ``FAILED`` ones wait for the user.
-    """
-
-    OFF = "off"
-    STOPPED = "stopped"
-    STARTING = "starting"
-    READY = "ready"
-    RESTARTING = "restarting"
-    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +112,7 @@ class ServerState:
     """A server at one moment."""
 
     config: ToolServerConfig
-    stage: ServerStage = ServerStage.OFF
+    stage: ServerStage = "off"
     problem: str = ""
     tools: tuple[ToolInfo, ...] = ()
     resources: tuple[ResourceInfo, ...] = ()
@@ -142,28 +130,28 @@ class ServerState:
 def stage_text(server: ServerState) -> str:
     """Return the state of a server as a short label, or its problem in sentences."""
     match server.stage:
-        case ServerStage.OFF:
+        case "off":
             return "switched off"
-        case ServerStage.STOPPED:
+        case "stopped":
             return "Starts on demand"
-        case ServerStage.STARTING:
+        case "starting":
             return "starting…"
-        case ServerStage.READY:
+        case "ready":
             return f"running, {counted(len(server.tools), 'tool')}"
-        case ServerStage.RESTARTING:
+        case "restarting":
             return f"{server.problem} Restarting…"
-        case ServerStage.FAILED:
+        case "failed":
             return server.problem
 
 
 def no_tools_text(server: ServerState) -> str:
     """Return why no tools of a server are listed."""
     match server.stage:
-        case ServerStage.OFF:
+        case "off":
             return "Its tools are listed here once it is switched on."
-        case ServerStage.READY:
+        case "ready":
             return "It offers no tools."
-        case ServerStage.FAILED:
+        case "failed":
             return "It is not running, so its tools are not known. Its log may show why."
         case _:
             return "Its tools are listed here once it has started."

@@ -29,7 +29,6 @@ from ui.kit.windows import OwnWindow
 from ui.preferences import declaration
 from ui.records.tool_servers import (
     AddedServers,
-    ServerStage,
     ServerState,
     ToolServerConfig,
     ToolsRefused,
@@ -40,12 +39,12 @@ from ui.tools.server_dialogs import PasteDialog, ServerForm
 from ui.tools.toolbox import Toolbox
 
 _SHORT_STAGES = {
-    ServerStage.OFF: "Off",
-    ServerStage.STOPPED: "On",
-    ServerStage.STARTING: "Starting…",
-    ServerStage.READY: "Running",
-    ServerStage.RESTARTING: "Starting again…",
-    ServerStage.FAILED: "Failed",
+    "off": "Off",
+    "stopped": "On",
+    "starting": "Starting…",
+    "ready": "Running",
+    "restarting": "Starting again…",
+    "failed": "Failed",
 }
 
 
@@ -124,8 +123,8 @@ class ServerDetail(QWidget):
         self.sign_in.setAccessibleName(f"Sign in to {server.name}")
         self.in_new.setChecked(is_in_new)
         self.in_new.setAccessibleName(f"Use {server.name} in new conversations")
-        self.restart.setEnabled(server.config.is_on and server.stage is not ServerStage.STARTING)
-        has_failed = server.stage is ServerStage.FAILED
+        self.restart.setEnabled(server.config.is_on and server.stage != "starting")
+        has_failed = server.stage == "failed"
         if before is None or before.name != server.name or before.stage is not server.stage:
             self.tabs.setCurrentWidget(self.log if has_failed else self._tools_page)
             self.no_tools.setText(no_tools_text(server))

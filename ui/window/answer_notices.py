@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication
 from engine import StopKind, counted
 from ui.kit.windows import bring_forward
 from ui.records.conversations import Conversation
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 from ui.window.window_parts import WindowParts
 
 # After a tool call the answer continues, and the user who stops an answer knows that it ended.
@@ -87,7 +87,7 @@ def _is_silent(run: Run) -> bool:
 def notice_text(run: Run) -> str:
     """Return why an answer ended and how long it is, without any of its text."""
     verdict = run.verdict
-    if run.state is RunState.REFUSED or run.finished is None or verdict is None:
+    if run.state == "refused" or run.finished is None or verdict is None:
         return "The question could not be answered."
     # Some desktops read HTML tags in a notification, and a stop sequence may look like a tag.
     label = verdict.text.label.translate(_PLAIN)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.mcp.served import SERVERS, Served
-from ui.records.tool_servers import NamedValue, ServerStage, ToolServerConfig
+from ui.records.tool_servers import NamedValue, ToolServerConfig
 
 
 @contextmanager
@@ -49,10 +49,10 @@ def plain(_kept: Served) -> Served:
     A file takes either this or ``served``: the program has one host, and the end of a host ends the
     processes of all.
     """
-    if _kept.state("plain").stage is ServerStage.FAILED:
+    if _kept.state("plain").stage == "failed":
         _kept.do(_kept.host.switch("plain", False))
     _kept.do(_kept.host.switch("plain", True))
     _kept.do(_kept.host.ensure_ready(["plain"]))
-    assert _kept.state("plain").stage is ServerStage.READY
+    assert _kept.state("plain").stage == "ready"
     assert _kept.state("plain").problem == ""
     return _kept

@@ -15,7 +15,7 @@ from app.mcp.configuration import (
 )
 from tests.app.mcp.served import Served
 from tests.support.kept import nothing_is_set_aside
-from ui.records.tool_servers import NamedValue, ServerStage, ToolServerConfig, ToolsRefused
+from ui.records.tool_servers import NamedValue, ToolServerConfig, ToolsRefused
 
 PROGRAM = '"command": "npx", "args": ["-y", "some-server"]'
 
@@ -164,7 +164,7 @@ def test_mcp_added_servers_are_off_and_replace_nothing(served: Served) -> None:
     (served.folder / "claude.json").write_text(text)
     assert served.do(served.host.import_claude_desktop()).names == ("tool 2",)
     served.do(served.host.ensure_ready(["tool", "tool 2"]))
-    assert [served.state(name).stage for name in ("tool", "tool 2")] == [ServerStage.OFF] * 2
+    assert [served.state(name).stage for name in ("tool", "tool 2")] == ["off"] * 2
     assert not marker.exists()
     with pytest.raises(ToolsRefused, match="Invalid JSON"):
         served.do(served.host.add_text("{'mcpServers': {}}"))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.app.mcp.served import Served
 from tests.support.outside.raw_server import answering, raw_server
-from ui.records.tool_servers import NamedValue, ServerStage, ToolServerConfig
+from ui.records.tool_servers import NamedValue, ToolServerConfig
 
 _JSON = "content-type: application/json"
 
@@ -19,7 +19,7 @@ def started(served: Served, name: str, url: str) -> str:
     served.do(served.host.put(ToolServerConfig(name, url=url, headers=(key,), is_on=True)))
     served.do(served.host.ensure_ready([name]))
     state = served.state(name)
-    assert state.stage is ServerStage.FAILED
+    assert state.stage == "failed"
     return state.problem
 
 

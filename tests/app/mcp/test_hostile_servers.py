@@ -3,7 +3,7 @@
 import pytest
 
 from tests.app.mcp.served import Served, hostile
-from ui.records.tool_servers import ServerStage, ToolServerConfig
+from ui.records.tool_servers import ToolServerConfig
 
 
 def started(served: Served, how: str) -> None:
@@ -23,19 +23,19 @@ def test_mcp_server_that_crashes_during_a_call_is_named(
 ) -> None:
     started(served, how)
     assert f"The tool server “{how}” stopped: {reason}." in served.refusal(how, "go")
-    served.until(lambda: served.state(how).stage is ServerStage.FAILED)
+    served.until(lambda: served.state(how).stage == "failed")
     assert reason in served.state(how).problem
 
 
 def test_mcp_invalid_response_leaves_server_running(served: Served) -> None:
     started(served, "nonsense")
     assert "sent an invalid MCP response" in served.refusal("nonsense", "go")
-    assert served.state("nonsense").stage is ServerStage.READY
+    assert served.state("nonsense").stage == "ready"
 
 
 def test_mcp_server_that_exits_at_start_shows_its_last_output(served: Served) -> None:
     started(served, "gone")
-    assert served.state("gone").stage is ServerStage.FAILED
+    assert served.state("gone").stage == "failed"
     assert served.state("gone").problem == (
         "The tool server “gone” stopped: it ended with code 2. Last output: “there is no such "
         "folder”."

@@ -11,7 +11,7 @@ import pytest
 
 from app.mcp.process_groups import kill_process_groups
 from tests.app.mcp.served import SERVERS, Served, answers, is_dead
-from ui.records.tool_servers import NamedValue, ServerStage, ToolServerConfig, ToolsRefused
+from ui.records.tool_servers import NamedValue, ToolServerConfig, ToolsRefused
 
 
 def test_mcp_tools_are_listed_with_schemas(plain: Served) -> None:
@@ -29,7 +29,7 @@ def test_mcp_tool_error_leaves_server_running(plain: Served) -> None:
     text, is_error = plain.call("plain", "fail")
     assert is_error
     assert "fail" in text
-    assert plain.state("plain").stage is ServerStage.READY
+    assert plain.state("plain").stage == "ready"
 
 
 def test_mcp_long_result_is_cut(plain: Served) -> None:
@@ -104,9 +104,9 @@ def test_mcp_crash_shows_last_output_and_manual_restart(
     said = plain.refusal("plain", "die")
     assert said.startswith("The tool server “plain” stopped: it ended with code 3.")
     assert "“out of cheese”" in said
-    plain.until(lambda: plain.state("plain").stage is ServerStage.FAILED)
+    plain.until(lambda: plain.state("plain").stage == "failed")
     plain.do(plain.host.ensure_ready(["plain"]))
-    assert plain.state("plain").stage is ServerStage.FAILED
+    assert plain.state("plain").stage == "failed"
     plain.do(plain.host.restart("plain"))
     assert plain.call("plain", "add", a=1, b=2) == ("3", False)
 
@@ -116,10 +116,10 @@ def test_mcp_switching_off_ends_child_processes(plain: Served, tmp_path: Path) -
     plain.call("plain", "start_child", marker=str(marker))
     child = int(marker.read_text())
     plain.do(plain.host.switch("plain", False))
-    assert plain.state("plain").stage is ServerStage.OFF
+    assert plain.state("plain").stage == "off"
     plain.until(lambda: not psutil.pid_exists(child) or is_dead(child))
     plain.do(plain.host.ensure_ready(["plain"]))
-    assert plain.state("plain").stage is ServerStage.OFF
+    assert plain.state("plain").stage == "off"
     with pytest.raises(ToolsRefused, match="switched off"):
         plain.do(plain.host.read_resource("plain", "notes://today"))
 
@@ -130,7 +130,7 @@ def test_mcp_process_groups_are_killed_at_exit(plain: Served, tmp_path: Path) ->
     child = int(marker.read_text())
     kill_process_groups()
     plain.until(lambda: is_dead(child))
-    plain.until(lambda: plain.state("plain").stage is ServerStage.FAILED)
+    plain.until(lambda: plain.state("plain").stage == "failed")
 
 
 @pytest.mark.parametrize("way", ["mcp", pytest.param("sse", marks=pytest.mark.slow)])

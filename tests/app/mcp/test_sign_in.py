@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.app.mcp.served import SERVERS, Served, answers
-from ui.records.tool_servers import NamedValue, ServerStage, ToolServerConfig
+from ui.records.tool_servers import NamedValue, ToolServerConfig
 
 Begin = Callable[..., str]
 
@@ -42,7 +42,7 @@ def test_oauth_sign_in_is_stored(served: Served, signed: Begin) -> None:
     served.do(served.host.put(ToolServerConfig("signed", url=url, is_on=True)))
     served.do(served.host.ensure_ready(["signed"]))
     state = served.state("signed")
-    assert (state.stage, state.needs_sign_in) == (ServerStage.FAILED, True)
+    assert (state.stage, state.needs_sign_in) == ("failed", True)
     assert state.problem == ("The tool server “signed” requires you to sign in. Choose Sign In.")
     pages: list[str] = []
 
@@ -80,7 +80,7 @@ def test_oauth_refused_sign_in_can_be_tried_again(served: Served, signed: Begin)
 
     served.do(served.host.sign_in("signed", browse))
     state = served.state("signed")
-    assert (state.stage, state.needs_sign_in) == (ServerStage.FAILED, True)
+    assert (state.stage, state.needs_sign_in) == ("failed", True)
 
 
 def test_refused_api_key_needs_no_sign_in(served: Served, signed: Begin) -> None:
@@ -89,4 +89,4 @@ def test_refused_api_key_needs_no_sign_in(served: Served, signed: Begin) -> None
     served.do(served.host.put(config))
     served.do(served.host.ensure_ready(["signed"]))
     state = served.state("signed")
-    assert (state.stage, state.needs_sign_in) == (ServerStage.FAILED, False)
+    assert (state.stage, state.needs_sign_in) == ("failed", False)

@@ -9,7 +9,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage, runs_of
 from ui.records.messages import question as question_with
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 
 
 async def kept(path: Path, *conversations: Conversation) -> None:
@@ -105,21 +105,21 @@ async def test_store_preview_of_shown_version(path: Path) -> None:
 
 async def test_store_running_answer_becomes_interrupted(path: Path) -> None:
     written = conversation()
-    run = Run(rules=StopRules.of("x"), state=RunState.STREAMING, text="half of")
+    run = Run(rules=StopRules.of("x"), state="streaming", text="half of")
     written.add(ConversationMessage("user", "more"))
     written.add(ConversationMessage("assistant", run=run))
     await kept(path, written)
     (found,) = await read(path)
     answer = found.messages[-1].run
     assert answer is not None
-    assert (answer.state, answer.text, answer.stops) == (RunState.INTERRUPTED, "half of", ("x",))
+    assert (answer.state, answer.text, answer.stops) == ("interrupted", "half of", ("x",))
     assert answer.is_over
     assert answer.can_be_continued
 
 
 async def test_store_growing_answer_is_replaced(path: Path) -> None:
     written = conversation()
-    run = Run(state=RunState.STREAMING, text="one")
+    run = Run(state="streaming", text="one")
     answer = ConversationMessage("assistant", run=run)
     written.add(answer)
 
@@ -174,7 +174,7 @@ async def test_store_recent_runs(
     for run in runs_of(imported.tree):
         run.is_imported = True
     for run in runs_of(unrecorded.tree):
-        run.state = RunState.UNRECORDED
+        run.state = "unrecorded"
     for one in (older, newer, gone, imported, unrecorded):
         await kept(path, one)
 

@@ -13,7 +13,7 @@ from tests.support.answers.said import conversation, finished_run
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 from ui.records.store import StoreProblem
 
 pytestmark = pytest.mark.usefixtures("hurried")
@@ -55,7 +55,7 @@ class Trouble:
 @pytest.mark.parametrize("kind", [FULL, READ_ONLY, LOCKED])
 async def test_failed_write_is_retried_in_order(path: Path, kind: str) -> None:
     asked = Conversation("Counting", [ConversationMessage("user", "x" * 100_000)])
-    answer = ConversationMessage("assistant", run=Run(state=RunState.STREAMING, text="1"))
+    answer = ConversationMessage("assistant", run=Run(state="streaming", text="1"))
 
     async with opened(path) as store:
         trouble = Trouble(store, path, kind)

@@ -8,9 +8,9 @@ from tests.app.store.conftest import opened
 from tests.support.answers.said import conversation, finished_run
 from ui.records.conversations import Conversation, Placement
 from ui.records.messages import ConversationMessage, copied_below
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 from ui.records.store import EVERYWHERE, SearchFilter
-from ui.records.tool_calls import CallResult, CallState
+from ui.records.tool_calls import CallResult
 
 
 async def keep(store: SqliteConversationStore, *texts: str, title: str = "T") -> Conversation:
@@ -61,7 +61,7 @@ async def test_search_title_comes_first(path: Path) -> None:
 async def test_search_finds_ended_answers_and_hidden_versions(path: Path) -> None:
     async with opened(path) as store:
         written = conversation("Count", "alpha beta")
-        run = Run(state=RunState.STREAMING, text="gamma del")
+        run = Run(state="streaming", text="gamma del")
         answer = ConversationMessage("assistant", run=run)
         written.tree.add(answer, written.messages[0])
         store.save(written)
@@ -113,7 +113,7 @@ async def keep_worked(store: SqliteConversationStore, title: str = "Worked") -> 
         "The answer is blue.",
         thinking="Perhaps a quokka said it.",
         tool_calls=[ToolCall("c1", "look_up", '{"where": "zeppelin archive"}')],
-        results=[CallResult("c1", CallState.DONE, "Nothing about 停止序列 there.", tool="look_up")],
+        results=[CallResult("c1", "done", "Nothing about 停止序列 there.", tool="look_up")],
     )
     question = ConversationMessage("user", "What color is it?")
     written = Conversation(title, [question, ConversationMessage("assistant", run=run)])

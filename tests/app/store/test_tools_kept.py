@@ -10,20 +10,20 @@ from ui.records.exchange.archive import (
     conversations_json,
 )
 from ui.records.messages import ConversationMessage, question
-from ui.records.runs import Run, RunState
-from ui.records.tool_calls import CallResult, CallState
+from ui.records.runs import Run
+from ui.records.tool_calls import CallResult
 from ui.records.tool_choice import ToolsInUse
 
 RESULTS = [
-    CallResult("c1", CallState.DONE, "5", "sums", "add", 0.25),
-    CallResult("c2", CallState.DENIED, "The user did not allow this call.", "sums", "add"),
+    CallResult("c1", "done", "5", "sums", "add", 0.25),
+    CallResult("c2", "denied", "The user did not allow this call.", "sums", "add"),
 ]
 IN_USE = ToolsInUse(("sums",), (("sums", "root"),), (("sums", "add", "f1"),))
 
 
 def with_calls() -> Conversation:
     calls = [ToolCall("c1", "add", '{"a": 2}'), ToolCall("c2", "add", "{}")]
-    run = Run(state=RunState.UNRECORDED, tool_calls=calls, results=list(RESULTS), paused_at=20)
+    run = Run(state="unrecorded", tool_calls=calls, results=list(RESULTS), paused_at=20)
     answer = ConversationMessage("assistant", run=run)
     conversation = Conversation("Sums", [question("What is 2 + 3?"), answer])
     conversation.tools = IN_USE

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import IO
 
 from app.store.conversation_store import open_store
-from ui.records.runs import RunState
 
 ROOT = Path(__file__).parents[3]
 MAY_BE_LOST_S = 0.5
@@ -204,7 +203,7 @@ async def kept_answer(path: Path, faults: list[str]) -> str:
         if len(messages) < 2:
             return ""
         run = messages[1].run
-        if run is None or run.state is not RunState.INTERRUPTED:
+        if run is None or run.state != "interrupted":
             faults.append("the answer is not marked as interrupted")
         return "" if run is None else run.text
     finally:

@@ -7,7 +7,7 @@ from engine.values.request import ToolCall
 from engine.values.verdict import verdict_text
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 
 FINISHED = Finished(
     StopInfo(
@@ -43,7 +43,7 @@ def finished_run(text: str = "1 2 3", **fields: object) -> Run:
         rules=StopRules.of("END", "\n6"),
         max_tokens=64,
         model_id="demo-model",
-        state=RunState.FINISHED,
+        state="finished",
         text=text,
         thinking="hm",
         thinking_s=0.25,

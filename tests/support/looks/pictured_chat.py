@@ -26,10 +26,9 @@ from ui.records.conversations import Conversation, ConversationFolder, Conversat
 from ui.records.exchange.contents import FileContents, ListedConversation
 from ui.records.messages import ConversationMessage, question
 from ui.records.runs import GrowingCall, Run
-from ui.records.tool_calls import CallProgress, CallResult, CallState
+from ui.records.tool_calls import CallProgress, CallResult
 from ui.records.tool_servers import (
     AddedServers,
-    ServerStage,
     ServerState,
     ToolServerConfig,
     ToolsRefused,
@@ -44,7 +43,7 @@ FAILED = ServerState(
     ToolServerConfig(
         "files", "npx", ("-y", "@modelcontextprotocol/server-filesystem", "/home/me"), is_on=True
     ),
-    ServerStage.FAILED,
+    "failed",
     problem="“npx” was not found. Install Node.js, or give the whole path of the program.",
     log=("npm error code ENOENT", "npm error syscall spawn npx"),
 )
@@ -263,7 +262,7 @@ def _long() -> Conversation:
 def _folded() -> Conversation:
     thinking = "The budget of the house comes first.\nThen the garden.\n" * 6
     finished = replace(FINISHED, budget_end=BudgetEnd(3, 2, 3))
-    results = [CallResult("c1", CallState.DONE, "budget.txt: 12,000", "files", "read_file", 0.02)]
+    results = [CallResult("c1", "done", "budget.txt: 12,000", "files", "read_file", 0.02)]
     run = _run(
         thinking=thinking,
         thinking_s=3.2,
@@ -304,14 +303,14 @@ def _running() -> Run:
 def _ended() -> Run:
     text = "\n".join(f"line {number}" for number in range(1, 40))
     results = [
-        CallResult("c1", CallState.DONE, text, "sums", "add", 0.02),
-        CallResult("c2", CallState.FAILED, "The server ended: exit code 1.", "sums", "look_up", 1),
+        CallResult("c1", "done", text, "sums", "add", 0.02),
+        CallResult("c2", "failed", "The server ended: exit code 1.", "sums", "look_up", 1),
     ]
     return _run(results=results)
 
 
 def _paused() -> Run:
-    results = [CallResult("c1", CallState.DENIED, "The user did not allow this call.", "sums")]
+    results = [CallResult("c1", "denied", "The user did not allow this call.", "sums")]
     return _run(results=results, paused_at=20)
 
 

@@ -13,7 +13,6 @@ from ui.records.tool_servers import (
     OnQuestion,
     QuestionReply,
     ServerQuestion,
-    ServerStage,
     ServerState,
     ToolAnswer,
     ToolInfo,
@@ -30,9 +29,7 @@ ADD = ToolInfo(
     {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
     "f1",
 )
-SUMS = ServerState(
-    ToolServerConfig("sums", "sums-server", is_on=True), ServerStage.READY, tools=(ADD,)
-)
+SUMS = ServerState(ToolServerConfig("sums", "sums-server", is_on=True), "ready", tools=(ADD,))
 SUMS_ON = ToolsInUse(("sums",))
 
 

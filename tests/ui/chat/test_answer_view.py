@@ -21,7 +21,7 @@ from ui.chat.messages.tool_cards import GrowingCard, pretty
 from ui.kit.flow_text import FlowText
 from ui.kit.theme import Theme
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, RunState, progress_label
+from ui.records.runs import Run, progress_label
 
 
 def shown(theme: Theme, run: Run) -> AnswerView:
@@ -96,7 +96,7 @@ def test_reading_a_prompt_shows_its_progress_and_speed(monkeypatch: pytest.Monke
 
 
 def test_an_imported_answer_names_the_model_of_its_file(theme: Theme, qapp: QApplication) -> None:
-    told = Run(state=RunState.UNRECORDED, text="Hi", model_id="gpt-4o", is_imported=True)
+    told = Run(state="unrecorded", text="Hi", model_id="gpt-4o", is_imported=True)
     ended = finished_run(model_id="qwen-7b", is_imported=True)
     own = finished_run(model_id="scripted")
     assert shown(theme, told).reason.text() == "gpt-4o"

@@ -22,7 +22,6 @@ from ui.chat.session.conversation_controller import HOLD_SHOWN_S
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage
-from ui.records.runs import RunState
 
 END = Finished(StopInfo(StopKind.STOP_STRING, "6"), Usage(7, 0, 3), Timing())
 
@@ -33,10 +32,10 @@ async def test_an_answer_goes_through_its_stages_and_keeps_its_run(
     chat = session(scripted)
     answer = chat.send("Count")
     assert answer is not None
-    assert answer.state is RunState.QUEUED
+    assert answer.state == "queued"
     await eventually(lambda: bool(scripted.generations))
     scripted.say(PromptProgress(3, 7, 2))
-    await eventually(lambda: answer.state is RunState.PREFILL)
+    await eventually(lambda: answer.state == "prefill")
     assert (answer.prompt_processed, answer.prompt_total, answer.prompt_cached) == (3, 7, 2)
     scripted.say(ThinkingDelta("hm"))
     await eventually(lambda: answer.thinking == "hm")
@@ -89,7 +88,7 @@ async def test_a_refused_message_says_why_and_is_left_out_of_the_next_request(
     refused = chat.send("Early")
     assert refused is not None
     await eventually(lambda: not chat.is_running)
-    assert refused.state is RunState.REFUSED
+    assert refused.state == "refused"
     assert refused.refusal == "Too many requests are waiting. Try again in a moment."
     scripted.refusal = None
     chat.send("Later")

@@ -11,7 +11,7 @@ from ui.chat.sidebar_rows import preview_line
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import UNTITLED, Conversation
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_kept_run_has_the_options_of_its_stops_and_one_of_an_earlier_version_t
     None
 ):
     rules = StopRules((Stop("END", StopScope.ALL), Stop("x")), (5,), ignore_eos=True)
-    values = json.loads(json.dumps(run_values(Run(rules=rules, state=RunState.FINISHED))))
+    values = json.loads(json.dumps(run_values(Run(rules=rules, state="finished"))))
     assert run_from(Fields(values), "").rules == rules
     unknown = {**values["rules"], "stops": [{"text": "END", "scope": "of a later version"}]}
     for earlier in ({**values, "rules": None}, {**values, "rules": unknown}):

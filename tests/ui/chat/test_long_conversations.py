@@ -24,7 +24,7 @@ from ui.chat.session.conversation_controller import ChatContext, ConversationCon
 from ui.chat.session.traces import Traces
 from ui.records.conversations import Conversation, ConversationSettings, WhenFull
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 from ui.window.main_window import MainWindow
 
 CONTEXT = 2_048
@@ -56,7 +56,7 @@ async def test_a_hundred_turns_in_a_context_of_2048_tokens_are_all_answered(
             if number == 0:
                 conversation.messages[0].is_pinned = True
             await eventually(lambda: not chat.is_running)
-            assert (run.state, run.text) == (RunState.FINISHED, f"It is {number}. That was easy.")
+            assert (run.state, run.text) == ("finished", f"It is {number}. That was easy.")
             assert run.prompt_total < CONTEXT * 0.9
         runs = [message.run for message in conversation.messages if message.run is not None]
         cached = [run.prompt_cached / run.prompt_total for run in runs[60:]]
@@ -80,7 +80,7 @@ def long_talk(turns: int = 10, size: int = 400) -> Conversation:
     conversation = Conversation("Talk")
     for number in range(turns):
         conversation.add(ConversationMessage("user", f"{number} {'q' * size}"))
-        run = Run(text=f"{number} {'a' * size}", state=RunState.FINISHED, finished=DONE)
+        run = Run(text=f"{number} {'a' * size}", state="finished", finished=DONE)
         conversation.add(ConversationMessage("assistant", run.text, run))
     return conversation
 

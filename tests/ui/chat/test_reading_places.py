@@ -9,7 +9,7 @@ from tests.ui.driving import ScriptedEngine, eventually
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 from ui.window.main_window import MainWindow
 
 
@@ -18,9 +18,7 @@ def talk(title: str) -> Conversation:
     for number in range(30):
         conversation.add(ConversationMessage("user", f"question {number}"))
         text = f"answer {number}\n\n" + "more words of it\n\n" * 8
-        conversation.add(
-            ConversationMessage("assistant", text, Run(text=text, state=RunState.WRITTEN))
-        )
+        conversation.add(ConversationMessage("assistant", text, Run(text=text, state="written")))
     return conversation
 
 

@@ -19,7 +19,7 @@ from ui.inspector.run_tabs import TimingTab
 from ui.inspector.shown_run import ShownRun, Tape
 from ui.kit.theme import Theme
 from ui.models.models import Models
-from ui.records.runs import Run, RunState, markdown_report
+from ui.records.runs import Run, markdown_report
 
 CALL = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
 PHASES = ("Waiting", "Reading", "Writing", "Finishing")
@@ -131,7 +131,7 @@ def test_the_panel_and_the_inspector_give_the_same_figures(
     phases = durations(facts_text(view).splitlines())
     assert phases == durations(timing.bars.accessibleName().split("; ")), "the same times"
     assert bool(phases) == (run.finished.timing.total_s > 0)
-    if stop.token_index is not None and run.state is RunState.FINISHED:
+    if stop.token_index is not None and run.state == "finished":
         assert facts["Where"].startswith(f"token {stop.token_index + 1:,}")
         placed = numbers(r"(?:complete with|came as) token ([\d,]+)", inspector)
         assert placed <= {f"{stop.token_index + 1:,}"}

@@ -17,7 +17,7 @@ from ui.records.messages import ConversationMessage, chained, question
 from ui.records.prompt_fit import Counts, PromptFit, exchanges, fitted_prompt, last_left_out
 from ui.records.requests import prompt_messages, turns_of
 from ui.records.runs import LeftOut, Run
-from ui.records.tool_calls import CallResult, CallState
+from ui.records.tool_calls import CallResult
 
 CONTEXT = 1_000
 # As a template's marks around each message.
@@ -59,9 +59,7 @@ def size_of(fit: PromptFit) -> int:
 
 def answer(text: str, *results: str) -> ConversationMessage:
     calls = [ToolCall(f"call {n}", "look", "{}") for n, _ in enumerate(results)]
-    told = [
-        CallResult(call.id, CallState.DONE, text) for call, text in zip(calls, results, strict=True)
-    ]
+    told = [CallResult(call.id, "done", text) for call, text in zip(calls, results, strict=True)]
     return ConversationMessage("assistant", text, Run(text=text, tool_calls=calls, results=told))
 
 

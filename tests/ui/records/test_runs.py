@@ -8,11 +8,11 @@ from engine import CacheMiss, Finished, Timing, Usage
 from engine.files.json_fields import Fields
 from engine.stopping.record import StopInfo, StopKind
 from ui.records.codec import run_from, run_values
-from ui.records.runs import Pace, Run, RunState
+from ui.records.runs import Pace, Run
 
 
 def stored(usage: Usage) -> dict[str, object]:
-    run = Run(state=RunState.FINISHED)
+    run = Run(state="finished")
     run.finished = Finished(StopInfo(StopKind.EOS), usage, Timing())
     values: dict[str, object] = json.loads(json.dumps(run_values(run)))
     return values

@@ -22,7 +22,6 @@ from ui.records.tool_servers import (
     PromptInfo,
     QuestionField,
     ResourceInfo,
-    ServerStage,
     ServerState,
     ToolServerConfig,
     ToolsRefused,
@@ -95,7 +94,7 @@ async def test_tool_servers_window_lists_and_switches(theme: Theme, parent: QWid
     window.show()
     assert window.list.item(0).text() == "sums\nRunning"
     assert window.detail.tools.item(0).text() == "add\nAdd two numbers."
-    host.become(stage=ServerStage.FAILED, problem="It ended.", log=("first", "last"), tools=())
+    host.become(stage="failed", problem="It ended.", log=("first", "last"), tools=())
     assert window.list.item(0).text() == "sums\nFailed"
     assert window.detail.status.text() == "It ended."
     assert window.detail.log.toPlainText() == "first\nlast"
@@ -143,7 +142,7 @@ async def test_tools_popover_revokes_approval(theme: Theme, parent: QWidget) -> 
 
 
 async def test_tools_popover_starts_servers(theme: Theme, parent: QWidget) -> None:
-    stopped = replace(SUMS, stage=ServerStage.STOPPED, tools=())
+    stopped = replace(SUMS, stage="stopped", tools=())
     unused = replace(stopped, config=replace(SUMS.config, name="unused"))
     host = DictatedHost(unused, stopped)
     tasks = object()
@@ -193,7 +192,7 @@ def test_tool_servers_window_shows_log_of_failed_server(theme: Theme, qtbot: QtB
     assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Tools"
     assert detail.no_tools.isVisibleTo(detail)
     assert detail.no_tools.text() == "Its tools are listed here once it is switched on."
-    failed = replace(off, stage=ServerStage.FAILED, problem="It is not there.", log=("gone",))
+    failed = replace(off, stage="failed", problem="It is not there.", log=("gone",))
     detail.show_server(failed, is_in_new=False)
     assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Log"
     detail.tabs.setCurrentIndex(0)  # who looks at another tab stays there
@@ -232,14 +231,14 @@ async def test_tool_server_sign_in_button(
 
         async def sign_in(self, name: str, open_page: Any) -> None:
             open_page("https://e.org/in?client=1")
-            self.become(stage=ServerStage.READY, problem="", needs_sign_in=False)
+            self.become(stage="ready", problem="", needs_sign_in=False)
 
     opened: list[str] = []
     monkeypatch.setattr(
         "ui.tools.servers_window.QDesktopServices.openUrl",
         lambda url: opened.append(url.toString()),
     )
-    failed = replace(SUMS, stage=ServerStage.FAILED, problem="Who are you?", needs_sign_in=True)
+    failed = replace(SUMS, stage="failed", problem="Who are you?", needs_sign_in=True)
     window = ToolServersWindow(Toolbox(Asking(failed), preferences_state()))
     qtbot.addWidget(window)
     window.show()

@@ -59,7 +59,7 @@ async def test_a_message_that_was_not_sent_is_kept_once_where_it_can_be_sent_aga
 ) -> None:
     current, composer = window.workspace.current, window.chat.composer
     assert window.workspace.send(TOO_LONG)
-    await eventually(lambda: last_state(window) is RunState.REFUSED)
+    await eventually(lambda: last_state(window) == "refused")
     await eventually(lambda: not current.is_running)
     assert [one.role for one in current.conversation.messages] == ["user", "assistant"]
     assert composer.text == current.conversation.draft == ""
@@ -68,7 +68,7 @@ async def test_a_message_that_was_not_sent_is_kept_once_where_it_can_be_sent_aga
     assert question.editor is not None
     question.editor.input.setPlainText("Short")
     qtbot.keyClick(question.editor.input, Qt.Key.Key_Return)
-    await eventually(lambda: last_state(window) is RunState.FINISHED)
+    await eventually(lambda: last_state(window) == "finished")
     assert [one.typed for one in current.conversation.messages if one.run is None] == ["Short"]
 
 

@@ -21,7 +21,6 @@ from ui.records.tool_choice import ToolsInUse, approval_of
 from ui.records.tool_servers import (
     PromptInfo,
     ResourceInfo,
-    ServerStage,
     ServerState,
     ToolInfo,
     ToolsRefused,
@@ -82,7 +81,7 @@ class ToolsPopover(Popover):
         (first or self.manage).setFocus()
         # Start the servers now, so that their tools and resources are listed.
         known = (server for server in self._toolbox.servers if server.name in self._choice.servers)
-        stopped = [server.name for server in known if server.stage is ServerStage.STOPPED]
+        stopped = [server.name for server in known if server.stage == "stopped"]
         if stopped:
             start_task(self._owner, self._start(stopped), "start tool servers")
 

@@ -21,7 +21,7 @@ from ui.kit.layouts import FlowLayout, column, row
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, QueuedMessage, WhenFull
 from ui.records.prompt_fit import last_left_out
-from ui.records.runs import LeftOut, Run, RunState
+from ui.records.runs import LeftOut, Run
 
 _BUTTONS: dict[WhenFull, tuple[str, str]] = {
     "leave_out": ("Drop Oldest", "Leave out the oldest messages when this is sent"),
@@ -412,6 +412,6 @@ class Writing(QObject):
 
 def _ended_well(run: Run | None) -> bool:
     """Return whether an answer ended by itself, with nothing left to do."""
-    if run is None or run.finished is None or run.state is not RunState.FINISHED or run.paused_at:
+    if run is None or run.finished is None or run.state != "finished" or run.paused_at:
         return False
     return run.finished.stop.kind not in (StopKind.CANCELLED, StopKind.ERROR)

@@ -33,7 +33,7 @@ from ui.kit.menus import copy_text
 from ui.kit.theme import current_theme, fixed_font
 from ui.models.model_words import passed
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, RunState, progress_label
+from ui.records.runs import Run, progress_label
 from ui.words import Tone
 
 _LINE_CHARS = 240
@@ -67,7 +67,7 @@ class PromptProgressBar(QWidget):
         if not self._ticks.isActive():
             self._ticks.start()
         self._show_progress()
-        self._bar.setVisible(run.state is RunState.PREFILL and run.prompt_total > 0)
+        self._bar.setVisible(run.state == "prefill" and run.prompt_total > 0)
         if run.prompt_total:
             self._bar.setRange(0, run.prompt_total)
             self._bar.setValue(run.prompt_processed)
@@ -332,7 +332,7 @@ class AnswerView(QWidget):
         self.proceed.setVisible(run.is_over and run.can_be_continued)
         if run.is_over and run.can_be_continued:
             self.proceed.show_icon("continue", continue_label(run), _CONTINUE)
-        self._retry.setVisible(run.state is RunState.REFUSED or _failed(run))
+        self._retry.setVisible(run.state == "refused" or _failed(run))
         if run.is_over:
             self.text_view.finish()
         self._show_reason()
@@ -341,11 +341,11 @@ class AnswerView(QWidget):
 
     def _show_reason(self) -> None:
         run, model = self.run, self.run.model_id.rpartition("/")[2]
-        if run.state is RunState.REFUSED:
+        if run.state == "refused":
             self.reason.show_reason("", f"Not sent: {run.refusal}", [], "fault", Tone.FAULT)
         elif (verdict := run.verdict) is not None:
             # Other programs' answers have no reason where nobody recorded one.
-            word = "" if run.state is RunState.UNRECORDED else verdict.text.label
+            word = "" if run.state == "unrecorded" else verdict.text.label
             numbers = [] if run.finished is None else figures(run.finished)
             self.reason.show_reason(model, word, numbers, verdict.icon, verdict.tone)
             self.reason.setVisible(bool(word or model))

@@ -28,7 +28,7 @@ from ui.kit.menus import add_entry, context_menu, copy_text
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, copied, question, runs_of
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 
 # The text goes to the program's standard input, so that it is never read as an option.
 
@@ -145,7 +145,7 @@ class MessageChanges(QObject):
         if current.is_busy or answer.run is None or not text.strip() or text == answer.text:
             return False
         tree = current.conversation.tree
-        run = Run(state=RunState.WRITTEN, text=text, pictures=answer.run.pictures)
+        run = Run(state="written", text=text, pictures=answer.run.pictures)
         message = ConversationMessage("assistant", text, run)
         followers = tree.copied_after(answer, message)
         tree.add(message, answer.parent)

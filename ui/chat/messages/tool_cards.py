@@ -26,7 +26,7 @@ from ui.kit.theme import fixed_font
 from ui.kit.windows import OwnWindow
 from ui.records.attachments import Attachment
 from ui.records.runs import GrowingCall, Run
-from ui.records.tool_calls import CallProgress, CallResult, CallState, Decision, Permission
+from ui.records.tool_calls import CallProgress, CallResult, Decision, Permission
 from ui.records.tool_servers import ServerQuestion
 from ui.tools.question_form import QuestionForm
 from ui.words import (
@@ -43,16 +43,16 @@ _MAX_SHOWN_CHARS = 20_000
 _LONG_CHARS = 4_000
 
 _ENDINGS = {
-    CallState.DONE: "done",
-    CallState.FAILED: "failed",
-    CallState.DENIED: "not allowed",
-    CallState.CANCELLED: "stopped",
+    "done": "done",
+    "failed": "failed",
+    "denied": "not allowed",
+    "cancelled": "stopped",
 }
 _TONES = {
-    CallState.DONE: Tone.TOOL,
-    CallState.FAILED: Tone.FAULT,
-    CallState.DENIED: Tone.LIMIT,
-    CallState.CANCELLED: Tone.QUIET,
+    "done": Tone.TOOL,
+    "failed": Tone.FAULT,
+    "denied": Tone.LIMIT,
+    "cancelled": Tone.QUIET,
 }
 
 
@@ -115,7 +115,7 @@ def call_lines(run: Run) -> list[str]:
 
 def _ended(result: CallResult) -> str:
     parts = [_ENDINGS[result.state]]
-    if result.server and result.state in (CallState.DONE, CallState.FAILED):
+    if result.server and result.state in ("done", "failed"):
         parts += [seconds(result.took_s), result.server]
     return " · ".join(parts)
 

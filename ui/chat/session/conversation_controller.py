@@ -59,7 +59,7 @@ from ui.records.requests import (
     sent_messages,
     stop_rules,
 )
-from ui.records.runs import NO_CHANGE, Run, RunState, StopChange
+from ui.records.runs import NO_CHANGE, Run, StopChange
 from ui.records.store import ConversationStore
 from ui.records.tool_calls import Decision
 from ui.records.tool_servers import QuestionReply
@@ -475,7 +475,7 @@ class ConversationController(QObject):
             pass  # the answer ends as a stopped one
         except EngineError as error:
             run.refusal = describe_error(error)
-            run.state = RunState.REFUSED
+            run.state = "refused"
         except asyncio.CancelledError:
             answer.cancel()
             raise

@@ -20,12 +20,11 @@ from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.records.store import ConversationStore
-from ui.records.tool_calls import CallProgress, CallResult, CallState, Decision, parse_arguments
+from ui.records.tool_calls import CallProgress, CallResult, Decision, parse_arguments
 from ui.records.tool_choice import approval_of, enabled_tools, engine_tools
 from ui.records.tool_servers import (
     QuestionReply,
     ServerQuestion,
-    ServerStage,
     ToolAnswer,
     ToolInfo,
     ToolsRefused,
@@ -114,7 +113,7 @@ class ToolLoop(QObject):
         except asyncio.CancelledError:
             text = "The user stopped this call before it was run."
             run.results += [
-                CallResult(call.id, CallState.CANCELLED, text)
+                CallResult(call.id, "cancelled", text)
                 for call in run.tool_calls
                 if run.result_of(call.id) is None
             ]
@@ -146,7 +145,7 @@ class ToolLoop(QObject):
     async def _start_servers(self, run: Run) -> None:
         """Start the servers of the conversation; the run lists the unready ones."""
         names = self._conversation.tools.servers
-        waiting = (ServerStage.STOPPED, ServerStage.STARTING, ServerStage.RESTARTING)
+        waiting = ("stopped", "starting", "restarting")
         run.starting = tuple(
             server.name
             for server in self._toolbox.servers
@@ -177,7 +176,7 @@ class ToolLoop(QObject):
         tools = self._enabled_tools()
         tool = tools.get(call.name)
         if tool is None:
-            return CallResult(call.id, CallState.FAILED, self._unknown_tool(call.name, tools))
+            return CallResult(call.id, "failed", self._unknown_tool(call.name, tools))
         arguments = parse_arguments(call, tool)
         if isinstance(arguments, CallResult):
             return arguments
@@ -185,15 +184,14 @@ class ToolLoop(QObject):
         if decision.permission == "denied":
             reason = f" Reason: {decision.reason.strip()}" if decision.reason.strip() else ""
             text = f"The user did not allow this call.{reason}"
-            return CallResult(call.id, CallState.DENIED, text, tool.server, tool.name)
+            return CallResult(call.id, "denied", text, tool.server, tool.name)
         return await self._run_call(run, call, tool, arguments)
 
     def _unknown_tool(self, name: str, known: Iterable[str]) -> str:
         failed = [
             server.problem
             for server in self._toolbox.servers
-            if server.name in self._conversation.tools.servers
-            and server.stage is ServerStage.FAILED
+            if server.name in self._conversation.tools.servers and server.stage == "failed"
         ]
         names = ", ".join(known)[:400] or "none"
         return " ".join(failed) or (f"There is no tool called {name[:80]}. The tools are: {names}.")
@@ -261,8 +259,8 @@ class ToolLoop(QObject):
         except asyncio.CancelledError:
             calling.cancel()
             text, took_s = "The user stopped this call.", time.monotonic() - started_s
-            stopped = CallState.CANCELLED
-            run.results.append(CallResult(call.id, stopped, text, tool.server, tool.name, took_s))
+            result = CallResult(call.id, "cancelled", text, tool.server, tool.name, took_s)
+            run.results.append(result)
             raise
         finally:
             run.progress.pop(call.id, None)
@@ -271,7 +269,7 @@ class ToolLoop(QObject):
         chars = len(sent.decode(errors="ignore"))
         return CallResult(
             call.id,
-            CallState.FAILED if answer.is_error else CallState.DONE,
+            "failed" if answer.is_error else "done",
             answer.text,
             tool.server,
             tool.name,

@@ -42,7 +42,7 @@ from ui.records.conversations import (
 )
 from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.messages import ConversationMessage, Role, copied
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 
 VERSION = 1
 
@@ -162,10 +162,10 @@ def _calls(run: Run) -> list[str]:
 
 def _ending(run: Run) -> str:
     """Return the line under an answer: figures, then the reason by name."""
-    if run.state is RunState.REFUSED:
+    if run.state == "refused":
         return f"Not sent: {run.refusal}"
     verdict, finished = run.verdict, run.finished
-    if verdict is None or (finished is None and run.state is not RunState.INTERRUPTED):
+    if verdict is None or (finished is None and run.state != "interrupted"):
         return ""
     known = () if finished is None else figures(finished)
     return " · ".join((*known, verdict.text.label)).replace("*", "\\*")
@@ -268,10 +268,10 @@ def _message(fields: Fields, read: dict[str, ConversationMessage]) -> Conversati
     run: Run | None = None
     if role == "assistant":
         # An answer from another program may have no record of its run, or of its end.
-        bare = Run(text=text, state=RunState.UNRECORDED)
+        bare = Run(text=text, state="unrecorded")
         run = bare
         if fields.has("run"):
-            run = run_from(fields.inner("run"), text, RunState.UNRECORDED)
+            run = run_from(fields.inner("run"), text, "unrecorded")
     message = ConversationMessage(
         role,
         text,

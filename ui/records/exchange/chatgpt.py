@@ -306,7 +306,7 @@ def _returned(content: Fields, kind: str, details: Fields, contents: FileContent
             files.append(_picture(item.get("image_url"), {}, contents))
     is_error = kind == "system_error" or (isinstance(status, str) and "failed" in status)
     text, pictures = with_pictures(text, files)
-    state = CallState.FAILED if is_error else CallState.DONE
+    state: CallState = "failed" if is_error else "done"
     return CallResult("", state, valid_text(text), pictures=pictures)
 
 

@@ -36,7 +36,7 @@ from ui.records.conversations import (
 )
 from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.messages import ConversationMessage, Role, question
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 from ui.records.tool_calls import CallResult, CallState
 
 # Each takes a few KB of memory.
@@ -80,7 +80,7 @@ class Turn:
                 text=self.text,
                 thinking=self.thinking,
                 model_id=self.model,
-                state=RunState.UNRECORDED,
+                state="unrecorded",
                 is_imported=True,
                 started_at=self.when,
                 rules=StopRules.of(*self.stops),
@@ -114,7 +114,7 @@ def append_turn(message: ConversationMessage, turn: Turn) -> None:
 def _end(run: Run, end: Finished | None) -> None:
     """Give a run the end that its last part has, at the end of its text."""
     run.finished = end and replace(end, stop=replace(end.stop, text_offset=len(run.text)))
-    run.state = RunState.UNRECORDED if end is None else RunState.FINISHED
+    run.state = "unrecorded" if end is None else "finished"
 
 
 def ended(kind: StopKind, value: str | None = None, error: str = "") -> Finished:
@@ -261,7 +261,7 @@ def make_call(call_id: str, name: str, arguments: Any, *, field: str = "input") 
 
 def make_result(call: ToolCall, text: str, *, is_error: bool = False) -> CallResult:
     """Return the result of a call."""
-    state = CallState.FAILED if is_error else CallState.DONE
+    state: CallState = "failed" if is_error else "done"
     return CallResult(call.id, state, valid_text(text), tool=call.name)
 
 

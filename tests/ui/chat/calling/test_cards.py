@@ -13,8 +13,8 @@ from engine import Finished, StopInfo, StopKind, Timing, ToolCall, Usage
 from ui.chat.messages.tool_cards import ToolCards
 from ui.kit.theme import Theme
 from ui.records.attachments import kept_as
-from ui.records.runs import Run, RunState
-from ui.records.tool_calls import CallProgress, CallResult, CallState, Decision
+from ui.records.runs import Run
+from ui.records.tool_calls import CallProgress, CallResult, Decision
 from ui.records.tool_servers import QuestionField, QuestionReply, ServerQuestion
 
 ENDED = Finished(StopInfo(StopKind.TOOL_CALL), Usage(), Timing())
@@ -23,7 +23,7 @@ ENDED = Finished(StopInfo(StopKind.TOOL_CALL), Usage(), Timing())
 @pytest.fixture
 def run() -> Run:
     calls = [ToolCall("c1", "add", '{"a": 1}'), ToolCall("c2", "add", '{"a": 2}')]
-    return Run(state=RunState.FINISHED, tool_calls=calls, finished=ENDED, is_calling=True)
+    return Run(state="finished", tool_calls=calls, finished=ENDED, is_calling=True)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_running_call_shows_its_progress_and_then_its_result(cards: ToolCards,
     assert card.permission is None
     assert "sums · running for 2.50 s · 1 of 4 · counting" in card.accessibleName()
     run.progress.clear()
-    run.results.append(CallResult("c1", CallState.DONE, "3\x1b[31m", "sums", "add", 2.6))
+    run.results.append(CallResult("c1", "done", "3\x1b[31m", "sums", "add", 2.6))
     cards.show_run(run)
     assert "done · 2.60 s · sums" in card.accessibleName()
     assert card.result.toPlainText() == "3␛[31m"
@@ -77,8 +77,8 @@ def test_the_card_of_the_last_call_of_a_server_that_died_starts_it_again(
     cards.restart_requested.connect(wanted.append)
     run.progress.clear()
     run.results += [
-        CallResult("c1", CallState.DONE, "3", "sums", "add"),
-        CallResult("c2", CallState.FAILED, "It stopped.", "sums", "add"),
+        CallResult("c1", "done", "3", "sums", "add"),
+        CallResult("c2", "failed", "It stopped.", "sums", "add"),
     ]
     cards.show_run(run)
     cards.show_lost({"sums", "others"})
@@ -122,7 +122,7 @@ def test_the_pictures_of_a_result_are_shown_in_its_card(
     image.fill(Qt.GlobalColor.red)
     assert image.save(str(tmp_path / picture.kept_file))
     run.progress.clear()
-    done = CallResult("c1", CallState.DONE, "3", "sums", "add", pictures=(picture, damaged))
+    done = CallResult("c1", "done", "3", "sums", "add", pictures=(picture, damaged))
     run.results.append(done)
     cards.show_pictures(tmp_path)
     cards.show_run(run)
@@ -153,7 +153,7 @@ def test_a_permission_question_hides_no_characters_of_the_arguments(
     words = shown.toPlainText()
     assert "a\\u202etxt.exe\\u200b e\u0301 \\udb40\\udc41\\u009b" in words
     assert json.loads(words) == json.loads(turned)
-    run.results.append(CallResult("c1", CallState.DONE, "\u202elive\u202c", "sums", "add", 0.1))
+    run.results.append(CallResult("c1", "done", "\u202elive\u202c", "sums", "add", 0.1))
     cards.show_run(run)
     assert cards.cards["c1"].result.toPlainText() == "‹RLO›live‹PDF›"
 
@@ -164,14 +164,14 @@ def test_a_long_result_is_shortened_for_the_model_and_sent_whole_again(
     asked: list[tuple[str, int | None]] = []
     cards.cut_requested.connect(lambda call_id, chars: asked.append((call_id, chars)))
     card = cards.cards["c1"]
-    run.results = [CallResult("c1", CallState.DONE, "short")]
+    run.results = [CallResult("c1", "done", "short")]
     cards.show_run(run)
     assert not card.cut.isVisibleTo(card)
-    run.results = [CallResult("c1", CallState.DONE, "x" * 9_000)]
+    run.results = [CallResult("c1", "done", "x" * 9_000)]
     cards.show_run(run)
     assert card.cut.text() == "Shorten"
     card.cut.click()
-    run.results = [CallResult("c1", CallState.DONE, "x" * 9_000, sent_chars=4_000)]
+    run.results = [CallResult("c1", "done", "x" * 9_000, sent_chars=4_000)]
     cards.show_run(run)
     assert card.cut.text() == "Send All"
     assert "the first 4,000 of 9,000 characters" in card.sent.text()

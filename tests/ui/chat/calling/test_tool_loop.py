@@ -17,8 +17,8 @@ from tests.ui.driving import ScriptedEngine, eventually
 from ui.chat.messages.tool_cards import call_state
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
-from ui.records.runs import Run, RunState
-from ui.records.tool_calls import CallResult, CallState, Decision, result_from, result_values
+from ui.records.runs import Run
+from ui.records.tool_calls import CallResult, Decision, result_from, result_values
 from ui.records.tool_choice import approval_of
 
 ONCE = Decision("once")
@@ -118,9 +118,7 @@ async def test_the_loop_pauses_at_the_limit_and_goes_on_when_the_person_says_so(
 async def test_calls_that_the_end_of_the_program_cut_off_are_run_when_the_person_says_so(
     scripted: ScriptedEngine,
 ) -> None:
-    cut = Run(
-        state=RunState.FINISHED, tool_calls=[adding(1, 1)], finished=ended(StopKind.TOOL_CALL)
-    )
+    cut = Run(state="finished", tool_calls=[adding(1, 1)], finished=ended(StopKind.TOOL_CALL))
     asked = Conversation("", [question("Add."), ConversationMessage("assistant", "", cut)])
     async with Talk(scripted, asked) as talk:
         talk.conversation.tools = SUMS_ON.with_approval(approval_of(ADD))
@@ -145,7 +143,7 @@ async def test_stop_ends_the_running_call_and_the_loop(scripted: ScriptedEngine)
         talk.session.cancel()
         await eventually(lambda: not talk.session.is_running)
     assert talk.host.cancelled == 1
-    assert [one.state for one in talk.run.results] == [CallState.CANCELLED] * 2
+    assert [one.state for one in talk.run.results] == ["cancelled"] * 2
     assert len(scripted.requests) == 1
 
 
@@ -186,7 +184,7 @@ async def test_the_pictures_of_a_result_are_kept_with_the_call(
     assert message.pictures == (first, second)
     values = result_values(message.run.results[0])
     assert result_from(Fields(values)) == message.run.results[0]
-    assert "pictures" not in result_values(CallResult("c", CallState.DONE, "3"))
+    assert "pictures" not in result_values(CallResult("c", "done", "3"))
 
 
 async def test_a_server_that_fails_is_named_and_the_answer_goes_on(

@@ -13,7 +13,7 @@ from ui.chat.messages.question_view import QuestionView
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
-from ui.records.tool_calls import CallResult, CallState
+from ui.records.tool_calls import CallResult
 from ui.window.main_window import MainWindow
 
 RICH = """A **need**le in bold, one in `a needle` of code.
@@ -92,7 +92,7 @@ def folded_conversation() -> Conversation:
         "The needle was found.",
         thinking="Hm, a needle.\nThen nothing.",
         tool_calls=[ToolCall("c1", "needle_search", '{"for": "needle"}')],
-        results=[CallResult("c1", CallState.DONE, long, "hay", "needle_search", 0.1)],
+        results=[CallResult("c1", "done", long, "hay", "needle_search", 0.1)],
     )
     asked = question("Which needle?", [Attachment("needles.txt", "one\nneedle\n")])
     return Conversation("Folded", [asked, ConversationMessage("assistant", "", run)])

@@ -18,7 +18,6 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_menu import MessageView
 from ui.chat.messages.question_view import QuestionView
 from ui.records.conversations import Conversation
-from ui.records.runs import RunState
 from ui.records.tool_choice import ToolsInUse
 from ui.window.main_window import MainWindow
 
@@ -110,7 +109,7 @@ async def test_an_answer_is_edited_as_a_version_that_says_who_wrote_it(window: M
     shown = window.workspace.current.conversation.messages
     assert (shown[1].said, len(shown)) == ("My own", 6)
     assert shown[1].run is not None
-    assert shown[1].run.state is RunState.WRITTEN
+    assert shown[1].run.state == "written"
     view = window.chat.column.answer_view(shown[1].run)
     assert view is not None
     assert view.reason.text() == "Written by you"

@@ -14,7 +14,6 @@ from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import Enter, Living, eventually
 from ui.kit.theme import Theme
 from ui.records.conversations import ChosenModel
-from ui.records.runs import RunState
 
 
 class Held:
@@ -62,7 +61,7 @@ async def test_a_conversation_whose_model_is_not_loaded_says_so_and_loads_it_for
     assert several.engine.model is not None
     assert several.engine.model.id == "beta"
     answered = await several.ask("Count from 1 to 4")
-    assert (answered.model_id, answered.state) == ("alpha", RunState.FINISHED)
+    assert (answered.model_id, answered.state) == ("alpha", "finished")
     assert several.engine.model.id == "alpha"
     assert several.header.name.text() == "alpha"
 
@@ -86,7 +85,7 @@ async def test_a_message_that_is_sent_while_its_model_loads_waits_and_is_answere
     composer.input.setPlainText("the next one is written meanwhile")
     held.goes_on.set()
     await eventually(lambda: waiting.is_over)
-    assert (waiting.state, waiting.model_id) == (RunState.FINISHED, "alpha")
+    assert (waiting.state, waiting.model_id) == ("finished", "alpha")
     assert waiting.text == "1, 2, 3"
     assert composer.text == "the next one is written meanwhile"
 
@@ -103,7 +102,7 @@ async def test_cancelling_the_load_leaves_a_waiting_message_where_it_is_to_be_tr
     await eventually(lambda: loading.header.name.text().startswith("Loading alpha… 40%"))
     loading.header.cancel.click()
     await eventually(lambda: waiting.is_over)
-    assert waiting.state is RunState.REFUSED
+    assert waiting.state == "refused"
     assert waiting.refusal == "Loading was cancelled."
     assert composer.text == ""
     assert loading.workspace.current.conversation.messages[-2].text == "Count from 1 to 3"

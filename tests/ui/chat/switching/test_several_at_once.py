@@ -10,7 +10,6 @@ from tests.support.scripted import Stage
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.theme import Theme
-from ui.records.runs import RunState
 
 
 def loaded(several: SeveralModels) -> set[str]:
@@ -64,7 +63,7 @@ async def test_two_conversations_are_answered_by_two_models_at_the_same_time(
             run = several.workspace.current.run
             assert run is not None
             runs.append(run)
-            await eventually(lambda run=run: run.state is RunState.STREAMING, 60)  # type: ignore[misc]
+            await eventually(lambda run=run: run.state == "streaming", 60)  # type: ignore[misc]
         before = [len(run.text) for run in runs]
         await eventually(
             lambda: all(len(r.text) > n for r, n in zip(runs, before, strict=True)), 60

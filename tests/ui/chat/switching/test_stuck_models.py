@@ -15,7 +15,6 @@ from tests.ui.driving import Enter, Living, eventually
 from ui.chat.session.conversation_controller import ConversationController
 from ui.kit.theme import Theme
 from ui.models.local_models import ModelCard
-from ui.records.runs import RunState
 
 
 class Hanging:
@@ -102,4 +101,4 @@ async def test_asking_again_restarts_a_stuck_model(
     await eventually(lambda: not workspace.current.is_running)
     again = workspace.current.conversation.messages[-1].run
     assert again is not None
-    assert (again.state, again.text) == (RunState.FINISHED, "1, 2, 3")
+    assert (again.state, again.text) == ("finished", "1, 2, 3")

@@ -26,7 +26,7 @@ from ui.records.exchange.archive import (
     conversations_json,
 )
 from ui.records.messages import ConversationMessage
-from ui.records.runs import RunState, markdown_report
+from ui.records.runs import markdown_report
 
 
 def test_a_conversation_survives_a_file_whole_with_its_versions() -> None:
@@ -100,7 +100,7 @@ def test_an_answer_without_a_known_end_is_not_called_interrupted(has_run: bool) 
     (read,) = conversations_from_json(json.dumps(values))
     run = read.messages[1].run
     assert run is not None
-    assert (run.text, run.state) == ("1 2 3", RunState.UNRECORDED)
+    assert (run.text, run.state) == ("1 2 3", "unrecorded")
     assert run.is_over
     assert "nterrupted" not in conversation_markdown(read) + markdown_report(run, "Count")
 

@@ -1,7 +1,7 @@
 from engine import StopRules
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
-from ui.records.runs import Run, RunState, markdown_report
+from ui.records.runs import Run, markdown_report
 
 STOP = StopInfo(StopKind.STOP_STRING, "a|b`\n", 9, "b", text_offset=4, token_index=2, dropped="a|b")
 
@@ -36,5 +36,5 @@ def test_an_answer_with_a_fence_stays_inside_its_fence() -> None:
 
 
 def test_a_refused_request_is_reported_with_its_cause() -> None:
-    run = Run(state=RunState.REFUSED, refusal="no model is loaded")
+    run = Run(state="refused", refusal="no model is loaded")
     assert "The request was refused: no model is loaded" in markdown_report(run)

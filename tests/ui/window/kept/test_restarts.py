@@ -16,7 +16,7 @@ from ui.records.attachments import Attachment, PageRange
 from ui.records.conversations import Conversation, StopEntry
 from ui.records.exchange.archive import conversations_from_json, conversations_json
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 from ui.window.main_window import MainWindow
 
 
@@ -89,7 +89,7 @@ async def test_an_interrupted_answer_says_so_and_can_be_continued(
 ) -> None:
     store = await open_store(tmp_path / "conversations.db")
     conversation = Conversation("Cut off", [ConversationMessage("user", COUNT)])
-    streaming = Run(rules=StopRules.of("6"), state=RunState.STREAMING, text="1\n2\n", model_id="m")
+    streaming = Run(rules=StopRules.of("6"), state="streaming", text="1\n2\n", model_id="m")
     conversation.add(ConversationMessage("assistant", run=streaming))
     store.save(conversation)
     store.save_messages(conversation, list(conversation.tree))
