@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from engine.grammar.call_formats import ParameterFormat
@@ -16,39 +15,22 @@ from engine.grammar.schemas import (
     length_range,
     scan_groups,
 )
-from engine.output.tool_calls.parameters import MAX_SCHEMA_DEPTH, resolve_reference
+from engine.output.tool_calls.schema_alternatives import (
+    Alternative,
+    allowed_types,
+    alternatives,
+    declared,
+    listed,
+    values_of,
+)
 
 # A parameter that may be any text is written without quotes, in a terminal that holds it to the
 # schema's lengths and patterns and keeps the format's own tags out of it. Any other value is JSON,
 # or a listed text. Parameters stand in the order of the schema.
 
-_COMBINING = ("anyOf", "oneOf")
-# Schemas of these are no text where they name no type; so the reader takes them, too.
-_NO_TEXT = frozenset({"properties", "items", "prefixItems"})
 # Stands for the name of a parameter that the model chooses.
 _ANY_KEY = "\ue000"
 _KEY = "/[A-Za-z_][A-Za-z0-9_]{0,63}/"
-
-
-_REPLACED = frozenset({*_COMBINING, "$ref", "allOf", "$defs", "definitions"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """One alternative of an object's properties."""
-
-    properties: Mapping[str, Schema] = field(default_factory=dict)
-    required: tuple[str, ...] = ()
-    others: Schema = False
-
-    def merged(self, other: "_Shape") -> "_Shape":
-        """Return the properties of both; a schema that says something counts."""
-        properties = dict(self.properties)
-        for key, schema in other.properties.items():
-            if properties.get(key, True) is True:
-                properties[key] = schema
-        others = self.others if other.others is True else other.others
-        return _Shape(properties, (*self.required, *other.required), others)
 
 
 class ParameterRules:
@@ -68,60 +50,37 @@ class ParameterRules:
         self._format = written
         self._spell = spell
         self._number = number
-        self._count = self._visits = 0
+        self._count = 0
         self._root: Mapping[str, Any] = {}
 
     def write(self, name: str, schema: Mapping[str, Any]) -> Iterator[str]:
         """Yield the rules of the calls; the first has this name."""
         self._root = schema
-        shapes = self._shapes(schema)
+        shapes = alternatives(schema, schema)
         if not shapes:
             self.left_out.append("")
-            shapes = [_Shape(others=True)]
         rules: list[str] = []
-        sequences = [self._sequence(shape, rules) for shape in shapes]
+        sequences = [self._sequence(shape, rules) for shape in shapes or [({},)]]
         yield f"{name}: {self._format.before} ({' | '.join(sequences)}) {self._format.after}"
         yield from rules
 
     # -- objects ---------------------------------------------------------------------------
 
-    def _shapes(self, node: Schema, depth: int = 0) -> list[_Shape]:
-        """Return the alternatives of an object's properties; none where there are too many."""
-        if node is True:
-            return [_Shape(others=True)]
-        if not isinstance(node, Mapping) or not self._may_visit(depth):
-            return []
-        properties = node.get("properties")
-        properties = properties if isinstance(properties, Mapping) else {}
-        required = tuple(name for name in _listed(node, "required") if isinstance(name, str))
-        others = node.get("additionalProperties", not properties)
-        found = [_Shape(properties, required, others)]
-        combined = [[part] for part in _listed(node, "allOf")]
-        combined += [branches for key in _COMBINING if (branches := _listed(node, key))]
-        if isinstance(reference := node.get("$ref"), str):
-            combined.append([resolve_reference(reference, self._root)])
-        for branches in combined:
-            options = [self._shapes(branch, depth + 1) for branch in branches]
-            if not all(options):
-                return []
-            found = [one.merged(other) for one in found for some in options for other in some]
-            if len(found) > 16:
-                return []
-        return found
-
-    def _sequence(self, shape: _Shape, rules: list[str]) -> str:
+    def _sequence(self, alternative: Alternative, rules: list[str]) -> str:
         """Add the rules of properties in their order; return the name of the first."""
+        properties, others = _properties(alternative)
+        required = [key for part in alternative for key in listed(part, "required")]
         names: list[tuple[str, bool]] = []
-        for key, schema in shape.properties.items():
+        for key, schema in properties.items():
             if schema is False:
                 continue
             if not self._format.names.fullmatch(key):
                 self.left_out.append(f"properties.{key}")
                 continue
-            names.append((self._property(key, schema, rules), key in shape.required))
+            names.append((self._property(key, schema, rules), key in required))
         first, between = self._new_name("sequence"), self._format.between
-        if not names and shape.others is not False:
-            one = self._property(_ANY_KEY, shape.others, rules)
+        if not names and others is not False:
+            one = self._property(_ANY_KEY, others, rules)
             rules.append(f"{first}: ({one} ({between} {one})*)?")
         elif not names:
             rules.append(f'{first}: ""')
@@ -181,53 +140,29 @@ class ParameterRules:
             return as_rule(schema)
         return as_rule({**_moved(schema), "$defs": {"root": _moved(self._root)}})
 
-    def _alternatives(self, node: Schema, depth: int = 0) -> Iterator[Mapping[str, Any]]:
-        """Yield schemas of which a value fulfils one, without references or choices."""
-        if node is True:
-            yield {}
-        elif isinstance(node, Mapping) and self._may_visit(depth):
-            inner = [branch for key in _COMBINING for branch in _listed(node, key)]
-            if isinstance(reference := node.get("$ref"), str):
-                inner = [resolve_reference(reference, self._root)]
-            parts = _listed(node, "allOf")
-            if len(parts) == 1 and not inner:
-                inner = parts
-            if not inner:
-                yield node
-                return
-            own = {key: value for key, value in node.items() if key not in _REPLACED}
-            for branch in inner:
-                for part in self._alternatives(branch, depth + 1):
-                    yield {**own, **part}
-
-    def _texts(self, node: Schema) -> Iterator[Mapping[str, Any]]:
+    def _texts(self, node: Schema) -> Iterator[Alternative]:
         """Yield the alternatives of a value that may be other texts than listed ones."""
-        for part in self._alternatives(node):
-            kinds = _kinds(part)
-            is_text = "string" in kinds or not (kinds or part.keys() & _NO_TEXT)
-            if is_text and not part.keys() & {"enum", "const"}:
-                yield part
+        for alternative in alternatives(node, self._root):
+            types, texts = allowed_types(alternative)
+            if "string" in types and texts is None:
+                yield alternative
 
     def _listed_texts(self, node: Schema) -> tuple[list[str], Schema]:
         """Return the texts that a value may be, and the schema of its other values."""
         texts: dict[str, None] = {}
         others: list[Schema] = []
-        for part in self._alternatives(node):
-            values = [part["const"]] if "const" in part else part.get("enum")
-            if not isinstance(values, list):
-                others.append(part)
-                continue
-            kinds = _kinds(part)
-            for value in values:
-                if not isinstance(value, str):
-                    others.append({**part, "enum": [value]})
-                elif not kinds or "string" in kinds:
-                    texts[value] = None
+        for alternative in alternatives(node, self._root):
+            types, own = allowed_types(alternative)
+            if "string" in types:
+                texts |= dict.fromkeys(own or ())
+            if types - {"string"}:
+                parts = [_without_texts(part) for part in alternative]
+                others.append(parts[0] if len(parts) == 1 else {"allOf": parts})
         if not texts:
             return [], node
         return [*texts], {"anyOf": others} if others else False
 
-    def _terminal(self, key: str, texts: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    def _terminal(self, key: str, texts: Sequence[Alternative]) -> tuple[str, str]:
         """Return the terminal of a text, and what follows it.
 
         Where the text's end is plain text, the terminal contains it: a terminal takes all that it
@@ -238,8 +173,8 @@ class ParameterRules:
         is_special = self._spell(tag).startswith("<[")
         closing = "" if is_special else escaped_regex(end)
         bodies: list[str] = []
-        for part in texts:
-            regexes, unknown = _text_regexes(part)
+        for alternative in texts:
+            regexes, unknown = _text_regexes(alternative)
             self.left_out += (f"properties.{key}.{keyword}" for keyword in unknown)
             bodies.append(" & ".join(in_slashes(f"(?:{regex}){closing}") for regex in regexes))
         terminal = " | ".join(f"({body})" for body in bodies)
@@ -251,24 +186,33 @@ class ParameterRules:
             terminal = f"({terminal}) & ~/(?s:.*){escaped_regex(tag)}(?s:.+)/"
         return terminal, self._spell(end) if is_special else ""
 
-    def _may_visit(self, depth: int) -> bool:
-        """Count a part that is looked at; return whether it is not too deep, nor one too many."""
-        self._visits += 1
-        return depth <= MAX_SCHEMA_DEPTH and self._visits <= 20_000
-
     def _new_name(self, kind: str) -> str:
         self._count += 1
         return f"{kind}{self._number}_{self._count}"
 
 
-def _listed(node: Mapping[str, Any], key: str) -> list[Any]:
-    value = node.get(key)
-    return value if isinstance(value, list) else []
+def _properties(alternative: Alternative) -> tuple[Mapping[str, Schema], Schema]:
+    """Return an alternative's properties, and the schema of others.
+
+    Of two schemas of one property, that which says something counts.
+    """
+    properties: dict[str, Schema] = {}
+    others: Schema = True
+    for part in alternative:
+        for key, schema in declared(part).items():
+            if properties.get(key, True) is True:
+                properties[key] = schema
+        if others is True:
+            others = part.get("additionalProperties", not declared(part))
+    return properties, others
 
 
-def _kinds(part: Mapping[str, Any]) -> list[Any]:
-    kinds = part.get("type", [])
-    return kinds if isinstance(kinds, list) else [kinds]
+def _without_texts(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a part of a schema without the texts among its listed values."""
+    if (values := values_of(part)) is None:
+        return part
+    rest = {key: value for key, value in part.items() if key != "const"}
+    return {**rest, "enum": [value for value in values if not isinstance(value, str)]}
 
 
 def _moved(node: Any) -> Any:
@@ -283,23 +227,21 @@ def _moved(node: Any) -> Any:
     return moved
 
 
-def _text_regexes(part: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+def _text_regexes(alternative: Alternative) -> tuple[list[str], list[str]]:
     """Return expressions that a text matches as a whole, and the keywords that have none."""
     regexes: list[str] = []
     unknown: list[str] = []
-    if length := length_range(part):
-        regexes.append(f"(?s:.{length})")
-    for holder in (part, *_listed(part, "allOf")):
-        pattern = holder.get("pattern") if isinstance(holder, Mapping) else None
-        whole = _as_whole(pattern) if isinstance(pattern, str) else ""
-        if whole:
-            regexes.append(whole)
-        elif whole is None:
-            unknown.append("pattern")
-    if "format" in part:
-        whole = _as_whole(NAME_PATTERNS.get(str(part["format"]), "(^"))
-        regexes += [whole] if whole else []
-        unknown += [] if whole or "pattern" in part else ["format"]
+    for part in alternative:
+        if length := length_range(part):
+            regexes.append(f"(?s:.{length})")
+        if isinstance(pattern := part.get("pattern"), str):
+            whole = _as_whole(pattern)
+            regexes += [whole] if whole else []
+            unknown += ["pattern"] if whole is None else []
+        if "format" in part:
+            whole = _as_whole(NAME_PATTERNS.get(str(part["format"]), "(^"))
+            regexes += [whole] if whole else []
+            unknown += [] if whole or "pattern" in part else ["format"]
     return regexes or ["(?s:.*)"], unknown
 
 

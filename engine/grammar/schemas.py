@@ -14,7 +14,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeGuard
 
-from engine.output.tool_calls.parameters import resolve_reference
+from engine.output.tool_calls.schema_alternatives import resolve_reference
 
 MAX_CHARACTERS = 256 * 1024
 MAX_LEVELS = 100
