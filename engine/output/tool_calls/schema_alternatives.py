@@ -44,7 +44,7 @@ def alternatives(
     if len(seen) > _MAX_DEPTH or next(visits) > _MAX_VISITS:
         return []
     seen = (*seen, id(schema))
-    choices = [[part] for part in listed(schema, "allOf")]
+    choices: list[Sequence[Any]] = [[part] for part in listed(schema, "allOf")]
     choices += [branches for key in ("anyOf", "oneOf") if (branches := listed(schema, key))]
     if (reference := schema.get("$ref")) is not None:
         choices.append([resolve_reference(reference, root)])
