@@ -42,7 +42,7 @@ BODIES = {
     "/v1/responses": {"model": "any", "input": "a"},
     "/v1/responses/compact": {"model": "any", "input": "a"},
     "/v1/responses/input_tokens": {"input": "a"},
-    "/tokenize": {"prompt": "a"},
+    "/tokenize": {"messages": [{"role": "user", "content": "a"}]},
     "/generate": {"text": "a", "sampling_params": {"max_new_tokens": 1}},
     "/api/chat": {"model": "any", "messages": [{"role": "user", "content": "a"}]},
     "/api/generate": {"model": "any", "prompt": "a"},
