@@ -108,7 +108,7 @@ def message_row(conversation: Conversation, message: ConversationMessage) -> Mes
         conversation_id=conversation.id,
         parent_id=message.parent.id if message.parent else None,
         role=message.role,
-        text=storable(message.said),
+        text=storable(message.content),
         run=json.dumps(kept) if kept else None,
         is_running=not message.is_settled,
         created_at=message.created_at,

@@ -79,11 +79,11 @@ class MemoryConversationStore:
             if not filter_.speaker and (hit := named_hit(one.id, one.title, one.updated_at, terms)):
                 hits.append(hit)
             for message in one.tree:
-                if matches(message.said, terms):
-                    line, spans = snippet_of(message.said, terms)
+                if matches(message.content, terms):
+                    line, spans = snippet_of(message.content, terms)
                     at, role = message.created_at, message.role
                     hits.append(Hit(one.id, message.id, one.title, role, at, line, spans))
-        return sorted(hits, key=lambda hit: hit.said_at, reverse=True)[:limit]
+        return sorted(hits, key=lambda hit: hit.sent_at, reverse=True)[:limit]
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         answers = [

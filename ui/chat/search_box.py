@@ -194,7 +194,7 @@ class _ResultDelegate(RowDelegate):
         if isinstance(row, Hit):
             return RowContent(
                 RowPart(role_label(row), colors.muted),
-                right=RowPart(when_text(row.said_at)),
+                right=RowPart(when_text(row.sent_at)),
                 subtitle=RowPart(row.snippet, colors.text, bold=row.spans),
                 weight=QFont.Weight.Normal,
                 inset_px=10,

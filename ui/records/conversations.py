@@ -205,9 +205,9 @@ class Conversation:
         if not self.is_loaded:
             return self._stored_preview
         for message in reversed(self.messages):
-            if message.said.strip():
+            if message.content.strip():
                 typed = message.typed if message.attached_chars else ""
-                return preview_of(typed.lstrip() or message.said.lstrip())
+                return preview_of(typed.lstrip() or message.content.lstrip())
         return ""
 
     def add(self, message: ConversationMessage) -> None:

@@ -72,7 +72,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _NUL = re.compile("\0")
-# Hardly any text has these characters: they show that the guessed encoding is wrong.
+# Hardly any text has these characters: they show that the assumed encoding is wrong.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 MAX_TEXT_BYTES = 1_000_000
@@ -119,7 +119,7 @@ def refusal_of_zip(names: list[str]) -> str:
 
 
 def decoded(data: bytes) -> tuple[str, str]:
-    """Return the text of a file, and the name of its encoding if that had to be guessed.
+    """Return the text of a file, and the name of its encoding if it is an assumption.
 
     A byte order mark states the encoding. Without one it is UTF-8, or else Windows-1252, as
     browsers assume. Raises ``ValueError`` if it is neither.
@@ -191,7 +191,7 @@ class FileReader:
 
     def _text(self) -> Attachment:
         try:
-            text, guessed = decoded(read_bounded(self._path, MAX_TEXT_BYTES))
+            text, assumed = decoded(read_bounded(self._path, MAX_TEXT_BYTES))
         except ValueError:
             raise self._refused(
                 "is not a text file in a known encoding. Text in UTF-8 (.txt, .md, .csv, source "
@@ -199,7 +199,7 @@ class FileReader:
             ) from None
         if not text.strip():
             raise self._refused("is empty")
-        remark = f"It does not say its encoding, and was read as {guessed}." if guessed else ""
+        remark = f"It does not say its encoding, and was read as {assumed}." if assumed else ""
         return Attachment(self.name, text, remark=remark)
 
     def _document(self, kind: Kind) -> Attachment:

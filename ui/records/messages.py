@@ -69,7 +69,7 @@ class ConversationMessage:
         return taken_apart(self.text, self.attached_chars)[1]
 
     @property
-    def said(self) -> str:
+    def content(self) -> str:
         """The text so far, also while the answer is running."""
         return self.text if self.run is None else self.run.text
 

@@ -22,13 +22,13 @@ _SNIPPET_CHARS = 110
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A position where the searched words occur; ``said_at`` is the message's Unix time."""
+    """A position where the searched words occur; ``sent_at`` is the message's Unix time."""
 
     conversation_id: str
     message_id: str | None
     title: str
     role: str
-    said_at: float
+    sent_at: float
     snippet: str
     spans: tuple[tuple[int, int], ...]
 

@@ -58,9 +58,9 @@ async def test_store_versions_round_trip(path: Path) -> None:
     written.tree.show(first)
     await kept(path, written)
     (found,) = await read(path)
-    assert [m.said for m in found.messages] == ["Count", "1 2 3"]
-    assert [m.said for m in found.tree.versions(found.messages[1])] == ["1 2 3", "two"]
-    assert [m.said for m in found.tree.versions(found.messages[0])] == ["Count", "edited"]
+    assert [m.content for m in found.messages] == ["Count", "1 2 3"]
+    assert [m.content for m in found.tree.versions(found.messages[1])] == ["1 2 3", "two"]
+    assert [m.content for m in found.tree.versions(found.messages[0])] == ["Count", "edited"]
 
 
 async def test_store_loads_newest_conversation_at_start(path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_store_growing_answer_is_replaced(path: Path) -> None:
         store.save_messages(written, [answer])
 
     (found,) = await read(path)
-    assert [m.said for m in found.messages] == ["Count", "1 2 3", "one two"]
+    assert [m.content for m in found.messages] == ["Count", "1 2 3", "one two"]
 
 
 async def test_store_deletion_can_be_undone(path: Path) -> None:

@@ -32,7 +32,7 @@ async def test_database_version_2_is_migrated(
         assert (counting.title, plain.draft) == ("Counting", "only a draft")
         assert counting.is_pinned
         assert counting.placement == Placement()
-        assert [m.said for m in counting.messages] == ["Count to five.", "1, 2, 3, 4, 5 "]
+        assert [m.content for m in counting.messages] == ["Count to five.", "1, 2, 3, 4, 5 "]
         assert len(counting.tree) == 3
         run = counting.messages[-1].run
         assert run is not None

@@ -110,7 +110,7 @@ async def test_failed_writes_reach_last_state(path: Path, kind: str) -> None:
         assert {one.title for one in found} == {"Counting", "Last title"}
         assert {one.messages[0].text for one in found} == {"back", "kept", "new"}
         last = next(one for one in found if one.id == new.id)
-        assert [m.said for m in last.messages] == ["new", "the end of the answer"]
+        assert [m.content for m in last.messages] == ["new", "the end of the answer"]
         assert [preset.name for preset in store.load_presets()] == ["New"]
 
 

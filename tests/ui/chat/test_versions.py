@@ -38,7 +38,7 @@ async def answered(
 
 
 def shown(chat: ConversationController) -> list[str]:
-    return [message.said for message in chat.conversation.messages]
+    return [message.content for message in chat.conversation.messages]
 
 
 async def test_a_regenerated_answer_is_a_version_beside_the_first(scripted: ScriptedEngine) -> None:
@@ -51,7 +51,7 @@ async def test_a_regenerated_answer_is_a_version_beside_the_first(scripted: Scri
     assert shown(chat) == ["Go", "two"]
     assert changes == [1]
     versions = chat.conversation.tree.versions(chat.conversation.messages[1])
-    assert [version.said for version in versions] == ["one", "two"]
+    assert [version.content for version in versions] == ["one", "two"]
     assert scripted.requests[1].messages == (Message("user", "Go"),)
 
 

@@ -31,7 +31,7 @@ async def test_answering_without_a_stop_keeps_list_and_follow_up_questions(
     inspector.head.without.click()
     await eventually(lambda: not workspace.current.is_running)
     assert workspace.current.stops.entries() == [StopEntry.of("6")]
-    texts = [message.said for message in workspace.current.conversation.messages]
+    texts = [message.content for message in workspace.current.conversation.messages]
     assert texts[1].endswith("9\n10")
     assert texts[2] == "What is a stop sequence?"
     assert len(texts) == 4

@@ -55,11 +55,11 @@ class MessageTexts:
 
     def _rendered(self, message: ConversationMessage) -> list[str]:
         source, texts = self._kept.get(message.id, ("", []))
-        if source != message.said:
-            self._writer.show(message.said)
+        if source != message.content:
+            self._writer.show(message.content)
             self._writer.unfold_all()
             texts = block_texts(self._document)
-            self._kept[message.id] = message.said, texts
+            self._kept[message.id] = message.content, texts
         return texts
 
 

@@ -330,8 +330,8 @@ class MessageHandling(QObject):
         shown = workspace.current.conversation.messages
         is_last = shown[-1:] == [message]
         add_entry(menu, "Copy", lambda: copy_text(text)).setEnabled(bool(text))
-        markdown = add_entry(menu, "Copy as Markdown", lambda: copy_text(message.said))
-        markdown.setEnabled(bool(message.said))
+        markdown = add_entry(menu, "Copy as Markdown", lambda: copy_text(message.content))
+        markdown.setEnabled(bool(message.content))
         codes = view.text_view.copy_buttons if isinstance(view, AnswerView) else ()
         for number, button in enumerate(codes, 1):
             add_entry(menu, f"Copy Code {number}" if len(codes) > 1 else "Copy Code", button.click)

@@ -63,7 +63,7 @@ class MessageSlot:
 
 def estimated_height(message: ConversationMessage, line_px: int) -> int:
     """Return an estimate of a message's height, in pixels, before it is laid out."""
-    text = message.said if message.run is not None else message.typed
+    text = message.content if message.run is not None else message.typed
     lines = 1 + text.count("\n") + len(text) // 88
     if message.attached_chars:
         lines += 2 * len(message.files)

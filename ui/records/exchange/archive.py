@@ -205,7 +205,7 @@ def _message_values(message: ConversationMessage) -> dict[str, Any]:
         "id": message.id,
         "parent": message.parent.id if message.parent else None,
         "role": message.role,
-        "text": message.said,
+        "text": message.content,
         "created_at": message.created_at,
         "shown_rank": message.shown_rank,
     }

@@ -69,8 +69,8 @@ class ExportFiles:
         else:
             for root, folders, files in os.walk(self.path):
                 folders.sort()
-                place = Path(root).relative_to(self.path)
-                names += [(place / name).as_posix() for name in sorted(files)]
+                folder = Path(root).relative_to(self.path)
+                names += [(folder / name).as_posix() for name in sorted(files)]
                 if len(names) > _MAX_NAMES:
                     break
         if len(names) > _MAX_NAMES:

@@ -144,7 +144,7 @@ def fill(
     contents.conversations.append(conversation)
     shown = conversation.messages
     if conversation.title == UNTITLED and shown:
-        conversation.title = title_from_file(title_of(shown[0].said))
+        conversation.title = title_from_file(title_of(shown[0].content))
     if not conversation.updated_at:
         conversation.updated_at = max(
             (message.created_at for message in conversation.tree), default=0.0

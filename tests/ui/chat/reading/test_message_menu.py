@@ -44,7 +44,7 @@ async def talk(window: MainWindow, turns: int = 3) -> list[MessageView]:
 
 
 def texts(conversation: Conversation) -> list[str]:
-    return [message.said.split(":")[0] for message in conversation.messages]
+    return [message.content.split(":")[0] for message in conversation.messages]
 
 
 async def test_a_message_is_copied_as_shown_or_as_markdown_or_the_selection_alone(
@@ -107,7 +107,7 @@ async def test_an_answer_is_edited_as_a_version_that_says_who_wrote_it(window: M
     QTest.keyClicks(keyboard(), "My own")
     QTest.keyClick(keyboard(), Qt.Key.Key_Return)
     shown = window.workspace.current.conversation.messages
-    assert (shown[1].said, len(shown)) == ("My own", 6)
+    assert (shown[1].content, len(shown)) == ("My own", 6)
     assert shown[1].run is not None
     assert shown[1].run.state == "written"
     view = window.chat.column.answer_view(shown[1].run)

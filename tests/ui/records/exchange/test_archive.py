@@ -37,8 +37,8 @@ def test_a_conversation_survives_a_file_whole_with_its_versions() -> None:
     (read,) = conversations_from_json(conversations_json([written]))
     for name in ("title", "settings", "stops", "draft", "created_at", "updated_at", "is_pinned"):
         assert getattr(read, name) == getattr(written, name)
-    assert [m.said for m in read.messages] == ["Größe?\n```", "1 2 3"]
-    assert [m.said for m in read.tree.versions(read.messages[0])] == ["Größe?\n```", "edited"]
+    assert [m.content for m in read.messages] == ["Größe?\n```", "1 2 3"]
+    assert [m.content for m in read.tree.versions(read.messages[0])] == ["Größe?\n```", "edited"]
     before, after = first.run, read.messages[1].run
     assert before is not None
     assert after is not None
@@ -70,7 +70,7 @@ def test_an_archive_carries_folders_and_presets(tmp_path: Path) -> None:
 def test_an_archive_of_an_earlier_version_opens() -> None:
     text = (Path(__file__).parent / "earlier" / "archive-1.json").read_text(encoding="utf-8")
     counting, plain = conversations_from_json(text)
-    assert [m.said for m in counting.messages] == ["Count to five.", "1, 2, 3, 4, 5 "]
+    assert [m.content for m in counting.messages] == ["Count to five.", "1, 2, 3, 4, 5 "]
     assert len(counting.tree) == 3
     assert (counting.title, plain.draft) == ("Counting", "only a draft")
     assert counting.placement == Placement()

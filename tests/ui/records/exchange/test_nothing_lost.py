@@ -126,8 +126,8 @@ def test_what_is_left_out_of_an_export_is_counted(program: str, tmp_path: Path) 
 
 def test_a_source_is_a_link_where_it_was(tmp_path: Path) -> None:
     (conversation,) = read("ChatGPT", tmp_path, exports.chatgpt()).conversations
-    assert "](https://source.test))" in conversation.messages[-1].said
-    assert "\ue200" not in conversation.messages[-1].said
+    assert "](https://source.test))" in conversation.messages[-1].content
+    assert "\ue200" not in conversation.messages[-1].content
 
 
 PROJECT = {

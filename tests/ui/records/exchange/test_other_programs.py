@@ -79,7 +79,7 @@ def chatgpt() -> list[dict[str, Any]]:
 
 
 def texts(conversation: Conversation) -> list[tuple[str, str]]:
-    return [(one.role, one.said) for one in conversation.messages]
+    return [(one.role, one.content) for one in conversation.messages]
 
 
 def written(path: Path, values: Any) -> Path:
@@ -122,7 +122,7 @@ def test_chatgpt_conversations_come_with_their_branches(tmp_path: Path, is_archi
     ]
     assert [(r.call_id, r.text) for r in call.results] == [("call", "found")]
     first, second = one.tree.versions(one.messages[1])
-    assert (first.said, second.said) == ("1, 2", "1, 2, 3 ")
+    assert (first.content, second.content) == ("1, 2", "1, 2, 3 ")
     assert second.run is not None
     assert second.run.model_id == "gpt-4o"
     one.tree.show(first)
@@ -184,7 +184,7 @@ def test_claude_conversations_come_with_attachments_and_retries(tmp_path: Path) 
     (file,) = one.messages[0].files
     assert (file.name, file.text.strip()) == ("notes.txt", "Milk, bread")
     first, second = one.tree.versions(one.messages[1])
-    assert (first.said, second.said) == ("Two things.", "Milk and bread.")
+    assert (first.content, second.content) == ("Two things.", "Milk and bread.")
     assert first.run is not None
     assert first.run.thinking == "A list."
     assert [one.name for one in first.run.tool_calls] == ["search"]
@@ -247,7 +247,11 @@ def test_lm_studio_conversations_come_with_their_folders(tmp_path: Path, is_arch
     assert texts(one) == [("user", "Hello?"), ("assistant", "Hi."), ("user", "Bye")]
     other = one.tree.versions(one.messages[1])[1]
     assert other.run is not None
-    assert (other.said, other.run.thinking, other.run.model_id) == ("Good day.", "Hm.", "qwen3-4b")
+    assert (other.content, other.run.thinking, other.run.model_id) == (
+        "Good day.",
+        "Hm.",
+        "qwen3-4b",
+    )
     (folder,) = found.folders
     assert (folder.name, two.placement.folder_id) == ("Work/deep", folder.id)
     assert [words.partition(": ")[2] for words in found.damaged] == ["line 1 is not valid JSON"]
@@ -488,12 +492,12 @@ def test_versions_of_jan_are_ours_and_the_chosen_one_is_shown(tmp_path: Path) ->
         jan_message("a2", "assistant", 4, "No idea.", parentId="q", stopped=True),
         jan_message("lost", "assistant", 5, "The end."),  # its place is lost
     )
-    assert [message.said for message in one.messages] == [
+    assert [message.content for message in one.messages] == [
         "Why?", "Because.", "And then?", "The end.",
     ]  # fmt: skip
     _, answer, _, _ = one.messages
     (_, other) = one.tree.versions(answer)
-    assert (other.said, other.run and other.run.finished and other.run.finished.stop.kind) == (
+    assert (other.content, other.run and other.run.finished and other.run.finished.stop.kind) == (
         "No idea.", "cancelled",
     )  # fmt: skip
 

@@ -116,7 +116,7 @@ def facts(one: Conversation) -> dict[str, object]:
     said = [
         (
             message.role,
-            message.said,
+            message.content,
             message.created_at,
             message.shown_rank,
             message.run and {**run_values(message.run), "id": ""},

@@ -81,7 +81,7 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
     dialog.accept()
     await window.workspace.files.finish()
     assert set(listed(window)) - before == {"[ChatGPT]", "First"}
-    assert [m.said for m in one(window, "First").messages] == ["Hello?", "Hi."]
+    assert [m.content for m in one(window, "First").messages] == ["Hello?", "Hi."]
     bar = window.statusBar()
     assert isinstance(bar, TransferBar)
     assert bar.isVisible()
