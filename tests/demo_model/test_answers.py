@@ -50,21 +50,6 @@ def test_words_never_seen_are_mostly_repeated_exactly(answering: Any) -> None:
     assert len(wrong_answers(answering, [alone(exchange) for exchange in exchanges])) <= 4
 
 
-def test_training_never_draws_what_is_held_out() -> None:
-    from lexicon import is_held_out
-    from prompts_counting import counting, lettering
-
-    rng = Random(13)
-    assert not any(
-        is_held_out(family(rng).key) for family in (counting, lettering) for _ in range(300)
-    )
-    assert all(
-        is_held_out(family(rng, held_out=True).key)
-        for family in (counting, lettering)
-        for _ in range(50)
-    )
-
-
 @pytest.mark.parametrize("thinks", [False, True])
 def test_there_is_a_thinking_block_exactly_when_thinking_is_on(
     answering: Any, thinks: bool

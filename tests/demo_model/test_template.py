@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -148,24 +146,3 @@ def test_an_answer_that_was_begun_is_continued(tokenizer: Any, begun: str, think
         enable_thinking=thinks,
     )
     assert text.endswith("<|im_start|>assistant\n" + EMPTY_THOUGHT + begun)
-
-
-@pytest.mark.usefixtures("training_modules")
-def test_training_sees_what_the_template_renders(tokenizer: Any) -> None:
-    from conversations import any_conversation
-    from rendering import Rendering
-
-    rendering, rng = Rendering(Path(tokenizer.name_or_path)), Random(3)
-    for _ in range(200):
-        conversation = any_conversation(rng)
-        ids, weights = rendering.taught(conversation, 0.1)
-        prompt = tokenizer.apply_chat_template(
-            conversation.messages,
-            tools=list(conversation.tools) or None,
-            add_generation_prompt=True,
-            enable_thinking=conversation.thinks,
-        )
-        assert ids[: len(prompt)] == prompt
-        assert set(weights[len(prompt) :]) == {1.0}
-        if not conversation.thinks:
-            assert weights[len(prompt) - 1] == 0.0

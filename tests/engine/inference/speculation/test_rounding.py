@@ -9,9 +9,9 @@ from engine.inference.speculation.verification import Rounding
 from tests.engine.inference.speculation.test_unusable_guesses import (
     answers,
     foreseen,
-    plain_model,
     prompts_of,
 )
+from tests.support.models.tiny_models import tiny_model
 
 
 class Noisy:
@@ -65,10 +65,10 @@ def test_each_pass_that_is_wider_than_all_before_it_is_compared() -> None:
 def test_answers_are_those_of_single_passes_in_spite_of_rounding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model = plain_model()
+    model = tiny_model("full")
     prompts = prompts_of(5)
     expected, _ = answers(model, prompts)
-    noisy = Noisy(model, 0.1)
+    noisy = Noisy(model, 0.02)
     found, checks = answers(noisy, prompts, foreseen(expected, 0))
     assert found == expected
     assert checks > 0

@@ -5,43 +5,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.models import llama
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.speculation.sources import DraftSource
 from tests.support.models.guessing import Eager, Foreseen
+from tests.support.models.tiny_models import tiny_model
 
-SMALL = {
-    "hidden_size": 32,
-    "num_hidden_layers": 3,
-    "intermediate_size": 32,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "head_dim": 16,
-    "vocab_size": 64,
-    "rms_norm_eps": 1e-6,
-}
 TOKENS = 40
-
-
-def plain_model() -> Any:
-    """Return a small random model, whose weights are loud enough for different answers."""
-    mx.random.seed(5)
-    model: Any = llama.Model(llama.ModelArgs.from_dict({"model_type": "llama", **SMALL}))
-    model.update({"model": _louder(model.model.parameters())})
-    model.set_dtype(mx.float32)
-    mx.eval(model.parameters())
-    return model
-
-
-def _louder(part: Any) -> Any:
-    if isinstance(part, dict):
-        return {name: _louder(inner) for name, inner in part.items()}
-    if isinstance(part, list):
-        return [_louder(inner) for inner in part]
-    return part * 2 if part.ndim > 1 else part
 
 
 def answers(
@@ -98,7 +70,7 @@ class _Watched:
 
 def test_a_guess_outside_the_vocabulary_never_reaches_the_model() -> None:
     # A draft model may have more rows than there are tokens, and MLX checks no bounds.
-    model = _Watched(plain_model())
+    model = _Watched(tiny_model("full"))
     prompts = prompts_of(2)
     expected, _ = answers(model, prompts)
     guesses: list[list[DraftSource]] = [
@@ -129,7 +101,7 @@ class _Failing:
 
 
 def test_no_guess_is_accepted_after_a_constraint_has_failed() -> None:
-    model = plain_model()
+    model = tiny_model("full")
     [prompt] = prompts_of(1)
 
     def until_failure(sources: Sequence[DraftSource]) -> list[int]:
