@@ -43,20 +43,15 @@ from engine.files.safe_files import read_bounded, write_whole
 from engine.library.model_files import model_name
 from ui.preferences import NewConversation, declared
 from ui.records.attachments import attached_chars, with_attachments
-from ui.records.conversations import (
-    UNTITLED,
-    ChosenModel,
-    Conversation,
-    ConversationSettings,
-    StopEntry,
-    title_of,
-)
+from ui.records.conversations import ChosenModel, Conversation, ConversationSettings
 from ui.records.exchange.archive import conversations_from_json, conversations_json
 from ui.records.messages import ConversationMessage
 from ui.records.prompt_fit import Counts, cut_message, fitted_prompt, last_left_out
 from ui.records.requests import fitted as adapted
 from ui.records.requests import new_run, prompt_messages, request_for, sent_messages
 from ui.records.runs import NO_CHANGE, LeftOut
+from ui.records.stop_entries import StopEntry
+from ui.records.titles import UNTITLED, title_of
 from ui.records.tool_servers import ToolsRefused
 from ui.words import describe_error, unescaped
 

@@ -36,8 +36,9 @@ from tests.support.outside.documents import pdf
 from tests.support.shown import main_window, shown
 from tests.take_screenshots import ROOT, SIZE, save, take_all, until
 from ui.kit.theme import Theme
-from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
+from ui.records.stop_entries import StopEntry
 from ui.window.other_windows import ShortcutsDialog
 from ui.window.preferences_dialog import PreferencesDialog
 

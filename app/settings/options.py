@@ -10,7 +10,8 @@ from app.exits import CommandError
 from app.settings.serve import DRAFT_HELP, MODEL_HELP, PLAIN_HELP
 from engine import GenerationRequest, Message, Sampling, StopOptions, StopRules, StopScope
 from ui.preferences import Declaration, NewConversation, declare
-from ui.records.conversations import Conversation, StopEntry
+from ui.records.conversations import Conversation
+from ui.records.stop_entries import StopEntry
 
 LOCAL_MODEL, REMOTE_MODEL = "MODEL", "OWNER/NAME"
 """Placeholders in help for a model on this computer and on the hub; completion knows both."""

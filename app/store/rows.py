@@ -34,16 +34,10 @@ from ui.records.codec import (
     take_message_values,
     when_full_from,
 )
-from ui.records.conversations import (
-    Conversation,
-    ConversationFolder,
-    Placement,
-    QueuedMessage,
-    preview_of,
-    title_from_file,
-)
+from ui.records.conversations import Conversation, ConversationFolder, Placement, QueuedMessage
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun, Run
+from ui.records.titles import preview_of, title_from_file
 from ui.records.tool_choice import ToolsInUse, choice_from, choice_values
 
 _NAMELESS_FOLDER = "Folder"

@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ui.records.conversations import title_from_file
 from ui.records.store import (
     EVERYWHERE,
     MAX_HITS,
@@ -19,6 +18,7 @@ from ui.records.store import (
     query_terms,
     snippet_of,
 )
+from ui.records.titles import title_from_file
 
 _INDEXED_CHARS = 3
 _ROLES = {"you": "user", "model": "assistant"}

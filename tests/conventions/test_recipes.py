@@ -27,9 +27,10 @@ from ui.kit.commands import Command, Entry
 from ui.kit.following import Following
 from ui.kit.rows import TableColumn
 from ui.kit.theme import Theme
-from ui.records.conversations import Conversation, StopEntry
+from ui.records.conversations import Conversation
 from ui.records.exchange import exported_file
 from ui.records.runs import Run
+from ui.records.stop_entries import StopEntry
 from ui.server import request_log
 from ui.server.request_log import RequestLogPanel
 from ui.server.requests import RequestEntry, RequestLog

@@ -1,89 +1,17 @@
-"""Bars that say what could not be saved, read or moved. Main thread."""
+"""The bar of a problem with the file of conversations. Main thread."""
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QFrame,
-    QMessageBox,
-    QProgressBar,
-    QStatusBar,
-    QWidget,
 )
 
-from ui.chat.session.transfers import Transfers
 from ui.kit.buttons import IconBadge, IconButton, push_button
-from ui.kit.dialogs import BoxButton, confirm, show_in_files
-from ui.kit.labels import ElidedLabel, label
+from ui.kit.dialogs import show_in_files
+from ui.kit.labels import label
 from ui.kit.layouts import column, row
-from ui.kit.tasks import finish_tasks, start_task
-from ui.records.store import ConversationStore, StoreProblem
+from ui.records.store import StoreProblem
 from ui.words import Tone
-
-_DETAIL = (
-    "If you quit now, the unsaved text is lost. Saving is tried again every two seconds, and the "
-    "program quits once it works. You can also export your conversations to another place."
-)
-
-
-class UnsavedText(QObject):
-    """Decides whether a window may close, and asks the user if text would be lost."""
-
-    export_requested = Signal()
-    quit_requested = Signal(bool)  # whether unsaved text may be lost
-
-    def __init__(self, window: QWidget, store: ConversationStore) -> None:
-        super().__init__(window)
-        self._window = window
-        self._store = store
-        self._is_waiting = False
-        self._box: QMessageBox | None = None
-
-    def holds_window(self) -> bool:
-        """Return whether the window must stay open for now.
-
-        It is closed once everything is saved; if saving fails, the user is asked.
-        """
-        if self._store.has_unsaved:
-            self._ask()
-            return True
-        if self._store.is_writing and not self._is_waiting:
-            self._is_waiting = True
-            start_task(self, self._close_once_saved(), "save before closing")
-        return self._is_waiting
-
-    def note_saved(self) -> None:
-        """Close the window that the user wanted to close, because everything is saved now."""
-        if self._box is not None:
-            self._box.close()
-            self.quit_requested.emit(False)
-
-    async def finish(self) -> None:
-        await finish_tasks(self)
-
-    async def _close_once_saved(self) -> None:
-        try:
-            await self._store.flush()
-        finally:
-            self._is_waiting = False
-        self.quit_requested.emit(False)
-
-    def _ask(self) -> None:
-        if self._box is not None:
-            return
-        answers = [
-            BoxButton("Export…", self.export_requested.emit),
-            BoxButton(
-                "Quit Without Saving", lambda: self.quit_requested.emit(True), is_destructive=True
-            ),
-        ]
-        cause = self._store.failing_because
-        why = f"The file of your conversations cannot be written: {cause}. " if cause else ""
-        text = "Some of what you wrote is not saved."
-        self._box = confirm(self._window, text, why + _DETAIL, answers=answers, is_warning=True)
-        self._box.finished.connect(self._forget_box)
-
-    def _forget_box(self) -> None:
-        self._box = None
 
 
 class ProblemBar(QFrame):
@@ -142,63 +70,3 @@ class ProblemBar(QFrame):
             path = self._problem.path
             folder = path if path.is_dir() else path.parent
             show_in_files(self, folder)
-
-
-class TransferBar(QStatusBar):
-    """The running transfer, its progress, and a Cancel button; then the result for a moment.
-
-    Hidden while nothing runs.
-    """
-
-    def __init__(self, transfers: Transfers) -> None:
-        super().__init__()
-        self._transfers = transfers
-        self.caption = ElidedLabel()
-        self.progress = QProgressBar()
-        self.progress.setTextVisible(False)
-        self.progress.setAccessibleName("Progress of the export or import")
-        self.cancel = push_button("Cancel", "Cancel the export or import")
-        # A shorter transfer shows no bar, which would only flicker.
-        self._delay = QTimer(self, singleShot=True, interval=400)
-        self._delay.timeout.connect(self._appear)
-        self._outcome = QTimer(self, singleShot=True, interval=8_000)
-        self._outcome.timeout.connect(self._refresh)
-        self.setSizeGripEnabled(False)
-        self.setContentsMargins(14, 4, 10, 4)
-        self.addWidget(self.caption, 2)
-        self.addWidget(self.progress, 1)
-        self.addPermanentWidget(self.cancel)
-        self.cancel.clicked.connect(transfers.cancel)
-        transfers.changed.connect(self._refresh)
-        transfers.ended.connect(self._show_outcome)
-        self.hide()
-
-    def _appear(self) -> None:
-        self.setVisible(self._transfers.now is not None)
-
-    def _refresh(self) -> None:
-        now = self._transfers.now
-        self._outcome.stop()
-        if now is None:
-            self._delay.stop()
-            self.hide()
-            return
-        self._show_parts(is_running=True)
-        if not self.isVisible() and not self._delay.isActive():
-            self._delay.start()
-        position = f": {now.done:,} so far…" if now.done else "…"
-        position = f": {now.done:,} of {now.total:,}" if now.total > 1 else position
-        self.caption.setText(f"{now.label}{position}")
-        self.progress.setRange(0, now.total if now.total > 1 else 0)
-        self.progress.setValue(now.done)
-
-    def _show_outcome(self, outcome: str) -> None:
-        if self._transfers.now is None:
-            self.caption.setText(outcome)
-            self._show_parts(is_running=False)
-            self.show()
-            self._outcome.start()
-
-    def _show_parts(self, *, is_running: bool) -> None:
-        self.progress.setVisible(is_running)
-        self.cancel.setVisible(is_running)

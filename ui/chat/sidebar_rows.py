@@ -25,7 +25,8 @@ from ui.kit.dates import format_day, format_time
 from ui.kit.labels import plain_tooltip
 from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
-from ui.records.conversations import Conversation, ConversationFolder, preview_of
+from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.titles import preview_of
 
 MIME = "application/x-fullstop-conversations"
 NEEDS_YOU = "● Needs Approval"

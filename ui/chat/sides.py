@@ -33,9 +33,11 @@ from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.windows import move_focus
-from ui.records.conversations import ChosenModel, StopEntry, Variant, describe_difference
+from ui.records.conversations import ChosenModel
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
+from ui.records.stop_entries import StopEntry
+from ui.records.variants import Variant, describe_difference
 from ui.stops.stop_list import refusal
 from ui.words import Spans, Tone, unescaped, word_differences
 

@@ -35,8 +35,9 @@ from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.theme import HEAD_PX, current_theme, fixed_font
 from ui.models.models import Models
-from ui.records.conversations import StopEntry
-from ui.records.runs import Run, markdown_report, progress_label
+from ui.records.run_report import markdown_report
+from ui.records.runs import Run, progress_label
+from ui.records.stop_entries import StopEntry
 from ui.stops.stop_list_editor import StopListEditor
 from ui.words import Tone
 

@@ -1,10 +1,6 @@
-"""What an empty conversation shows: a greeting, a first model to download, and things to try.
-
-Main thread.
-"""
+"""An empty conversation: a greeting, a first model to download, and suggestions. Main thread."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QFont, QResizeEvent
@@ -17,131 +13,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import as_sentence, format_size, quoted, visible
-from engine.library.local_models import Origin
-from engine.library.suggestions import SuggestedModel, recommended
+from engine import quoted, visible
+from ui.chat.first_model import FirstModel
 from ui.chat.session.conversation_model import ConversationModel
 from ui.kit.buttons import IconBadge, push_button
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, Stretch, column, row
-from ui.models.downloads import DownloadRow
 from ui.models.model_library import ModelLibrary
-from ui.models.model_words import duration
 from ui.words import Tone
-
-if TYPE_CHECKING:
-    from ui.models.models_window import LoadingAfter
-
-
-def figures_of(suggestion: SuggestedModel) -> str:
-    """Return its size and how long it takes to download."""
-    size = suggestion.size_mb * 1_000_000
-    took = duration(size / (50_000_000 / 8))
-    return f"{format_size(size)} · about {took} at 50 Mbit/s"
-
-
-class FirstModel(QFrame):
-    """Recommends one model, downloads it, and says when it can answer."""
-
-    ready = Signal()
-    find_requested = Signal()
-
-    def __init__(self, library: ModelLibrary) -> None:
-        super().__init__()
-        self.setObjectName("suggestion_card")
-        self._library = library
-        self._suggestion: SuggestedModel | None = None
-        self._row: DownloadRow | None = None
-        self._loading: LoadingAfter | None = None
-        badge = IconBadge(40)
-        badge.show_icon("download", Tone.MATCH)
-        self.name = label("", "title", 1.2, weight=QFont.Weight.DemiBold, is_wrapped=True)
-        self.description = label("", "", is_wrapped=True)
-        self.figures = label("", "muted", 0.95, is_wrapped=True)
-        self.problem = label("", "fault", 0.95, is_wrapped=True)
-        self.problem.hide()
-        self.download = push_button("Download", kind="primary")
-        self.download.clicked.connect(self._start)
-        self.others = push_button("Other Models…", "Find other models", kind="link")
-        self.others.clicked.connect(self.find_requested)
-        self._buttons = QWidget()
-        row(self.download, self.others, STRETCH, spacing=8, on=self._buttons)
-        self._texts = column(self.name, self.description, self.figures, self.problem, spacing=3)
-        row(
-            (badge, 0, Qt.AlignmentFlag.AlignTop),
-            (column(self._texts, self._buttons, spacing=11), 1),
-            spacing=14,
-            margins=(18, 16, 18, 16),
-            on=self,
-        )
-        library.changed.connect(self.refresh)
-        library.downloads.changed.connect(self.refresh)
-        library.downloads.progressed.connect(self._show_progress)
-        self.refresh()
-
-    @property
-    def is_recommended(self) -> bool:
-        """Whether to recommend a model: there is only the bundled one."""
-        return self._suggestion is not None and not any(
-            model.found.origin is not Origin.BUNDLED and not model.found.is_partial
-            for model in self._library.local
-        )
-
-    def refresh(self) -> None:
-        library = self._library
-        if library.has_looked:
-            self._suggestion = recommended(library.memory)
-        suggestion = self._suggestion
-        if suggestion is None:
-            return
-        self.name.setText(suggestion.title)
-        self.description.setText(suggestion.summary)
-        available = format_size(library.memory.total or library.memory.usable)
-        begun = (
-            model.found.arrived for model in library.local if model.found.name == suggestion.name
-        )
-        arrived = next(begun, "")
-        suits = arrived or f"suits this computer’s {available} of memory"
-        self.figures.setText(f"{figures_of(suggestion)} · {suits}")
-        verb = "Resume" if arrived else "Download"
-        self.download.setText(verb)
-        self.download.setAccessibleName(f"{verb} {suggestion.title}")
-        items = library.downloads.items
-        download = next((item for item in items if item.repository == suggestion.name), None)
-        if self._row is not None and self._row.download is not download:
-            self._row.hide()
-            self._row.deleteLater()
-            self._row = None
-        if download is not None and self._row is None:
-            self._row = DownloadRow(library.downloads, download)
-            self._texts.addWidget(self._row)
-        self._buttons.setVisible(download is None)
-        self._show_progress()
-
-    async def finish(self) -> None:
-        if self._loading is not None:
-            await self._loading.finish()
-
-    def _show_progress(self) -> None:
-        if self._row is not None:
-            self._row.refresh()
-
-    def _start(self) -> None:
-        if self._suggestion is None:
-            return
-        if self._loading is None:
-            # The module of the models' window must not hold up the main window.
-            from ui.models.models_window import LoadingAfter
-
-            self._loading = LoadingAfter(self._library, self)
-            self._loading.ready.connect(lambda _: self.ready.emit())
-            self._loading.not_loaded.connect(lambda _, why: self._show_problem(why))
-        self._loading.want(self._suggestion.name)
-        self._show_problem(as_sentence(self._library.downloads.start(self._suggestion.name)))
-
-    def _show_problem(self, problem: str) -> None:
-        self.problem.setText(problem)
-        self.problem.setVisible(bool(problem))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,9 @@ from ui.inspector.shown_run import (
 )
 from ui.kit.following import Following
 from ui.kit.tasks import finish_tasks, read_text, start_task, write_text
-from ui.records.conversations import StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
+from ui.records.stop_entries import StopEntry
 from ui.server.requests import RequestEntry
 from ui.stops.stop_list import StopListModel
 from ui.words import FileRefused, unescaped

@@ -52,7 +52,8 @@ from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.tasks import start_task
 from ui.kit.windows import OwnWindow
-from ui.records.runs import Run, markdown_report
+from ui.records.run_report import markdown_report
+from ui.records.runs import Run
 from ui.words import TRACES_DELETED, Tone
 
 _LEVELS = (

@@ -40,12 +40,12 @@ from ui.records.conversations import (
     ConversationSettings,
     QueuedMessage,
     ReadingPosition,
-    StopEntry,
     WhenFull,
-    title_from_file,
 )
 from ui.records.messages import ConversationMessage
 from ui.records.runs import LeftOut, Run, RunState
+from ui.records.stop_entries import StopEntry
+from ui.records.titles import title_from_file
 from ui.records.tool_calls import result_from, result_values
 
 

@@ -3,54 +3,31 @@
 Plain records without Qt; changed on the main thread only.
 """
 
-import re
 import time
 import uuid
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from engine import (
     SAMPLING_OPTIONS,
     Sampling,
     SamplingOptions,
-    Stop,
     StopOptions,
-    StopRules,
-    StopScope,
-    counted,
-    quoted,
 )
 from engine.library.model_files import model_name
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage, MessageTree, chained, copied, frozen
+from ui.records.stop_entries import StopEntry, rules_of
+from ui.records.titles import UNTITLED, preview_of
 from ui.records.tool_choice import ToolsInUse
 
-UNTITLED = "New conversation"
 ListOrder = Literal["recent", "created", "oldest", "title"]
 """The order of the list of conversations; pinned ones always come first."""
 WhenFull = Literal["leave_out", "summarize", "ask"]
 """The treatment of the oldest messages when the context is full; ``ask`` sends all or none."""
-# Characters that control a terminal or change the direction of text.
-_STEERING = dict.fromkeys(
-    (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"
-)
-# The marks of Markdown, HTML and LaTeX, and their replacements.
-_MARKS = (
-    (re.compile(r"^\s*(?:```|~~~).*$", re.M), " "),
-    (re.compile(r"^\s*(?:[-*_]\s*){3,}$", re.M), " "),
-    (re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*(?::?-{2,}:?)?\s*$", re.M), " "),
-    (re.compile(r"^\s*(?:#{1,6}|>|[-*+])\s+", re.M), ""),
-    (re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)?"), r"\1"),
-    (re.compile(r"</?[a-zA-Z][^<>\n]*>?"), " "),
-    (re.compile(r"(?<!\w)([*_~]{1,3})(?=\S)(.+?)(?<=\S)\1(?!\w)"), r"\2"),
-    (re.compile(r"(?<!\w)(?:\*\*|__|~~)(?=\w)"), ""),  # the text ends before the other mark
-    (re.compile(r"`+([^`]*)`*"), r"\1"),
-    (re.compile(r"\$\$|\\[()\[\]]"), ""),
-    (re.compile(r"\s\|\s|^\||\|$", re.M), " "),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,29 +48,6 @@ class Placement:
 
     folder_id: str = ""
     is_archived: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class StopEntry:
-    """A row of a stop list: a stop, its text exactly as it was entered, and whether it is used."""
-
-    stop: Stop
-    is_enabled: bool = True
-
-    @classmethod
-    def of(cls, text: str, is_enabled: bool = True, **options: Any) -> "StopEntry":
-        """Return the row of a text, with options of ``Stop``."""
-        return cls(Stop(text, **options), is_enabled)
-
-    @property
-    def scope(self) -> StopScope:
-        """Where it applies."""
-        return self.stop.scope or StopScope.TEXT
-
-    def within(self, scope: StopScope) -> "StopEntry":
-        """Return the row of the same stop that applies elsewhere."""
-        own = None if scope is StopScope.TEXT else scope
-        return replace(self, stop=replace(self.stop, scope=own))
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,103 +215,3 @@ class ConversationFolder:
     is_open: bool = True
     created_at: float = field(default_factory=time.time)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
-
-
-def rules_of(entries: Iterable[StopEntry]) -> StopRules:
-    """Return the rules of a stop list: the enabled ones, without duplicates and empty ones."""
-    counting: dict[str, Stop] = {}
-    for entry in entries:
-        if entry.is_enabled and entry.stop.text:
-            counting.setdefault(entry.stop.text, entry.stop)
-    return StopRules(tuple(counting.values()))
-
-
-def plain_line(text: str) -> str:
-    """Return a text as one line without the marks of Markdown, HTML and LaTeX."""
-    for pattern, left in _MARKS:
-        text = pattern.sub(left, text)
-    return " ".join(text.split())
-
-
-def preview_of(text: str) -> str:
-    """Return the first words of a text, as one plain line."""
-    return plain_line(text[:200])
-
-
-def title_of(question: str) -> str:
-    """Return the title for a conversation that begins with this question: its words."""
-    return " ".join(question[:1_000].split())
-
-
-def title_from_file(text: str) -> str:
-    """Return a title from a file in a safe form: one line of limited length.
-
-    Characters that control a terminal or change the direction of text become ``\ufffd``.
-    """
-    line = " ".join(text[:1_000].split()).translate(_STEERING)
-    return line or UNTITLED
-
-
-# Two answers side by side: each has a model, settings and stops of its own.
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """The model, settings and stop list of an answer."""
-
-    settings: ConversationSettings
-    stops: tuple[StopEntry, ...] = ()
-    model: ChosenModel | None = None
-
-    @staticmethod
-    def of(conversation: Conversation) -> "Variant":
-        """Return the variant of a conversation's next answer."""
-        return Variant(conversation.settings, tuple(conversation.stops), conversation.model)
-
-    def given_to(self, conversation: Conversation) -> Conversation:
-        """Return a conversation with the same messages that uses this variant; it is not stored."""
-        twin = Conversation(
-            conversation.title, settings=self.settings, stops=self.stops, id=conversation.id
-        )
-        twin.model, twin.tree = self.model, conversation.tree
-        twin.when_full = conversation.when_full
-        return twin
-
-
-def describe_difference(variant: Variant, other: Variant) -> str:
-    """Return in a few words how the settings of a variant differ from another's; empty for not."""
-    parts: list[str] = []
-    mine, others = rules_of(variant.stops), rules_of(other.stops)
-    if mine != others:
-        parts.append(_stops(mine.strings))
-    settings, before = variant.settings, other.settings
-    if settings.system_prompt != before.system_prompt:
-        parts.append("another system prompt" if settings.system_prompt else "no system prompt")
-    if settings.max_tokens != before.max_tokens:
-        limit = settings.max_tokens
-        parts.append("no limit" if limit is None else _limit_text(limit))
-    if settings.is_thinking != before.is_thinking:
-        parts.append("with thinking" if settings.is_thinking else "without thinking")
-    if settings.thinking_budget != before.thinking_budget:
-        limit = settings.thinking_budget
-        parts.append(
-            "thinking without a limit" if limit is None else f"thinks {_limit_text(limit)}"
-        )
-    for option in SAMPLING_OPTIONS:
-        value = getattr(settings, option.name)
-        if value != getattr(before, option.name):
-            shown = "model default" if value is None else f"{value:g}"
-            parts.append(f"{option.title.lower()} {shown}")
-    return " · ".join(parts)
-
-
-def _limit_text(tokens: int) -> str:
-    return f"at most {counted(tokens, 'token')}"
-
-
-def _stops(strings: tuple[str, ...]) -> str:
-    if not strings:
-        return "no stops"
-    if len(strings) > 2:
-        return counted(len(strings), "stop")
-    return "stops at " + ", ".join(quoted(string, 16) for string in strings)

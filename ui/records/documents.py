@@ -3,77 +3,20 @@
 Blocks; any thread but the window's.
 """
 
-import codecs
 import os
-import re
 from collections.abc import Callable
 from json import dumps, loads
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from engine import counted
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded
 from engine.helper_process import HelperDied, HelperNotStarted, HelperProcess
 from ui.records.attachments import Attachment, PageRange, text_of_pages
+from ui.records.file_kinds import Kind, kind_of, refusal_of_head, refusal_of_zip
+from ui.records.text_decoding import decoded
 from ui.words import FileRefused
-
-Kind = Literal["text", "pdf", "zip"]
-
-_CANNOT_SEE = "The model cannot see images: describe it in words, or attach its text"
-_CANNOT_HEAR = "The model reads text only: attach a transcript"
-_IMAGE = f"is an image. {_CANNOT_SEE}"
-_SOUND = f"is a sound recording. {_CANNOT_HEAR}"
-_FILM = f"is a video. {_CANNOT_HEAR}"
-_ARCHIVE = "is an archive. Unpack it and attach the files that matter"
-_PROGRAM = "is a program, not text"
-_OLD_OFFICE = (
-    "is in an old format of Office, or has a password. Save a copy without a password as .docx or "
-    ".pdf"
-)
-_RICH_TEXT = "is in Rich Text Format. Save it as .docx or .txt"
-_DATABASE = "is a database. Export what matters as .csv or .txt"
-
-_SIGNATURES: tuple[tuple[bytes, str], ...] = (
-    (rb"\x89PNG\r\n\x1a\n", _IMAGE),
-    (rb"\xff\xd8\xff", _IMAGE),
-    (rb"GIF8[79]a", _IMAGE),
-    (rb"RIFF....WEBP", _IMAGE),
-    (rb"BM....\x00\x00\x00\x00", _IMAGE),
-    (rb"II\*\x00|MM\x00\*", _IMAGE),
-    (rb"\x00\x00\x01\x00", _IMAGE),
-    (rb"....ftyp(?:heic|heix|hevc|mif1|msf1|avif|avis)", _IMAGE),
-    (rb"8BPS", _IMAGE),
-    (rb"....ftypM4A", _SOUND),
-    (rb"ID3|\xff[\xfb\xf3\xf2]|fLaC|OggS|RIFF....WAVE", _SOUND),
-    (rb"....ftyp|\x1aE\xdf\xa3|RIFF....AVI ", _FILM),
-    (rb"\x1f\x8b|BZh|\xfd7zXZ\x00|7z\xbc\xaf|Rar!|\x28\xb5\x2f\xfd", _ARCHIVE),
-    (rb"\x7fELF|MZ.\x00|\xfe\xed\xfa[\xce\xcf]|[\xce\xcf]\xfa\xed\xfe|\xca\xfe\xba\xbe", _PROGRAM),
-    (rb"\xd0\xcf\x11\xe0", _OLD_OFFICE),
-    (rb"\{\\rtf", _RICH_TEXT),
-    (rb"SQLite format 3\x00", _DATABASE),
-)
-_REFUSED = tuple((re.compile(pattern, re.DOTALL), why) for pattern, why in _SIGNATURES)
-
-# The names in a ZIP file tell which program made it.
-_WITHIN_ZIP = (
-    ("xl/", "is a spreadsheet. Export the sheets that matter as .csv"),
-    ("ppt/", "is a presentation. Save it as .pdf"),
-    ("content.xml", "is an OpenDocument file. Save it as .docx or .pdf"),
-    ("META-INF/container.xml", "is an e-book. Save it as .pdf or .txt"),
-)
-
-# The byte order marks, longer ones first: that of UTF-32 begins like that of UTF-16.
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_NUL = re.compile("\0")
-# Hardly any text has these characters: they show that the assumed encoding is wrong.
-_CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 MAX_TEXT_BYTES = 1_000_000
 MAX_DOCUMENT_BYTES = 100_000_000
@@ -102,47 +45,6 @@ _ENDED = (
 )
 
 
-def kind_of(head: bytes) -> Kind:
-    """Return how to read a file, judged by its first bytes."""
-    # https://www.iso.org/standard/75839.html: readers accept the header in the first 1,024 bytes.
-    if b"%PDF-" in head[:1024]:
-        return "pdf"
-    return "zip" if head.startswith((b"PK\x03\x04", b"PK\x05\x06")) else "text"
-
-
-def refusal_of_zip(names: list[str]) -> str:
-    """Return why a ZIP file that is not a Word document cannot be attached."""
-    for start, why in _WITHIN_ZIP:
-        if any(name.startswith(start) for name in names):
-            return why
-    return _ARCHIVE
-
-
-def decoded(data: bytes) -> tuple[str, str]:
-    """Return the text of a file, and the name of its encoding if it is an assumption.
-
-    A byte order mark states the encoding. Without one it is UTF-8, or else Windows-1252, as
-    browsers assume. Raises ``ValueError`` if it is neither.
-    """
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            return _checked(data, encoding), ""
-    try:
-        return _checked(data, "utf-8"), ""
-    except ValueError:
-        # Less than a third of Western text is beyond ASCII.
-        if b"\0" in data or 3 * sum(byte >= 0x80 for byte in data) > len(data):
-            raise
-    return _checked(data, "cp1252", _CONTROL), "Windows-1252"
-
-
-def _checked(data: bytes, encoding: str, never: re.Pattern[str] = _NUL) -> str:
-    text = data.decode(encoding)
-    if never.search(text):
-        raise ValueError(encoding)
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
 class FileReader:
     """Reads one file; ``on_page`` is called on the reading thread: pages read, all pages."""
 
@@ -160,7 +62,7 @@ class FileReader:
         """Return the file; raises ``FileRefused``, ``HelperClosed`` once it was closed."""
         try:
             head, size = self._look_at_head()
-            if why := next((why for form, why in _REFUSED if form.match(head)), ""):
+            if why := refusal_of_head(head):
                 raise self._refused(why)
             kind = kind_of(head)
             limit = MAX_TEXT_BYTES if kind == "text" else MAX_DOCUMENT_BYTES

@@ -13,9 +13,10 @@ from engine import (
     StopRules,
 )
 from ui.records.attachments import without_kept_files
-from ui.records.conversations import Conversation, ConversationSettings, rules_of
+from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.runs import NO_CHANGE, Run, StopChange
+from ui.records.stop_entries import rules_of
 from ui.records.tool_calls import NOT_RUN
 
 # Turns: calls and their results, for models with tools and without.

@@ -19,7 +19,7 @@ from engine import (
     visible,
 )
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
-from ui.records.conversations import StopEntry
+from ui.records.stop_entries import StopEntry
 from ui.stops.stop_rows import (
     SCOPE_LABELS,
     CheckedStop,

@@ -11,8 +11,9 @@ from PySide6.QtCore import QObject, Signal
 
 from engine import EngineError, Stop, StopKind, StopScope, counted, quoted, visible
 from ui.kit.tasks import start_task
-from ui.records.conversations import Conversation, StopEntry
+from ui.records.conversations import Conversation
 from ui.records.runs import Run
+from ui.records.stop_entries import StopEntry
 from ui.words import unescaped
 
 Pieces = tuple[tuple[int, str], ...]

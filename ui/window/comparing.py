@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.sides import CompareDialog
 from ui.kit.dialogs import show_message
-from ui.records.conversations import Variant
+from ui.records.variants import Variant
 from ui.window.window_parts import WindowParts
 
 

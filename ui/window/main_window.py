@@ -22,11 +22,12 @@ from PySide6.QtWidgets import QSplitter
 from engine import Engine
 from engine.library.local_models import ModelFolders
 from ui.chat.chat_panel import ChatPanel
-from ui.chat.problem_bar import TransferBar, UnsavedText
 from ui.chat.session.traces import TraceKeeper
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar import Sidebar
 from ui.chat.stop_panel import WIDTH_PX, StopPanel
+from ui.chat.transfer_bar import TransferBar
+from ui.chat.unsaved_text import UnsavedText
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit import icons

@@ -6,10 +6,11 @@ from tests.app.store.conftest import keep, opened
 from tests.support.answers.said import conversation, finished_run
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
-from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage, runs_of
 from ui.records.messages import question as question_with
 from ui.records.runs import Run
+from ui.records.stop_entries import StopEntry
 
 
 async def kept(path: Path, *conversations: Conversation) -> None:

@@ -7,12 +7,8 @@ from pathlib import Path
 from app.store.schema import VERSION
 from engine import StopKind
 from tests.app.store.conftest import opened, recovered
-from ui.records.conversations import (
-    ConversationFolder,
-    Placement,
-    QueuedMessage,
-    StopEntry,
-)
+from ui.records.conversations import ConversationFolder, Placement, QueuedMessage
+from ui.records.stop_entries import StopEntry
 from ui.records.store import Recovered
 
 EARLIER = Path(__file__).parent / "earlier"

@@ -5,9 +5,10 @@ from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 from engine.values.request import ToolCall
 from engine.values.verdict import verdict_text
-from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
+from ui.records.stop_entries import StopEntry
 
 FINISHED = Finished(
     StopInfo(

@@ -37,13 +37,14 @@ from ui.inspector.capture_window import read_capture
 from ui.inspector.shown_run import shown_recording
 from ui.kit.tasks import read_text
 from ui.records.codec import Preset, presets_from_json, presets_json
-from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.exchange.archive import (
     conversation_markdown,
     conversations_from_json,
     conversations_json,
 )
 from ui.records.messages import ConversationMessage
+from ui.records.stop_entries import StopEntry
 from ui.stops.stop_list import MAX_BYTES, stops_from_json
 from ui.words import FileRefused
 

@@ -7,7 +7,7 @@ from app.agent_commands import CopiedLines
 from engine.values.request import TraceLevel
 from tests.support.looks.pictured_chat import Show, Until
 from tests.support.outside.tool_hosts import SUMS_ON
-from ui.records.conversations import StopEntry
+from ui.records.stop_entries import StopEntry
 from ui.server.server_panel import AgentMenu
 from ui.window.main_window import MainWindow
 

@@ -20,8 +20,9 @@ from tests.ui.driving import ScriptedEngine, eventually, session
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_controller import HOLD_SHOWN_S
 from ui.kit.theme import Theme
-from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
+from ui.records.stop_entries import StopEntry
 
 END = Finished(StopInfo(StopKind.STOP_STRING, "6"), Usage(7, 0, 3), Timing())
 

@@ -9,9 +9,10 @@ from tests.support.memory_store import MemoryConversationStore
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.sidebar_rows import preview_line
 from ui.records.codec import run_from, run_values
-from ui.records.conversations import UNTITLED, Conversation
+from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
+from ui.records.titles import UNTITLED
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from tests.support.scripted import GO, Stage
 from tests.ui.driving import OneModel, eventually
 from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
-from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.runs import Run
+from ui.records.stop_entries import StopEntry
 
 # In other tokens than a tokenizer makes of the text: "tea" could also be the piece "tea".
 PIECES = ["Boil the t", "ea", ".\n", "St", "ir", " it."]

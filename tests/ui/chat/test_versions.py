@@ -13,8 +13,9 @@ from tests.support.memory_store import MemoryConversationStore
 from tests.ui.driving import ScriptedEngine, eventually, session
 from ui.chat.session.conversation_controller import ConversationController
 from ui.records.codec import run_from, run_values
-from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.runs import Run, StopChange
+from ui.records.stop_entries import StopEntry
 
 EOS = "<|im_end|>"
 END = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())

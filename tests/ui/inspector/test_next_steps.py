@@ -3,7 +3,7 @@
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import InspectorWindow
-from ui.records.conversations import StopEntry
+from ui.records.stop_entries import StopEntry
 from ui.window.main_window import MainWindow
 
 

@@ -19,7 +19,8 @@ from ui.inspector.run_tabs import TimingTab
 from ui.inspector.shown_run import ShownRun, Tape
 from ui.kit.theme import Theme
 from ui.models.models import Models
-from ui.records.runs import Run, markdown_report
+from ui.records.run_report import markdown_report
+from ui.records.runs import Run
 
 CALL = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
 PHASES = ("Waiting", "Reading", "Writing", "Finishing")

@@ -13,7 +13,7 @@ from tests.support.outside.tool_hosts import no_tools
 from tests.support.shown import SilentServer
 from tests.ui.driving import eventually
 from ui.chat.session.workspace import Workspace
-from ui.records.conversations import StopEntry
+from ui.records.stop_entries import StopEntry
 from ui.stops.stop_list import StopListModel, stops_from_json
 from ui.stops.stop_list_editor import ImportExportMenu
 from ui.stops.stop_rows import StopColumn, StopHistory

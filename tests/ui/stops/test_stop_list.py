@@ -14,7 +14,7 @@ from tests.support.random_cases import cases
 from tests.ui.driving import ScriptedEngine, eventually
 from ui.kit.theme import Theme
 from ui.records.codec import stops_from, stops_values
-from ui.records.conversations import StopEntry, rules_of
+from ui.records.stop_entries import StopEntry, rules_of
 from ui.stops.stop_list import EMPTY_MESSAGE, StopListModel
 from ui.stops.stop_list_editor import StopTable
 from ui.stops.stop_rows import StopColumn

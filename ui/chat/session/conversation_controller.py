@@ -40,7 +40,7 @@ from ui.chat.session.traces import HeldText, Traces
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.models import Models
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation, ConversationSettings, Variant, WhenFull
+from ui.records.conversations import Conversation, ConversationSettings, WhenFull
 from ui.records.messages import ConversationMessage, question, runs_of
 from ui.records.prompt_fit import (
     Counts,
@@ -63,6 +63,7 @@ from ui.records.runs import NO_CHANGE, Run, StopChange
 from ui.records.store import ConversationStore
 from ui.records.tool_calls import Decision
 from ui.records.tool_servers import QuestionReply
+from ui.records.variants import Variant
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_rows import history_of
 from ui.tools.toolbox import Toolbox

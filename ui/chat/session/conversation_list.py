@@ -8,15 +8,14 @@ from PySide6.QtCore import QObject, Signal
 
 from engine import counted
 from ui.records.conversations import (
-    UNTITLED,
     Conversation,
     ConversationFolder,
     ConversationSettings,
     ListOrder,
     Placement,
-    title_of,
 )
 from ui.records.store import ConversationStore
+from ui.records.titles import UNTITLED, title_of
 from ui.records.tool_choice import ToolsInUse
 
 _FROM_FOLDER = "folder:"

@@ -11,9 +11,10 @@ from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.open_conversations import OpenConversations
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.models import Models
-from ui.records.conversations import Conversation, plain_line, title_of
+from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
+from ui.records.titles import plain_line, title_of
 
 _READ_CHARS = 1_200
 _LABEL = re.compile(r"^(?:title|titel|titre|título)\s*[:：]\s*", re.IGNORECASE)

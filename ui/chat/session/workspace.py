@@ -28,7 +28,6 @@ from ui.records.conversations import (
     Conversation,
     ConversationFolder,
     ConversationSettings,
-    Variant,
     WhenFull,
 )
 from ui.records.messages import ConversationMessage
@@ -36,6 +35,7 @@ from ui.records.requests import cache_owner
 from ui.records.runs import NO_CHANGE, Run, StopChange
 from ui.records.store import ConversationStore
 from ui.records.tool_choice import ToolsInUse
+from ui.records.variants import Variant
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.toolbox import Toolbox
 

@@ -33,16 +33,11 @@ from ui.records.codec import (
     take_message_values,
     when_full_from,
 )
-from ui.records.conversations import (
-    ChosenModel,
-    Conversation,
-    ConversationFolder,
-    Placement,
-    title_from_file,
-)
+from ui.records.conversations import ChosenModel, Conversation, ConversationFolder, Placement
 from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.messages import ConversationMessage, Role, copied
 from ui.records.runs import Run
+from ui.records.titles import title_from_file
 
 VERSION = 1
 

@@ -10,11 +10,7 @@ from typing import Any
 from engine import Finished, StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields
 from ui.records.attachments import Attachment
-from ui.records.conversations import (
-    ConversationFolder,
-    Placement,
-    title_from_file,
-)
+from ui.records.conversations import ConversationFolder, Placement
 from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.exchange.other_programs import (
     Turn,
@@ -36,6 +32,7 @@ from ui.records.exchange.other_programs import (
     with_pictures,
 )
 from ui.records.messages import ConversationMessage
+from ui.records.titles import title_from_file
 from ui.records.tool_calls import CallResult
 
 CLAUDE = "Claude"

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from engine import counted
 from ui.records.codec import Preset
-from ui.records.conversations import Conversation, ConversationFolder, title_from_file
+from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.pictures import ArchivedPictures
+from ui.records.titles import title_from_file
 
 _MAX_NAMED = 5
 

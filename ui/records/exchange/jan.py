@@ -14,12 +14,7 @@ from engine import StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields
 from engine.files.json_items import json_value
 from ui.records.attachments import Attachment
-from ui.records.conversations import (
-    ChosenModel,
-    Conversation,
-    Placement,
-    title_from_file,
-)
+from ui.records.conversations import ChosenModel, Conversation, Placement
 from ui.records.exchange.contents import FileContents
 from ui.records.exchange.other_programs import (
     MAX_MESSAGES,
@@ -43,6 +38,7 @@ from ui.records.exchange.other_programs import (
     with_pictures,
 )
 from ui.records.messages import ConversationMessage, chained
+from ui.records.titles import title_from_file
 from ui.records.tool_calls import CallResult
 
 JAN = "Jan"

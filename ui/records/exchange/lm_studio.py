@@ -15,12 +15,7 @@ from engine import Finished, StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields, parsed_json
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
-from ui.records.conversations import (
-    ChosenModel,
-    ConversationSettings,
-    StopEntry,
-    title_from_file,
-)
+from ui.records.conversations import ChosenModel, ConversationSettings
 from ui.records.exchange.contents import FileContents
 from ui.records.exchange.other_programs import (
     Turn,
@@ -41,6 +36,8 @@ from ui.records.exchange.other_programs import (
     with_pictures,
 )
 from ui.records.messages import ConversationMessage
+from ui.records.stop_entries import StopEntry
+from ui.records.titles import title_from_file
 from ui.records.tool_calls import CallResult
 
 LM_STUDIO = "LM Studio"

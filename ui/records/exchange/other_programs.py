@@ -26,17 +26,12 @@ from engine import (
 from engine.files.json_fields import Fields
 from ui.records.attachments import Attachment, kept_as
 from ui.records.codec import moment
-from ui.records.conversations import (
-    UNTITLED,
-    Conversation,
-    ConversationFolder,
-    StopEntry,
-    title_from_file,
-    title_of,
-)
+from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.messages import ConversationMessage, Role, question
 from ui.records.runs import Run
+from ui.records.stop_entries import StopEntry
+from ui.records.titles import UNTITLED, title_from_file, title_of
 from ui.records.tool_calls import CallResult, CallState
 
 # Each takes a few KB of memory.

@@ -171,7 +171,7 @@ async def test_a_message_is_read_aloud_by_the_systems_program_until_it_is_stoppe
     voice.write_text(f'#!/bin/sh\ncat > "{said}.part"\nmv "{said}.part" "{said}"\nexec sleep 600\n')
     voice.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
-    monkeypatch.setattr("ui.chat.messages.message_menu._OTHERS", (("espeak-ng", "--stdin"),))
+    monkeypatch.setattr("ui.chat.messages.speech._OTHERS", (("espeak-ng", "--stdin"),))
     answer = (await talk(window))[-1]
     speech = window.chat.handling.speech
     choose(window, answer, "Speak")
@@ -208,8 +208,8 @@ async def test_a_text_that_cannot_be_read_aloud_says_why(
         voice.write_text(f"#!/bin/sh\n{script}\n")
         voice.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/nowhere")
-    monkeypatch.setattr("ui.chat.messages.message_menu._OTHERS", (("espeak-ng", "--stdin"),))
-    monkeypatch.setattr("ui.chat.messages.message_menu._MAC", (("espeak-ng", "--stdin"),))
+    monkeypatch.setattr("ui.chat.messages.speech._OTHERS", (("espeak-ng", "--stdin"),))
+    monkeypatch.setattr("ui.chat.messages.speech._MAC", (("espeak-ng", "--stdin"),))
     choose(window, (await talk(window))[-1], "Speak")
     await eventually(lambda: said in spoken_failure(window))
     assert window.chat.handling.speech.process is None

@@ -7,7 +7,8 @@ from tests.ui.chat.reading.conversations import END, long_conversation
 from tests.ui.driving import ScriptedEngine, eventually
 from tests.ui.keyboard import keyboard
 from ui.records.codec import Preset
-from ui.records.conversations import ConversationSettings, StopEntry
+from ui.records.conversations import ConversationSettings
+from ui.records.stop_entries import StopEntry
 from ui.window.main_window import MainWindow
 
 UP, DOWN = Qt.Key.Key_Up, Qt.Key.Key_Down

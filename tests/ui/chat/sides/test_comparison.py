@@ -14,8 +14,9 @@ from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.sides import CompareDialog, SideColumn
 from ui.kit.theme import Theme
 from ui.preferences import Preferences, ToolPreferences
-from ui.records.conversations import StopEntry, Variant
+from ui.records.stop_entries import StopEntry
 from ui.records.tool_choice import ToolsInUse
+from ui.records.variants import Variant
 from ui.window.main_window import MainWindow
 
 COUNT = "Count from 1 to 10, one number per line"

@@ -18,7 +18,6 @@ from ui.records.conversations import (
     ConversationFolder,
     ConversationSettings,
     Placement,
-    StopEntry,
 )
 from ui.records.exchange.archive import (
     conversation_markdown,
@@ -26,7 +25,8 @@ from ui.records.exchange.archive import (
     conversations_json,
 )
 from ui.records.messages import ConversationMessage
-from ui.records.runs import markdown_report
+from ui.records.run_report import markdown_report
+from ui.records.stop_entries import StopEntry
 
 
 def test_a_conversation_survives_a_file_whole_with_its_versions() -> None:

@@ -1,7 +1,8 @@
 from engine import StopRules
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
-from ui.records.runs import Run, markdown_report
+from ui.records.run_report import markdown_report
+from ui.records.runs import Run
 
 STOP = StopInfo(StopKind.STOP_STRING, "a|b`\n", 9, "b", text_offset=4, token_index=2, dropped="a|b")
 

@@ -26,9 +26,9 @@ from ui.records.conversations import (
     ConversationFolder,
     ConversationSettings,
     Placement,
-    StopEntry,
 )
 from ui.records.messages import ConversationMessage
+from ui.records.stop_entries import StopEntry
 
 _ROOM = 10_000_000
 

@@ -14,7 +14,7 @@ from tests.ui.window.kept.driving_kept import (
     press,
     views,
 )
-from ui.records.conversations import StopEntry
+from ui.records.stop_entries import StopEntry
 from ui.window.main_window import MainWindow
 
 

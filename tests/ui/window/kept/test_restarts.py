@@ -13,10 +13,11 @@ from tests.ui.window.kept.driving_kept import COUNT, Start, action, answered, as
 from ui.chat.messages.message_foot import ReasonLine
 from ui.chat.session.conversation_controller import ConversationController
 from ui.records.attachments import Attachment, PageRange
-from ui.records.conversations import Conversation, StopEntry
+from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_from_json, conversations_json
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
+from ui.records.stop_entries import StopEntry
 from ui.window.main_window import MainWindow
 
 

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from tests.ui.driving import eventually
 from tests.ui.window.order.four_conversations import NAMES, listed, one
 from ui.chat.import_dialog import ImportDialog
-from ui.chat.problem_bar import TransferBar
+from ui.chat.transfer_bar import TransferBar
 from ui.records.conversations import Placement
 from ui.window.main_window import MainWindow
 

@@ -12,7 +12,8 @@ from tests.ui.window.order.four_conversations import NAMES, listed, one
 from ui.chat.sidebar import FolderDialog
 from ui.kit.buttons import IconButton
 from ui.kit.commands import fill_menu
-from ui.records.conversations import ConversationFolder, ListOrder, Placement, StopEntry
+from ui.records.conversations import ConversationFolder, ListOrder, Placement
+from ui.records.stop_entries import StopEntry
 from ui.window.main_window import MainWindow
 
 
