@@ -34,8 +34,6 @@ class CertificateFiles:
 def write_certificate(
     folder: Path,
     *,
-    from_day: int = -1,
-    to_day: int = 30,
     passphrase: bytes | None = None,
     name: str = "server",
 ) -> CertificateFiles:
@@ -49,8 +47,8 @@ def write_certificate(
         .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now + timedelta(days=from_day))
-        .not_valid_after(now + timedelta(days=to_day))
+        .not_valid_before(now + timedelta(days=-1))
+        .not_valid_after(now + timedelta(days=30))
         .add_extension(x509.SubjectAlternativeName(_NAMES), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)

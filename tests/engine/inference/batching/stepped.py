@@ -49,9 +49,9 @@ class Model:
 class Stepped:
     """A batch that is stepped by hand, and what its rows have answered."""
 
-    def __init__(self, kind: str, *, cache_bytes: int = 1 << 30, chunk: int = 8) -> None:
+    def __init__(self, kind: str, *, cache_bytes: int = 1 << 30) -> None:
         self.model = Model(kind)
-        limits = BatchLimits(prefill_chunk=chunk, cache_bytes=cache_bytes, rows=32)
+        limits = BatchLimits(prefill_chunk=8, cache_bytes=cache_bytes, rows=32)
         self.batch = RunningBatch(self.model, limits)
         self.prompts: dict[int, list[int]] = {}
         self.cached: dict[int, int] = {}

@@ -83,10 +83,6 @@ class ChangesAnswers(ChangesFrames):
         return self.change(super().body(said, query), query) or {}
 
 
-def _in_last_step(tokens: int, limit: int) -> bool:
-    return tokens <= limit <= -(-tokens // _STEP) * _STEP
-
-
 class RepeatsTheName(ReportedFault):
     """Repeats the function's name in every piece of its arguments."""
 
@@ -130,28 +126,6 @@ class CompletesCutItems(ChangesFrames):
         if value["type"] == "response.output_item.done":
             _complete([value["item"]])
         return value
-
-
-class PrefersTheLimitToStops(ReportedFault):
-    """Reports the limit where the step that completed a stop also reached the limit."""
-
-    home_dialect, source = GENERATE, "sglang#31599"
-    pattern = r"stop"
-
-    def stopped(self, said: Said, full: str, query: Query) -> Said:
-        if not _in_last_step(said.tokens, query.limit):
-            return said
-        return Said(full[: query.limit * PIECE], "limit", None, query.limit)
-
-
-class LosesATokenToTheLimit(ReportedFault):
-    """Gives one token less than the limit, and counts it."""
-
-    home_dialect, source = OLLAMA, "ollama#14080"
-    pattern = r"token|limit|text"
-
-    def limited(self, said: Said, query: Query) -> Said:
-        return replace(said, text=said.text[:-PIECE])
 
 
 def _value(frame: bytes) -> dict[str, Any] | None:
@@ -395,16 +369,6 @@ class StopBeforeCall(ReportedFault):
         return written
 
 
-class StopUnreadInJson(ReportedFault):
-    """Stops are not looked for in an answer that must be JSON."""
-
-    home_dialect, source = CHAT, "SharpAI/SwiftLM#126"
-    pattern = "(?i)json|schema|response_format|format"
-
-    def stop_in(self, text: str, query: Query) -> tuple[int, str] | None:
-        return None if query.has_schema else super().stop_in(text, query)
-
-
 class EmojiInHalves(ReportedFault):
     """Each half of an emoji becomes U+FFFD in a stream."""
 
@@ -416,19 +380,6 @@ class EmojiInHalves(ReportedFault):
         if not query.is_streamed:
             return said
         return replace(said, text=re.sub(r"[^\0-\uffff]", "\ufffd\ufffd", said.text))
-
-
-class NewLimitUnread(ReportedFault):
-    """A limit in max_completion_tokens has no effect."""
-
-    home_dialect, source = CHAT, "ikawrakow/ik_llama.cpp#2321"
-    pattern = "(?i)max_completion_tokens|more tokens than the limit"
-
-    def read(self, body: dict[str, Any]) -> Query:
-        query = super().read(body)
-        if "max_tokens" in body:
-            return replace(query, limit=body["max_tokens"])
-        return replace(query, limit=4096)
 
 
 class ThinkingInTextBlock(ChangesFrames):
