@@ -39,7 +39,6 @@ class Engine:
     takes a model's name raises ``UnknownModel`` if none, or several, of the offered ones have it.
 
     Args:
-        limits: The limits of the engine.
         loader: Loads a model folder; the default uses mlx-lm.
         check: Raises ``ModelLoadFailed`` for a folder that the loader cannot load, as far as this
             is visible without loading it. Called on any thread; None checks nothing.
@@ -184,10 +183,7 @@ class Engine:
         """Free a model's memory whenever nobody used it for ``idle_s``; None never does.
 
         The model still counts as the loaded one: the next request waits until it is loaded again.
-
-        Args:
-            idle_s: Seconds.
-            name: One of several models; None for all models without a time of their own.
+        Without a name, the time is that of all models that have none of their own.
         """
         model = self._models.find(name)
         self._max_idle_s[model] = idle_s
@@ -231,13 +227,8 @@ class Engine:
     async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         """Start the choices of one request; the engine takes all of them, or none.
 
-        Consecutive requests whose prompts are the same objects are rendered once.
-
-        Args:
-            requests: At least one, all for the same model.
-
-        Raises:
-            EngineError: See ``generate``.
+        All are for the same model; consecutive ones whose prompts are the same objects are rendered
+        once. Raises as ``generate`` does.
         """
         model = self._models.find(requests[0].model)
         loop, submitted_at = asyncio.get_running_loop(), time.perf_counter()
@@ -304,11 +295,7 @@ class Engine:
         """Return the vectors of some texts, read between the steps of running answers.
 
         Cancelling the caller ends the reading within a fraction of a second. Loads a model that is
-        not in memory.
-
-        Raises:
-            InvalidRequest: The request can never succeed; the message names the field.
-            EngineError: As for ``generate``.
+        not in memory; raises as ``generate`` does.
         """
         request.check()
         job = Job(lambda scheduler, future: scheduler.embed(request, future))
@@ -316,10 +303,9 @@ class Engine:
         return embeddings
 
     async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
-        """Drop an owner's earlier prompts in memory, for all models; running answers continue.
+        """Drop an owner's earlier prompts in memory; return how many they were, and their bytes.
 
-        Returns:
-            How many prompts were dropped, and the bytes that they took.
+        Running answers continue.
         """
         with self._lock:
             if self._thread is None:

@@ -42,9 +42,8 @@ class Generation:
     """The reader's handle of one answer.
 
     Attributes:
-        prompt_tokens: Length of the rendered prompt, set when the request is accepted.
         setting: The data that a replay needs besides a trace, set when the request is accepted.
-        vocabulary: The model's vocabulary; None until the request is accepted.
+        vocabulary: None until the request is accepted.
         written_tokens: Tokens of the answer so far; the engine thread counts them.
         not_applied: Parts of the request without effect on this model, each named as the client
             spelled it; complete once the request is accepted.
@@ -89,11 +88,9 @@ class Generation:
             self._on_cancel(self)
 
     def listen(self, listener: Callable[[list[Event]], None], *, hides_traces: bool) -> None:
-        """Let a listener see the events as they are read; call this before the first is read.
+        """Give each batch to a listener, which returns at once; call this before the first read.
 
-        Args:
-            listener: Called on the reader's loop with each batch; must return at once.
-            hides_traces: Whether to hide each ``TokenTrace`` from the reader.
+        With ``hides_traces``, the reader itself gets no ``TokenTrace``.
         """
         self._listener, self._hides_traces = listener, hides_traces
 

@@ -66,13 +66,7 @@ def seconds(duration_s: float) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun in the right form: ``1 token``, ``2,048 tokens``.
-
-    Args:
-        number: How many.
-        noun: The noun for one.
-        plural: The noun for several, where an "s" at its end is not enough.
-    """
+    """Return a number with its noun in the right form: ``1 token``, ``2,048 tokens``."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
@@ -97,12 +91,7 @@ def format_size(count: float) -> str:
 
 
 def quoted(text: str, max_chars: int | None = None) -> str:
-    """Return text as people see it everywhere: ``“END·”``, quoted, with its white space visible.
-
-    Args:
-        text: Any text, such as a stop sequence.
-        max_chars: Cut after this many code points and say so with an ellipsis; None never cuts.
-    """
+    """Return text in quotes with its white space visible (``“END·”``), cut after ``max_chars``."""
     is_cut = max_chars is not None and len(text) > max_chars
     return f"“{visible(text[:max_chars])}…”" if is_cut else f"“{visible(text)}”"
 

@@ -74,13 +74,7 @@ class TemplateCase:
 
 @dataclass(frozen=True, slots=True)
 class TemplateReport:
-    """What a chat template takes.
-
-    Attributes:
-        cases: Every conversation.
-        changes: How conversations are adapted to it, in words.
-        efforts: The reasoning efforts that it names.
-    """
+    """What a chat template takes, and how conversations are adapted to it, in words."""
 
     cases: tuple[TemplateCase, ...]
     changes: tuple[str, ...]

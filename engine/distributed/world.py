@@ -20,7 +20,7 @@ class World(NamedTuple):
         rank: Its number; rank 0 serves HTTP and decides each step.
         hosts: The addresses of all processes by rank; empty strings where unknown.
         transport: MLX's name of the backend that carries arrays.
-        group: MLX's group of their connections; None until they have met.
+        group: MLX's own; None until they have met.
     """
 
     rank: int

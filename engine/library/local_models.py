@@ -37,10 +37,8 @@ class Origin(StrEnum):
 class FoundModel:
     """A model folder on disk.
 
-    Attributes:
-        problem: Why the folder cannot be loaded, in words; empty if no reason is known.
-        obstacle: Why the installed mlx-lm cannot load it, as a sentence; empty if none is known.
-        pairing: The same for a model and the assistants that can draft for it; empty for others.
+    ``problem`` is what is wrong with the folder, ``obstacle`` a sentence why the installed mlx-lm
+    cannot load it; ``pairing`` is the same for a model and the assistants that draft for it.
     """
 
     name: str

@@ -47,12 +47,9 @@ class ModelInfo:
         context_length: Most tokens of prompt and answer together.
         vocabulary_size: The number of ids that it reads and produces: [0, vocabulary_size). Its
             tokenizer may have more.
-        can_think: Whether its answers can have reasoning.
         can_call_tools: Whether a parser for its tool calls is known.
-        loaded_at: When it was loaded, in Unix seconds.
+        loaded_at: Unix seconds.
         cache: The memory of the cache of one answer.
-        longest_token_bytes: Bytes of the longest token; None where it is not known.
-        draft: The draft model that is loaded beside it, if there is one.
         takes_tools: Whether its chat template tells it of tools.
         own_head_problem: Why the draft head of its own checkpoint is not used, as the end of a
             sentence; empty where it is used, None where there is none, or nothing is drafted.

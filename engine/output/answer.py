@@ -36,10 +36,6 @@ class DecodingContext:
     """The context for reading the answer of a run again without its model.
 
     Attributes:
-        model: The model's id.
-        family: How it marks the channels of its output.
-        beginning: Where the answer begins.
-        eos: Ids that end generation.
         eos_sources: Where each of ``eos`` is named; empty where that is not known.
         context_budget: Tokens that the model's context left for the answer.
         memory_budget: Tokens for which memory was left, where that was less; otherwise None.

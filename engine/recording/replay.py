@@ -34,11 +34,7 @@ MAX_TOKEN_ID = 1 << 21
 
 @dataclass(slots=True)
 class Replayed:
-    """The outcome of a replay.
-
-    Attributes:
-        stop: Why it stopped; None if the recording ends before that.
-    """
+    """The outcome of a replay; it has no stop where the recording ends before one."""
 
     stop: StopInfo | None = None
     text: str = ""

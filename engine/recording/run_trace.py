@@ -30,11 +30,8 @@ class RunTrace:
     """One run, while it grows and afterwards, with everything that a replay needs.
 
     Attributes:
-        max_tokens: Its limit of tokens; None for none.
         calls: The calls that each text of a call was read as.
-        budget_end: Where a budget ended its reasoning; None where none did.
-        vocabulary: The model's vocabulary; None for a saved run.
-        request: The request; None for a saved run.
+        vocabulary: None for a saved run, as its request.
     """
 
     setting: DecodingContext

@@ -37,10 +37,8 @@ class StopInfo:
     """Why, where and on which token a generation ended.
 
     Attributes:
-        kind: The reason.
         value: The matched string (``STOP_STRING``), the token id (``STOP_TOKEN``), else None.
         token_id: The token on which generation ended, where there was one.
-        token_text: That token's text, as far as it is valid UTF-8.
         channel: The channel of the match, or the open channel at the end.
         text_offset: Code points of that channel's text before the match; for other kinds, the
             length of that channel's text. In the tool channel, the text is that of the open call

@@ -23,7 +23,6 @@ class EmbeddingRequest:
             the model has.
         truncates: Whether a text that is longer than the context loses its end; if not, the request
             is refused.
-        model: The name of the model, if several are offered; None for the default one.
     """
 
     inputs: tuple[str | tuple[int, ...], ...]
@@ -45,12 +44,7 @@ class EmbeddingRequest:
 
 @dataclass(frozen=True, slots=True)
 class Embeddings:
-    """The vectors of some texts.
-
-    Attributes:
-        vectors: For each text, in their order, a vector of length 1.
-        tokens: How many tokens each text has that the model read.
-    """
+    """For each text, in their order, a vector of length 1, and how many tokens were read."""
 
     vectors: tuple[Vector, ...]
     tokens: tuple[int, ...]

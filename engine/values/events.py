@@ -93,7 +93,6 @@ class TokenTrace:
     """One sampled token, and what happened to its text.
 
     Attributes:
-        index: Its index, from 0 over the generated tokens.
         piece: The text it completed (empty while a character is incomplete, and for tags).
         channel: Its channel; a tag belongs to the channel that it opens or closes.
         time_s: Seconds since the request was submitted.
@@ -101,10 +100,9 @@ class TokenTrace:
         held: Text held back after it.
         progress: For each stop string, how many of its first characters the text ends with.
         special: Its text, if it is a special token (whose text is not part of an answer).
-        stats: How likely it was; at trace level ``full`` only.
+        stats: At trace level ``full`` only.
         settled: The tokens whose part of the answer's text is now known, in their order; at trace
             level ``full`` only.
-        origin: Whether it was guessed, and by which source.
     """
 
     index: int
@@ -147,13 +145,8 @@ class CacheMiss(StrEnum):
 class Usage:
     """Token counts of one generation.
 
-    Attributes:
-        prompt_tokens: All tokens of the prompt, including cached ones.
-        cached_tokens: How many of them came from the prompt cache.
-        output_tokens: All sampled tokens, including those of the stop and EOS.
-        thinking_tokens: How many of them were reasoning.
-        disk_tokens: How many of the cached tokens came from disk, not from memory.
-        cache_miss: Why no more of them are cached; None where nothing is missing.
+    The prompt's contain the cached ones, and these those from disk; the output's contain reasoning,
+    the stop and EOS. ``cache_miss`` is None where nothing of the prompt is missing.
     """
 
     prompt_tokens: int = 0
@@ -168,12 +161,8 @@ class Usage:
 class Timing:
     """Durations of one generation, in seconds.
 
-    Attributes:
-        queued_s: From submission to the start of prefill.
-        prefill_s: Reading the prompt, up to the first sampled token.
-        first_token_s: From submission to the first sampled token; None if there was none.
-        decode_s: From the first sampled token to the last.
-        total_s: From submission to the end.
+    ``queued_s``, ``first_token_s`` and ``total_s`` count from submission; ``prefill_s`` ends, and
+    ``decode_s`` begins, with the first sampled token.
     """
 
     queued_s: float = 0.0
@@ -185,19 +174,11 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """The counts of guesses for one answer. Guesses beyond its end are not counted.
+    """The counts of guessed tokens of one answer, without those beyond its end.
 
-    Attributes:
-        passes: Forward passes that checked guesses.
-        guessed: Guessed tokens that the model checked, without forced ones.
-        accepted: How many of them the model drew itself.
-        lookup_accepted: How many of the accepted ones were guessed because the text repeats.
-        draft_accepted: How many of them the draft model guessed.
-        head_accepted: How many of them the model's own draft head guessed.
-        prediction_accepted: How many of them were guessed from the request's prediction.
-        prediction_rejected: Tokens guessed from the request's prediction that the model did not
-            draw.
-        forced: Tokens that were the only ones allowed by the constraint, checked several at once.
+    ``passes`` are forward passes that checked guesses. ``accepted`` tokens are those of all sources
+    that the model drew itself. ``forced`` ones, which the constraint alone allowed, count by
+    themselves.
     """
 
     passes: int = 0
@@ -232,16 +213,14 @@ class Finished:
     """The last event of every generation, whatever happened.
 
     Attributes:
-        error: For kind ``error``, the cause in words; otherwise None.
+        error: For kind ``error``, the cause in words.
         is_request_at_fault: Whether the request caused the error, so that it would fail again.
-        unfinished_tool_call: Raw text of a tool call that was cut short; otherwise empty.
+        unfinished_tool_call: Raw text of a tool call that was cut short.
         residue: Text that appeared only when the last characters were finalised.
         settled: The tokens that were not settled by the last trace; see ``TokenTrace``.
-        budget_end: Where the budget ended the reasoning; None where it did not.
         context_length: Tokens that the model's context holds, prompt and answer together; 0 where
             the request ended before it reached a model.
-        retry_after_s: For an error that only the moment caused, when the same request may succeed;
-            otherwise None.
+        retry_after_s: For an error that only the moment caused, when the same request may succeed.
     """
 
     stop: StopInfo

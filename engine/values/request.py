@@ -16,12 +16,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that the model made.
-
-    Attributes:
-        id: The product's identifier of the call; the API adds vendors' prefixes.
-        arguments: The arguments as one JSON object in text form.
-    """
+    """A call that the model made; its arguments are the text of one JSON object."""
 
     id: str
     name: str
@@ -30,15 +25,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation.
-
-    Attributes:
-        content: The text, possibly empty.
-        thinking: The reasoning that preceded an assistant's text, if it is known.
-        tool_calls: Calls that an assistant turn made.
-        tool_call_id: For a tool's turn, the call that it answers.
-        name: For a tool's turn, the tool's name if known.
-    """
+    """One turn of a conversation; a tool's turn has the id of its call and, if known, its name."""
 
     role: Role
     content: str
@@ -50,12 +37,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that the model may call.
+    """A function that the model may call; its parameters are the JSON schema of an object.
 
-    Attributes:
-        parameters: JSON Schema of its arguments (an object schema).
-        is_deferred: Whether a message of the conversation describes it, so that the template's
-            list of tools must not.
+    Where it is deferred, a message describes it, and the template's list of tools must not.
     """
 
     name: str
@@ -223,11 +207,9 @@ class ToolChoice:
 class CacheOwner:
     """Whose request it is. Caches of prompts are neither counted nor used for another owner.
 
-    Attributes:
-        name: Who asks: the person at this computer, the holder of an API key, or all clients
-            without a key.
-        kept_with: What the caches on disk are deleted with, such as the id of a conversation; None
-            leaves nothing on disk, and uses nothing of it.
+    The name is that of the person at this computer, the holder of an API key, or all clients
+    without a key. ``kept_with`` is what the caches on disk are deleted with, such as the id of a
+    conversation; None leaves nothing on disk, and uses nothing of it.
     """
 
     name: str

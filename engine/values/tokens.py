@@ -39,8 +39,6 @@ class TokenSpan:
         index: The token's index, from 0 over the generated tokens.
         channel: Text or thinking; a token that is in both has a span in each.
         start: Code points of that channel's text before it.
-        text: Its text there; empty while a character is incomplete.
-        raw: Its bytes there.
     """
 
     index: int
@@ -92,13 +90,9 @@ class PromptScoring:
 
 
 class PromptToken(NamedTuple):
-    """A token of a prompt and its score.
+    """A token of a prompt and its score; see ``TokenStats``. The first token of a prompt has none.
 
-    Attributes:
-        logprob: Its log-probability (natural logarithm); None for the first token of a prompt.
-        rank: 0 for the most likely token; None for the first token of a prompt.
-        top: The likeliest tokens with their log-probabilities, best first.
-        chosen: The ids that the request chose, with their log-probabilities.
+    ``top`` are the likeliest tokens, ``chosen`` those whose ids the request named.
     """
 
     token_id: int
@@ -115,13 +109,10 @@ class PromptScores:
     The events of a generation come in the order of the tokens, without gaps.
 
     Attributes:
-        start: The place of the first of them in the prompt.
-        logprobs: The log-probability of each token; empty for the first token of a prompt.
-        ranks: The rank of each token; empty for the first token of a prompt.
-        top_ids: ``top`` ids for each token, best first.
-        top_logprobs: The log-probabilities of ``top_ids``.
-        chosen_ids: The ids that the request chose.
-        chosen_logprobs: The log-probabilities of ``chosen_ids``, for each token.
+        start: The index of the first of them in the prompt.
+        logprobs: One of each token, as ``ranks``; both are empty for the first token of a prompt.
+        top_ids: The same number for each token, best first.
+        chosen_logprobs: Those of ``chosen_ids``, for each token.
     """
 
     start: int
@@ -160,12 +151,8 @@ class PromptScores:
 class Difference:
     """A place where an answer has another token than the plain loop.
 
-    Attributes:
-        index: The token's index in the answer.
-        token_id: The answer's token.
-        expected_id: The token that the plain loop would have taken.
-        distance: By how much its logit is higher.
-        is_near_tie: Whether rounding alone may have decided between both.
+    The logit of the expected token is higher by ``distance``; in a near tie, rounding alone may
+    have decided.
     """
 
     index: int
@@ -177,13 +164,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A greedy answer beside the plain loop.
-
-    Behind a difference the loop goes on with the answer's own token.
-
-    Attributes:
-        near_ties: Places where the two best tokens were as good as equal.
-    """
+    """A greedy answer beside the plain loop, which goes on with the answer's own tokens."""
 
     tokens: int
     near_ties: int

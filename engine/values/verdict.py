@@ -44,11 +44,8 @@ _EXCEPTION = re.compile(r"(the engine stopped: )?[A-Za-z_][\w.]*(Error|Exception
 class AnswerContext:
     """Facts about an answer beside its end.
 
-    Attributes:
-        is_own: Whether it was asked in this window, so that nobody else can have cancelled it.
-        has_text: Whether it has text, reasoning or a call that can be kept.
-        is_continued: Whether it goes on where an earlier answer ended. Its tokens and characters
-            are counted from there.
+    An own one was asked in this window, so that nobody else can have cancelled it. One that is
+    continued goes on where an earlier answer ended; its tokens and characters count from there.
     """
 
     max_tokens: int | None = None
@@ -63,15 +60,9 @@ UNKNOWN_CONTEXT = AnswerContext()
 
 @dataclass(frozen=True, slots=True)
 class VerdictText:
-    """Why a generation ended, in words of different lengths.
+    """Why a generation ended: in a few words, on one line, under an answer, and to its reader.
 
-    Attributes:
-        headline: A few words without position or counts: ``Stopped by "6"``.
-        line: Why and where, on one line without a full stop:
-            ``Stopped by "6" after 10 characters``.
-        label: A few words with the figure that matters, for the line under an answer.
-        sentence: One plain sentence to the person who asked.
-        detail: Where and on which token, or what to do about it; may be empty.
+    ``detail`` is where and on which token, or what to do about it; it may be empty.
     """
 
     headline: str
