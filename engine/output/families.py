@@ -6,13 +6,13 @@ Pure; any thread.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from engine.files.json_fields import Fields
 from engine.output.bare_calls import JSON_OBJECT, PYTHON_LIST, UntaggedCallSplitter
 from engine.output.channels import Beginning, TagSplitter
 from engine.output.harmony import CONSTRAIN, MARKERS, HeaderSplitter
-from engine.output.prompt_end import end_of_last, read_turn, unquoted
+from engine.output.prompt_end import Splitter, end_of_last, read_turn, unquoted
 from engine.output.tool_calls import styles
 from engine.output.tool_calls.tagged_calls import TAGS
 from engine.output.vocabulary import Vocabulary
@@ -67,8 +67,11 @@ OutputFrame = tuple[Marks, Marks]
 
 
 @dataclass(frozen=True, slots=True)
-class TagFamily:
-    """The tags of a model, as found in its tokenizer; see ``engine.output.families``."""
+class Family:
+    """How the models of one family mark the channels of their output: with tags. Immutable.
+
+    Without any tags, the answer is the text that was generated, whatever it looks like.
+    """
 
     think_start: str | None = None
     think_end: str | None = None
@@ -80,9 +83,17 @@ class TagFamily:
     untagged: Mapping[str, str] = field(default_factory=dict)
     """How calls begin that lack their tag, and how such a call ends."""
 
-    has_headers = False
-    answer_frame: OutputFrame = ((), ())
-    reasoning_frame = None
+    has_headers: ClassVar[bool] = False
+
+    @property
+    def answer_frame(self) -> OutputFrame:
+        """The marks around an answer that is held to a grammar."""
+        return (), ()
+
+    @property
+    def reasoning_frame(self) -> OutputFrame | None:
+        """The marks around reasoning that is a message of its own; None where it is none."""
+        return None
 
     @property
     def call_tags(self) -> tuple[str | None, str | None]:
@@ -107,7 +118,7 @@ class TagFamily:
         token_id = self.id_of(tag)
         return (token_id,) if token_id is not None else (tag,) if tag else ()
 
-    def splitter(self, beginning: Beginning) -> TagSplitter:
+    def splitter(self, beginning: Beginning) -> Splitter:
         """Return a fresh splitter for an answer that begins there."""
         edges = {channel: self._edges(channel) for channel in Channel}
         bare = _BARE_CALLS.get(self.call_style) if self.tool_start else None
@@ -152,7 +163,7 @@ class TagFamily:
             return replace(beginning, strips_space=False)
         return beginning
 
-    def with_tags(self, *, thinking: bool, tools: bool) -> "TagFamily":
+    def with_tags(self, *, thinking: bool, tools: bool) -> "Family":
         """Return the family with the tags that can occur in an answer; others are text."""
         think_start = self.think_start if thinking else None
         start, end = self.call_tags if tools else (None, None)
@@ -171,7 +182,7 @@ class TagFamily:
             untagged=self.untagged if tools else {},
         )
 
-    def with_untagged_calls(self, names: Iterable[str]) -> "TagFamily":
+    def with_untagged_calls(self, names: Iterable[str]) -> "Family":
         """Return the family of an answer in which calls of these tools may lack their tag."""
         tags = TAGS.get(self.call_style)
         if tags is None or not tags.call_end or not self.tool_start:
@@ -179,7 +190,7 @@ class TagFamily:
         return replace(self, untagged={tags.opening(name): tags.call_end for name in names})
 
     def call_header(self, name: str) -> OutputFrame | None:
-        """Return None: calls are no messages."""
+        """Return the header of a call that is a message of its own; None where it is none."""
         return None
 
     def saved(self) -> dict[str, object]:
@@ -196,9 +207,9 @@ class TagFamily:
         }
 
 
-def with_json_calls(family: "Family", vocabulary: Vocabulary) -> "Family":
+def with_json_calls(family: Family, vocabulary: Vocabulary) -> Family:
     """Return the family of answers in which a call is JSON between ``<tool_call>`` tags."""
-    if not isinstance(family, TagFamily):
+    if family.has_headers:
         return family
     start, end = "<tool_call>", "</tool_call>"
     ids = {i: text for i, text in enumerate(vocabulary.text) if text in (start, end)}
@@ -225,7 +236,7 @@ def _own_calls(tokenizer: Any) -> tuple[str, str | None, str | None]:
     return "", None, None
 
 
-def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> TagFamily:
+def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> Family:
     """Return the tags of a loaded model."""
     ids: dict[int, str] = {}
     parts: dict[int, str] = {}
@@ -248,7 +259,7 @@ def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> TagFamil
             ids[tokens[0]] = tag
         elif tag:
             parts |= {i: text for i, text in vocabulary.special.items() if text and text in tag}
-    return TagFamily(
+    return Family(
         think_start=tokenizer.think_start,
         think_end=tokenizer.think_end,
         tool_start=tool_start,
@@ -259,9 +270,9 @@ def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> TagFamil
     )
 
 
-def saved_tags(fields: Fields) -> TagFamily:
+def saved_tags(fields: Fields) -> Family:
     """Return the tags of a saved run; raises ``DamagedFile``."""
-    return TagFamily(
+    return Family(
         think_start=fields.maybe("think_start", str),
         think_end=fields.maybe("think_end", str),
         tool_start=fields.maybe("tool_start", str),
@@ -282,22 +293,10 @@ def _by_id(fields: Fields, name: str) -> dict[int, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class HeaderFamily:
-    """The markers of a model; see ``engine.output.families``."""
-
-    markers: Mapping[str, int]
+class HeaderFamily(Family):
+    """The family of gpt-oss: each message has a header, and the tags are the markers of headers."""
 
     has_headers = True
-    needs_tools = False
-    think_start = None
-    think_end = None
-    call_style = ""
-    call_tags = (None, None)
-
-    @property
-    def tags(self) -> Mapping[int, str]:
-        """The markers by id."""
-        return {token_id: text for text, token_id in self.markers.items()}
 
     def splitter(self, beginning: Beginning) -> "HeaderSplitter":
         """Return a fresh splitter for an answer that begins there."""
@@ -308,21 +307,13 @@ class HeaderFamily:
     ) -> Beginning:
         """Return where the answer to a request begins: after the prompt's last header."""
         splitter = HeaderSplitter(self.tags)
-        start = end_of_last(tokens, {self.markers["<|start|>"]})
+        start = end_of_last(tokens, {self._id("start")})
         beginning = read_turn(tokens[max(start - 1, 0) :], splitter, vocabulary)
         return Beginning(beginning.channel, splitter.header, beginning.call, beginning.tool_name)
 
     def with_tags(self, *, thinking: bool, tools: bool) -> "HeaderFamily":
         """Return the family itself: every message keeps its header."""
         return self
-
-    def with_untagged_calls(self, names: Iterable[str]) -> "HeaderFamily":
-        """Return the family itself: a call is a message."""
-        return self
-
-    def id_of(self, tag: str | None) -> int | None:
-        """Return None: a message is marked by several tokens."""
-        return None
 
     @property
     def answer_frame(self) -> OutputFrame:
@@ -357,31 +348,28 @@ class HeaderFamily:
         return (self._id("channel"), recipient, *self._json_mark(), self._id("message")), ()
 
     def _json_mark(self) -> tuple[int | str, ...]:
-        return (" ", self.markers[CONSTRAIN], "json") if CONSTRAIN in self.markers else ()
+        constrain = self.id_of(CONSTRAIN)
+        return () if constrain is None else (" ", constrain, "json")
 
     def _id(self, name: str) -> int:
-        return self.markers[f"<|{name}|>"]
+        return next(i for i, text in self.tags.items() if text == f"<|{name}|>")
 
     def saved(self) -> dict[str, object]:
         """Return the fields of a saved run from which the family can be made again."""
-        return {"harmony": dict(self.markers)}
+        return {"harmony": {text: token_id for token_id, text in self.tags.items()}}
 
 
-Family = TagFamily | HeaderFamily
-"""How the models of one family mark the channels of their output. Immutable."""
-
-PLAIN: Family = TagFamily()
-"""A family without tags: the answer is the text that was generated, whatever it looks like."""
+PLAIN = Family()
 
 # A file names the fields of every family; those of the others are empty.
-_NO_FIELDS = {**TagFamily().saved(), **HeaderFamily({}).saved()}
+_NO_FIELDS = {**Family().saved(), **HeaderFamily().saved()}
 
 
 def family_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> Family:
     """Return the family of a loaded model."""
-    markers = {text: i for i, text in vocabulary.special.items() if text in (*MARKERS, CONSTRAIN)}
-    if markers.keys() >= set(MARKERS):
-        return HeaderFamily(markers)
+    markers = {i: text for i, text in vocabulary.special.items() if text in (*MARKERS, CONSTRAIN)}
+    if set(MARKERS) <= set(markers.values()):
+        return HeaderFamily(tags=markers)
     return tags_of(tokenizer, vocabulary, call_style)
 
 
@@ -393,4 +381,6 @@ def family_to_fields(family: Family) -> dict[str, object]:
 def family_from_fields(fields: Fields) -> Family:
     """Return the family of a saved run; raises ``DamagedFile``."""
     markers = fields.inner("harmony").each(int)
-    return HeaderFamily(markers) if markers else saved_tags(fields)
+    if markers:
+        return HeaderFamily(tags={token_id: text for text, token_id in markers.items()})
+    return saved_tags(fields)

@@ -3,7 +3,7 @@
 from api.dialects.openai.write import answer_tokens, token_text
 from engine.output.answer import AnswerBuilder, DecodingContext, traced
 from engine.output.detokenizer import ByteDetokenizer
-from engine.output.families import TagFamily
+from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.rules import StopRules
 from engine.values.events import Event
@@ -12,10 +12,10 @@ from engine.values.tokens import TokenSpan
 EOS = "<eos>"
 
 
-TAGS = TagFamily(think_start="<think>", think_end="</think>")
+TAGS = Family(think_start="<think>", think_end="</think>")
 
 
-def played(pieces: list[bytes], rules: StopRules, tags: TagFamily) -> list[list[Event]]:
+def played(pieces: list[bytes], rules: StopRules, tags: Family) -> list[list[Event]]:
     """Return, token by token, what the engine's own pipeline makes of pieces that end in EOS."""
     vocabulary = Vocabulary(
         raw=[*pieces, EOS.encode()],

@@ -10,7 +10,7 @@ import pytest
 from engine.grammar.compilation import ModelTokens, new_matcher, new_tokenizer
 from engine.grammar.grammars import answer_grammar
 from engine.grammar.lark_text import speller
-from engine.output.families import TagFamily
+from engine.output.families import Family
 from engine.output.tool_calls.call_text import Ending
 from engine.output.tool_calls.calls import STYLES, OpenCalls, readers
 from engine.output.tool_calls.styles import (
@@ -107,7 +107,7 @@ def drawn(matcher: Any, draws: random.Random, size: int) -> list[int] | None:
     return out if matcher.is_accepting() else None
 
 
-def calls_in(text: str, family: TagFamily, tool: Tool) -> list[ToolCall]:
+def calls_in(text: str, family: Family, tool: Tool) -> list[ToolCall]:
     """Read what a model wrote, from the tag that opens a call on."""
     start, end = family.call_tags
     calls = OpenCalls(readers(family.call_style, (tool,), family.call_tags))
@@ -129,7 +129,7 @@ def test_a_forced_call_is_read_with_arguments_that_are_valid(name: str) -> None:
     raw = [*(bytes([i]) for i in range(EOS)), b"<eos>", *(text.encode() for text in special)]
     places = {text: EOS + 1 + place for place, text in enumerate(special)}
     tokenizer = new_tokenizer(ModelTokens(raw, [EOS, *places.values()], [EOS]))
-    family = TagFamily(tool_start=start, tool_end=end, call_style=style)
+    family = Family(tool_start=start, tool_end=end, call_style=style)
     for schema in SCHEMAS.values():
         tool = Tool("do_it", "", schema)
         request = GenerationRequest(tools=(tool,), tool_choice=ToolChoice("required"))

@@ -11,7 +11,7 @@ from engine.grammar.compilation import ModelTokens, new_matcher, new_tokenizer
 from engine.grammar.grammars import answer_grammar, schema_grammar
 from engine.grammar.lark_text import speller
 from engine.grammar.schemas import prepare_schema
-from engine.output.families import TagFamily
+from engine.output.families import Family
 from engine.output.tool_calls.parameters import ToolTypes
 from engine.values.request import GenerationRequest, Tool, ToolChoice
 from tests.support.schemas import PYDANTIC, ZOD, closed, record, text
@@ -126,6 +126,6 @@ def test_references_that_multiply_are_followed_to_a_bound(keyword: str) -> None:
     schema = {"properties": {"p": {"$ref": "#/$defs/a0"}}, "$defs": parts | {"a60": text()}}
     tool = Tool("f", "", schema)
     request = GenerationRequest(tools=(tool,), tool_choice=ToolChoice("required"))
-    family = TagFamily(tool_start="<x>", tool_end="</x>", call_style="qwen3_coder")
+    family = Family(tool_start="<x>", tool_end="</x>", call_style="qwen3_coder")
     assert "call0" in answer_grammar(request, family, speller({}))[0]
     assert ToolTypes([tool]).type_of("f", "p").alternatives

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.generation import Answer
 from engine.output.channels import Beginning, Part, Switch, TagSplitter
-from engine.output.families import TagFamily
+from engine.output.families import Family
 from engine.stopping.record import Channel, StopKind
 from engine.values.request import ToolChoice
 from tests.support.asking import scripted_answer
@@ -162,9 +162,9 @@ def test_parts_are_the_same_however_the_text_is_cut(
 ) -> None:
     text = "".join(bits)
     family = (
-        TagFamily(tool_start=TAG, call_style="llama")
+        Family(tool_start=TAG, call_style="llama")
         if name == "llama"
-        else TagFamily(tool_start="```tool_code", tool_end="\n```", call_style="tool_code")
+        else Family(tool_start="```tool_code", tool_end="\n```", call_style="tool_code")
     )
     places = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
     pieces = [text[a:b] for a, b in itertools.pairwise([0, *places, len(text)])]

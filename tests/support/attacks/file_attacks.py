@@ -21,7 +21,7 @@ from app.settings.settings_file import FILE_NAME, StoredPreferences
 from app.store import rows
 from engine.files.json_fields import DamagedFile
 from engine.output.answer import DecodingContext
-from engine.output.families import HeaderFamily, TagFamily
+from engine.output.families import Family, HeaderFamily
 from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json, question_of, to_json
 from engine.stopping.record import Channel, StopInfo, StopKind
@@ -101,14 +101,14 @@ def _runs() -> tuple[str, ...]:
     call = ToolCall("c1", "add", '{"a": 1}')
     made = []
     for has_bytes in (True, False):
-        tags = TagFamily(
+        tags = Family(
             think_start="<think>",
             think_end="</think>",
             tool_start="<tool>",
             tool_end="</tool>",
             tags={3: "<think>", 4: "</think>"},
         )
-        headers = HeaderFamily({"<|channel|>": 5, "<|message|>": 6, "<|call|>": 7})
+        headers = HeaderFamily(tags={5: "<|channel|>", 6: "<|message|>", 7: "<|call|>"})
         for family in (tags, headers):
             setting = DecodingContext(
                 model="m", family=family, eos=(2,), context_budget=100, has_bytes=has_bytes

@@ -23,7 +23,7 @@ from engine.library.downloads import _listing
 from engine.library.hub import Hub, HubFailed
 from engine.library.hub_models import look_up, search, with_needs
 from engine.output.answer import DecodingContext
-from engine.output.families import TagFamily
+from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
 from engine.recording.kept_trace import packed, unpacked
 from engine.recording.run_trace import RunTrace
@@ -263,7 +263,7 @@ def _servers() -> tuple[str, ...]:
 
 
 def _traces() -> tuple[str, ...]:
-    family = TagFamily(think_start="<think>", think_end="</think>", tags={3: "<think>"})
+    family = Family(think_start="<think>", think_end="</think>", tags={3: "<think>"})
     setting = DecodingContext(
         model="m", family=family, eos=(2,), context_budget=100, has_bytes=True
     )

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.store.traces import TraceFiles
 from engine.output.answer import DecodingContext
-from engine.output.families import TagFamily
+from engine.output.families import Family
 from engine.recording.run_trace import RunTrace
 from engine.stopping.rules import StopRules
 from tests.support.answers.said import FINISHED, conversation, finished_run
@@ -35,7 +35,7 @@ _ROOM = 10_000_000
 
 def small_trace(residue: str) -> RunTrace:
     setting = DecodingContext(
-        model="m", family=TagFamily(), eos=(2,), context_budget=9, has_bytes=True
+        model="m", family=Family(), eos=(2,), context_budget=9, has_bytes=True
     )
     trace = RunTrace(setting, StopRules.of("END"), 64)
     trace.stop, trace.residue = FINISHED.stop, residue
