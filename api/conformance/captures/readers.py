@@ -163,6 +163,9 @@ class _ChatCalls:
         if known != given:
             message = f"The id of a call changes from {known} to {given}."
             self._into.find("call_id_changes", message, index)
+        elif list(self._ids.values()).count(given) > 1:
+            message = f"The call {given} comes under more than one index; clients make two of it."
+            self._into.find("call_id_repeated", message, index)
         return key
 
 

@@ -44,10 +44,14 @@ stop.shadowed | stops | Stop: one that begins another | opinion other_stop
     A stop that begins a longer one ends the answer before the longer one is complete.
 stop.nested | stops | Stop: one inside a longer one
     A stop inside a longer one that is never complete ends the answer right before it.
+stop.after_space | stops | Stop: after white space
+    White space before a stop is part of the answer.
 stop.among_others | stops | Stop: one in a list of four | quick
     {exact}, whichever stop of a list it is.
 stop.alike | stops | Stop: one of several that begin alike
     {exact}, also where other stops begin as it does.
+stop.recurring_prefix | - | Stop: never complete, though its beginning recurs
+    A stop that is never complete changes nothing, however often its beginning occurs.
 stop.held_at_the_end | - | Stop: begun by the last characters, never complete | quick
     Text that could have become a stop is part of the answer when the answer ends.
 stop.last_characters | stops | Stop: the last characters
@@ -58,6 +62,8 @@ stop.very_first | stops | Stop: the very beginning | quick
     A stop that is the first character leaves an empty answer.
 stop.unicode | stops | Stop: beyond ASCII
     {exact}, also where the stop is not ASCII.
+stop.emoji | stops | Stop: an emoji
+    {exact}, also where the stop has four bytes.
 stop.joined | - | Stop: inside a joined character | extension
     A stop matches code points, also where several are shown as one character.
 stop.after_emoji | stops | Stop: after an emoji

@@ -284,6 +284,12 @@ def _nested(given: Baseline) -> _Candidates:
             yield given.stable[start : start + 3] + NEVER, short
 
 
+def _after_space(given: Baseline) -> _Candidates:
+    for start in given.offsets:
+        if given.stable[start - 1] == " " and given.is_solid(start, start + 2):
+            yield (given.stable[start : start + 2],)
+
+
 def _among_others(given: Baseline) -> _Candidates:
     for (chosen,) in _one_character(given):
         yield f"{NEVER}1", f"{NEVER}2", chosen, f"{NEVER}3"
@@ -295,6 +301,13 @@ def _alike(given: Baseline) -> _Candidates:
         chosen = given.stable[start : start + length]
         if len(chosen) == length and given.is_solid(start, start + length):
             yield chosen + NEVER, chosen, chosen[:-1] + NEVER
+
+
+def _recurring_prefix(given: Baseline) -> _Candidates:
+    counts = {char: given.text.count(char) for char in set(given.text) - {_NO_CHARACTER}}
+    often = max(counts, key=lambda char: (counts[char], char), default="")
+    if often and given.is_repeatable:
+        yield (often + NEVER,)
 
 
 def _held_at_the_end(given: Baseline) -> _Candidates:
@@ -330,6 +343,10 @@ def _beyond_ascii(given: Baseline) -> _Candidates:
             yield (char,)
 
 
+def _emoji(given: Baseline) -> _Candidates:
+    return (stops for stops in _beyond_ascii(given) if stops[0] > "\uffff")
+
+
 def _joined(given: Baseline) -> _Candidates:
     # The second half of one visible character.
     for at, char in enumerate(given.stable):
@@ -358,13 +375,16 @@ KINDS: dict[str, tuple[Callable[[Baseline], _Candidates], str]] = {
     "overlapping": (_overlapping, "the one whose last character comes first"),
     "shadowed": (_shadowed, "the shorter one is complete before the longer one can be"),
     "nested": (_nested, "the longer one around it is never complete"),
+    "after_space": (_after_space, ""),
     "among_others": (_among_others, ""),
     "alike": (_alike, "the others that begin like it are never complete"),
+    "recurring_prefix": (_recurring_prefix, ""),
     "held_at_the_end": (_held_at_the_end, ""),
     "last_characters": (_last_characters, ""),
     "alike_at_the_end": (_alike_at_the_end, "the longer one is never complete"),
     "very_first": (_very_first, ""),
     "unicode": (_beyond_ascii, ""),
+    "emoji": (_emoji, ""),
     "joined": (_joined, ""),
     "after_emoji": (_after_emoji, ""),
 }

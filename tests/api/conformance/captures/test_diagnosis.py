@@ -206,6 +206,7 @@ def called(call_id: str, index: int, name: str = "note", arguments: str = "{}") 
          "reason_empty"),
         (chunk({}, id="c1") + CONTENT + chunk({}, id="c2") + REASON + USAGE + DONE, "id_changes"),
         (called("t1", 0) + called("t2", 0) + CALLED + USAGE + DONE, "call_index_repeated"),
+        (called("t1", 0) + called("t1", 1) + CALLED + USAGE + DONE, "call_id_repeated"),
         (called("t1", 0, arguments="") + called("", 0) + CALLED + USAGE + DONE,
          "call_name_repeated"),
         (called("t1", 0) + called("t2", 0, name="", arguments="") + CALLED + USAGE + DONE,
