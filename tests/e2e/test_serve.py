@@ -138,7 +138,7 @@ def test_a_port_that_is_taken_is_named(program: Callable[..., Any]) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_server_for_other_computers_enforces_its_key_and_warns_of_those_who_can_read_it(
+def test_server_for_other_computers_enforces_its_key_and_warns(
     serve: Callable[..., Any], tmp_path: Path
 ) -> None:
     file = tmp_path / "key"

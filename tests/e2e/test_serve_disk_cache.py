@@ -45,7 +45,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_server_uses_the_prompts_that_an_earlier_one_kept_and_one_without_the_option_deletes_them(
+def test_disk_cache_of_an_earlier_server_is_used_or_deleted(
     serve: Callable[..., Any], tmp_path: Path
 ) -> None:
     place = {"FULLSTOP_CACHE_DIR": str(tmp_path)}

@@ -198,9 +198,7 @@ def test_the_switch_serves_the_same_engine_to_other_programs(drive: Drive) -> No
     drive(steps)
 
 
-def test_a_request_to_quit_closes_the_window_during_an_answer_with_the_server_on(
-    drive: Drive, qapp: Any
-) -> None:
+def test_quit_closes_the_window_during_an_answer(drive: Drive, qapp: Any) -> None:
     async def steps(window: MainWindow) -> None:
         assert window.workspace.server is not None
         window.workspace.server.turn(True)

@@ -19,7 +19,7 @@ ALL = list(declared(Preferences))
 
 
 @pytest.mark.parametrize("one", ALL, ids=[one.path for one in ALL])
-def test_every_preference_says_what_it_does_and_its_default_is_one_of_its_values(
+def test_every_preference_has_help_and_a_valid_default(
     one: Declaration,
 ) -> None:
     said = one

@@ -35,7 +35,7 @@ BUDGET = 6
         ),
     ],
 )
-def test_an_answer_continues_after_its_budget_and_reports_where_the_reasoning_ended(
+def test_answer_continues_after_its_thinking_budget(
     site: Any,
     path: str,
     body: dict[str, Any],

@@ -368,7 +368,7 @@ def test_a_parameter_that_would_change_the_answer_is_refused_by_name(
         ("responses", {"previous_response_id": "resp_1"}, "previous_response_not_found"),
     ],
 )
-def test_a_thread_and_an_earlier_response_are_refused_in_words_that_clients_recognise(
+def test_thread_and_unknown_response_are_refused_as_clients_expect(
     api: str, fields: dict[str, Any], code: str
 ) -> None:
     error = refusal(api, **fields)

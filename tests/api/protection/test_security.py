@@ -88,9 +88,7 @@ def test_a_key_in_a_path_is_not_logged(
     "origin",
     ["app://obsidian.md", "tauri://localhost", "vscode-webview://1a", "http://localhost:3000"],
 )
-def test_a_desktop_app_and_a_page_of_this_computer_are_answered_with_cors_headers(
-    site: Any, origin: str
-) -> None:
+def test_cors_headers_for_local_apps_and_pages(site: Any, origin: str) -> None:
     asks = {"Access-Control-Request-Method": "POST", "Origin": origin}
     before = site.send("OPTIONS", "/v1/messages", headers=asks)
     reply = site.send("POST", "/v1/messages", ASK, {"Origin": origin})

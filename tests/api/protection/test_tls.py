@@ -116,7 +116,7 @@ def test_files_that_cannot_be_read_or_contain_something_else_are_named(
         ({"host": "::1"}, False),
     ],
 )
-def test_others_can_read_along_only_beyond_this_computer_and_without_a_certificate(
+def test_unencrypted_server_on_the_network_warns(
     settings: dict[str, Any], is_readable: bool
 ) -> None:
     assert ServerConfig(**settings).is_readable_on_the_way is is_readable

@@ -84,7 +84,7 @@ def test_a_whole_answer_that_breaks_off_is_an_error(
         (RESPONSES, "response.failed", "response.output_text.delta", "response.completed"),
     ],
 )
-def test_a_streamed_answer_that_breaks_off_ends_with_its_error_and_no_normal_end(
+def test_broken_stream_ends_with_its_error(
     staged: Callable[..., Any],
     begun: threading.Event,
     path: str,

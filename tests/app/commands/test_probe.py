@@ -188,7 +188,7 @@ class Waits(SmallServer):
         return super().script(prompt)
 
 
-def test_ctrl_c_leaves_a_report_and_an_old_file_stays_until_the_new_one_is_whole(
+def test_ctrl_c_writes_a_whole_report(
     tmp_path: Path,
 ) -> None:
     page = tmp_path / "report.html"

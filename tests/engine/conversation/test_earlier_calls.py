@@ -121,7 +121,7 @@ def test_text_before_a_call_that_would_hide_it_is_a_turn_of_its_own(tmp_path: Pa
     assert text.index("Let me see.") < text.index("[find json") < text.index("RAIN")
 
 
-def test_kimis_calls_are_numbered_over_the_whole_conversation_and_results_name_them(
+def test_kimi_calls_are_numbered_over_the_conversation(
     tmp_path: Path,
 ) -> None:
     again = ToolCall("toolu_cccccccccccccccccccccccc", "find", '{"place":"Bonn"}')

@@ -50,9 +50,7 @@ def test_a_model_is_loaded_and_answers_without_the_library_of_grammars() -> None
     assert done.stdout.split() == ["set()", "False", "True"]
 
 
-def test_the_library_is_told_the_vocabulary_that_it_reads_from_a_tokenizer_by_itself(
-    demo_model_path: Path, tmp_path: Path
-) -> None:
+def test_grammar_vocabulary_is_that_of_the_tokenizer(demo_model_path: Path, tmp_path: Path) -> None:
     for folder in (demo_model_path, sentence_pieces(tmp_path)):
         tokenizer = AutoTokenizer.from_pretrained(folder)
         size = len(tokenizer) + 40
@@ -90,7 +88,7 @@ def sentence_pieces(folder: Path) -> Path:
     return folder
 
 
-async def test_a_tokenizer_that_the_library_cannot_use_refuses_each_constrained_request(
+async def test_constrained_request_with_unusable_tokenizer_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unusable(*_: Any) -> Any:

@@ -105,7 +105,7 @@ def goes_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     event.set()
 
 
-async def test_a_caller_can_leave_while_a_schema_compiles_and_no_other_request_waits_for_it(
+async def test_cancelled_schema_compilation_blocks_no_other_request(
     demo_model_path: Path, goes_on: threading.Event
 ) -> None:
     engine = await loaded(demo_model_path)
@@ -143,7 +143,7 @@ async def test_closing_the_engine_ends_the_wait(
             await task
 
 
-def test_objects_of_too_many_optional_properties_are_refused_before_they_are_written(
+def test_too_many_optional_properties_are_refused(
     engine: Engine,
 ) -> None:
     with pytest.raises(InvalidRequest, match="about 500 optional properties"):

@@ -28,7 +28,7 @@ def engine(demo_model_path: Path) -> Iterator[Engine]:
     engine.close()
 
 
-async def test_an_answer_that_leaves_its_grammar_ends_in_an_error_and_spares_the_others(
+async def test_answer_that_leaves_its_grammar_ends_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(tmp_path, {"go": ['{"x":', "7", "}"], "free": ["a", "b", "c", "d", "e"]})
@@ -57,7 +57,7 @@ AMBIGUOUS = 'start: s\ns: s s s s | s s s | s s | "a"\n'
 
 
 @pytest.mark.parametrize("bound", ["the time of a step", "the items of a token"])
-async def test_an_answer_ends_in_words_when_its_grammar_takes_too_much_work_and_spares_the_others(
+async def test_too_costly_grammar_ends_its_answer_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
     if bound == "the time of a step":

@@ -74,7 +74,7 @@ def test_a_folder_with_16_bit_numbers_is_loaded_with_32(small: Path) -> None:
 
 
 @pytest.mark.parametrize("is_whole", [True, False], ids=["32 bits", "quantised, widened"])
-def test_what_weights_and_caches_take_is_known_before_the_load_with_head_and_wide_numbers(
+def test_memory_of_weights_and_caches_is_known_before_the_load(
     small: Path, demo_model_path: Path, is_whole: bool
 ) -> None:
     folder = demo_model_path if is_whole else small

@@ -52,7 +52,7 @@ def test_the_bundled_model_comes_first_with_what_its_folder_says(
     assert second.name == "a-model"
 
 
-def test_a_folder_that_was_added_is_a_model_or_holds_models_by_themselves_or_by_maker(
+def test_added_folder_is_a_model_or_holds_models(
     tmp_path: Path,
 ) -> None:
     for name in ("b", "makers/c", "too/deep/d"):
@@ -99,7 +99,7 @@ def test_a_download_that_has_not_ended_says_how_much_of_it_has_arrived(tmp_path:
     assert model.trouble == "Incomplete: model-2.safetensors missing. 2.0 MB has arrived."
 
 
-def test_lm_studios_models_are_found_and_those_for_other_programs_say_why_they_cannot_be_used(
+def test_models_of_lm_studio_are_found_or_explained(
     tmp_path: Path,
 ) -> None:
     [folder, _] = lm_studio_folders(tmp_path)

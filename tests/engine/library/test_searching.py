@@ -70,7 +70,7 @@ def test_a_search_reports_size_bits_downloads_day_license_and_gate(site: support
     )
 
 
-def test_a_search_finds_mlx_models_that_chat_by_their_names_most_downloaded_first(
+def test_search_lists_chat_models_by_downloads(
     site: support.Hub,
 ) -> None:
     site.add_model("a/Qwen-small", CONFIG, downloads=5)
@@ -92,7 +92,7 @@ def test_every_word_of_a_search_is_in_the_names_found(site: support.Hub) -> None
     assert names(search(asked(site), "4BIT qwen3").models) == ["a/Qwen3-4bit"]
 
 
-def test_a_search_follows_pages_until_it_has_enough_and_says_that_there_are_more(
+def test_search_follows_pages_to_its_limit(
     site: support.Hub,
 ) -> None:
     for number in range(30):

@@ -177,7 +177,7 @@ def test_a_call_cut_by_the_limit_is_withdrawn_and_its_arguments_stay_incomplete(
 # -- stops ------------------------------------------------------------------------------------
 
 
-def test_a_stop_that_counts_in_calls_is_held_back_in_arguments_and_leaks_nothing(
+def test_stop_in_call_arguments_is_held_back(
     tmp_path: Path,
 ) -> None:
     rules = StopRules.of("STOP", scope=StopScope.ALL)

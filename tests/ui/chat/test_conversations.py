@@ -80,9 +80,7 @@ def test_deletions_are_undone_one_after_the_other(conversations: ConversationLis
     assert not conversations.can_undo
 
 
-def test_a_kept_run_has_the_options_of_its_stops_and_one_of_an_earlier_version_their_texts() -> (
-    None
-):
+def test_saved_run_keeps_its_stop_options() -> None:
     rules = StopRules((Stop("END", StopScope.ALL), Stop("x")), (5,), ignore_eos=True)
     values = json.loads(json.dumps(run_values(Run(rules=rules, state="finished"))))
     assert run_from(Fields(values), "").rules == rules

@@ -37,7 +37,7 @@ def waiting(window: MainWindow) -> list[str]:
     return [card.message.text for card in window.chat.queue.cards]
 
 
-async def test_messages_that_are_sent_while_an_answer_runs_are_sent_in_order_once_it_has_ended(
+async def test_queued_messages_are_sent_in_order(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
     composer, here = window.chat.composer, window.workspace.current.conversation

@@ -35,7 +35,7 @@ def seen(window: MainWindow) -> ConversationMessage:
     return conversation.messages[window.chat.column.first_seen]
 
 
-async def test_the_place_is_there_again_after_another_conversation_and_after_a_restart(
+async def test_scroll_position_survives_another_conversation_and_a_restart(
     scripted: ScriptedEngine, theme: Theme, tmp_path: Path
 ) -> None:
     store = await open_store(tmp_path / "conversations.db")

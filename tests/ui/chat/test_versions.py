@@ -99,7 +99,7 @@ STOPS = [
 
 @pytest.mark.parametrize("value", ["6", "END", 21])
 @pytest.mark.parametrize("verb", ["continue", "again"])
-async def test_the_stop_that_ended_an_answer_does_not_count_once_and_stays_in_the_list(
+async def test_continuing_past_a_stop_keeps_it_in_the_list(
     scripted: ScriptedEngine, value: str | int, verb: str
 ) -> None:
     settings = ConversationSettings(stop_token_ids=(21, 22))

@@ -15,7 +15,7 @@ from ui.inspector.stop_tabs import WhatIfTab
 from ui.window.main_window import MainWindow
 
 
-async def test_an_answer_shows_its_verdict_tape_and_tokens_which_the_arrow_keys_go_through(
+async def test_answer_shows_verdict_tape_and_tokens(
     window: MainWindow, inspector: InspectorWindow
 ) -> None:
     await ask(window, COUNT, "6")
@@ -61,9 +61,7 @@ async def test_another_list_is_tried_as_it_is_typed(
     assert inspector.tab(WhatIfTab).kept.toPlainText() == "1\n2\n3"
 
 
-async def test_two_answers_are_compared_and_of_one_that_is_alone_it_says_so_at_its_top(
-    window: MainWindow, inspector: InspectorWindow
-) -> None:
+async def test_two_answers_are_compared(window: MainWindow, inspector: InspectorWindow) -> None:
     await ask(window, COUNT, "6")
     inspector.tabs.setCurrentWidget(inspector.compare)
     await eventually(inspector.compare.isVisible)

@@ -73,9 +73,7 @@ def test_the_oldest_traces_make_room_and_only_their_owner_can_read_them(
     files.close()
 
 
-def test_traces_are_deleted_with_their_conversation_and_a_damaged_one_affects_no_other(
-    record: Record, tmp_path: Path
-) -> None:
+def test_traces_are_deleted_with_their_conversation(record: Record, tmp_path: Path) -> None:
     trace = trace_of(record(["a", "b", "c"]))
     files = TraceFiles(tmp_path, 1_000_000)
     for conversation, name in (("c1", "r1"), ("c2", "r2"), ("c2", "r3")):
@@ -103,7 +101,7 @@ def test_traces_are_deleted_with_their_conversation_and_a_damaged_one_affects_no
     files.close()
 
 
-def test_an_answer_of_an_earlier_start_is_shown_with_all_its_tabs_until_it_is_forgotten(
+def test_kept_trace_fills_every_tab_until_deleted(
     run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:
     async def start(level: TraceLevel) -> None:

@@ -31,7 +31,7 @@ async def listed(inspector: InspectorWindow, count: int) -> None:
     await eventually(lambda: inspector.runs.model.rowCount() == count)
 
 
-async def test_runs_of_all_conversations_are_listed_shown_and_compared_by_the_keyboard(
+async def test_runs_are_listed_and_compared_by_keyboard(
     window: MainWindow, inspector: InspectorWindow
 ) -> None:
     await ask(window, COUNT, "6")

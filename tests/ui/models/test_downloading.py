@@ -100,7 +100,7 @@ async def test_an_empty_chat_switches_to_the_downloaded_model(
     assert answering.state.stage == "ready"
 
 
-async def test_a_model_that_does_not_fit_is_downloaded_after_a_question_and_not_loaded(
+async def test_too_large_model_is_downloaded_after_confirmation(
     opened: OpenedModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ui.models.model_library.memory", lambda: Memory(10**6, 10**6))

@@ -81,7 +81,7 @@ async def test_an_assistant_is_offered_for_the_model_that_it_was_made_for(
     assert "draft model: gemma-4-assistant" in opened.models.loaded.caption.text()
 
 
-async def test_a_draft_model_of_another_vocabulary_is_refused_and_the_way_out_is_named(
+async def test_draft_model_of_another_vocabulary_is_refused_with_remedy(
     opened: OpenedModels, folder: Path
 ) -> None:
     library = await with_drafts(opened, folder)

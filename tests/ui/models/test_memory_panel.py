@@ -54,7 +54,7 @@ async def test_each_loaded_model_is_listed_pinned_and_unloaded_by_its_name(
         assert engine.model_status("beta").is_loaded
 
 
-async def test_a_pinned_model_is_pinned_whenever_it_is_loaded_until_a_person_unpins_it(
+async def test_pinned_model_stays_pinned_across_loads(
     theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
     async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:

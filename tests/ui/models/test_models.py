@@ -54,7 +54,7 @@ async def test_a_folder_that_is_added_is_listed_kept_and_may_be_left_again(
         assert opened.window.preferences.now.models.last_used[-1][0] == str(folder)
 
 
-async def test_a_model_here_that_cannot_be_loaded_says_why_and_is_not_offered_to_be_loaded(
+async def test_unloadable_local_model_shows_why(
     theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
     shutil.copytree(demo_model_path, tmp_path / "mine" / "newer")

@@ -80,7 +80,7 @@ async def test_a_model_beside_the_default_one_is_unloaded_from_its_card(both: Bo
     assert both.card("beta").button is not None
 
 
-async def test_a_loaded_model_whose_folder_is_gone_has_a_card_from_which_it_is_unloaded(
+async def test_loaded_model_without_its_folder_can_be_unloaded(
     both: Both,
 ) -> None:
     folder = both.several.folder

@@ -135,7 +135,7 @@ def test_all_goes_where_all_fits(path: list[ConversationMessage]) -> None:
         assert [one.id for one in fit.messages] == [one.id for one in path]
 
 
-def test_a_long_conversation_keeps_the_beginning_of_its_prompt_for_several_questions() -> None:
+def test_long_conversation_keeps_its_prompt_prefix() -> None:
     path: list[ConversationMessage] = []
     begins: list[str] = []
     for number in range(100):
@@ -180,7 +180,7 @@ def test_a_summary_goes_instead_of_what_is_left_out_and_only_then() -> None:
     assert "They counted." not in fitted(path, before=first).request.messages[0].content
 
 
-def test_long_files_and_results_of_the_last_exchange_are_cut_and_short_ones_stay_whole() -> None:
+def test_long_files_and_results_of_the_last_exchange_are_cut() -> None:
     files = (Attachment("short.txt", "few words\n"), Attachment("long.txt", "line\n" * 4_000))
     path = list(chained([question("Read.", files), answer("", "found " * 2_000, "short")]))
     fit = fitted(path)

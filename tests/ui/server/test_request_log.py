@@ -185,7 +185,7 @@ def test_filters_leave_what_they_match(how: dict[str, Any], shown: list[str], qt
     assert [entry.id for entry in table.entries()] == shown
 
 
-def test_a_curl_command_sends_the_same_body_and_takes_the_key_from_the_environment() -> None:
+def test_curl_command_has_the_body_and_no_key() -> None:
     body = """{"text": "it's $HOME \\n"}"""
     entry = began(
         1,

@@ -57,7 +57,7 @@ async def test_the_keys_of_numbers_open_the_first_conversations_of_the_list(
     assert window.workspace.selected is listed[1]
 
 
-async def test_the_next_conversation_follows_the_list_and_after_the_last_comes_the_first(
+async def test_next_conversation_wraps_around_the_list(
     window: MainWindow,
 ) -> None:
     listed = four(window)
@@ -93,7 +93,7 @@ async def begun(window: MainWindow, scripted: ScriptedEngine) -> None:
     await eventually(lambda: bool(window.workspace.current.shown_run.text))  # type: ignore[union-attr]
 
 
-async def test_escape_ends_an_answer_in_the_field_and_the_messages_but_not_in_the_list(
+async def test_escape_ends_an_answer_from_composer_and_messages_only(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
     await begun(window, scripted)

@@ -158,7 +158,7 @@ def test_dumped_events_are_one_stream_without_the_syntax_of_server_sent_events(f
     assert (capture.text, capture.is_streamed, faults(capture)) == (TEXT, True, set())
 
 
-def test_the_events_that_the_messages_client_adds_do_not_disturb_a_dumped_stream() -> None:
+def test_events_added_by_the_messages_client_are_ignored() -> None:
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 5}}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},

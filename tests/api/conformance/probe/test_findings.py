@@ -41,7 +41,7 @@ def test_failures_of_one_kind_are_shown_under_the_first_and_still_count() -> Non
     assert {one.level for one in report.remarks} == {Level.OPINION}
 
 
-def test_stops_that_are_lost_now_and_then_are_found_though_a_second_look_is_right() -> None:
+def test_occasionally_lost_stops_are_found() -> None:
     report = report_on(requests.LosesStopsNowAndThen(CHAT), only=("stop.*", "stops.*"))
     assert report.verdict is Verdict.FAILED
     faults = [fault for one in report.failed for fault in one.faults]

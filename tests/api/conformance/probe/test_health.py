@@ -102,7 +102,7 @@ def test_a_server_that_answers_again_is_probed_to_the_end() -> None:
     assert outcomes["errors.stop_item"] is CheckOutcome.HELD
 
 
-def test_a_request_that_may_be_refused_is_blamed_if_all_are_refused_from_then_on() -> None:
+def test_refused_request_is_blamed_if_all_later_ones_are_refused() -> None:
     class DiesOfSeveralChoices(FamilyServer):
         is_dead = False
 

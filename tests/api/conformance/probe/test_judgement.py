@@ -57,7 +57,7 @@ def codes(one: StopCase, run: Exchange, *, names_stop: bool = True) -> list[str]
         (None, "another_stop_won", "or the beginning of 'two th' was shown"),
     ],
 )
-def test_the_stop_that_is_named_tells_a_beginning_that_was_shown_from_another_stop(
+def test_named_stop_distinguishes_a_leaked_beginning(
     named: str | None, code: str, said: str
 ) -> None:
     first = case("two th")

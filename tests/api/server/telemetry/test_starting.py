@@ -53,7 +53,7 @@ def test_standard_variables_turn_telemetry_on(environment: dict[str, str]) -> No
         ("OTEL_TRACES_EXPORTER", "zipkin"),
     ],
 )
-def test_a_value_that_cannot_be_honoured_is_reported_in_one_line_with_its_variable(
+def test_invalid_variable_is_reported_in_one_line(
     caplog: pytest.LogCaptureFixture, name: str, value: str
 ) -> None:
     assert telemetry_for({**PLACE, name: value}, "1", None) is None
@@ -93,7 +93,7 @@ def test_a_collector_that_hangs_delays_neither_answers_nor_the_end(
     assert "the last telemetry may be lost" in caplog.text
 
 
-def test_a_collector_that_refuses_disturbs_no_answer_and_is_reported_without_its_key(
+def test_refusing_collector_is_reported_without_its_key(
     told: Told,
     collector: Collector,
     caplog: pytest.LogCaptureFixture,

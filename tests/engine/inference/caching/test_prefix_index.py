@@ -247,7 +247,7 @@ def conversation(*ends: int) -> PrefixIndex:
     return stored(index, *(list(range(end)) for end in ends), kind="recurrent")
 
 
-def test_of_too_many_snapshots_the_last_two_and_some_all_along_a_conversation_are_kept() -> None:
+def test_eviction_of_snapshots_keeps_the_last_two_and_a_spread() -> None:
     index = conversation(100, 110, 200, 300, 310, 320)
     assert index.usage[ME] == (4, 4 * STATE_BYTES, 4 * STATE_BYTES)
     found = [index.fetch(ME, [*range(end), 999])[1] for end in (105, 150, 250, 305, 315, 325)]

@@ -225,7 +225,7 @@ def hold(model: Any, folder: Path, disk: Path | None, cache_bytes: int, moves: A
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(moves=MOVES, is_on_disk=st.booleans(), cache_bytes=st.sampled_from([1 << 30, 30_000, 0]))
-def test_random_conversations_read_no_more_than_snapshots_promise_and_are_never_wrong(
+def test_random_conversations_reuse_snapshots_exactly(
     kind: str,
     folder: Path,
     tmp_path_factory: pytest.TempPathFactory,

@@ -174,7 +174,7 @@ def test_a_draft_model_that_is_always_wrong_is_paused(
 
 
 @pytest.mark.usefixtures("_eager")
-def test_the_scores_of_a_prompt_and_the_answer_after_it_are_those_without_a_draft_model(
+def test_prompt_scores_are_those_without_a_draft_model(
     loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, perfect: Path
 ) -> None:
     runner, engine = loop_engine

@@ -68,9 +68,7 @@ def test_each_sequence_goes_on_behind_its_last_token_that_stays(
 
 @pytest.mark.parametrize("kept", [0, 1, 4])
 @pytest.mark.parametrize("tokens", few_of(range(1, 3 * WINDOW), 8))
-def test_a_lone_sequence_goes_on_behind_its_last_token_across_the_borders_of_its_chunks(
-    tokens: int, kept: int
-) -> None:
+def test_rollback_of_a_lone_sequence_across_chunks(tokens: int, kept: int) -> None:
     model = architecture_model("llama4")
     prompt = [n * 7 % 61 for n in range(tokens)]
 
@@ -90,7 +88,7 @@ def test_a_lone_sequence_goes_on_behind_its_last_token_across_the_borders_of_its
 
 
 @pytest.mark.parametrize("name", ["gpt_oss", "muse_spark"])
-def test_a_full_window_that_leaves_after_all_tokens_were_taken_back_can_join_again(
+def test_full_window_rejoins_after_rollback(
     name: str,
 ) -> None:
     model = architecture_model(name)

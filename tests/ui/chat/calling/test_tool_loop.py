@@ -115,7 +115,7 @@ async def test_the_loop_pauses_at_the_limit_and_goes_on_when_the_person_says_so(
         assert len(talk.host.calls) == 4
 
 
-async def test_calls_that_the_end_of_the_program_cut_off_are_run_when_the_person_says_so(
+async def test_interrupted_calls_run_on_request(
     scripted: ScriptedEngine,
 ) -> None:
     cut = Run(state="finished", tool_calls=[adding(1, 1)], finished=ended(StopKind.TOOL_CALL))
@@ -217,7 +217,7 @@ async def test_without_tools_nothing_is_started_and_calls_stay_as_they_are(
     assert talk.run.results == []
 
 
-async def test_a_result_that_is_longer_than_the_context_is_cut_for_the_model_and_kept_whole(
+async def test_tool_result_longer_than_the_context_is_cut_for_the_model_only(
     scripted: ScriptedEngine,
 ) -> None:
     async with Talk(scripted, allowed=(approval_of(ADD),), most_result_kb=16_000) as talk:

@@ -320,7 +320,7 @@ def test_a_picture_is_a_chip_that_asks_before_another_program_opens_it(
     assert opened == [str(path)]
 
 
-def test_recording_of_an_earlier_import_is_named_to_the_model_and_stays_a_kept_file() -> None:
+def test_imported_recording_stays_a_kept_file() -> None:
     note = f"(a sound recording, kept as {'0' * 32}.wav)"
     file = Attachment("Recording.wav", note)
     assert (file.is_sound, file.kept_file) == (True, f"{'0' * 32}.wav")

@@ -44,7 +44,7 @@ def loading(
     return enter(lambda: SeveralModels(theme, tmp_path, demo_model_path, engine=engine))
 
 
-async def test_a_conversation_whose_model_is_not_loaded_says_so_and_loads_it_for_a_message(
+async def test_message_loads_the_model_of_its_conversation(
     several: SeveralModels,
 ) -> None:
     await several.load("alpha")
@@ -90,9 +90,7 @@ async def test_a_message_that_is_sent_while_its_model_loads_waits_and_is_answere
     assert composer.text == "the next one is written meanwhile"
 
 
-async def test_cancelling_the_load_leaves_a_waiting_message_where_it_is_to_be_tried_again(
-    loading: SeveralModels, held: Held
-) -> None:
+async def test_cancelled_load_keeps_the_waiting_message(loading: SeveralModels, held: Held) -> None:
     loading.answering.choose(loading.folder / "alpha")
     composer = loading.window.chat.composer
     composer.input.setPlainText("Count from 1 to 3")

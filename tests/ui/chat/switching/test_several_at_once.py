@@ -16,7 +16,7 @@ def loaded(several: SeveralModels) -> set[str]:
     return {one.id for one in several.engine.models if one.is_loaded}
 
 
-async def test_a_second_model_is_loaded_beside_the_first_and_switching_back_needs_no_load(
+async def test_switching_back_to_a_loaded_model_needs_no_load(
     theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
     async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
@@ -101,7 +101,7 @@ async def test_two_models_answer_side_by_side(
 
 
 @pytest.mark.parametrize("is_default", [True, False])
-async def test_a_loaded_model_goes_on_answering_under_its_name_when_its_folder_is_gone(
+async def test_loaded_model_answers_after_its_folder_is_deleted(
     theme: Theme, tmp_path: Path, demo_model_path: Path, is_default: bool
 ) -> None:
     async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:

@@ -16,7 +16,7 @@ from tests.ui.models.opened import OpenedModels
 CARD = b"---\nlicense: mit\n---\n# A card\n\n![logo](https://x/y.png) See [the paper](https://paper.test)."
 
 
-async def test_a_model_card_is_shown_without_fetching_pictures_and_its_links_ask_first(
+async def test_model_card_fetches_nothing_and_confirms_links(
     opened: OpenedModels, site: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.add_model("a/with-card", CONFIG, safetensors=SMALL)
@@ -49,7 +49,7 @@ async def test_a_model_card_is_shown_without_fetching_pictures_and_its_links_ask
     assert visited[-1] == f"{site.url}/a/with-card"
 
 
-async def test_a_card_that_cannot_be_read_says_why_and_the_model_can_still_be_downloaded(
+async def test_model_with_unreadable_card_can_be_downloaded(
     opened: OpenedModels, site: Hub
 ) -> None:
     site.add_model("a/no-card", CONFIG, safetensors=SMALL)

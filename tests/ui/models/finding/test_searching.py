@@ -116,9 +116,7 @@ async def test_more_models_are_shown_on_request_and_the_chosen_one_stays(
     assert not finding.more.isVisible()
 
 
-async def test_a_repository_is_found_by_its_name_or_its_pages_address_whatever_its_tags(
-    opened: OpenedModels, site: Hub
-) -> None:
+async def test_repository_is_found_by_name_or_url(opened: OpenedModels, site: Hub) -> None:
     site.add_model("makers/exact", CONFIG, tags=[])
     site.files["makers/exact"]["model.safetensors"] = b"w" * 2_000_000
     await opened.search("https://huggingface.co/makers/exact/tree/main", "makers/exact")

@@ -80,7 +80,7 @@ async def test_the_draft_model_of_the_loaded_one_is_not_deleted(
     assert is_there(repository_folder)
 
 
-async def test_a_model_that_another_program_had_loaded_beside_the_windows_is_not_deleted(
+async def test_model_loaded_by_another_program_is_not_deleted(
     opened: OpenedModels, repository_folder: Path, demo_model_path: Path
 ) -> None:
     opened.state.load(demo_model_path)

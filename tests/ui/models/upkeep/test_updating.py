@@ -47,7 +47,7 @@ async def test_a_newer_revision_is_offered_downloaded_and_the_old_one_is_freed(
     await opened.loaded(REPOSITORY)
 
 
-async def test_an_update_of_the_loaded_model_loads_the_newer_revision_before_the_old_one_goes(
+async def test_update_loads_the_new_revision_before_deleting_the_old(
     opened: OpenedModels, site: Hub, repository_folder: Path
 ) -> None:
     opened.click(REPOSITORY)
@@ -97,7 +97,7 @@ async def test_an_update_that_is_cancelled_keeps_the_present_revision(
     assert is_there(repository_folder / "snapshots" / COMMIT)
 
 
-async def test_the_hub_is_asked_for_updates_only_while_the_window_is_open_and_if_that_is_allowed(
+async def test_hub_is_asked_for_updates_only_while_allowed_and_open(
     opened: OpenedModels, site: Hub
 ) -> None:
     revise(site)

@@ -228,7 +228,7 @@ async def test_a_cancelled_import_says_how_much_came_and_keeps_it(
 
 
 @pytest.mark.parametrize("chosen", ["", "conversations.json"])
-async def test_the_traces_of_an_unpacked_archive_come_with_its_folder_and_with_its_file(
+async def test_traces_of_an_unpacked_archive_are_imported(
     chosen: str, qapp: QApplication, tmp_path: Path
 ) -> None:
     here, there = filled(tmp_path / "a"), Computer(tmp_path / "b")

@@ -109,9 +109,7 @@ async def test_an_interrupted_answer_says_so_and_can_be_continued(
         assert views(window)[0].run.text.startswith("1\n2\n3\n")
 
 
-async def test_files_that_wait_to_be_sent_are_there_after_a_restart_with_all_their_pages(
-    start: Start, tmp_path: Path
-) -> None:
+async def test_unsent_files_survive_a_restart(start: Start, tmp_path: Path) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("one\ntwo\n")
     pages = ("first", "second", "third")

@@ -124,7 +124,7 @@ async def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
         await store.close()
 
 
-async def test_closing_waits_until_text_is_saved_asks_where_that_fails_and_closes_once_it_works(
+async def test_closing_waits_until_text_is_saved(
     engine: Engine, theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.1)

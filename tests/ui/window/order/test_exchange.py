@@ -14,7 +14,7 @@ from ui.records.conversations import Placement
 from ui.window.main_window import MainWindow
 
 
-async def test_what_is_chosen_is_exported_with_its_folder_and_opens_again_without_doubles(
+async def test_selection_is_exported_with_its_folder_and_imported_once(
     window: MainWindow, tmp_path: Path
 ) -> None:
     path = tmp_path / "chosen.json"

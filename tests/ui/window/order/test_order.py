@@ -135,7 +135,7 @@ async def test_the_list_is_sorted_in_each_order_and_keeps_pinned_ones_on_top(
     assert window.sidebar.list.currentIndex().row() == 3, "the open one stays marked"
 
 
-async def test_a_new_conversation_begins_with_its_folders_prompt_and_stops_and_says_so(
+async def test_new_conversation_takes_prompt_and_stops_of_its_folder(
     window: MainWindow,
 ) -> None:
     folders = window.workspace.conversations.folders

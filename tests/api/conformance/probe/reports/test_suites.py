@@ -248,7 +248,7 @@ def test_junit_is_valid_for_jenkins(given: ProbeSuite) -> None:
         assert re.fullmatch(r"[\d.]*", element.get("time", ""))
 
 
-def test_sarif_has_a_rule_with_help_for_each_check_and_a_result_for_each_failure() -> None:
+def test_sarif_has_a_rule_for_each_check_and_a_result_for_each_failure() -> None:
     found = as_sarif(suite(EVERY, expected="stop.very_first"))
     [run] = found["runs"]
     assert found["version"] == "2.1.0"
@@ -268,7 +268,7 @@ def test_sarif_has_a_rule_with_help_for_each_check_and_a_result_for_each_failure
     assert gone["invocations"][0]["executionSuccessful"] is False
 
 
-def test_the_text_lists_failures_first_with_rule_reference_baseline_and_consequences() -> None:
+def test_report_lists_failures_first_with_rule_and_baseline() -> None:
     text = suite_as_markdown(suite(EVERY), has_raw=False)
     assert text.index("### Title of stop.very_first") < text.index("| check")
     for said in (
