@@ -1,11 +1,12 @@
 """The present preferences, and how changes are saved.
 
-Main thread. Knows no file: the application composes it with an object that saves the values.
+Main thread. Knows no file: the application composes it with a function that saves the values.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
@@ -14,23 +15,17 @@ from ui.kit.tasks import finish_tasks, start_task
 from ui.preferences import TEXT_PERCENTS, Preferences
 
 
-class PreferencesStore(Protocol):
-    """Saves preferences."""
-
-    def keep(self, preferences: Preferences) -> None:
-        """Save the preferences; called on a thread that may wait for a disk."""
-
-
 class PreferencesState(QObject):
     """The present preferences; a change takes effect at once and is saved on another thread."""
 
     changed = Signal(object)  # earlier ones
     keeping_failed = Signal(str)  # reason
 
-    def __init__(self, preferences: Preferences, store: PreferencesStore) -> None:
+    def __init__(self, preferences: Preferences, keep: Callable[[Preferences], object]) -> None:
+        """``keep`` saves preferences; it is called on a thread that may wait for a disk."""
         super().__init__()
         self._now = preferences
-        self._store = store
+        self._save = keep
         self._keeping: asyncio.Task[None] | None = None
         self._is_unkept = False
 
@@ -87,7 +82,7 @@ class PreferencesState(QObject):
         try:
             while self._is_unkept:
                 self._is_unkept = False
-                await asyncio.to_thread(self._store.keep, self._now)
+                await asyncio.to_thread(self._save, self._now)
         except OSError as error:
             self._is_unkept = True
             self.keeping_failed.emit(f"Your settings could not be saved: {os_cause(error)}.")

@@ -182,7 +182,7 @@ async def _until_closed(
     instance: SingleInstance | None,
 ) -> None:
     closed = asyncio.Event()
-    preferences = PreferencesState(stored.preferences(), stored)
+    preferences = PreferencesState(stored.preferences(), stored.keep)
     disk = DiskCache(paths.kept_prompts_folder("conversations"), preferences.now.kept_prompts_bytes)
     preferences.changed.connect(lambda _: disk.limit_to(preferences.now.kept_prompts_bytes))
     limits = Limits(plain_decoding=options.is_plain)

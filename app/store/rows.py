@@ -6,7 +6,7 @@ A row is a snapshot of immutable values, so that nothing is shared between the t
 import contextlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from engine.files.json_fields import DamagedFile, Fields, parsed_json
@@ -20,6 +20,7 @@ from ui.records.codec import (
     model_values,
     moment,
     position_from,
+    position_values,
     presets_from_json,
     presets_json,
     queue_from,
@@ -158,9 +159,7 @@ def _settings(conversation: Conversation) -> dict[str, Any]:
         "tools": choice_values(conversation.tools),
         "when_full": conversation.when_full,
         "shown_at": conversation.shown_at,
-        "place": None
-        if conversation.reading_position is None
-        else asdict(conversation.reading_position),
+        "place": position_values(conversation.reading_position),
     }
     return {**values, **{name: value for name, value in beside.items() if value}}
 
@@ -169,7 +168,7 @@ def conversation_from(stored: ConversationRow, preview: str | None) -> Conversat
     """Return a conversation; with a preview, its messages are still to be loaded."""
     # Settings can be set again; for their sake no conversation is withheld, nor its stops.
     settings, stops, model, tools = None, [], None, ToolsInUse()
-    when_full, place, shown_at = None, None, 0.0
+    when_full, position, shown_at = None, None, 0.0
     with contextlib.suppress(DamagedFile):
         kept = Fields(parsed_json(stored.settings))
         settings = settings_from(kept)
@@ -177,7 +176,7 @@ def conversation_from(stored: ConversationRow, preview: str | None) -> Conversat
         tools = choice_from(kept.inner("tools")) if kept.has("tools") else tools
         when_full = when_full_from(kept)
         shown_at = moment(kept.maybe("shown_at", float))
-        place = position_from(kept.inner("place")) if kept.has("place") else None
+        position = position_from(kept.inner("place")) if kept.has("place") else None
     with contextlib.suppress(DamagedFile):
         stops = stops_from(Fields({"stops": parsed_json(stored.stops)}))
     created_at, updated_at = moment(stored.created_at), moment(stored.updated_at)
@@ -195,7 +194,7 @@ def conversation_from(stored: ConversationRow, preview: str | None) -> Conversat
     conversation.placement = Placement(stored.folder_id, bool(stored.is_archived))
     conversation.origin, conversation.stops_from = stored.origin, stored.stops_from
     conversation.model, conversation.tools = model, tools
-    conversation.when_full, conversation.reading_position = when_full, place
+    conversation.when_full, conversation.reading_position = when_full, position
     conversation.shown_at = shown_at
     if preview is not None:
         conversation.unload(preview_of(preview))

@@ -10,17 +10,9 @@ from ui.preferences import Preferences
 from ui.preferences_state import PreferencesState
 
 
-class MemoryPreferences:
-    def __init__(self) -> None:
-        self.kept: Preferences | None = None
-
-    def keep(self, preferences: Preferences) -> None:
-        self.kept = preferences
-
-
 def preferences_state(preferences: Preferences | None = None) -> PreferencesState:
     """Return preferences, the usual ones unless others are given."""
-    return PreferencesState(preferences or Preferences(), MemoryPreferences())
+    return PreferencesState(preferences or Preferences(), lambda _: None)
 
 
 def nothing_is_set_aside(patched: pytest.MonkeyPatch) -> None:

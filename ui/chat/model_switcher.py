@@ -27,7 +27,7 @@ from ui.kit.buttons import IconButton, push_button
 from ui.kit.fields import ListSearchField
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import column, row
-from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
+from ui.kit.rows import CONTENT, DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, move_within_screen
 from ui.models.model_library import LibraryModel, ModelLibrary
@@ -234,6 +234,20 @@ class ModelRow:
         return _FITS[self.model.fit]
 
     @property
+    def content(self) -> RowContent:
+        """Its two lines; the model of the open conversation has a tick."""
+        colors, found = current_theme().colors, self.model.found
+        label, tone = self.state
+        color = colors.text if found.can_be_loaded else colors.muted
+        return RowContent(
+            RowPart(found.name, color, "tick" if self.is_chosen else "", colors.match),
+            right=RowPart(self.size, colors.muted),
+            subtitle=RowPart(self.facts),
+            badge=RowPart(label, colors.tone(tone)[0]),
+            elide=Qt.TextElideMode.ElideMiddle,
+        )
+
+    @property
     def spoken(self) -> str:
         chosen = "answers this conversation" if self.is_chosen else ""
         parts = (self.model.found.name, self.size, self.state[0], self.facts, chosen)
@@ -242,8 +256,6 @@ class ModelRow:
 
 class ModelRows(QAbstractListModel):
     """The rows that match the typed words: the chosen and the loaded one, then by last use."""
-
-    row_role = int(Qt.ItemDataRole.UserRole) + 1
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -283,8 +295,8 @@ class ModelRows(QAbstractListModel):
         row = self._shown[index.row()]
         if role == Qt.ItemDataRole.DisplayRole:
             return row.model.found.name
-        if role == self.row_role:
-            return row
+        if role == CONTENT:
+            return row.content
         if role == Qt.ItemDataRole.AccessibleTextRole:
             return row.spoken
         if role == Qt.ItemDataRole.ToolTipRole:
@@ -340,25 +352,6 @@ def _order(row: ModelRow) -> tuple[bool, bool, bool, float, str]:
     )
 
 
-class ModelDelegate(RowDelegate):
-    """Two lines per model; that of the open conversation has a tick."""
-
-    def content(self, index: Index) -> RowContent | None:
-        row = index.data(ModelRows.row_role)
-        if not isinstance(row, ModelRow):
-            return None
-        colors = current_theme().colors
-        label, tone = row.state
-        color = colors.text if row.model.found.can_be_loaded else colors.muted
-        return RowContent(
-            RowPart(row.model.found.name, color, "tick" if row.is_chosen else "", colors.match),
-            right=RowPart(row.size, colors.muted),
-            subtitle=RowPart(row.facts),
-            badge=RowPart(label, colors.tone(tone)[0]),
-            elide=Qt.TextElideMode.ElideMiddle,
-        )
-
-
 class ModelSwitcher(Popover):
     """Chooses the model of the open conversation."""
 
@@ -378,7 +371,7 @@ class ModelSwitcher(Popover):
         self.list.setObjectName("conversation_list")
         self.list.setAccessibleName("Models on this computer")
         self.list.setModel(self.rows)
-        self.list.setItemDelegate(ModelDelegate(self.list))
+        self.list.setItemDelegate(RowDelegate(self.list))
         self.list.setUniformItemSizes(True)
         self.list.setMouseTracking(True)
         self.list.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click leaves the focus in the field

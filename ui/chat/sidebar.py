@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from PySide6.QtCore import (
+    QItemSelection,
     QItemSelectionModel,
     QModelIndex,
     QPoint,
@@ -38,14 +39,13 @@ from ui.chat.conversation_actions import ConversationActions
 from ui.chat.search_box import SearchResults
 from ui.chat.session.conversation_list import FolderList
 from ui.chat.session.workspace import Workspace
-from ui.chat.sidebar_rows import MIME, ConversationDelegate, FolderHead, SidebarRows
+from ui.chat.sidebar_rows import MIME, ConversationDelegate, SidebarRows
 from ui.kit.buttons import IconButton, UndoBar, with_keys
 from ui.kit.commands import Command, Entry, fill_menu
 from ui.kit.fields import ListSearchField, disable_horizontal_scrolling, is_typed_text
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import context_menu
-from ui.kit.rows import Index
 from ui.kit.theme import HEAD_PX
 from ui.kit.windows import move_focus
 from ui.records.conversations import Conversation, ConversationFolder
@@ -55,7 +55,6 @@ from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_editor import StopListEditor
 
 _KEYS = Qt.Key
-_SEVERAL = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
 
 
 class FolderDialog(QDialog):
@@ -135,10 +134,10 @@ class FolderDialog(QDialog):
 class ConversationView(QListView):
     """A list that opens the selected row, renames on F2 or a double click, and accepts drops.
 
-    Shift and Ctrl (⌘) select several conversations without opening one.
+    Shift and Ctrl (⌘) select several conversations, of which none is opened.
     """
 
-    opened = Signal(object)  # Conversation
+    selected = Signal(object)  # the Conversation, if it is the only one
     delete_requested = Signal()
     dropped = Signal(list, object)  # conversations, folder or None
 
@@ -159,14 +158,12 @@ class ConversationView(QListView):
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self._follows_model = False
-        self._was_key = False
         self.taking_folder: ConversationFolder | None = None  # of a drop
 
     @property
     def is_walked(self) -> bool:
         """Whether the user moves through the rows with the keyboard, or has selected several."""
-        return (self._was_key and self.hasFocus()) or len(self.chosen()) > 1
+        return self.hasFocus() or len(self.chosen()) > 1
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         current = self.currentIndex()
@@ -181,13 +178,12 @@ class ConversationView(QListView):
     def current_folder(self) -> ConversationFolder | None:
         index = self.currentIndex()
         row = self._rows.at(index.row()) if index.isValid() else None
-        return row.folder if isinstance(row, FolderHead) else None
+        return row if isinstance(row, ConversationFolder) else None
 
     def show_current(self, index: QModelIndex) -> None:
-        """Make a row the current one without opening it; a selection of several rows stays."""
+        """Make a row the current one; a selection of several rows stays."""
         if len(self.chosen()) > 1 and self.selectionModel().isSelected(index):
             return
-        self._follows_model = True
         selection, alone = self.selectionModel(), QItemSelectionModel.SelectionFlag.ClearAndSelect
         if not index.isValid():
             selection.clearSelection()
@@ -196,33 +192,24 @@ class ConversationView(QListView):
         else:
             # The list's own way would toggle the row while Ctrl is held, as in Ctrl+N.
             selection.setCurrentIndex(index, alone)
-        self._follows_model = False
 
-    def currentChanged(self, current: Index, previous: Index) -> None:
-        super().currentChanged(current, previous)
-        if not current.isValid() or self._follows_model or self._chooses_several():
-            return
-        row = self._rows.at(current.row())
-        if isinstance(row, Conversation):
-            self.opened.emit(row)
+    def selectionChanged(  # noqa: N802 - Qt's name
+        self, selected: QItemSelection, deselected: QItemSelection
+    ) -> None:
+        super().selectionChanged(selected, deselected)
+        chosen = self.chosen()
+        if len(chosen) == 1:
+            self.selected.emit(chosen[0])
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Note that the mouse is used, not the keyboard; open or close a folder."""
-        self._was_key = False
-        self._modifiers = event.modifiers()
+        """Open or close a folder, too."""
         super().mousePressEvent(event)
         index = self.indexAt(event.position().toPoint())
         row = self._rows.at(index.row()) if index.isValid() else None
-        if isinstance(row, FolderHead) and event.button() is Qt.MouseButton.LeftButton:
-            self._rows.toggle(row.folder)
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """Open the clicked row if several were selected before."""
-        super().mouseReleaseEvent(event)
-        self._modifiers = Qt.KeyboardModifier.NoModifier
+        if isinstance(row, ConversationFolder) and event.button() is Qt.MouseButton.LeftButton:
+            self._rows.toggle(row)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        self._was_key = True
         folder = self.current_folder()
         closes = event.key() == _KEYS.Key_Left
         if event.matches(QKeySequence.StandardKey.Delete) or event.key() == _KEYS.Key_Backspace:
@@ -235,9 +222,7 @@ class ConversationView(QListView):
         elif is_typed_text(event):
             event.ignore()
         else:
-            self._modifiers = event.modifiers()
             super().keyPressEvent(event)
-            self._modifiers = Qt.KeyboardModifier.NoModifier
 
     # -- dragging --------------------------------------------------------------------------
 
@@ -273,11 +258,6 @@ class ConversationView(QListView):
             self.dropped.emit(self._rows.dropped(event.mimeData()), folder)
 
     # -- inside ----------------------------------------------------------------------------
-
-    _modifiers = Qt.KeyboardModifier.NoModifier
-
-    def _chooses_several(self) -> bool:
-        return bool(self._modifiers & _SEVERAL)
 
     def _mark(self, folder: ConversationFolder | None) -> None:
         if folder != self.taking_folder:
@@ -396,7 +376,7 @@ class Sidebar(QFrame):
 
     def _connect_signals(self) -> None:
         conversations = self._workspace.conversations
-        self.list.opened.connect(self._workspace.open)
+        self.list.selected.connect(self._open)
         self.list.dropped.connect(self.organizing.move)
         self.list.delete_requested.connect(self._delete_at_keyboard)
         self.list.clicked.connect(self._write_in)
@@ -417,6 +397,10 @@ class Sidebar(QFrame):
         conversations.undoable.connect(self.undo_bar.offer)
         conversations.undone.connect(self.undo_bar.hide)
         self.undo_bar.button.clicked.connect(conversations.undo_last)
+
+    def _open(self, conversation: Conversation) -> None:
+        if conversation is not self._workspace.selected:
+            self._workspace.open(conversation)
 
     def _write_in(self, index: QModelIndex) -> None:
         if isinstance(self.rows.at(index.row()), Conversation) and len(self.list.chosen()) < 2:
@@ -453,7 +437,7 @@ class Sidebar(QFrame):
             chosen = self.list.chosen()
             fill_menu(menu, self._entries(chosen if row in chosen else [row]))
         else:
-            fill_menu(menu, self._folder_entries(row.folder))
+            fill_menu(menu, self._folder_entries(row))
         menu.popup(self.list.viewport().mapToGlobal(position))
 
     def _entries(self, chosen: list[Conversation]) -> list[Entry]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -32,15 +32,8 @@ MIME = "application/x-fullstop-conversations"
 NEEDS_YOU = "● Needs Approval"
 
 
-@dataclass(frozen=True, slots=True)
-class FolderHead:
-    """A row that opens and closes a folder."""
-
-    folder: ConversationFolder
-    count: int
-
-
-Row = FolderHead | Conversation
+Row = ConversationFolder | Conversation
+"""A folder's row opens and closes it."""
 
 
 class SidebarRows(QAbstractListModel):
@@ -52,6 +45,7 @@ class SidebarRows(QAbstractListModel):
         super().__init__(parent)
         self._conversations = conversations
         self.shows_archive = False
+        self._counts: dict[str, int] = {}  # conversations, by folder
         self._rows: list[Row] = list(self._arranged())
         conversations.arranged.connect(self._refresh)
         conversations.folders.changed.connect(self._refresh)
@@ -67,12 +61,25 @@ class SidebarRows(QAbstractListModel):
             return None
         row = self._rows[index.row()]
         roles = Qt.ItemDataRole
-        name = row.title if isinstance(row, Conversation) else row.folder.name
+        name = row.title if isinstance(row, Conversation) else row.name
         if role in (roles.DisplayRole, roles.EditRole):
             return name
         if role == roles.ToolTipRole:
             return plain_tooltip(name)
-        return _spoken(row) if role == roles.AccessibleTextRole else None
+        return self._spoken(row) if role == roles.AccessibleTextRole else None
+
+    def count_in(self, folder: ConversationFolder) -> int:
+        return self._counts.get(folder.id, 0)
+
+    def _spoken(self, row: Row) -> str:
+        """Return a row for a screen reader."""
+        if isinstance(row, ConversationFolder):
+            state = "open" if row.is_open else "closed"
+            return f"Folder {row.name}, {counted(self.count_in(row), 'conversation')}, {state}"
+        pinned = ", pinned" if row.is_pinned else ""
+        state = ", answering" if row.is_running else ""
+        state = ", needs you" if row.needs_user else state
+        return f"Conversation {row.title}{pinned}{state}"
 
     def is_inside_folder(self, conversation: Conversation) -> bool:
         return self._conversations.folders.of(conversation) is not None
@@ -86,7 +93,7 @@ class SidebarRows(QAbstractListModel):
         if isinstance(row, Conversation):
             self._conversations.rename(row, name)
         else:
-            self._conversations.folders.keep(replace(row.folder, name=name))
+            self._conversations.folders.keep(replace(row, name=name))
         return True
 
     def flags(self, index: Index) -> Qt.ItemFlag:
@@ -137,7 +144,7 @@ class SidebarRows(QAbstractListModel):
         if not index.isValid():
             return None
         row = self._rows[index.row()]
-        return self._conversations.folders.of(row) if isinstance(row, Conversation) else row.folder
+        return self._conversations.folders.of(row) if isinstance(row, Conversation) else row
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -151,17 +158,18 @@ class SidebarRows(QAbstractListModel):
         for conversation in self._conversations.every():
             if self._is_listed(conversation):
                 inside.get(conversation.placement.folder_id, loose).append(conversation)
+        self._counts = {folder_id: len(members) for folder_id, members in inside.items()}
         for folder in folders:
             members = inside[folder.id]
             if members or not self.shows_archive:
-                yield FolderHead(folder, len(members))
+                yield folder
                 if folder.is_open:
                     yield from members
         yield from loose
 
     def _refresh(self) -> None:
-        target = list(self._arranged())
-        if target == self._rows:
+        counts, target = self._counts, list(self._arranged())
+        if (target, self._counts) == (self._rows, counts):
             return
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
@@ -178,24 +186,13 @@ class SidebarRows(QAbstractListModel):
 
 
 def _key(row: Row) -> object:
-    return row.id if isinstance(row, Conversation) else ("folder", row.folder.id)
+    return row.id if isinstance(row, Conversation) else ("folder", row.id)
 
 
 def preview_line(conversation: Conversation) -> str:
     """Return the first words of the last message, or of a draft that has none before it."""
     draft = "" if conversation.has_messages else preview_of(conversation.draft.strip())
     return f"Draft: {draft}" if draft else conversation.preview
-
-
-def _spoken(row: Row) -> str:
-    """Return a row for a screen reader."""
-    if isinstance(row, FolderHead):
-        state = "open" if row.folder.is_open else "closed"
-        return f"Folder {row.folder.name}, {counted(row.count, 'conversation')}, {state}"
-    pinned = ", pinned" if row.is_pinned else ""
-    state = ", answering" if row.is_running else ""
-    state = ", needs you" if row.needs_user else state
-    return f"Conversation {row.title}{pinned}{state}"
 
 
 class ConversationDelegate(RowDelegate):
@@ -209,19 +206,19 @@ class ConversationDelegate(RowDelegate):
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         # A view asks for all rows at once: roles would take most of the time.
         model = index.model()
-        is_folder = isinstance(model, SidebarRows) and isinstance(model.at(index.row()), FolderHead)
-        return QSize(120, self.height_px(1 if is_folder else 2))
+        row = model.at(index.row()) if isinstance(model, SidebarRows) else None
+        return QSize(120, self.height_px(1 if isinstance(row, ConversationFolder) else 2))
 
     def content(self, index: Index) -> RowContent | None:
         colors, model = current_theme().colors, index.model()
         if not isinstance(model, SidebarRows):
             return None
         row = model.at(index.row())
-        if isinstance(row, FolderHead):
-            arrow = "chevron-down" if row.folder.is_open else "chevron-right"
-            color = colors.accent if self._is_drop_target(row.folder) else ""
-            title = RowPart(row.folder.name, color, arrow, colors.muted)
-            count = RowPart(str(row.count or ""))
+        if isinstance(row, ConversationFolder):
+            arrow = "chevron-down" if row.is_open else "chevron-right"
+            color = colors.accent if self._is_drop_target(row) else ""
+            title = RowPart(row.name, color, arrow, colors.muted)
+            count = RowPart(str(model.count_in(row) or ""))
             return RowContent(title, right=count, weight=QFont.Weight.DemiBold)
         right = RowPart(when_text(row.updated_at))
         if row.needs_user:

@@ -18,7 +18,7 @@ from ui.chat.first_model import FirstModel
 from ui.chat.session.conversation_model import ConversationModel
 from ui.kit.buttons import IconBadge, push_button
 from ui.kit.labels import label
-from ui.kit.layouts import STRETCH, Stretch, column, row
+from ui.kit.layouts import STRETCH, column, row
 from ui.models.model_library import ModelLibrary
 from ui.words import Tone
 
@@ -108,9 +108,9 @@ class Welcome(QScrollArea):
         holder = QWidget()
         holder.setObjectName("scrolled")
         column(
-            Stretch(4),
+            (None, 4),
             row(STRETCH, (pile, 1000), STRETCH),
-            Stretch(5),
+            (None, 5),
             margins=(26, 20, 26, 20),
             on=holder,
         )

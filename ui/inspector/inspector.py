@@ -5,7 +5,7 @@ Main thread.
 
 import asyncio
 from collections.abc import Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -44,17 +44,6 @@ from ui.words import FileRefused, unescaped
 # The replay runs on another thread, a moment after the last change, so that typing never waits.
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIfOutcome:
-    """What the tried list would have done."""
-
-    sentence: str
-    text: str
-    cut: str
-    is_same: bool
-    rules: StopRules
-
-
 class WhatIf(QObject):
     """A copy of a run's stop list that may be changed at will."""
 
@@ -63,10 +52,11 @@ class WhatIf(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.stops = StopListModel(parent=self)
-        self.outcome: WhatIfOutcome | None = None
+        self.played: Replayed | None = None
+        self.rules = StopRules()  # of the replay
+        self.sentence = ""
         self.recording: RunTrace | None = None
         self._typed = ""
-        self._played: Replayed | None = None
         self._serial = 0
         self._delay = QTimer(self, singleShot=True, interval=60)
         self._delay.timeout.connect(self._start)
@@ -75,7 +65,7 @@ class WhatIf(QObject):
 
     def set_recording(self, recording: RunTrace | None) -> None:
         self.recording = recording
-        self.outcome = self._played = None
+        self.played = None
         self._serial += 1
         self.reset()  # the text that is being typed stays in its field and still counts as a stop
         self.stops.undo_stack.clear()
@@ -95,10 +85,10 @@ class WhatIf(QObject):
 
     def case(self) -> RunTrace | None:
         """Return the run with the tried list."""
-        if self.recording is None or self.outcome is None or self._played is None:
+        if self.recording is None or self.played is None:
             return None
-        stop = self._played.stop or self.recording.stop
-        return replace(self.recording, rules=self.outcome.rules, stop=stop)
+        stop = self.played.stop or self.recording.stop
+        return replace(self.recording, rules=self.rules, stop=stop)
 
     async def finish(self) -> None:
         self._delay.stop()
@@ -129,39 +119,31 @@ class WhatIf(QObject):
         played = await asyncio.to_thread(replay, recording, rules)
         if serial != self._serial:
             return  # the list has changed meanwhile
-        self._played = played
+        self.played, self.rules = played, rules
         listed = {entry.stop.text for entry in self.stops.entries()}
-        self.outcome = outcome_of(recording, played, rules, listed)
+        self.sentence = what_if_sentence(recording, played, listed)
         self.outcome_changed.emit()
 
 
-def outcome_of(
-    recording: RunTrace, played: Replayed, rules: StopRules, listed: Set[str]
-) -> WhatIfOutcome:
-    """Return the result of a replay, with a sentence about it."""
+def what_if_sentence(recording: RunTrace, played: Replayed, listed: Set[str]) -> str:
+    """Return where a replay with other stops ended, and whether the run itself ended there."""
     kept = f"keeping {counted(len(played.text), 'character')}"
     stop = played.stop
     if stop is None:
         count = counted(len(recording.tokens), "recorded token")
-        sentence = f"Nothing would stop within the {count}, {kept}."
-    else:
-        at = f"at token {played.output_tokens:,}"
-        match stop.kind:
-            case StopKind.STOP_STRING:
-                is_listed = stop.value in listed
-                by = quoted(str(stop.value), 40) if is_listed else "the sequence being typed"
-                sentence = f"Would stop {at} by {by}, {kept}."
-            case StopKind.EOS:
-                sentence = f"Would end by itself {at}, {kept}."
-            case _:
-                sentence = f"{headline(stop)} {at}, {kept}."
-    return WhatIfOutcome(
-        sentence=sentence,
-        text=played.text,
-        cut="" if stop is None else stop.dropped,
-        is_same=stop is not None and _end_of(stop) == _end_of(recording.stop),
-        rules=rules,
-    )
+        return f"Nothing would stop within the {count}, {kept}."
+    at = f"at token {played.output_tokens:,}"
+    match stop.kind:
+        case StopKind.STOP_STRING:
+            is_listed = stop.value in listed
+            by = quoted(str(stop.value), 40) if is_listed else "the sequence being typed"
+            sentence = f"Would stop {at} by {by}, {kept}."
+        case StopKind.EOS:
+            sentence = f"Would end by itself {at}, {kept}."
+        case _:
+            sentence = f"{headline(stop)} {at}, {kept}."
+    is_same = _end_of(stop) == _end_of(recording.stop)
+    return f"{sentence} The run itself ended there too." if is_same else sentence
 
 
 def _end_of(stop: StopInfo | None) -> tuple[object, ...]:

@@ -36,7 +36,7 @@ from ui.kit.buttons import push_button
 from ui.kit.dialogs import choose_target
 from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
 from ui.kit.labels import label
-from ui.kit.layouts import FlowLayout, Stretch, column, scrolling
+from ui.kit.layouts import FlowLayout, column, scrolling
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme
 from ui.stops.stop_list_editor import StopListEditor
@@ -340,26 +340,26 @@ class WhatIfTab(InspectorTab):
     def refresh(self) -> None:
         self._inspector.try_lists()
         theme = current_theme()
-        outcome, recording = self._what_if.outcome, self._what_if.recording
+        played, recording = self._what_if.played, self._what_if.recording
         can_try = recording is not None
         for part in (self.editor, self.reset, self.use, self.save):
             part.setEnabled(can_try)
-        self.save.setEnabled(outcome is not None)
-        if outcome is None:
+        self.save.setEnabled(played is not None)
+        if played is None:
             self.kept.clear()
             self.sentence.setText(_REPLAYING if can_try else self._why_not(self._inspector.shown))
             return
-        same = " The run itself ended there too." if outcome.is_same else ""
-        self.sentence.setText(f"{outcome.sentence}{same}")
+        self.sentence.setText(self._what_if.sentence)
         self.kept.clear()
         cursor = QTextCursor(self.kept.document())
         plain, cut = QTextCharFormat(), QTextCharFormat()
         plain.setForeground(QColor(theme.colors.text))
         cut.setForeground(QColor(theme.colors.fault))
         cut.setFontStrikeOut(True)
-        text = outcome.text if len(outcome.text) <= 20_000 else f"… {outcome.text[-20_000:]}"
+        text = played.text if len(played.text) <= 20_000 else f"… {played.text[-20_000:]}"
         cursor.insertText(text, plain)
-        cursor.insertText(outcome.cut, cut)
+        if played.stop is not None:
+            cursor.insertText(played.stop.dropped, cut)
         self.kept.moveCursor(QTextCursor.MoveOperation.End)
 
     @staticmethod
@@ -458,7 +458,7 @@ class EndingTab(InspectorTab):
         super().__init__()
         self.note = label("", "", 0.98, is_wrapped=True)
         self.curve = OddsCurve()
-        column(self.note, (self.curve, 1), Stretch(0), spacing=10, margins=(0, 12, 0, 0), on=self)
+        column(self.note, (self.curve, 1), (None, 0), spacing=10, margins=(0, 12, 0, 0), on=self)
 
     def catch_up(self) -> None:
         self._refresh_visible()

@@ -1,6 +1,7 @@
 """Buttons, check boxes and lists to choose from, in the colors of the theme. Main thread."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 from PySide6.QtCore import (
@@ -190,22 +191,18 @@ class ToggleSwitch(QAbstractButton):
         painter.end()
 
 
-class CopyButton(IconButton):
-    """Copies what ``text`` returns when it is pressed; None and empty text are not copied."""
+def copy_button(accessible_name: str, text: Callable[[], str | None]) -> IconButton:
+    """Return a button that copies what ``text`` returns, unless that is None or empty."""
+    button = IconButton("copy", accessible_name)
 
-    def __init__(self, accessible_name: str, text: Callable[[], str | None]) -> None:
-        super().__init__("copy", accessible_name)
-        self._label = accessible_name
-        self._text = text
-        self.clicked.connect(self._copy)
+    def copy() -> None:
+        if copied := text():
+            copy_text(copied)
+            button.show_icon("tick", "Copied")
+            QTimer.singleShot(COPIED_MS, button, partial(button.show_icon, "copy", accessible_name))
 
-    def _copy(self) -> None:
-        text = self._text()
-        if not text:
-            return
-        copy_text(text)
-        self.show_icon("tick", "Copied")
-        QTimer.singleShot(COPIED_MS, self, lambda: self.show_icon("copy", self._label))
+    button.clicked.connect(copy)
+    return button
 
 
 class Choice(QComboBox):

@@ -10,11 +10,10 @@
         on=self,
     )
 
-An item is a widget, a layout, a number of pixels to leave free, ``STRETCH``, or a tuple of a widget
-or a layout, its stretch factor and, if it has one, its alignment. Main thread.
+An item is a widget, a layout, a number of pixels to leave free, or a tuple of a widget or a layout,
+its stretch factor and, if it has one, its alignment; with None, the free space. Main thread.
 """
 
-from dataclasses import dataclass
 from typing import TypeVar
 
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
@@ -37,16 +36,8 @@ _Box = TypeVar("_Box", bound=QBoxLayout)
 _Layout = TypeVar("_Layout", bound=QLayout)
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Room that takes its share of what the other items leave free."""
-
-    factor: int = 1
-
-
-STRETCH = Stretch()
-
-Item = Inside | Stretch | int | tuple[Inside, int] | tuple[Inside, int, Qt.AlignmentFlag]
+STRETCH = (None, 1)
+Item = Inside | int | tuple[Inside | None, int] | tuple[Inside, int, Qt.AlignmentFlag]
 
 
 def column(
@@ -122,9 +113,7 @@ def _fill(
 ) -> _Box:
     _shape(layout, spacing, margins, on)
     for item in items:
-        if isinstance(item, Stretch):
-            layout.addStretch(item.factor)
-        elif isinstance(item, int):
+        if isinstance(item, int):
             layout.addSpacing(item)
         else:
             _add(layout, *(item if isinstance(item, tuple) else (item,)))
@@ -132,8 +121,14 @@ def _fill(
 
 
 def _add(
-    layout: QBoxLayout, inside: Inside, stretch: int = 0, alignment: Qt.AlignmentFlag | None = None
+    layout: QBoxLayout,
+    inside: Inside | None,
+    stretch: int = 0,
+    alignment: Qt.AlignmentFlag | None = None,
 ) -> None:
+    if inside is None:
+        layout.addStretch(stretch)
+        return
     if isinstance(inside, QWidget):
         layout.addWidget(inside, stretch)
     else:

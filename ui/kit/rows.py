@@ -29,6 +29,8 @@ from ui.kit.theme import current_theme, fixed_font
 
 Index = QModelIndex | QPersistentModelIndex
 DISPLAY = int(Qt.ItemDataRole.DisplayRole)
+CONTENT = int(Qt.ItemDataRole.UserRole) + 100
+"""The role of a row's ``RowContent``."""
 NO_PARENT = QModelIndex()
 
 _SIDE_PX, _ABOVE_PX, _ICON_PX = 10, 7, 14
@@ -82,7 +84,7 @@ class RowContent:
 
 
 class RowDelegate(QStyledItemDelegate):
-    """Draws rows of one or two lines; subclasses return the content of a row."""
+    """Draws rows of one or two lines."""
 
     def __init__(self, view: QAbstractItemView) -> None:
         super().__init__(view)
@@ -95,7 +97,10 @@ class RowDelegate(QStyledItemDelegate):
         return "accent_soft"
 
     def content(self, index: Index) -> RowContent | None:
-        """Return the content of a row: by default, its text up to and after a line break."""
+        """Return the content that the model has for a row, or else the two lines of its text."""
+        content = index.data(CONTENT)
+        if isinstance(content, RowContent):
+            return content
         title, _, subtitle = str(index.data(DISPLAY) or "").partition("\n")
         elide = Qt.TextElideMode.ElideMiddle
         return RowContent(RowPart(title), subtitle=RowPart(subtitle), elide=elide)

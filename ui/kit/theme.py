@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from string import Template
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from PySide6.QtCore import QObject, Qt, QTemporaryDir, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
@@ -331,13 +331,6 @@ def fixed_font(base: QFont, scale: float = 0.94) -> QFont:
     return font
 
 
-class CodeLook(NamedTuple):
-    """How blocks of code are shown."""
-
-    wraps: bool = False
-    has_numbers: bool = False
-
-
 def current_theme() -> "Theme":
     """Return the application's theme, which is the one made last."""
     assert Theme.current is not None, "no theme was made yet"
@@ -349,7 +342,7 @@ class Theme(QObject):
 
     changing = Signal()
     changed = Signal()
-    code_look_chosen = Signal(object)  # CodeLook
+    code_look_chosen = Signal(bool, bool)  # whether code wraps, and has numbers
     columns_chosen = Signal(object)  # columns
     current: "ClassVar[Theme | None]" = None
 
@@ -360,7 +353,7 @@ class Theme(QObject):
         self.mode: ThemeMode = mode
         self._has_high_contrast = False
         self.text_percent = 100
-        self.code_look = CodeLook()
+        self.code_wraps = self.code_has_numbers = False
         self.columns: tuple[tuple[str, str], ...] = ()  # (table, visible column)
         self.colors: Colors = LIGHT
         # While the style sheet is set, forcing a layout can delete a dock separator that Qt is
@@ -402,15 +395,18 @@ class Theme(QObject):
         font.setPointSizeF(font.pointSizeF() * self.text_percent / 100)
         return font
 
-    def set_code_look(self, look: CodeLook) -> None:
-        if look != self.code_look:
-            self.code_look = look
+    def set_code_look(
+        self, *, code_wraps: bool | None = None, code_has_numbers: bool | None = None
+    ) -> None:
+        """Change how code is shown; None leaves a property as it is."""
+        before = self.code_wraps, self.code_has_numbers
+        if code_wraps is not None:
+            self.code_wraps = code_wraps
+        if code_has_numbers is not None:
+            self.code_has_numbers = code_has_numbers
+        if before != (self.code_wraps, self.code_has_numbers):
             self.changed.emit()
-
-    def choose_code_look(self, look: CodeLook) -> None:
-        """Change how code is shown and emit ``code_look_chosen``."""
-        self.set_code_look(look)
-        self.code_look_chosen.emit(look)
+            self.code_look_chosen.emit(self.code_wraps, self.code_has_numbers)
 
     def columns_of(self, table: str) -> list[str]:
         """Return the chosen columns of a table; empty if none were chosen."""

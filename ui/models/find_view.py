@@ -32,7 +32,7 @@ from ui.kit.buttons import Choice
 from ui.kit.dialogs import confirm_link
 from ui.kit.fields import ListSearchField
 from ui.kit.labels import label, thin_bar
-from ui.kit.layouts import STRETCH, Stretch, column, row
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme, restyle
@@ -265,7 +265,7 @@ class HubResultDetails(QFrame):
             4,
             (self.card, 1),
             self.card_note,
-            Stretch(0),
+            (None, 0),
             spacing=8,
             on=self._inner,
         )
@@ -462,7 +462,7 @@ class FindView(QWidget):
         self._left = column(
             (self.list, 1),
             self.more,
-            Stretch(0),
+            (None, 0),
             spacing=8,
             margins=(20, 0, 4, 14),
             on=left,

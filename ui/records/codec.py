@@ -219,10 +219,15 @@ def when_full_from(fields: Fields) -> WhenFull | None:
     return cast(WhenFull, chosen) if chosen in get_args(WhenFull) else None
 
 
+def position_values(position: ReadingPosition | None) -> dict[str, Any] | None:
+    """Return where a conversation was read as JSON values."""
+    return None if position is None else {"message_id": position[0], "share": position[1]}
+
+
 def position_from(fields: Fields) -> ReadingPosition:
     """Return where a conversation was read; raises ``DamagedFile`` if a value is wrong."""
     share = fields.maybe("share", float) or 0.0
-    return ReadingPosition(fields.take("message_id", str), share if 0 <= share <= 1 else 0.0)
+    return fields.take("message_id", str), share if 0 <= share <= 1 else 0.0
 
 
 def queue_values(queue: Iterable[QueuedMessage]) -> list[dict[str, Any]]:

@@ -29,6 +29,9 @@ ListOrder = Literal["recent", "created", "oldest", "title"]
 WhenFull = Literal["leave_out", "summarize", "ask"]
 """The treatment of the oldest messages when the context is full; ``ask`` sends all or none."""
 
+ReadingPosition = tuple[str, float]
+"""The id of the message at the top of the screen, and the share of it that is above."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChosenModel:
@@ -56,14 +59,6 @@ class QueuedMessage:
 
     text: str
     files: tuple[Attachment, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ReadingPosition:
-    """Where a person was reading: a message, and which part of it was above the screen."""
-
-    message_id: str
-    share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

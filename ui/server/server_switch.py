@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QPushButton
 
-from ui.kit.buttons import CopyButton, ToggleSwitch
+from ui.kit.buttons import ToggleSwitch, copy_button
 from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.tasks import finish_tasks, start_task
@@ -206,7 +206,7 @@ class ServerCard(QFrame):
         self._state = label("", "muted", 0.92, is_wrapped=True)
         self.address = ElidedLabel()
         self.address.setFont(fixed_font(self.address.font(), 0.88))
-        self.copy = CopyButton("Copy the server’s address", lambda: server.url)
+        self.copy = copy_button("Copy the server’s address", lambda: server.url)
         self.details = QPushButton(f"{WINDOW_TITLE}…")
         self.details.setProperty("kind", "link")
         self.details.setProperty("is_flush", True)

@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 
 from engine import counted, figures, format_size, seconds, sentence
 from engine.files.causes import os_cause
-from ui.kit.buttons import ChipButton, CopyButton, IconButton, ToggleSwitch
+from ui.kit.buttons import ChipButton, IconButton, ToggleSwitch, copy_button
 from ui.kit.dates import format_day, format_time
 from ui.kit.labels import ElidedLabel, FactTable, StatusPill, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
@@ -173,7 +173,7 @@ class _MessageView(QWidget):
         self.text.setAccessibleName(f"Headers and body of the {name}")
         self.text.setFont(fixed_font(self.text.font(), 0.92))
         self.text.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
-        self._copy = CopyButton(f"Copy the body of the {name}", lambda: self._body.text)
+        self._copy = copy_button(f"Copy the body of the {name}", lambda: self._body.text)
         self.note = label("", "faint", 0.92)
         column(
             (self.text, 1),
@@ -354,7 +354,7 @@ class ServerSettings(QWidget):
         self.key_field.setReadOnly(True)
         self.key_field.setAccessibleName("The new API key")
         self.key_field.setFont(fixed_font(self.key_field.font(), 0.9))
-        self._copy_key = CopyButton("Copy the key", lambda: panel.key.fresh_key)
+        self._copy_key = copy_button("Copy the key", lambda: panel.key.fresh_key)
         self._once = label(
             "Copy it now: it will not be shown again.", "notice", 0.92, is_wrapped=True
         )
@@ -516,7 +516,7 @@ class ServerWindow(OwnWindow):
         self.address = label("", "", 1.0)
         self.address.setFont(fixed_font(self.address.font(), 0.98))
         self.address.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.copy = CopyButton("Copy the server’s address", lambda: panel.switch.url)
+        self.copy = copy_button("Copy the server’s address", lambda: panel.switch.url)
         self._reach = label("", "muted", 0.95)
         self._title = label(WINDOW_TITLE, "title", 1.15, weight=QFont.Weight.DemiBold)
         self.settings_shown = ChipButton("sliders", "Settings", is_toggle=True)

@@ -31,7 +31,7 @@ from ui.chat.unsaved_text import UnsavedText
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit import icons
-from ui.kit.theme import CodeLook, current_theme
+from ui.kit.theme import current_theme
 from ui.kit.windows import bring_forward, move_focus
 from ui.models.model_library import ModelLibrary
 from ui.preferences_state import PreferencesState
@@ -269,7 +269,7 @@ class MainWindow(WindowParts):
         if theme.mode != now.theme:
             theme.set_mode(now.theme)
         theme.set_high_contrast(now.has_high_contrast)
-        theme.set_code_look(CodeLook(now.code_wraps, now.code_has_numbers))
+        theme.set_code_look(code_wraps=now.code_wraps, code_has_numbers=now.code_has_numbers)
         theme.columns = now.columns
         if now.text_percent != theme.text_percent:
             theme.set_text_size(now.text_percent)
@@ -290,8 +290,8 @@ class MainWindow(WindowParts):
         if not current.has_messages and current.settings == before:
             self.workspace.change_settings(listed.new_settings)
 
-    def _save_code_look(self, look: CodeLook) -> None:
-        self.preferences.change(code_wraps=look.wraps, code_has_numbers=look.has_numbers)
+    def _save_code_look(self, wraps: bool, has_numbers: bool) -> None:
+        self.preferences.change(code_wraps=wraps, code_has_numbers=has_numbers)
 
     def _save_columns(self, columns: tuple[tuple[str, str], ...]) -> None:
         self.preferences.change(columns=columns)

@@ -48,7 +48,7 @@ def use(qapp: QApplication, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
         async def whole() -> None:
             loop = asyncio.get_running_loop()
             stored = StoredPreferences(paths.config_folder())
-            preferences = PreferencesState(stored.preferences(), stored)
+            preferences = PreferencesState(stored.preferences(), stored.keep)
             theme = Theme(qapp, "light")
             window = app.desktop.window.server_window(
                 engine, theme, MemoryConversationStore(), preferences, loop

@@ -28,7 +28,7 @@ def test_preferences_round_trip(tmp_path: Path) -> None:
 
 async def test_unsaved_preference_is_reported(tmp_path: Path) -> None:
     (tmp_path / "no folder").write_text("")
-    state = PreferencesState(Preferences(), StoredPreferences(tmp_path / "no folder"))
+    state = PreferencesState(Preferences(), StoredPreferences(tmp_path / "no folder").keep)
     said: list[str] = []
     state.keeping_failed.connect(said.append)
     state.change(theme="dark")

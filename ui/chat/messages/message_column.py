@@ -161,10 +161,11 @@ class MessageColumn(QScrollArea):
         position = None if self._opened is None else self._opened.conversation.reading_position
         if position is None:
             return
-        slot = next((s for s in self._stack.slots if s.message.id == position.message_id), None)
+        message_id, share = position
+        slot = next((s for s in self._stack.slots if s.message.id == message_id), None)
         if slot is not None:
             self._near.fill(slot)
-            self._anchor.go_to(slot, position.share)
+            self._anchor.go_to(slot, share)
 
     def show_run(self, run: Run | None) -> None:
         """Mark the answer that the stop panel shows, while it is open."""

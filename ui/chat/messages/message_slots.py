@@ -363,7 +363,7 @@ class ScrollAnchor(QObject):
         if self._is_at_end or not self._stack.slots:
             return None
         slot, share = self._first_seen()
-        return ReadingPosition(slot.message.id, min(max(share, 0.0), 1.0))
+        return slot.message.id, min(max(share, 0.0), 1.0)
 
     def hold(self) -> None:
         """Keep the same text at the top of the screen while sizes change."""

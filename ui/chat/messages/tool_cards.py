@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine import seconds
-from ui.kit.buttons import CopyButton, IconBadge, push_button
+from ui.kit.buttons import IconBadge, copy_button, push_button
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, rescale, thin_bar
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
@@ -247,7 +247,7 @@ class ToolCard(_Card):
         self.question: QuestionForm | None = None
         self.restart: QPushButton | None = None
         self.pictures: list[QPushButton] = []
-        self._head.addWidget(CopyButton(f"Copy the arguments of {name}", lambda: arguments))
+        self._head.addWidget(copy_button(f"Copy the arguments of {name}", lambda: arguments))
         self._bar = thin_bar(f"Progress of {name}")
         self._bar.setRange(0, 1000)
         self._bar.hide()
@@ -268,7 +268,7 @@ class ToolCard(_Card):
         self._is_cut = False
         self.sent = label("", "muted", 0.92, is_wrapped=True)
         self.sent.hide()
-        self._copy = CopyButton(f"Copy the result of {name}", lambda: self._whole)
+        self._copy = copy_button(f"Copy the result of {name}", lambda: self._whole)
         self._copy.hide()
         self._result_head = label("Result", "faint", 0.88)
         self._result_head.hide()

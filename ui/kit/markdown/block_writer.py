@@ -250,7 +250,7 @@ def write_code(blocks: BlockWriter, code: str, info: str) -> None:
         is_last = number == len(lines) - 1
         form.setBottomMargin(style.code_foot_px + style.gap_px if is_last else 0)
         form.setLineHeight(125, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
-        form.setNonBreakableLines(not style.code_look.wraps)
+        form.setNonBreakableLines(not style.code_wraps)
         form.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         form.setProperty(CODE_PROPERTY, language or "text")
         sentence = "".join(text for text, _ in line)
@@ -261,7 +261,7 @@ def write_code(blocks: BlockWriter, code: str, info: str) -> None:
         start = blocks.cursor.position() if start < 0 else start
         for text, color in line:
             blocks.cursor.insertText(text, _code_format(style, color))
-        if not style.code_look.wraps:
+        if not style.code_wraps:
             widest = max(widest, style.fixed_width(sentence.expandtabs(TAB_CHARS)))
     blocks.state.is_after_code = True
     end = blocks.cursor.position()

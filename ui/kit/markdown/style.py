@@ -22,7 +22,7 @@ from PySide6.QtGui import (
 )
 
 from ui.kit.colors import Colors
-from ui.kit.theme import CodeLook, current_theme, fixed_font
+from ui.kit.theme import current_theme, fixed_font
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -92,7 +92,8 @@ class MarkdownStyle:
     font: QFont
     fixed: QFont
     colors: Colors
-    code_look: CodeLook
+    code_wraps: bool
+    code_has_numbers: bool
     em: float = field(init=False, compare=False)
     plain: QTextCharFormat = field(init=False, compare=False, repr=False)
 
@@ -116,7 +117,7 @@ class MarkdownStyle:
     @property
     def code_numbers_px(self) -> float:
         """The room for the numbers of lines of code."""
-        return self.fixed_width(_NUMBER) + self.px(10) if self.code_look.has_numbers else 0.0
+        return self.fixed_width(_NUMBER) + self.px(10) if self.code_has_numbers else 0.0
 
     @property
     def code_head_px(self) -> float:
@@ -155,7 +156,9 @@ class Decoration:
 def markdown_style(font: QFont) -> MarkdownStyle:
     """Return fonts and colors for rendered Markdown in the present theme."""
     theme = current_theme()
-    return MarkdownStyle(font, fixed_font(font), theme.colors, theme.code_look)
+    return MarkdownStyle(
+        font, fixed_font(font), theme.colors, theme.code_wraps, theme.code_has_numbers
+    )
 
 
 def table_at(block: QTextBlock) -> QTextTable | None:
@@ -238,7 +241,7 @@ class Decorations:
             decoration.label or "code", Qt.TextElideMode.ElideRight, int(head.width())
         )
         painter.drawText(head, Qt.AlignmentFlag.AlignVCenter, label)
-        if style.code_look.has_numbers:
+        if style.code_has_numbers:
             self._paint_numbers(painter, decoration, area)
 
     def _paint_numbers(self, painter: QPainter, decoration: Decoration, area: QRectF) -> None:

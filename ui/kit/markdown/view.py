@@ -55,14 +55,12 @@ def _code_button(parent: QWidget, text: str, accessible_name: str) -> QToolButto
 
 
 def _code_switch(parent: QWidget, text: str, accessible_name: str, name: str) -> QToolButton:
-    """Return a button that switches how all code is shown: a field of ``CodeLook``."""
+    """Return a button that switches ``code_wraps`` or ``code_has_numbers`` for all code."""
     theme = current_theme()
     button = _code_button(parent, text, accessible_name)
     button.setCheckable(True)
-    button.setChecked(getattr(theme.code_look, name))
-    button.clicked.connect(
-        lambda is_on: theme.choose_code_look(theme.code_look._replace(**{name: is_on}))
-    )
+    button.setChecked(getattr(theme, name))
+    button.clicked.connect(lambda is_on: theme.set_code_look(**{name: is_on}))
     return button
 
 
@@ -486,8 +484,12 @@ class MarkdownView(FlowText):
         copy.clicked.connect(lambda: copy_from(copy, card.text))
         if "\n" not in card.text:
             return [copy]
-        numbers = _code_switch(parent, "Numbers", "Number the lines of code", "has_numbers")
-        return [copy, numbers, _code_switch(parent, "Wrap", "Wrap long lines of code", "wraps")]
+        numbers = _code_switch(parent, "Numbers", "Number the lines of code", "code_has_numbers")
+        return [
+            copy,
+            numbers,
+            _code_switch(parent, "Wrap", "Wrap long lines of code", "code_wraps"),
+        ]
 
     def _move_buttons(self, _: QSizeF) -> None:
         """Put the buttons at the corner of each code card."""

@@ -3,7 +3,7 @@
 from PySide6.QtWidgets import QApplication
 
 from tests.ui.kit.markdown.views import shown
-from ui.kit.theme import CodeLook, Theme
+from ui.kit.theme import Theme
 
 
 def test_code_wraps_and_has_numbers_where_a_person_wants_that(
@@ -12,15 +12,15 @@ def test_code_wraps_and_has_numbers_where_a_person_wants_that(
     text = "```\n" + "word " * 60 + "\nsecond\n```\n"
     view = shown(theme, qapp, text, width=400)
     assert len(view.sideways_bars) == 1
-    chosen: list[CodeLook] = []
-    theme.code_look_chosen.connect(chosen.append)
+    chosen: list[tuple[bool, bool]] = []
+    theme.code_look_chosen.connect(lambda *look: chosen.append(look))
     switches = [b for b in view.viewport().children() if getattr(b, "isCheckable", bool)()]
     names = [switch.accessibleName() for switch in switches]
     assert names == ["Number the lines of code", "Wrap long lines of code"]
     try:
         for switch in switches:
             switch.click()
-        assert chosen[-1] == theme.code_look == CodeLook(wraps=True, has_numbers=True)
+        assert chosen[-1] == (theme.code_wraps, theme.code_has_numbers) == (True, True)
         again = shown(theme, qapp, text, width=400)
         assert again.sideways_bars == ()
         assert again.document().begin().next().layout().lineCount() > 2
@@ -28,4 +28,4 @@ def test_code_wraps_and_has_numbers_where_a_person_wants_that(
         plain, numbered = view.grab().toImage(), again.grab().toImage()
         assert plain != numbered
     finally:
-        theme.set_code_look(CodeLook())
+        theme.set_code_look(code_wraps=False, code_has_numbers=False)

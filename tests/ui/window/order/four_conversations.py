@@ -1,6 +1,5 @@
 """A window with four conversations, and what tests ask of its list."""
 
-from ui.chat.sidebar_rows import FolderHead
 from ui.records.conversations import Conversation
 from ui.window.main_window import MainWindow
 
@@ -10,7 +9,7 @@ NAMES = ("Apples", "Bananas", "Cherries", "Dates")
 def listed(window: MainWindow) -> list[str]:
     rows = window.sidebar.rows
     return [
-        f"[{row.folder.name}]" if isinstance(row, FolderHead) else row.title
+        row.title if isinstance(row, Conversation) else f"[{row.name}]"
         for row in map(rows.at, range(rows.rowCount()))
     ]
 
