@@ -18,8 +18,9 @@ _MIN_GAIN = 1.3
 _EXPECTED_TOKEN_COST, _EXPECTED_DRAFT_COST = 0.15, 0.1
 # What a wide pass adds to a decode step, in the same of a narrow pass.
 _EXPECTED_WIDE_COST = 3.0
-# After so many steps passes are measured again: other programs may have made them slow.
-_REMEASURED_AFTER = 256
+# After so many steps passes are measured again: other programs may have made them slow. Each
+# measurement takes some decode steps, which talk does not earn back.
+_REMEASURED_AFTER = 4096
 
 
 class PassCosts:
