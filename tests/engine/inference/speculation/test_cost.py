@@ -46,6 +46,6 @@ def test_pass_that_does_not_pay_is_not_made() -> None:
 
 def test_costs_are_measured_again_after_many_decode_steps() -> None:
     costs = measured(narrow=40.0)
-    for _ in range(300):
+    for _ in range(4_200):
         costs.record(1, 1, 1.0)
     assert costs.choose(1, [COPY])[0] == NARROW
