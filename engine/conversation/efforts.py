@@ -10,8 +10,6 @@ OPTION = "reasoning_effort"
 # What gpt-oss documents for a template that writes any word into the prompt.
 FREE_FORM_EFFORTS = ("low", "medium", "high")
 _SCALE = tuple(effort.value for effort in Effort)
-# Words that switch reasoning off, so that no wish for reasoning is mapped to them.
-_OFF = (Effort.NONE.value,)
 PROBE = "effortprobe"
 
 
@@ -29,8 +27,8 @@ def nearest_effort(names: Sequence[str], effort: Effort) -> str | None:
     """
     if effort.value in names:
         return effort.value
-    off = () if effort is Effort.NONE else _OFF
-    candidates = [word for word in names if word in _SCALE and word not in off]
+    # No wish for reasoning is mapped to the word that switches it off.
+    candidates = [word for word in names if word in _SCALE and word != Effort.NONE.value]
     position = _SCALE.index(effort.value)
     return min(
         candidates,

@@ -73,7 +73,7 @@ def _move_results(turns: Sequence[Message], rules: TemplateRules) -> list[Messag
     or open no block for them. Calls without results get empty ones where the template needs that.
     """
     placed: list[Message] = []
-    ids = _CallIds(rules.ids)
+    ids: set[str] = set()
     for calls, segment in _segments(turns):
         answers, others = _match_results(calls, segment)
         named = placed[-1].tool_calls if placed else ()
@@ -86,7 +86,8 @@ def _move_results(turns: Sequence[Message], rules: TemplateRules) -> list[Messag
         for turn in others:
             if turn.role == "assistant":
                 renamed = [
-                    replace(call, id=ids.take(call.id, call.name)) for call in turn.tool_calls
+                    replace(call, id=_new_call_id(rules.ids, call.id, call.name, ids))
+                    for call in turn.tool_calls
                 ]
                 turn = replace(turn, tool_calls=tuple(renamed))
             elif turn.role == "tool":
@@ -133,30 +134,22 @@ def _match_results(
     return answers, others
 
 
-class _CallIds:
-    """Ids of calls in the form of a template, none of them twice."""
+def _new_call_id(kind: Ids, given: str, name: str, used: set[str]) -> str:
+    """Return a call's id in the form of a template, none of the used ones."""
+    call_id = _formed_id(kind, given, name, len(used))
+    if call_id in used:
+        call_id = _formed_id(kind, f"{given}-{len(used)}", name, len(used))
+    used.add(call_id)
+    return call_id
 
-    def __init__(self, kind: Ids) -> None:
-        self._kind = kind
-        self._used: set[str] = set()
-        self._count = 0
 
-    def take(self, given: str, name: str) -> str:
-        """Return the id of the next call."""
-        call_id = self._form(given, name)
-        if call_id in self._used:
-            call_id = self._form(f"{given}-{self._count}", name)
-        self._used.add(call_id)
-        self._count += 1
-        return call_id
-
-    def _form(self, given: str, name: str) -> str:
-        if self._kind == "named":
-            return f"functions.{name}:{self._count}"
-        if self._kind == "short":
-            digest = hashlib.sha256(given.encode("utf-8", "surrogatepass"))
-            return digest.hexdigest()[:9]  # as Mistral's templates need
-        return given
+def _formed_id(kind: Ids, given: str, name: str, number: int) -> str:
+    if kind == "named":
+        return f"functions.{name}:{number}"
+    if kind == "short":
+        digest = hashlib.sha256(given.encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()[:9]  # as Mistral's templates need
+    return given
 
 
 def _separate_text(turns: Sequence[Message], kind: TextBesideCalls) -> Iterator[Message]:

@@ -75,10 +75,6 @@ def replay(
     ended = run.stop
     if stop is None and ended and ended.kind in (StopKind.CANCELLED, StopKind.ERROR):
         stop = builder.end(ended.kind)
-    return _replayed(builder, stop)
-
-
-def _replayed(builder: AnswerBuilder, stop: StopInfo | None) -> Replayed:
     events = builder.events
     held = {builder.channel: builder.reader.held} if stop is None else {}
     return Replayed(

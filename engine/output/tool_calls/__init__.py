@@ -3,7 +3,12 @@
 A streamed call and a whole one cannot differ, because the same reader reads both. Certain parts are
 sent at once; text that turns out not to be a call is the answer's text.
 
-``call_text`` holds the arriving text and the parts found in it, ``json_text`` reads and repairs
-JSON, ``parameters`` follows the schemas of formats without types. ``calls`` follows the calls of
-one answer; the other modules have the formats.
+A format is a generator function. It takes characters from a ``StreamBuffer`` and writes what is
+certain to a ``CallWriter``; where it needs more text than has arrived, it yields, as do the parts
+that it calls (``yield from``), and ``CallReader`` continues it with the next text. So the text is
+read once, however it is cut. Text of another form raises ``IrregularCall``.
+
+``call_text`` has these, ``json_text`` reads and repairs JSON, ``parameters`` finds the types of
+values in formats without types, by ``schema_alternatives``. ``calls`` follows the calls of one
+answer; the other modules have the formats.
 """

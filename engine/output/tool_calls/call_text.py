@@ -14,9 +14,7 @@ MAX_DEPTH = 128
 
 _T = TypeVar("_T")
 Waiting = Generator[None, None, _T]
-"""A part of a reader: takes characters, yields where it needs more, and continues when they have
-arrived. So it reads the text only once, however the text is cut.
-"""
+"""A part of a reader, which yields where it needs more text; see ``engine.output.tool_calls``."""
 
 
 def arguments_object(text: str) -> dict[str, Any]:
@@ -242,14 +240,12 @@ class CallWriter:
 
     def __init__(self) -> None:
         self._parts: list[CallPart] = []
-        self._texts: list[str] = []
         self._pending = ""
         self.count = self.whole = self.end = self.nested = 0
 
     def start(self, name: str) -> None:
         """Begin the next call; the one before it is complete."""
         self.close()
-        self._join()
         self._parts.append(CallStart(name))
         self.count += 1
 
@@ -260,7 +256,7 @@ class CallWriter:
     def write(self, text: str) -> None:
         """Add to the arguments of the call."""
         if text:
-            self._texts.append(text)
+            self._parts.append(text)
 
     def defer(self, text: str) -> None:
         """Note the text that completes the arguments; it is written once the call is certain."""
@@ -273,14 +269,8 @@ class CallWriter:
 
     def take_parts(self) -> list[CallPart]:
         """Return the parts found since this was last called."""
-        self._join()
         parts, self._parts = self._parts, []
         return parts
-
-    def _join(self) -> None:
-        if self._texts:
-            self._parts.append("".join(self._texts))
-            self._texts.clear()
 
 
 Format = Callable[[StreamBuffer, CallWriter], Waiting[None]]
@@ -338,7 +328,7 @@ class CallReader:
 
 
 NewReader = Callable[[str | None], CallReader]
-"""Maps the name in a call's tag, if it has one, to a reader of the call's text."""
+"""Makes the reader of a call's text, from the name in the call's tag, if it has one."""
 
 
 def not_a_call(name: str | None = None) -> CallReader:

@@ -30,10 +30,6 @@ _KIMI_NUMBER = re.compile(r":\d+$")
 _MISTRAL_ID = re.compile(r"\[CALL_ID\][^\[\]]*$")
 
 
-Head = Callable[[StreamBuffer], Waiting[str]]
-"""Reads what stands before the arguments of a call; returns its name."""
-
-
 def named_call(name: str) -> Format:
     """Return the format of a call whose tag named the tool: the text is its arguments."""
 
@@ -219,8 +215,13 @@ class _JsonCall:
         self._out.write(text)
 
 
-def _named_format(read_head: Head, ends: Sequence[str] = (), *, is_section: bool = False) -> Format:
-    """Return the format of calls with a head each: ``f[ARGS]{…}`` and the like."""
+def _named_format(
+    read_head: Callable[[StreamBuffer], Waiting[str]],
+    ends: Sequence[str] = (),
+    *,
+    is_section: bool = False,
+) -> Format:
+    """Return the format of calls with a head each, which has the name: ``f[ARGS]{…}``."""
 
     def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
         char = yield from text.skip_marks(ends)

@@ -19,8 +19,6 @@ from engine.output.tool_calls.call_text import (
     Waiting,
 )
 
-Write = Callable[[str], object]
-
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _ENDS = "".join(ENDINGS)
 _SPACE = re.compile(r"\s*")
@@ -56,7 +54,9 @@ def is_number(text: str) -> bool:
 class JsonReader:
     """Reads JSON and writes it while it arrives."""
 
-    def __init__(self, text: StreamBuffer, write: Write, *, keeps_space: bool = False) -> None:
+    def __init__(
+        self, text: StreamBuffer, write: Callable[[str], object], *, keeps_space: bool = False
+    ) -> None:
         self._text = text
         self._write = write
         self._keeps_space = keeps_space
@@ -113,7 +113,7 @@ class JsonReader:
                 self._write(bracket)
         return True
 
-    def _space(self, take: Write | None = None) -> Waiting[str]:
+    def _space(self, take: Callable[[str], object] | None = None) -> Waiting[str]:
         """Take white space; return the character after it without taking it."""
         while (char := (yield from self._text.peek())).isspace():
             space = self._text.take_run(_SPACE)
@@ -155,7 +155,11 @@ class JsonReader:
 
 
 def read_string(
-    text: StreamBuffer, write: Write, *, keeps_escapes: bool = False, is_raw: bool = False
+    text: StreamBuffer,
+    write: Callable[[str], object],
+    *,
+    keeps_escapes: bool = False,
+    is_raw: bool = False,
 ) -> Waiting[None]:
     """Read a string with its quotation marks, and write its text."""
     quote = yield from text.peek()

@@ -34,11 +34,6 @@ class ParameterType:
     alternatives: tuple[_Allowed, ...]
     is_declared: bool = True
 
-    @classmethod
-    def of(cls, *types: str) -> "ParameterType":
-        """Return what a value of these types can be."""
-        return cls(((frozenset(types), None),))
-
     @property
     def is_text(self) -> bool:
         """Whether every text is a string, so that it can be passed on while it arrives."""

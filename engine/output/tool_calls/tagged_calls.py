@@ -21,14 +21,15 @@ from engine.output.tool_calls.call_text import (
 from engine.output.tool_calls.json_calls import json_format
 from engine.output.tool_calls.json_text import JsonReader, escaped
 from engine.output.tool_calls.parameters import ParameterType, ToolTypes
+from engine.output.tool_calls.schema_alternatives import TYPES
 
 _NAME = re.compile(r"[^\s<>\"'={}]+")
 _CDATA = ("<![CDATA[", "]]>")
 
 
 # A value that its tag does not call text.
-_JSON_VALUE = ParameterType.of("object", "array", "number", "integer", "boolean", "null")
-_TEXT = ParameterType.of("string")
+_JSON_VALUE = ParameterType(((TYPES - {"string"}, None),))
+_TEXT = ParameterType(((frozenset({"string"}), None),))
 
 
 @dataclass(frozen=True, slots=True)
