@@ -60,12 +60,11 @@ UNKNOWN_CONTEXT = AnswerContext()
 
 @dataclass(frozen=True, slots=True)
 class VerdictText:
-    """Why a generation ended: in a few words, on one line, under an answer, and to its reader.
+    """Why a generation ended: on one line, in a few words, and to the person who asked.
 
     ``detail`` is where and on which token, or what to do about it; it may be empty.
     """
 
-    headline: str
     line: str
     label: str
     sentence: str
@@ -73,7 +72,7 @@ class VerdictText:
 
 
 def _unjudged(label: str, sentence: str, detail: str) -> VerdictText:
-    return VerdictText(label, label, label, sentence, detail)
+    return VerdictText(label, label, sentence, detail)
 
 
 def interrupted(*, has_text: bool) -> VerdictText:
@@ -146,25 +145,19 @@ def verdict_text(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ver
             else:
                 lines = "The model finished its answer by itself."
                 detail = f"{chose}, so nothing was cut off."
-            return VerdictText(short, line, label, lines, detail)
-        case StopKind.STOP_STRING:
-            name = _sequence(stop, _LABEL_CHARS)
-            which = (
-                "One of your stop sequences" if stop.value is None else f"Your stop sequence {name}"
-            )
+            return VerdictText(line, label, lines, detail)
+        case StopKind.STOP_STRING | StopKind.STOP_TOKEN:
+            if stop.kind is StopKind.STOP_TOKEN:
+                name = f"token {stop.value}"
+                which = f"The stop {name}{_in_brackets(stop.token_text)}"
+            else:
+                name = _sequence(stop, _LABEL_CHARS)
+                is_known = stop.value is not None
+                which = f"Your stop sequence {name}" if is_known else "One of your stop sequences"
             return VerdictText(
-                short,
                 short + _before(stop),
                 f"Stopped by {name}",
                 f"{which} ended this answer.",
-                _describe_position(stop, context),
-            )
-        case StopKind.STOP_TOKEN:
-            return VerdictText(
-                short,
-                short + _before(stop),
-                f"Stopped by token {stop.value}",
-                f"The stop token {stop.value}{_in_brackets(stop.token_text)} ended this answer.",
                 _describe_position(stop, context),
             )
         case StopKind.MAX_TOKENS:
@@ -173,7 +166,6 @@ def verdict_text(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ver
                 limit = f" of {counted(context.max_tokens, 'token')}"
             raise_it = "Raise the limit in the conversation settings to let it go on."
             return VerdictText(
-                short,
                 f"Reached the limit of {output}{in_call}" if is_counted else f"{short}{in_call}",
                 f"Cut off at{limit.removeprefix(' of')}" if limit else "Cut off at the token limit",
                 f"The answer reached its limit{limit}{in_call}."
@@ -187,7 +179,6 @@ def verdict_text(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ver
             if context.is_own:
                 went_on = "The next message goes on; the oldest ones are left out then."
             return VerdictText(
-                short,
                 f"{short} at {total}{in_call}" if is_counted else short,
                 "Context full",
                 "The conversation fills the model’s context.",
@@ -197,7 +188,6 @@ def verdict_text(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ver
             total = counted(usage.prompt_tokens + usage.output_tokens, "token")
             holds = f"; the model’s context holds {end.context_length:,}" * bool(end.context_length)
             return VerdictText(
-                short,
                 f"{short} at {total}{in_call}",
                 "Memory full",
                 "There is no memory for more of this answer.",
@@ -206,11 +196,10 @@ def verdict_text(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ver
             )
         case StopKind.TOOL_CALL:
             lines = "The model called a tool and waits for its result."
-            return VerdictText(short, short, short, lines)
+            return VerdictText(short, short, lines)
         case StopKind.CANCELLED:
             after = f"after {output}" if usage.output_tokens else "before the first token"
             return VerdictText(
-                short,
                 f"{short} {after}{in_call}" if is_counted else f"{short}{in_call}",
                 "Stopped by you" if context.is_own else short,
                 f"{'You stopped this answer' if context.is_own else 'This answer was cancelled'}"
@@ -221,7 +210,6 @@ def verdict_text(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ver
             cause = as_sentence(plain_cause(end.error or "The cause is not known."))
             brief = cause.rstrip(".")
             return VerdictText(
-                short,
                 f"{short}: {end.error.rstrip('.') if end.error else 'the cause is unknown'}",
                 short if cause == UNEXPECTED or not end.error else f"{short}: {brief}",
                 f"This answer failed{in_call}.",

@@ -66,4 +66,4 @@ def test_full_memory_is_told_beside_the_models_own_context() -> None:
     assert said.detail.startswith(
         "Prompt and answer came to 25 tokens; the model’s context holds 32,768. Unload other models"
     )
-    assert "context is full" not in f"{said.headline} {said.line} {said.sentence}"
+    assert "context is full" not in f"{said.line} {said.sentence}"
