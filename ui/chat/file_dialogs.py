@@ -9,12 +9,12 @@ from PySide6.QtWidgets import QWidget
 
 from engine import format_size
 from ui.chat.import_dialog import ImportDialog
-from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.session.conversation_list import named
 from ui.chat.session.workspace import Workspace
 from ui.kit.dialogs import choose_file, choose_folder, choose_target, show_error
 from ui.kit.tasks import start_task
 from ui.records.conversations import Conversation
+from ui.records.exchange.contents import FileContents
 from ui.records.exchange.exported_file import TEXT_FORMATS
 
 _IMPORTED = "Conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan (*.json *.zip)"
@@ -72,9 +72,9 @@ class FileDialogs(QObject):
         write = self._files.export_all_to
         choose_target(self._window, "Export All Conversations", write, name=name, filters=kinds)
 
-    def _choose_imported(self, preview: ImportPreview) -> None:
-        dialog = ImportDialog(preview, self._window)
-        dialog.chosen.connect(partial(self._files.imports.take, preview))
+    def _choose_imported(self, contents: FileContents) -> None:
+        dialog = ImportDialog(contents, self._window)
+        dialog.chosen.connect(partial(self._files.imports.take, contents))
         dialog.open()
 
     def _report(self, problem: str) -> None:

@@ -11,13 +11,12 @@ from PySide6.QtWidgets import (
 )
 
 from engine import counted
-from ui.chat.session.conversation_imports import ImportPreview
 from ui.kit.dates import format_day
 from ui.kit.labels import label
 from ui.kit.layouts import column
 from ui.kit.windows import move_focus
 from ui.records.exchange.archive import OURS
-from ui.records.exchange.contents import ListedConversation
+from ui.records.exchange.contents import FileContents, ListedConversation
 
 
 class ImportDialog(QDialog):
@@ -25,13 +24,12 @@ class ImportDialog(QDialog):
 
     chosen = Signal(list, str)  # conversations, folder name or ""
 
-    def __init__(self, preview: ImportPreview, parent: QWidget) -> None:
+    def __init__(self, contents: FileContents, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle("Import Conversations")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self._preview = preview
-        contents = preview.contents
-        self.summary = label(_summary(preview), is_wrapped=True)
+        self._contents = contents
+        self.summary = label(_summary(contents), is_wrapped=True)
         self.rows = QStandardItemModel(self)
         self.list = QListView()
         self.list.setModel(self.rows)
@@ -43,7 +41,7 @@ class ImportDialog(QDialog):
         self.list.setAccessibleName("Conversations to import")
         self.every = QCheckBox("All of these conversations")
         self.copies = QCheckBox("Also import conversations that are already here, as copies")
-        self.copies.setVisible(bool(preview.here))
+        self.copies.setVisible(bool(contents.here))
         self.folder = QCheckBox(f"Import into folder “{contents.program}”")
         self.folder.setVisible(contents.program != OURS)
         self.damage = label(contents.damage_sentence, "fault", 0.95, is_wrapped=True)
@@ -73,7 +71,7 @@ class ImportDialog(QDialog):
         self._fill()
 
     def accept(self) -> None:
-        program = self._preview.contents.program
+        program = self._contents.program
         self.chosen.emit(self.checked(), program if self.folder.isChecked() else "")
         super().accept()
 
@@ -81,8 +79,8 @@ class ImportDialog(QDialog):
         return move_focus(self, is_next)
 
     def _fill(self) -> None:
-        copies = self._preview.here if self.copies.isChecked() else []
-        self._listed = [*self._preview.new, *copies]
+        copies = self._contents.here if self.copies.isChecked() else []
+        self._listed = [*self._contents.new, *copies]
         self.rows.clear()
         for conversation in self._listed:
             item = QStandardItem(_row_text(conversation))
@@ -113,7 +111,7 @@ class ImportDialog(QDialog):
         self.accept_button.setText(
             f"Import {counted(count, 'Conversation')}" if count else "Import"
         )
-        contents = self._preview.contents
+        contents = self._contents
         is_bare = not contents.listed and bool(contents.folders)
         self.accept_button.setEnabled(bool(count or contents.presets or is_bare))
 
@@ -123,10 +121,9 @@ def _row_text(conversation: ListedConversation) -> str:
     return f"{conversation.title}  ·  {counted(conversation.messages, 'message')}, {day}"
 
 
-def _summary(preview: ImportPreview) -> str:
+def _summary(contents: FileContents) -> str:
     """Return what a file contains, and how much of it is here already."""
-    contents = preview.contents
-    parts = [f"{preview.name} holds {counted(len(contents.listed), 'conversation')}"]
+    parts = [f"{contents.path.name} holds {counted(len(contents.listed), 'conversation')}"]
     parts[0] += f" from {contents.program}"
     if contents.folders:
         parts.append(f"in {counted(len(contents.folders), 'folder')}")
@@ -136,7 +133,7 @@ def _summary(preview: ImportPreview) -> str:
         link = "and" if contents.presets else "with"
         parts.append(f"{link} the recorded tokens of {counted(count, 'answer')}")
     text = " ".join(parts) + "."
-    here = len(preview.here)
+    here = len(contents.here)
     if here > 1 and here == len(contents.listed):
         text += " All of them are here already."
     elif here:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from PySide6.QtCore import QItemSelectionModel, QPoint
 from PySide6.QtWidgets import QDialog, QMenu, QWidget
@@ -17,7 +18,6 @@ from tests.support.answers.said import FINISHED, finished_run
 from tests.support.outside.tool_hosts import ADD, SUMS, SUMS_ON, DictatedHost
 from ui.chat.import_dialog import ImportDialog
 from ui.chat.messages.message_column import MessageColumn
-from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.sidebar import FolderDialog
 from ui.kit.commands import fill_menu
 from ui.records.attachments import Attachment
@@ -209,10 +209,16 @@ class DailyWork:
         damaged = ["conversations.json, item 7: the message has no author"]
         left_out = Counter({"picture": 3, "hidden message": 1})
         found = FileContents(
-            "ChatGPT", listed=listed, damaged=damaged, left_out=left_out, unread=["user.json"]
+            "ChatGPT",
+            Path("conversations.json"),
+            listed[:-1],
+            listed[-1:],
+            listed=listed,
+            damaged=damaged,
+            left_out=left_out,
+            unread=["user.json"],
         )
-        preview = ImportPreview("conversations.json", found, listed[:-1], listed[-1:])
-        ImportDialog(preview, self._window).open()
+        ImportDialog(found, self._window).open()
         await self._show_dialog("import-preview", self._window, ImportDialog)
 
     # -- inside ----------------------------------------------------------------------------

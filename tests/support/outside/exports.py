@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from ui.chat.session.conversation_files import ConversationFiles
-from ui.chat.session.conversation_imports import ImportPreview
 from ui.records.exchange.contents import FileContents
 from ui.records.exchange.export_process import ExportReading
 
@@ -669,9 +668,9 @@ def jan() -> tuple[Values, list[Values]]:
 def import_all(files: ConversationFiles, path: Path) -> None:
     """Import all conversations of a file, also those that are here already."""
 
-    def take(preview: ImportPreview) -> None:
+    def take(preview: FileContents) -> None:
         files.imports.looked.disconnect(take)
-        files.imports.take(preview, preview.contents.listed)
+        files.imports.take(preview, preview.listed)
 
     files.imports.looked.connect(take)
     files.imports.look_into(path)

@@ -34,7 +34,7 @@ from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import Popover, pop_up_above
 from ui.records.attachments import Attachment, cut_extent
 from ui.records.documents import FileReader
-from ui.words import FileRefused
+from ui.words import FileRefused, lines_of
 
 _OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
@@ -270,6 +270,11 @@ def _page_field(accessible_name: str) -> QSpinBox:
     field.setMinimum(1)
     field.lineEdit().setTextMargins(8, 0, 8, 0)
     return field
+
+
+def file_lines(file: Attachment) -> list[str]:
+    """Return the lines in which a sent file is searched."""
+    return [file.name, *([] if file.kept_file else lines_of(shown_text(file.text)))]
 
 
 def shown_text(text: str) -> str:
@@ -532,6 +537,7 @@ class AttachedFile(QWidget):
         return self.text_view is not None and not self.text_view.isHidden()
 
     def searched_parts(self) -> list[SearchedPart]:
+        """Return the views of ``file_lines``."""
         if self._file.kept_file:
             return [SearchedLabel(self.chip.name)]
         whole = shown_text(self._file.text)

@@ -1,6 +1,7 @@
 """An answer: reasoning, text, calls, why it ended, and what can be done with it. Main thread."""
 
 import time
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -19,10 +20,10 @@ from PySide6.QtWidgets import (
 )
 
 from engine import StopKind, figures, quoted, seconds, visible
-from ui.chat.composer.attachments import AttachedFile
+from ui.chat.composer.attachments import AttachedFile, file_lines
 from ui.chat.composer.composer import MessageEditor
 from ui.chat.messages.message_foot import PINNED, MessageActions, ReasonLine, below
-from ui.chat.messages.tool_cards import ToolCards
+from ui.chat.messages.tool_cards import ToolCards, call_lines
 from ui.kit.buttons import FoldButton, push_button
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, rescale, thin_bar
@@ -34,7 +35,7 @@ from ui.kit.theme import current_theme, fixed_font
 from ui.models.model_words import passed
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, progress_label
-from ui.words import Tone
+from ui.words import Tone, lines_of
 
 _LINE_CHARS = 240
 _CONTINUE = "Ctrl+Shift+Return"
@@ -177,6 +178,13 @@ def last_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2].strip()[-_LINE_CHARS:]
 
 
+def answer_lines(run: Run, rendered: Sequence[str]) -> list[str]:
+    """Return the lines in which an answer is searched, in the order of its parts."""
+    thought = lines_of(run.thinking) if run.thinking else []
+    pictures = (line for picture in run.pictures for line in file_lines(picture))
+    return [*thought, *rendered, *call_lines(run), *pictures]
+
+
 class AnswerView(QWidget):
     """Shows the thinking, the text, and the line that says why the answer stopped."""
 
@@ -274,6 +282,7 @@ class AnswerView(QWidget):
             picture.show_picture(folder)
 
     def searched_parts(self) -> list[SearchedPart]:
+        """Return the views of ``answer_lines``."""
         text = SearchedText(self.text_view, self.raw)
         thinking = [self.thinking.searched_part()] if self._has("thinking") else []
         pictures = [part for picture in self.pictures for part in picture.searched_parts()]

@@ -2,15 +2,14 @@
 
 import time
 from collections.abc import Iterator
-from itertools import chain
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QTextDocument
 from PySide6.QtWidgets import QFrame, QLineEdit, QToolButton
 
-from ui.chat.composer.attachments import shown_text
+from ui.chat.messages.answer_view import answer_lines
 from ui.chat.messages.message_column import MessageColumn
-from ui.chat.messages.tool_cards import call_lines
+from ui.chat.messages.question_view import question_lines
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import IconButton
@@ -22,7 +21,6 @@ from ui.kit.markdown.growing_text import GrowingText
 from ui.kit.markdown.style import markdown_style
 from ui.kit.theme import current_theme, restyle
 from ui.records.messages import ConversationMessage
-from ui.words import lines_of
 
 Match = tuple[ConversationMessage, int]
 
@@ -38,16 +36,9 @@ class MessageTexts:
 
     def blocks(self, message: ConversationMessage) -> list[str]:
         """Return the text of a message, block by block, in the order of its parts on the screen."""
-        run = message.run
-        if run is None:
-            files = [
-                [file.name, *([] if file.kept_file else lines_of(shown_text(file.text)))]
-                for file in message.files
-            ]
-            return [*chain(*files), *lines_of(message.typed)]
-        thought = lines_of(run.thinking) if run.thinking else []
-        pictures = [picture.name for picture in run.pictures]
-        return [*thought, *self._rendered(message), *call_lines(run), *pictures]
+        if message.run is None:
+            return question_lines(message)
+        return answer_lines(message.run, self._rendered(message))
 
     def forget(self) -> None:
         """Drop the kept texts."""

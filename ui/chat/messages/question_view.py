@@ -11,7 +11,7 @@ from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
-from ui.chat.composer.attachments import AttachedFile, file_caption
+from ui.chat.composer.attachments import AttachedFile, file_caption, file_lines
 from ui.chat.composer.composer import MessageEditor
 from ui.chat.messages.message_foot import PINNED, MessageActions, below
 from ui.kit.buttons import FoldButton, push_button
@@ -23,6 +23,7 @@ from ui.kit.theme import current_theme
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 from ui.records.runs import LeftOut
+from ui.words import lines_of
 
 _PAD_X = 15
 _GAP_PX = 8
@@ -161,6 +162,12 @@ def _text_px(view: FlowText) -> int:
     return ceil(max(metrics.horizontalAdvance(line.replace("\t", " " * 10)) for line in lines))
 
 
+def question_lines(message: ConversationMessage) -> list[str]:
+    """Return the lines in which a question is searched, in the order of its parts."""
+    files = (line for file in message.files for line in file_lines(file))
+    return [*files, *lines_of(message.typed)]
+
+
 class QuestionView(QWidget):
     """Shows a question; editing it asks again and keeps the old version."""
 
@@ -202,6 +209,7 @@ class QuestionView(QWidget):
             file.show_picture(folder)
 
     def searched_parts(self) -> list[SearchedPart]:
+        """Return the views of ``question_lines``."""
         files = [part for file in self.bubble.files for part in file.searched_parts()]
         return [*files, SearchedText(self.text_view)]
 

@@ -504,6 +504,7 @@ class ToolCards(QWidget):
             card.show_lost(offered.get(call_id, ""))
 
     def searched_parts(self) -> list[SearchedPart]:
+        """Return the views of ``call_lines``."""
         cards = [*self.cards.values(), *([self._unfinished] if self._unfinished else [])]
         return [part for card in cards for part in card.searched_parts()]
 

@@ -9,7 +9,7 @@ import contextlib
 import errno
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -38,21 +38,10 @@ _MAX_BYTES = 2 << 30
 ImportedRuns = defaultdict[str, list[tuple[str, str]]]
 
 
-@dataclass(frozen=True, slots=True)
-class ImportPreview:
-    """The contents of a file, before any of it is imported."""
-
-    name: str
-    contents: FileContents
-    new: list[ListedConversation] = field(default_factory=list)
-    here: list[ListedConversation] = field(default_factory=list)
-    path: Path = Path()
-
-
 class ConversationImports(QObject):
     """Reads files of conversations, and imports the conversations that the user chooses."""
 
-    looked = Signal(object)  # ImportPreview
+    looked = Signal(object)  # FileContents
     added = Signal(object)  # Conversation; of many, the first
     grown = Signal()
     refused = Signal(str)
@@ -78,11 +67,11 @@ class ConversationImports(QObject):
         self._start(f"Reading {path.name}", lambda transfer: self._look(path, transfer))
 
     def take(
-        self, preview: ImportPreview, conversations: Sequence[ListedConversation], folder: str = ""
+        self, contents: FileContents, conversations: Sequence[ListedConversation], folder: str = ""
     ) -> None:
         self._start(
-            f"Importing {preview.name}",
-            lambda transfer: self._take(preview, conversations, folder, transfer),
+            f"Importing {contents.path.name}",
+            lambda transfer: self._take(contents, conversations, folder, transfer),
         )
 
     async def take_in(self, conversation: Conversation) -> None:
@@ -114,11 +103,11 @@ class ConversationImports(QObject):
             if conversation.origin
         }
         known |= {origin_of(OURS, conversation.id) for conversation in self._conversations.every()}
-        preview = ImportPreview(path.name, contents, path=path)
+        contents.path = path
         for listed in contents.listed:
-            (preview.here if listed.origin in known else preview.new).append(listed)
+            (contents.here if listed.origin in known else contents.new).append(listed)
             known.add(listed.origin)
-        self.looked.emit(preview)
+        self.looked.emit(contents)
 
     async def _read(self, path: Path, transfer: Transfer) -> FileContents | None:
         """Return the contents of a file; None if it was cancelled or refused."""
@@ -159,19 +148,18 @@ class ConversationImports(QObject):
 
     async def _take(
         self,
-        preview: ImportPreview,
+        contents: FileContents,
         listed: Sequence[ListedConversation],
         folder: str,
         transfer: Transfer,
     ) -> None:
-        contents = preview.contents
         target = self._take_folders(contents, listed, folder)
         count = 0
         arrived: list[Conversation] = []
         imported: ImportedRuns = defaultdict(list)
         left_out = Counter[str]()
         try:
-            with self._reader(preview.path, transfer) as reader:
+            with self._reader(contents.path, transfer) as reader:
                 reader.is_ours = contents.program == OURS
                 reading = reader.conversations([one.number for one in listed], left_out)
                 while not transfer.is_cancelled:  # conversations imported so far stay
@@ -195,7 +183,7 @@ class ConversationImports(QObject):
         self._presets.take_new(contents.presets)
         if not listed:
             return
-        traces = await self._take_traces(preview, imported, transfer)
+        traces = await self._take_traces(contents, imported, transfer)
         total = counted(len(listed), "conversation")
         result = f"Imported {total} from {contents.program}."
         if count < len(listed):
@@ -219,12 +207,12 @@ class ConversationImports(QObject):
         self._traces.copy(here, conversation.id)
 
     async def _take_traces(
-        self, preview: ImportPreview, imported: ImportedRuns, transfer: Transfer
+        self, contents: FileContents, imported: ImportedRuns, transfer: Transfer
     ) -> str:
         """Import the recorded tokens of the imported answers; return the result in sentences."""
-        contents, counts, cause = preview.contents, Counter[str](), ""
+        counts, cause = Counter[str](), ""
         total = sum(run_id in imported for run_id in contents.traces)
-        reading = read_traces(preview.path, contents.traces, imported)
+        reading = read_traces(contents.path, contents.traces, imported)
         try:
             while not transfer.is_cancelled:
                 transfer.advance(counts.total(), total)

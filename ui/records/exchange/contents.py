@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from engine import counted
 from ui.records.codec import Preset
@@ -29,6 +30,9 @@ class FileContents:
     """The conversations and other data that were found in a file or a folder."""
 
     program: str
+    path: Path = Path()
+    new: list[ListedConversation] = field(default_factory=list)
+    here: list[ListedConversation] = field(default_factory=list)  # imported before
     conversations: list[Conversation] = field(default_factory=list)
     listed: list[ListedConversation] = field(default_factory=list)
     folders: list[ConversationFolder] = field(default_factory=list)

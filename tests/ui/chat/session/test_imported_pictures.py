@@ -16,13 +16,13 @@ from tests.ui.chat.session.conftest import every, workspace_on
 from tests.ui.driving import ScriptedEngine
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.session.workspace import Workspace
 from ui.kit.dialogs import confirm_file
 from ui.kit.theme import Theme
 from ui.records.attachments import Attachment, kept_as, without_kept_files
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversation_markdown
+from ui.records.exchange.contents import FileContents
 from ui.records.messages import question
 from ui.records.requests import turns_of
 
@@ -76,8 +76,8 @@ def lm_studio(folder: Path) -> Path:
     return folder
 
 
-async def looked_into(workspace: Workspace, path: Path) -> ImportPreview:
-    looked: list[ImportPreview] = []
+async def looked_into(workspace: Workspace, path: Path) -> FileContents:
+    looked: list[FileContents] = []
     workspace.files.imports.looked.connect(looked.append)
     workspace.files.imports.look_into(path)
     await workspace.files.finish()
@@ -85,7 +85,7 @@ async def looked_into(workspace: Workspace, path: Path) -> ImportPreview:
     return preview
 
 
-async def take(workspace: Workspace, preview: ImportPreview, *titles: str) -> str:
+async def take(workspace: Workspace, preview: FileContents, *titles: str) -> str:
     """Import conversations of a file; return what is said at the end."""
     said: list[str] = []
     workspace.files.transfers.ended.connect(said.append)
@@ -108,7 +108,7 @@ async def test_pictures_come_in_with_their_questions_and_leave_with_the_last_of_
 
     async with workspace_on(scripted, tmp_path / "conversations.db") as (workspace, _store):
         preview = await looked_into(workspace, path)
-        assert preview.contents.left_out["picture"] == 2
+        assert preview.left_out["picture"] == 2
         assert kept(folder) == {}, "a preview keeps nothing"
         said = await take(workspace, preview, "cat", "cat again", "none")
         assert " 2 pictures, " in said
@@ -228,7 +228,7 @@ async def test_pictures_of_answers_come_in_are_shown_go_out_and_reach_no_model(
 
     async with workspace_on(scripted, tmp_path / "conversations.db") as (workspace, store):
         preview = await looked_into(workspace, path)
-        assert preview.contents.left_out_sentence == ""
+        assert preview.left_out_sentence == ""
         await take(workspace, preview)
         one = await titled(workspace, "One")
         pictures = [picture for message in one.messages for picture in message.pictures]

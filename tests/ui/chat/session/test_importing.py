@@ -15,12 +15,12 @@ from tests.support.shown import main_window, shown
 from tests.ui.chat.session.conftest import Turns, loaded, said
 from tests.ui.driving import eventually
 from ui.chat.session import conversation_imports
-from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.session.open_conversations import MAX_OPEN
 from ui.chat.session.workspace import Workspace
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_json
+from ui.records.exchange.contents import FileContents
 from ui.records.exchange.export_reader import ExportReader
 from ui.records.messages import ConversationMessage
 
@@ -138,11 +138,11 @@ async def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
     assert refused.pop().startswith("large.json is too large: files of up to")
     assert len(workspace.conversations.every()) == before
     monkeypatch.setattr(conversation_imports, "_MAX_BYTES", 1 << 30)
-    looked: list[ImportPreview] = []
+    looked: list[FileContents] = []
     workspace.files.imports.looked.connect(looked.append)
     workspace.files.imports.look_into(some)
     await workspace.files.finish()
-    assert looked[0].contents.damaged == ["conversations[0].mapping: must be an object"]
+    assert looked[0].damaged == ["conversations[0].mapping: must be an object"]
     workspace.files.imports.take(looked[0], looked[0].new)
     await workspace.files.finish()
     assert refused == []

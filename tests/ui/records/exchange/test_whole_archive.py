@@ -15,7 +15,6 @@ from engine.stopping.rules import StopRules
 from tests.support.answers.said import FINISHED, conversation, finished_run
 from tests.support.memory_store import MemoryConversationStore
 from ui.chat.session.conversation_files import ConversationFiles
-from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.presets import PresetList
 from ui.chat.session.traces import Traces
@@ -27,6 +26,7 @@ from ui.records.conversations import (
     ConversationSettings,
     Placement,
 )
+from ui.records.exchange.contents import FileContents
 from ui.records.messages import ConversationMessage
 from ui.records.stop_entries import StopEntry
 
@@ -53,7 +53,7 @@ class Computer:
         self.kept = TraceFiles(folder, most_bytes)
         self.traces.keeper = self.kept
         self.files = ConversationFiles(self.store, self.conversations, self.presets, self.traces)
-        self.looked: list[ImportPreview] = []
+        self.looked: list[FileContents] = []
         self.said: list[str] = []
         self.files.imports.looked.connect(self.looked.append)
         self.files.transfers.ended.connect(self.said.append)
