@@ -22,8 +22,8 @@ from api.server.routes import ROUTES
 from app.cli import parser
 from app.settings.commands import COMMANDS
 from app.settings.settings_file import Settings
-from tests.support.house import helper_processes, rooms, threads
 from tests.support.parameter_lists import PARAMETERS
+from tests.support.structure import folders, helper_processes, threads
 from ui.preferences import PAGES as PREFERENCES_PAGES
 from ui.preferences import Declaration, declared
 
@@ -191,11 +191,11 @@ LISTS: dict[str, Callable[[str], str]] = {
     "shortcuts": lambda _: shortcuts(),
     "checks of the probe": lambda _: checks_of_the_probe(),
     "references of the probe": lambda _: references_of_the_probe(),
-    "rooms": lambda _: table(("room", "what it holds"), rooms()),
+    "folders": lambda _: table(("folder", "what it holds"), folders()),
     "threads": lambda _: table(("thread", "begun in", "what that is for"), threads()),
     "helper processes": lambda _: table(("process", "what it does"), helper_processes()),
 }
-_OF_THE_HOUSE = ("rooms", "threads", "helper processes")
+_OF_THE_CODE = ("folders", "threads", "helper processes")
 
 
 def written(name: str, page: str) -> str | None:
@@ -205,7 +205,7 @@ def written(name: str, page: str) -> str | None:
 
 
 def page_of(name: str) -> Path:
-    if name in _OF_THE_HOUSE:
+    if name in _OF_THE_CODE:
         return ARCHITECTURE
     return CONFORMANCE if name.endswith("of the probe") else OPTIONS
 

@@ -10,7 +10,7 @@ _THREADS = {"Thread", "ThreadPoolExecutor", "SerialThread"}
 _PROCESS = 'if __name__ == "__main__":'
 
 
-def rooms() -> Iterator[tuple[str, str]]:
+def folders() -> Iterator[tuple[str, str]]:
     """Every package, and the first sentence that it says of itself."""
     for path, text in modules():
         folder, _, name = path.rpartition("/")
