@@ -74,10 +74,10 @@ ORIGIN_NAMES = {
 """By a token's origin, its name in a table; empty for a token that the model drew alone."""
 ORIGIN_DESCRIPTIONS = {
     TokenOrigin.SAMPLED: "",
-    TokenOrigin.LOOKUP: "guessed because the text repeats, and confirmed by the model",
-    TokenOrigin.PREDICTION: "guessed from the request’s prediction, and confirmed by the model",
-    TokenOrigin.DRAFT: "guessed by the draft model, and confirmed by the model",
-    TokenOrigin.HEAD: "guessed by the model’s own draft head, and confirmed by the model",
+    TokenOrigin.LOOKUP: "drafted by prompt lookup, and accepted by the model",
+    TokenOrigin.PREDICTION: "drafted from the predicted output, and accepted by the model",
+    TokenOrigin.DRAFT: "drafted by the draft model, and accepted",
+    TokenOrigin.HEAD: "drafted by the model’s own head, and accepted",
     TokenOrigin.FORCED: "forced: the schema or the call allowed no other token",
     TokenOrigin.BUDGET: "forced: the thinking budget was used up, and this ends the thinking",
 }

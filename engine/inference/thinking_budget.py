@@ -4,7 +4,7 @@ Where the budget is used up, the model's own draw is looked at first: if it ends
 the answer), nothing is forced, so a budget that is not exceeded leaves no trace. Otherwise the
 tokens that end reasoning, as the model's own template writes them, are forced, and the answer
 continues after them. The model cannot open reasoning again. The forced token at a position depends
-only on the tokens before it, so a budget gives the same answer with guesses and without. Tokens are
+only on the tokens before it, so a budget gives the same answer with drafts and without. Tokens are
 counted as the batch returns them. The engine waits for the device only where the budget may run
 out. Engine thread.
 """
@@ -95,7 +95,7 @@ class ReasoningCount:
 class BudgetProcessor:
     """A logits processor that forces the end of reasoning where the budget is used up.
 
-    Its result depends only on the tokens before a position, whether sampled or guessed.
+    Its result depends only on the tokens before a position, whether sampled or drafted.
     """
 
     def __init__(

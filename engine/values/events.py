@@ -174,9 +174,9 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """The counts of guessed tokens of one answer, without those beyond its end.
+    """The counts of draft tokens of one answer, without those beyond its end.
 
-    ``passes`` are forward passes that checked guesses. ``accepted`` tokens are those of all sources
+    ``passes`` are verification passes. ``accepted`` tokens are those of all sources
     that the model drew itself. ``forced`` ones, which the constraint alone allowed, count by
     themselves.
     """
@@ -253,23 +253,23 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class VerifiedDrafts:
-    """The result of one pass that checked the guesses for a row.
+    """The result of one verification pass for a row.
 
-    The first token of the step was known before the pass; the accepted guesses follow it.
+    The first token of the step was known before the pass; the accepted drafts follow it.
     """
 
-    guesses: tuple[TokenOrigin, ...]
+    drafts: tuple[TokenOrigin, ...]
     origins: tuple[TokenOrigin, ...]
 
 
 def counted(before: Speculation, verified: VerifiedDrafts, taken: int | None = None) -> Speculation:
     """Return the counts after one more pass, of which an answer that ended took some tokens."""
-    guesses = verified.guesses if taken is None else verified.guesses[: taken - 1]
-    if not guesses:
+    drafts = verified.drafts if taken is None else verified.drafts[: taken - 1]
+    if not drafts:
         return before
     accepted = verified.origins[1:taken]
-    free = sum(origin is not TokenOrigin.FORCED for origin in guesses)
-    predicted = sum(origin is TokenOrigin.PREDICTION for origin in guesses)
+    free = sum(origin is not TokenOrigin.FORCED for origin in drafts)
+    predicted = sum(origin is TokenOrigin.PREDICTION for origin in drafts)
     given = Counter(accepted)
     right, forced = given[TokenOrigin.PREDICTION], given[TokenOrigin.FORCED]
     return Speculation(

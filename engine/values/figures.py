@@ -36,7 +36,7 @@ def describe_budget_end(end: BudgetEnd) -> str:
 def figures(finished: Finished) -> tuple[str, ...]:
     """Return the main figures of a generation, as far as they exist.
 
-    For example ``("41 tok/s", "0.38 s to first token", "143 tokens, 62 guessed")``.
+    For example ``("41 tok/s", "0.38 s to first token", "143 tokens, 62 drafted")``.
     """
     usage, timing = finished.usage, finished.timing
     parts: list[str] = []
@@ -49,7 +49,7 @@ def figures(finished: Finished) -> tuple[str, ...]:
     if has_counts(finished):
         tokens.append(counted(usage.output_tokens, "token"))
     if finished.speculation.accepted:
-        tokens.append(f"{finished.speculation.accepted:,} guessed")
+        tokens.append(f"{finished.speculation.accepted:,} drafted")
     if finished.speculation.forced:
         tokens.append(f"{finished.speculation.forced:,} forced")
     parts += [", ".join(tokens)] if tokens else []
@@ -59,7 +59,7 @@ def figures(finished: Finished) -> tuple[str, ...]:
 
 
 def acceptance(speculation: Speculation) -> str:
-    """Return how many guesses were right, such as ``9 of 12 (75%)``; empty without guesses."""
+    """Return how many drafts were accepted, such as ``9 of 12 (75%)``; empty without drafts."""
     if not speculation.guessed:
         return ""
     share = 100 * speculation.accepted / speculation.guessed
@@ -67,7 +67,7 @@ def acceptance(speculation: Speculation) -> str:
 
 
 def draft_sources(speculation: Speculation) -> str:
-    """Return where confirmed guesses came from, such as ``the own draft head (31)``."""
+    """Return where accepted drafts came from, such as ``the own draft head (31)``."""
     given = (
         (speculation.lookup_accepted, "repetition"),
         (speculation.prediction_accepted, "the prediction"),
@@ -141,10 +141,11 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
         facts.append(EndFact("Answer", _written(finished)))
     drafts = finished.speculation
     if drafts.guessed:
-        text = f"{acceptance(drafts)} confirmed, in {counted(drafts.passes, 'pass', 'passes')}"
-        facts.append(EndFact("Guessed tokens", text))
+        passes = counted(drafts.passes, "verification pass", "verification passes")
+        text = f"{acceptance(drafts)} accepted, in {passes}"
+        facts.append(EndFact("Draft tokens", text))
         if given := draft_sources(drafts):
-            facts.append(EndFact("Guessed by", given))
+            facts.append(EndFact("Drafted by", given))
     if drafts.forced:
         facts.append(EndFact("Forced tokens", f"{drafts.forced:,}"))
     speed, first = tokens_per_s(usage, finished.timing), finished.timing.first_token_s

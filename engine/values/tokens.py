@@ -56,10 +56,10 @@ class TokenSpan:
 
 
 class TokenOrigin(StrEnum):
-    """How a token was found: drawn by itself, or guessed by a source and confirmed by the model.
+    """How a token was found: sampled, or drafted by a source and accepted by the model.
 
-    Whatever the origin, it is the token that the model would have drawn without guesses. Tokens of
-    ``BUDGET`` are not guesses: they end reasoning whose budget is used up.
+    Whatever the origin, it is the token that the model would have sampled without drafts. Tokens of
+    ``BUDGET`` are not drafts: they end reasoning whose budget is used up.
     """
 
     SAMPLED = "sampled"

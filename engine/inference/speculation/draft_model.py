@@ -176,7 +176,7 @@ class ModelDrafts(DraftSource):
             return ()
 
     def _give_up(self) -> None:
-        """Stop guessing for this answer; the answer continues without drafts."""
+        """Stop drafting for this answer; the answer continues without drafts."""
         _log.exception("the draft model failed")
         self._can_read = False
         self._ahead.clear()

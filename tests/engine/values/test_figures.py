@@ -26,7 +26,7 @@ def test_guessed_and_forced_tokens_are_listed_beside_the_total() -> None:
         Timing(),
         speculation=Speculation(passes=9, guessed=80, accepted=62, forced=5),
     )
-    assert figures(finished) == ("143 tokens, 62 guessed, 5 forced",)
+    assert figures(finished) == ("143 tokens, 62 drafted, 5 forced",)
 
 
 def test_reasoning_that_its_budget_ended_is_shown_with_its_token() -> None:
