@@ -6,7 +6,7 @@ Pure, without Qt; any thread.
 import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from enum import StrEnum
+from typing import Literal
 
 from engine import (
     SAMPLING_OPTIONS,
@@ -84,36 +84,24 @@ ORIGIN_DESCRIPTIONS = {
 """By a token's origin, what it means in words; empty for a token that the model drew alone."""
 Spans = list[tuple[int, int]]
 """Where something begins and ends, in characters."""
+Tone = Literal["match", "done", "limit", "tool", "quiet", "fault", "busy"]
+"""The tone of a state; the theme has a color for each tone."""
 _TERMS = re.compile(r"\s+|\w+|[^\w\s]")
+_LOOKS: dict[StopKind, tuple[str, Tone]] = {
+    StopKind.EOS: ("check", "done"),
+    StopKind.STOP_STRING: ("stop-match", "match"),
+    StopKind.STOP_TOKEN: ("stop-match", "match"),
+    StopKind.MAX_TOKENS: ("limit", "limit"),
+    StopKind.CONTEXT_FULL: ("limit", "limit"),
+    StopKind.MEMORY_FULL: ("limit", "limit"),
+    StopKind.TOOL_CALL: ("tool", "tool"),
+    StopKind.CANCELLED: ("cancelled", "quiet"),
+    StopKind.ERROR: ("fault", "fault"),
+}
 
 
 class FileRefused(Exception):
     """A file cannot be used; the message says which, why, and the remedy, for the user."""
-
-
-class Tone(StrEnum):
-    """The tone of a state; the theme has a color for each tone."""
-
-    MATCH = "match"
-    DONE = "done"
-    LIMIT = "limit"
-    TOOL = "tool"
-    QUIET = "quiet"
-    FAULT = "fault"
-    BUSY = "busy"
-
-
-_LOOKS = {
-    StopKind.EOS: ("check", Tone.DONE),
-    StopKind.STOP_STRING: ("stop-match", Tone.MATCH),
-    StopKind.STOP_TOKEN: ("stop-match", Tone.MATCH),
-    StopKind.MAX_TOKENS: ("limit", Tone.LIMIT),
-    StopKind.CONTEXT_FULL: ("limit", Tone.LIMIT),
-    StopKind.MEMORY_FULL: ("limit", Tone.LIMIT),
-    StopKind.TOOL_CALL: ("tool", Tone.TOOL),
-    StopKind.CANCELLED: ("cancelled", Tone.QUIET),
-    StopKind.ERROR: ("fault", Tone.FAULT),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +113,13 @@ class Verdict:
     text: VerdictText
 
 
-WRITTEN_VERDICT = Verdict("pencil", Tone.QUIET, WRITTEN)
-UNRECORDED_VERDICT = Verdict("report", Tone.QUIET, UNRECORDED)
+WRITTEN_VERDICT = Verdict("pencil", "quiet", WRITTEN)
+UNRECORDED_VERDICT = Verdict("report", "quiet", UNRECORDED)
 
 
 def interrupted_verdict(*, has_text: bool) -> Verdict:
     """Return the verdict on an answer that was not over when the program ended."""
-    return Verdict("fault", Tone.FAULT, interrupted(has_text=has_text))
+    return Verdict("fault", "fault", interrupted(has_text=has_text))
 
 
 def verdict(finished: Finished, context: AnswerContext) -> Verdict:

@@ -18,7 +18,6 @@ from ui.kit.layouts import STRETCH, column, row
 from ui.models.downloads import DownloadRow
 from ui.models.model_library import ModelLibrary
 from ui.models.model_words import duration
-from ui.words import Tone
 
 if TYPE_CHECKING:
     from ui.models.models_window import LoadingAfter
@@ -45,7 +44,7 @@ class FirstModel(QFrame):
         self._row: DownloadRow | None = None
         self._loading: LoadingAfter | None = None
         badge = IconBadge(40)
-        badge.show_icon("download", Tone.MATCH)
+        badge.show_icon("download", "match")
         self.name = label("", "title", 1.2, weight=QFont.Weight.DemiBold, is_wrapped=True)
         self.description = label("", "", is_wrapped=True)
         self.figures = label("", "muted", 0.95, is_wrapped=True)

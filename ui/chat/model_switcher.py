@@ -36,17 +36,17 @@ from ui.models.models import Models, ModelStage
 from ui.words import Tone
 
 _TONES: dict[ModelStage, Tone] = {
-    "none": Tone.QUIET,
-    "unloaded": Tone.QUIET,
-    "loading": Tone.LIMIT,
-    "ready": Tone.DONE,
-    "failed": Tone.FAULT,
-    "missing": Tone.FAULT,
+    "none": "quiet",
+    "unloaded": "quiet",
+    "loading": "limit",
+    "ready": "done",
+    "failed": "fault",
+    "missing": "fault",
 }
-_FITS = {
-    Fit.FITS: ("Fits", Tone.DONE),
-    Fit.TIGHT: ("Tight", Tone.LIMIT),
-    Fit.TOO_LARGE: ("Too large", Tone.FAULT),
+_FITS: dict[Fit, tuple[str, Tone]] = {
+    Fit.FITS: ("Fits", "done"),
+    Fit.TIGHT: ("Tight", "limit"),
+    Fit.TOO_LARGE: ("Too large", "fault"),
 }
 
 
@@ -224,13 +224,13 @@ class ModelRow:
     def state(self) -> tuple[str, Tone]:
         """Whether it is in memory or would fit, with a tone."""
         if self.needs_user:
-            return "Needs Approval", Tone.LIMIT
+            return "Needs Approval", "limit"
         if self.is_loading:
-            return "Loading", Tone.LIMIT
+            return "Loading", "limit"
         if self.is_loaded:
-            return "Loaded", Tone.DONE
+            return "Loaded", "done"
         if not self.model.found.can_be_loaded or self.model.need is None:
-            return "", Tone.QUIET
+            return "", "quiet"
         return _FITS[self.model.fit]
 
     @property

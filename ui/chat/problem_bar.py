@@ -11,7 +11,6 @@ from ui.kit.dialogs import show_in_files
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.records.store import StoreProblem
-from ui.words import Tone
 
 
 class ProblemBar(QFrame):
@@ -25,7 +24,7 @@ class ProblemBar(QFrame):
         self.setObjectName("problem_bar")
         self._problem: StoreProblem | None = None
         badge = IconBadge(30)
-        badge.show_icon("fault", Tone.FAULT)
+        badge.show_icon("fault", "fault")
         self.sentence = label("", "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.detail = label("", "muted", 0.95, is_wrapped=True)
         self.show_file = push_button("Show the Folder", "Show the folder of this file")

@@ -39,7 +39,7 @@ from ui.records.runs import Run
 from ui.records.stop_entries import StopEntry
 from ui.records.variants import Variant, describe_difference
 from ui.stops.stop_list import refusal
-from ui.words import Spans, Tone, unescaped, word_differences
+from ui.words import Spans, unescaped, word_differences
 
 
 class SideColumn(QFrame):
@@ -168,7 +168,7 @@ class SideColumn(QFrame):
             view.refresh()
         if run is not None and run.state == "refused":
             # The cause is said below, whole.
-            self.view.reason.show_reason("", "Not sent", [], "fault", Tone.FAULT)
+            self.view.reason.show_reason("", "Not sent", [], "fault", "fault")
         self.need.setVisible(run is not None and run.needs_user)
         self.cause.setText(_cause(self.run))
         self.cause.setVisible(self.has_failed)

@@ -52,23 +52,23 @@ def verdict_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
         match models.stage:
             case "loading":
                 detail = "Answers and their reasons appear here."
-                return "clock", Tone.BUSY, f"{models.name} is loading", detail
+                return "clock", "busy", f"{models.name} is loading", detail
             case "failed":
-                return "fault", Tone.FAULT, f"{models.name} could not be loaded", models.message
+                return "fault", "fault", f"{models.name} could not be loaded", models.message
             case "none":
-                return "chat", Tone.QUIET, "No model is loaded", "Open a model folder to begin."
+                return "chat", "quiet", "No model is loaded", "Open a model folder to begin."
             case _:
                 detail = "When an answer ends, the reason appears here."
-                return "stop-match", Tone.QUIET, "No answer yet", detail
+                return "stop-match", "quiet", "No answer yet", detail
     if run.state == "refused":
-        return "fault", Tone.FAULT, "This message was not sent to the model.", run.refusal
+        return "fault", "fault", "This message was not sent to the model.", run.refusal
     if (verdict := run.verdict) is not None:
         return verdict.icon, verdict.tone, verdict.text.sentence, verdict.text.detail
     watched = ", ".join(quoted(stop, 16) for stop in run.stops)
     detail = f"Watching for {watched}." if watched else "This answer has no stop sequences."
     if run.state == "streaming":
         detail = f"{counted(len(run.text), 'character')} so far. {detail}"
-    return "clock", Tone.BUSY, progress_label(run), detail
+    return "clock", "busy", progress_label(run), detail
 
 
 class VerdictView(QWidget):

@@ -6,7 +6,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.kit.dialogs import BoxButton, confirm
+from ui.kit.commands import Command
+from ui.kit.dialogs import confirm
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.store import ConversationStore
 
@@ -62,8 +63,8 @@ class UnsavedText(QObject):
         if self._box is not None:
             return
         answers = [
-            BoxButton("Export…", self.export_requested.emit),
-            BoxButton(
+            Command("Export…", self.export_requested.emit),
+            Command(
                 "Quit Without Saving", lambda: self.quit_requested.emit(True), is_destructive=True
             ),
         ]

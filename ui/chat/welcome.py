@@ -20,7 +20,6 @@ from ui.kit.buttons import IconBadge, push_button
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
 from ui.models.model_library import ModelLibrary
-from ui.words import Tone
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class Welcome(QScrollArea):
         self.setAccessibleName("Welcome")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         badge = IconBadge(56)
-        badge.show_icon("mark", Tone.MATCH)
+        badge.show_icon("mark", "match")
         self._title = label("", "title", 1.75, True, weight=QFont.Weight.DemiBold)
         self._title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._state = label("", "muted", 1.06, is_wrapped=True)

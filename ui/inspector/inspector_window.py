@@ -45,7 +45,8 @@ from ui.inspector.stop_tabs import EndingTab, MatcherTab, WhatIfTab
 from ui.inspector.tape_view import TapeView
 from ui.inspector.tokens_tab import TokensTab
 from ui.kit.buttons import Choice, IconBadge, push_button
-from ui.kit.dialogs import BoxButton, choose_file, choose_target, confirm
+from ui.kit.commands import Command
+from ui.kit.dialogs import choose_file, choose_target, confirm
 from ui.kit.fields import FileDrops
 from ui.kit.labels import ElidedLabel, label, rescale
 from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
@@ -157,7 +158,7 @@ class RunBar(QWidget):
             self,
             "Delete all recordings?",
             f"{freed} cannot be undone. {TRACES_DELETED}",
-            answers=[BoxButton("Delete", traces.forget_all, is_destructive=True)],
+            answers=[Command("Delete", traces.forget_all, is_destructive=True)],
             prefers_cancel=True,
         )
 

@@ -138,7 +138,7 @@ class IconBadge(QLabel):
     def __init__(self, size: int = 36) -> None:
         super().__init__()
         self._name = "chat"
-        self._tone = Tone.QUIET
+        self._tone: Tone = "quiet"
         self.setFixedSize(size, size)
         current_theme().changed.connect(self.update)
 

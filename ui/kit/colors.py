@@ -85,16 +85,8 @@ class Colors:
 
     def tone(self, tone: Tone) -> tuple[str, str]:
         """Return the color and the soft background of a tone."""
-        pairs = {
-            Tone.MATCH: (self.match, self.match_soft),
-            Tone.DONE: (self.done, self.done_soft),
-            Tone.LIMIT: (self.limit, self.limit_soft),
-            Tone.TOOL: (self.tool, self.tool_soft),
-            Tone.QUIET: (self.quiet, self.quiet_soft),
-            Tone.FAULT: (self.fault, self.fault_soft),
-            Tone.BUSY: (self.match, self.match_soft),
-        }
-        return pairs[tone]
+        name = "match" if tone == "busy" else tone
+        return getattr(self, name), getattr(self, f"{name}_soft")
 
 
 LIGHT = Colors(

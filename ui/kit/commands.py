@@ -12,7 +12,7 @@ from ui.kit.menus import Keys, empty_menu
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An entry of a menu.
+    """An entry of a menu, or a button that answers a question.
 
     The functions are called when the menu opens; ``enabled`` also when the entry is chosen, since
     its shortcuts work while the menu is closed.
@@ -26,6 +26,7 @@ class Command:
     checked: Callable[[], bool] | None = None  # None for an entry without one
     visible: Callable[[], bool] | None = None  # None for always
     works_everywhere: bool = False
+    is_destructive: bool = False
     role: QAction.MenuRole = QAction.MenuRole.TextHeuristicRole
 
     def trigger(self) -> None:

@@ -1,13 +1,14 @@
-"""Boxes that tell and ask, dialogs that choose files, and links out of the program. Main thread."""
+"""Messages, questions, dialogs that choose files, and links out of the program. Main thread."""
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import QStandardPaths, Qt, QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLabel, QMessageBox, QWidget
+
+from ui.kit.commands import Command
 
 # All of them show plain text, never block (``exec`` inside a task hangs if Qt and asyncio share
 # one loop), and are deleted when they are closed.
@@ -19,15 +20,6 @@ _LAST_FOLDER = "last_chosen_folder"
 _NAMES = {"darwin": "Finder", "win32": "Explorer"}
 _OPENED = ("http", "https", "mailto")
 _TITLE = "Open Link"
-
-
-@dataclass(frozen=True, slots=True)
-class BoxButton:
-    """A button that answers a question."""
-
-    label: str
-    act: Callable[[], object]
-    is_destructive: bool = False
 
 
 def show_message(
@@ -53,7 +45,7 @@ def confirm(
     text: str,
     detail: str = "",
     *,
-    answers: Sequence[BoxButton],
+    answers: Sequence[Command],
     title: str = _PROGRAM,
     is_warning: bool = False,
     prefers_cancel: bool = False,
@@ -69,7 +61,7 @@ def confirm(
     for position, answer in enumerate(answers):
         role = roles.DestructiveRole if answer.is_destructive else roles.AcceptRole
         button = box.addButton(answer.label, role)
-        button.clicked.connect(lambda _=False, act=answer.act: act())
+        button.clicked.connect(lambda _=False, run=answer.run: run())
         if position == 0 and not prefers_cancel:
             box.setDefaultButton(button)
     box.open()
@@ -229,7 +221,7 @@ def confirm_link(parent: QWidget, url: QUrl) -> None:
         parent,
         "Open this link in your browser?",
         url.toString(),
-        answers=[BoxButton("Open", lambda: QDesktopServices.openUrl(url))],
+        answers=[Command("Open", lambda: QDesktopServices.openUrl(url))],
         title=_TITLE,
         prefers_cancel=True,
     )
@@ -246,7 +238,7 @@ def confirm_file(parent: QWidget, name: str, path: Path, what: str) -> None:
         parent,
         f"Open this {what.lower()} in another program?",
         f"{name} belongs to this conversation.",
-        answers=[BoxButton("Open", lambda: QDesktopServices.openUrl(url))],
+        answers=[Command("Open", lambda: QDesktopServices.openUrl(url))],
         title=title,
         prefers_cancel=True,
     )

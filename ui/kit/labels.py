@@ -237,7 +237,7 @@ class StatusPill(QWidget):
         self._label = accessible_name
         self.word = ""
         self._icon = "mark"
-        self._tone = Tone.QUIET
+        self._tone: Tone = "quiet"
         rescale(self, 0.92)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         current_theme().changed.connect(self.update)

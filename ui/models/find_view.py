@@ -34,7 +34,7 @@ from ui.kit.fields import ListSearchField
 from ui.kit.labels import label, thin_bar
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.markdown.document_page import DocumentPage
-from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
+from ui.kit.rows import CONTENT, DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme, restyle
 from ui.models.downloads import DownloadRow
 from ui.models.finder import (
@@ -84,6 +84,8 @@ class HubResultModel(QAbstractListModel):
                 return offer.name
             case Qt.ItemDataRole.AccessibleTextRole:
                 return self._spoken(offer)
+        if role == CONTENT:
+            return self._content(offer)
         return offer if role == _OFFER else None
 
     def row_of(self, name: str) -> int:
@@ -92,6 +94,18 @@ class HubResultModel(QAbstractListModel):
 
     def state(self, offer: HubResult) -> str:
         return self._library.availability(offer.name)
+
+    def _content(self, offer: HubResult) -> RowContent:
+        """Return name, purpose and fit above, facts and local state below."""
+        label, icon, tone = fit_state(offer, self._finder.memory)
+        return RowContent(
+            RowPart(offer.name),
+            note=RowPart(offer.purpose),
+            right=RowPart(label, current_theme().colors.tone(tone)[0], icon),
+            subtitle=RowPart(row_text(offer)),
+            badge=RowPart(self.state(offer)),
+            elide=Qt.TextElideMode.ElideMiddle,
+        )
 
     def _spoken(self, offer: HubResult) -> str:
         fit = fit_state(offer, self._finder.memory)[0]
@@ -123,7 +137,7 @@ class HubResultList(QListView):
         self.setObjectName("offer_list")
         self.setAccessibleName("Models on the hub")
         self.setModel(self.offers)
-        self.setItemDelegate(_OfferDelegate(finder, self))
+        self.setItemDelegate(RowDelegate(self))
         self.setMouseTracking(True)
         self.setUniformItemSizes(True)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
@@ -162,30 +176,6 @@ class HubResultList(QListView):
             self.setCurrentIndex(self.offers.index(row))
         else:
             self.currentChanged(QModelIndex(), QModelIndex())
-
-
-class _OfferDelegate(RowDelegate):
-    """Name, purpose and fit above, facts and local state below."""
-
-    def __init__(self, finder: Finder, view: HubResultList) -> None:
-        super().__init__(view)
-        self._finder = finder
-        self._offers = view.offers
-
-    def content(self, index: Index) -> RowContent | None:
-        offer = index.data(_OFFER)
-        if not isinstance(offer, HubResult):
-            return None
-        colors = current_theme().colors
-        label, icon, tone = fit_state(offer, self._finder.memory)
-        return RowContent(
-            RowPart(offer.name),
-            note=RowPart(offer.purpose),
-            right=RowPart(label, colors.tone(tone)[0], icon),
-            subtitle=RowPart(row_text(offer)),
-            badge=RowPart(self._offers.state(offer)),
-            elide=Qt.TextElideMode.ElideMiddle,
-        )
 
 
 class HubResultDetails(QFrame):

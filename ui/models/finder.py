@@ -37,14 +37,14 @@ from ui.words import Tone
 
 # A line breaks after the dot, not before it.
 _GAP = "\u00a0\u00a0·  "
-_FITS = {
-    Fit.FITS: ("Fits", "check", Tone.DONE),
-    Fit.TIGHT: ("Tight", "warning", Tone.LIMIT),
-    Fit.TOO_LARGE: ("Too large", "fault", Tone.FAULT),
+_FITS: dict[Fit, tuple[str, str, Tone]] = {
+    Fit.FITS: ("Fits", "check", "done"),
+    Fit.TIGHT: ("Tight", "warning", "limit"),
+    Fit.TOO_LARGE: ("Too large", "fault", "fault"),
 }
-_UNKNOWN_FIT = ("Not known", "mark", Tone.QUIET)
-_CHECKING = ("Checking…", "spinner", Tone.QUIET)
-_CANNOT_LOAD = ("Cannot load", "fault", Tone.FAULT)
+_UNKNOWN_FIT: tuple[str, str, Tone] = ("Not known", "mark", "quiet")
+_CHECKING: tuple[str, str, Tone] = ("Checking…", "spinner", "quiet")
+_CANNOT_LOAD: tuple[str, str, Tone] = ("Cannot load", "fault", "fault")
 CardStage = Literal["none", "reading", "shown", "missing"]
 _log = logging.getLogger(__name__)
 # The orders of a list, and what each is called. Of equal ones, the most downloaded stand first.

@@ -31,7 +31,6 @@ from ui.models.downloads import DownloadRow
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import RESTART, STUCK, facts, fit_text, newer_text
 from ui.models.upkeep import Upkeep
-from ui.words import Tone
 
 # Only these can be deleted: others come with the program, or are the user's own files.
 DELETED = (Origin.HUGGING_FACE, Origin.LM_STUDIO)
@@ -101,15 +100,15 @@ class ModelCard(QFrame):
         if self.button is None or stuck_why:
             pill = StatusPill(found.name)
             if stuck_why:
-                pill.show_state(STUCK, "fault", Tone.FAULT)
+                pill.show_state(STUCK, "fault", "fault")
             elif needs_user:
-                pill.show_state("Needs Approval", "warning", Tone.LIMIT)
+                pill.show_state("Needs Approval", "warning", "limit")
             elif is_loading:
-                pill.show_state("Loading…", "spinner", Tone.BUSY)
+                pill.show_state("Loading…", "spinner", "busy")
             elif is_unloaded:
-                pill.show_state("Unloaded", "clock", Tone.QUIET)
+                pill.show_state("Unloaded", "clock", "quiet")
             else:
-                pill.show_state("Loaded", "check", Tone.DONE)
+                pill.show_state("Loaded", "check", "done")
             bar.insertWidget(1, pill)
         bar.addWidget(self._more(can_unload=is_loaded and not is_unloaded))
 

@@ -15,7 +15,7 @@ from engine.library.local_models import FoundModel
 from engine.library.memory import Fit, Memory, need
 from engine.library.removal import Removal
 from ui.kit.buttons import Choice
-from ui.kit.dialogs import BoxButton
+from ui.kit.commands import Command
 from ui.kit.labels import ElidedLabel, StatusPill, label, thin_bar
 from ui.kit.layouts import column, row
 from ui.kit.tasks import finish_tasks, start_task
@@ -33,6 +33,7 @@ from ui.models.model_words import (
     loading_text,
     percent,
 )
+from ui.models.models import ModelStage
 from ui.models.upkeep import Upkeep
 from ui.preferences import declaration
 from ui.words import Tone
@@ -161,20 +162,20 @@ class QuestionBar(QFrame):
         self.buttons: list[QPushButton] = []
         self.hide()
 
-    def ask(self, question: str, *answers: BoxButton, prefers_cancel: bool = False) -> None:
-        self._show(question, *answers, BoxButton("Cancel", _nothing))
+    def ask(self, question: str, *answers: Command, prefers_cancel: bool = False) -> None:
+        self._show(question, *answers, Command("Cancel", _nothing))
         self.buttons[-1 if prefers_cancel else 0].setFocus()
 
-    def offer(self, text: str, answer: BoxButton) -> None:
+    def offer(self, text: str, answer: Command) -> None:
         """Show a message with one action; leaves the focus where it is."""
-        self._show(text, answer, BoxButton("Close", _nothing))
+        self._show(text, answer, Command("Close", _nothing))
 
     def show_message(self, text: str, *, takes_focus: bool = True) -> None:
-        self._show(text, BoxButton("OK", _nothing))
+        self._show(text, Command("OK", _nothing))
         if takes_focus:
             self.buttons[0].setFocus()
 
-    def _show(self, text: str, *answers: BoxButton) -> None:
+    def _show(self, text: str, *answers: Command) -> None:
         for button in self.buttons:
             button.hide()
             button.deleteLater()
@@ -183,7 +184,7 @@ class QuestionBar(QFrame):
         for answer in answers:
             button = QPushButton(answer.label)
             button.clicked.connect(self.hide)
-            button.clicked.connect(lambda _=False, answer=answer: answer.act())
+            button.clicked.connect(lambda _=False, answer=answer: answer.run())
             self._row.addWidget(button)
             self.buttons.append(button)
         self.show()
@@ -243,13 +244,13 @@ class LoadedModel(QWidget):
     def _refresh(self) -> None:
         model = self._library.models
         stage = model.stage
-        states = {
-            "none": ("No model", "mark", Tone.QUIET),
-            "loading": ("Loading", "spinner", Tone.BUSY),
-            "ready": ("Ready", "check", Tone.DONE),
-            "failed": (STUCK if model.is_stuck else "Failed", "fault", Tone.FAULT),
+        states: dict[ModelStage, tuple[str, str, Tone]] = {
+            "none": ("No model", "mark", "quiet"),
+            "loading": ("Loading", "spinner", "busy"),
+            "ready": ("Ready", "check", "done"),
+            "failed": (STUCK if model.is_stuck else "Failed", "fault", "fault"),
         }
-        unloaded = ("Unloaded", "clock", Tone.QUIET)
+        unloaded: tuple[str, str, Tone] = "Unloaded", "clock", "quiet"
         self.pill.show_state(*(unloaded if model.is_unloaded else states[stage]))
         self.name.setText(model.name or "Choose one below")
         self.caption.setText(self._status_text())
@@ -450,7 +451,7 @@ class ModelsWindow(OwnWindow):
         if offer.model.fit(memory) is Fit.TOO_LARGE:
             self.question.ask(
                 f"{offer.name} may not fit. {fit_sentence(offer, memory)}",
-                BoxButton("Download Anyway", lambda: self._start(offer)),
+                Command("Download Anyway", lambda: self._start(offer)),
             )
         else:
             self._start(offer)
@@ -470,7 +471,7 @@ class ModelsWindow(OwnWindow):
             return  # the main window shows the model's name; the user who works there is left alone
         if self._has_searched_since:
             self.question.offer(
-                f"{name} is ready.", BoxButton("Start a Chat", self.chat_requested.emit)
+                f"{name} is ready.", Command("Start a Chat", self.chat_requested.emit)
             )
         else:
             self.chat_requested.emit()
@@ -491,7 +492,7 @@ class ModelsWindow(OwnWindow):
     def _confirm_deletion(self, model: FoundModel, removal: Removal) -> None:
         self.question.ask(
             deletion_question(model.name, removal.freed_bytes),
-            BoxButton("Delete", lambda: self._upkeep.delete(model, removal)),
+            Command("Delete", lambda: self._upkeep.delete(model, removal)),
             prefers_cancel=True,
         )
 
@@ -500,7 +501,7 @@ class ModelsWindow(OwnWindow):
     def _remove(self, folder: Path) -> None:
         position = self._library.folders.index(folder)
         self._library.remove_folder(folder)
-        undo = BoxButton("Undo", partial(self._library.add_folder, folder, position))
+        undo = Command("Undo", partial(self._library.add_folder, folder, position))
         self.question.offer(f"{folder} was removed from the list. Nothing was deleted.", undo)
 
     # -- loading ---------------------------------------------------------------------------
@@ -510,7 +511,7 @@ class ModelsWindow(OwnWindow):
             self.question.ask(
                 f"{model.found.name} may not fit. "
                 + fit_text(model.need, model.fit, self._library.memory),
-                BoxButton("Load Anyway", lambda: self._change(model)),
+                Command("Load Anyway", lambda: self._change(model)),
             )
         else:
             self._change(model)
@@ -545,8 +546,8 @@ class ModelsWindow(OwnWindow):
         subject = "An answer is" if answers == 1 else f"{counted(answers, 'answer')} are"
         self.question.ask(
             f"{subject} being written.",
-            BoxButton(f"{what} When Finished", act),
-            BoxButton(f"Stop and {what}", partial(act, cancels_running=True)),
+            Command(f"{what} When Finished", act),
+            Command(f"Stop and {what}", partial(act, cancels_running=True)),
         )
 
     def _on_escape(self) -> None:

@@ -179,13 +179,14 @@ def pill_of(switch: ServerSwitch) -> tuple[str, str, Tone]:
     """Return word, icon and tone of the server's stage."""
     if switch.stage == "failed":
         word = "Port taken" if switch.is_port_taken else "Could not start"
-        return word, "fault", Tone.FAULT
-    return {
-        "off": ("Off", "cancelled", Tone.QUIET),
-        "starting": ("Starting", "clock", Tone.BUSY),
-        "on": ("On", "check", Tone.DONE),
-        "stopping": ("Stopping", "clock", Tone.QUIET),
-    }[switch.stage]
+        return word, "fault", "fault"
+    pills: dict[ServerStage, tuple[str, str, Tone]] = {
+        "off": ("Off", "cancelled", "quiet"),
+        "starting": ("Starting", "clock", "busy"),
+        "on": ("On", "check", "done"),
+        "stopping": ("Stopping", "clock", "quiet"),
+    }
+    return pills[switch.stage]
 
 
 def reach_text(switch: ServerSwitch) -> str:

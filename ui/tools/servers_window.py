@@ -18,7 +18,8 @@ from PySide6.QtWidgets import (
 
 from engine import counted
 from ui.kit.buttons import ToggleSwitch
-from ui.kit.dialogs import BoxButton, confirm
+from ui.kit.commands import Command
+from ui.kit.dialogs import confirm
 from ui.kit.fields import disable_horizontal_scrolling
 from ui.kit.labels import ElidedLabel, label, plain_tooltip
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
@@ -305,7 +306,7 @@ class ToolServersWindow(OwnWindow):
             self._toolbox.use_in_new_conversations(server.name, False)
             self._begin(self._toolbox.host.remove(server.name))
 
-        delete = BoxButton("Delete", remove, True)
+        delete = Command("Delete", remove, is_destructive=True)
         confirm(
             self,
             f"Delete the tool server “{server.name}”?",

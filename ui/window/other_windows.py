@@ -26,7 +26,8 @@ from PySide6.QtWidgets import (
 
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
-from ui.kit.dialogs import BoxButton, confirm, confirm_link, show_in_files, show_message
+from ui.kit.commands import Command
+from ui.kit.dialogs import confirm, confirm_link, show_in_files, show_message
 from ui.kit.labels import label
 from ui.kit.layouts import column, scrolling
 from ui.kit.markdown.document_page import DocumentPage
@@ -97,9 +98,9 @@ def report_details(version: str, model: str, verdict: str) -> str:
 
 def ask_what_to_report(parent: QWidget, details: str, log_folder: Path | None) -> QWidget:
     """Say how to report a problem; copy the details, or show the log."""
-    answers = [BoxButton("Copy Details", lambda: copy_text(details))]
+    answers = [Command("Copy Details", lambda: copy_text(details))]
     if log_folder is not None and log_folder.is_dir():
-        answers.append(BoxButton("Show the Log", lambda: show_in_files(parent, log_folder)))
+        answers.append(Command("Show the Log", lambda: show_in_files(parent, log_folder)))
     return confirm(
         parent,
         "How to report a problem",

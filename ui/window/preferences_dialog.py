@@ -23,7 +23,8 @@ from PySide6.QtWidgets import (
 from engine import format_size
 from ui.kit.buttons import Choice
 from ui.kit.colors import ThemeMode
-from ui.kit.dialogs import BoxButton, confirm
+from ui.kit.commands import Command
+from ui.kit.dialogs import confirm
 from ui.kit.fields import NumberField, disable_horizontal_scrolling
 from ui.kit.labels import ElidedLabel, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row
@@ -142,7 +143,7 @@ class KeptPromptsRow(QWidget):
             self,
             f"Delete all {self._what.lower()}?",
             f"This frees {self.size_label.text()} and cannot be undone. {self._consequence}",
-            answers=[BoxButton("Delete", self._delete, is_destructive=True)],
+            answers=[Command("Delete", self._delete, is_destructive=True)],
             prefers_cancel=True,
         )
 

@@ -8,7 +8,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMessageBox, QPushButton, QWidget
 
-from ui.kit.dialogs import BoxButton, confirm, show_message
+from ui.kit.commands import Command
+from ui.kit.dialogs import confirm, show_message
 from ui.kit.tasks import read_text
 from ui.words import FileRefused
 
@@ -34,8 +35,8 @@ def test_only_the_chosen_answer_is_acted_on(parent: QWidget) -> None:
         parent,
         "Leave?",
         answers=[
-            BoxButton("Export…", lambda: done.append("export")),
-            BoxButton("Quit", lambda: done.append("quit"), is_destructive=True),
+            Command("Export…", lambda: done.append("export")),
+            Command("Quit", lambda: done.append("quit"), is_destructive=True),
         ],
     )
     assert box.defaultButton() is _button(box, "Export…")
@@ -46,7 +47,7 @@ def test_only_the_chosen_answer_is_acted_on(parent: QWidget) -> None:
 
 def test_escape_cancels_a_question(parent: QWidget) -> None:
     done: list[str] = []
-    box = confirm(parent, "Open?", answers=[BoxButton("Open", lambda: done.append("open"))])
+    box = confirm(parent, "Open?", answers=[Command("Open", lambda: done.append("open"))])
     QTest.keyClick(box, Qt.Key.Key_Escape)
     assert not box.isVisible()
     assert not done
@@ -54,7 +55,7 @@ def test_escape_cancels_a_question(parent: QWidget) -> None:
 
 def test_a_question_can_prefer_to_do_nothing(parent: QWidget) -> None:
     done: list[str] = []
-    answers = [BoxButton("Open", lambda: done.append("open"))]
+    answers = [Command("Open", lambda: done.append("open"))]
     box = confirm(parent, "Open?", answers=answers, prefers_cancel=True)
     assert box.defaultButton() is box.escapeButton()
     box.close()

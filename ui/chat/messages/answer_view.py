@@ -35,7 +35,7 @@ from ui.kit.theme import current_theme, fixed_font
 from ui.models.model_words import passed
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, progress_label
-from ui.words import Tone, lines_of
+from ui.words import lines_of
 
 _LINE_CHARS = 240
 _CONTINUE = "Ctrl+Shift+Return"
@@ -351,7 +351,7 @@ class AnswerView(QWidget):
     def _show_reason(self) -> None:
         run, model = self.run, self.run.model_id.rpartition("/")[2]
         if run.state == "refused":
-            self.reason.show_reason("", f"Not sent: {run.refusal}", [], "fault", Tone.FAULT)
+            self.reason.show_reason("", f"Not sent: {run.refusal}", [], "fault", "fault")
         elif (verdict := run.verdict) is not None:
             # Other programs' answers have no reason where nobody recorded one.
             word = "" if run.state == "unrecorded" else verdict.text.label

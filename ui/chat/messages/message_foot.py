@@ -31,7 +31,7 @@ class ReasonLine(QAbstractButton):
         self._figures = ""
         self._word = ""
         self._icon = "check"
-        self._tone = Tone.QUIET
+        self._tone: Tone = "quiet"
         self.row: MessageActions | None = None
         font = QFont(self.font())
         font.setPointSizeF(font.pointSizeF() * 0.92)

@@ -26,7 +26,7 @@ from ui.kit.theme import fixed_font
 from ui.kit.windows import OwnWindow
 from ui.records.attachments import Attachment
 from ui.records.runs import GrowingCall, Run
-from ui.records.tool_calls import CallProgress, CallResult, Decision, Permission
+from ui.records.tool_calls import CallProgress, CallResult, CallState, Decision, Permission
 from ui.records.tool_servers import ServerQuestion
 from ui.tools.question_form import QuestionForm
 from ui.words import (
@@ -48,11 +48,11 @@ _ENDINGS = {
     "denied": "not allowed",
     "cancelled": "stopped",
 }
-_TONES = {
-    "done": Tone.TOOL,
-    "failed": Tone.FAULT,
-    "denied": Tone.LIMIT,
-    "cancelled": Tone.QUIET,
+_TONES: dict[CallState, Tone] = {
+    "done": "tool",
+    "failed": "fault",
+    "denied": "limit",
+    "cancelled": "quiet",
 }
 
 
@@ -61,14 +61,14 @@ def call_state(run: Run, call_id: str) -> tuple[str, Tone]:
     if (result := run.result_of(call_id)) is not None:
         return _ended(result), _TONES[result.state]
     if (progress := run.progress.get(call_id)) is not None:
-        return _under_way(progress), Tone.TOOL
+        return _under_way(progress), "tool"
     if run.is_calling:
-        return "Waiting", Tone.TOOL
+        return "Waiting", "tool"
     if run.paused_at or run.is_cut_off:
-        return "not run yet", Tone.LIMIT
+        return "not run yet", "limit"
     if run.results:
-        return "not run", Tone.QUIET
-    return "waits for its result", Tone.TOOL
+        return "not run", "quiet"
+    return "waits for its result", "tool"
 
 
 def share_done(progress: CallProgress | None) -> float | None:
@@ -216,7 +216,7 @@ class GrowingCard(_Card):
         self.setAccessibleName(f"Tool call {call.name}, is being written")
         self._call = call
         self._shown = 0
-        self._show_status("is being written", Tone.TOOL)
+        self._show_status("is being written", "tool")
         self._text = self._flow_text(f"Arguments of {call.name}")
         self._column.addWidget(self._text)
 
@@ -479,7 +479,7 @@ class ToolCards(QWidget):
             grown.grow()
         if unfinished and self._unfinished is None:
             self._unfinished = ToolCard(UNFINISHED, unfinished)
-            self._unfinished.show_state("cut short", Tone.LIMIT)
+            self._unfinished.show_state("cut short", "limit")
             self._add(self._unfinished)
         self.paused.show_limit(0 if run.is_calling else run.paused_at)
         if run.is_cut_off:
