@@ -21,7 +21,7 @@ DRAFT_HELP = (
 )
 PLAIN_HELP = (
     "compute each token by itself; otherwise tokens that repeat the prompt or the answer are "
-    "guessed and checked several at a time if that is faster, with the same answers"
+    "drafted and verified several at a time if that is faster, with the same answers"
 )
 
 # The server's and the engine's own defaults.
