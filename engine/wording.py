@@ -5,25 +5,6 @@ import unicodedata
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 # Control, format, surrogate and private characters, and every separator but the plain space.
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"})
-_NAMES = {
-    0x200B: "ZWSP",
-    0x200C: "ZWNJ",
-    0x200D: "ZWJ",
-    0x2028: "LS",
-    0x2029: "PS",
-    0x202A: "LRE",
-    0x202B: "RLE",
-    0x202C: "PDF",
-    0x202D: "LRO",
-    0x202E: "RLO",
-    0x2066: "LRI",
-    0x2067: "RLI",
-    0x2068: "FSI",
-    0x2069: "PDI",
-    0xFEFF: "BOM",
-}
-
-
 _OF_CODES = (
     {code: chr(0x2400 + code) for code in range(0x20)}
     | {0x7F: "␡", ord(" "): "·", ord("\t"): "⇥", ord("\n"): "⏎", ord("\r"): "␍"}
@@ -40,7 +21,7 @@ class _Signs(dict[int, str]):
         char = chr(code)
         if char not in _AMBIGUOUS and unicodedata.category(char) not in _UNSEEN_CATEGORIES:
             return char
-        return f"‹{_NAMES.get(code, f'U+{code:04X}')}›"
+        return f"‹U+{code:04X}›"
 
 
 _SIGNS = _Signs(_OF_CODES)

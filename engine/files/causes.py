@@ -52,7 +52,6 @@ _PATH = re.compile(
 
 _CAUSES = {
     errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "your quota on this disk is used up",
     errno.EROFS: "the disk is read-only",
     errno.EACCES: "you have no permission to do that",
     errno.EPERM: "you have no permission to do that",
@@ -60,14 +59,9 @@ _CAUSES = {
     errno.ENOTDIR: "a part of its path is not a folder",
     errno.EISDIR: "it is a folder",
     errno.EEXIST: "there is already a file of that name",
-    errno.ENAMETOOLONG: "the name is too long",
     errno.EFBIG: "it is too large",
     errno.EIO: "the disk reported an error",
     errno.EMFILE: "too many files are open",
-    errno.ENFILE: "too many files are open",
-    errno.ENOMEM: "there is too little memory",
-    errno.EBUSY: "another program is using it",
-    errno.ETXTBSY: "another program is using it",
     errno.EADDRINUSE: "another program is using the port",
     errno.EADDRNOTAVAIL: "this computer does not have that address",
     errno.ECONNREFUSED: "nothing answers at that address",

@@ -155,7 +155,7 @@ def test_a_permission_question_hides_no_characters_of_the_arguments(
     assert json.loads(words) == json.loads(turned)
     run.results.append(CallResult("c1", "done", "\u202elive\u202c", "sums", "add", 0.1))
     cards.show_run(run)
-    assert cards.cards["c1"].result.toPlainText() == "‹RLO›live‹PDF›"
+    assert cards.cards["c1"].result.toPlainText() == "‹U+202E›live‹U+202C›"
 
 
 def test_a_long_result_is_shortened_for_the_model_and_sent_whole_again(
