@@ -13,8 +13,8 @@ from engine.files.safe_files import read_bounded
 from engine.library.architectures import ASSISTANTS, architecture_of, pairing_of, problem_of
 from engine.library.cache_size import is_count
 from engine.library.model_files import context_length, listed, model_name, read_json
-from engine.library.model_folder import lacks_tokenizer
-from engine.library.weights import INDEX, indexed_weights, weight_files, weights_size
+from engine.library.model_folder import missing_files
+from engine.library.weights import INDEX, weights_size
 from engine.wording import format_size
 
 GGUF_OBSTACLE = (
@@ -97,7 +97,10 @@ def look_into(folder: Path, origin: Origin) -> FoundModel:
         config = read_json(folder / "config.json")
     except ModelLoadFailed as error:
         return FoundModel(name, folder, origin, problem=str(error), is_partial=True)
-    missing = _missing(folder, config)
+    try:
+        missing = missing_files(folder, config)
+    except ModelLoadFailed:
+        missing = [INDEX]
     return FoundModel(
         name,
         folder,
@@ -136,22 +139,6 @@ def chat_template(folder: Path) -> str:
             str(template.get("template")) for template in stated if isinstance(template, dict)
         )
     return stated if isinstance(stated, str) else ""
-
-
-def _missing(folder: Path, config: dict[str, Any]) -> list[str]:
-    """Return the names of the files that are missing and needed."""
-    there = {path.name for path, _ in weight_files(folder)}
-    try:
-        needed = indexed_weights(folder)
-    except ModelLoadFailed:
-        return [INDEX]
-    missing = sorted(needed - there)
-    # Files of other names, such as that of a draft head, are no weights to mlx-lm.
-    if not missing and not any(name.startswith("model") for name in there):
-        missing = ["weights (*.safetensors)"]
-    if lacks_tokenizer(folder, config):
-        missing.append("tokenizer.json")
-    return missing
 
 
 @dataclass(frozen=True, slots=True)

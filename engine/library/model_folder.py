@@ -27,14 +27,10 @@ def check_folder(folder: Path) -> dict[str, Any]:
         )
     config = read_json(folder / "config.json")
     _check_files(folder)
-    weights = weight_files(folder)
-    missing = sorted(indexed_weights(folder) - {path.name for path, _ in weights})
-    if missing:
+    if missing := missing_files(folder, config):
         raise ModelLoadFailed(f"{name} is incomplete: {listed(missing)} missing")
-    if not any(path.name.startswith("model") for path, _ in weights):
-        raise ModelLoadFailed(f"{name} contains no weights (model*.safetensors)")
     header_bytes = 0
-    for path, state in weights:
+    for path, state in weight_files(folder):
         if path.name.startswith("model") or not path.match(HEAD_FILES):
             header_bytes += check_weights(path, state.st_size)
             if header_bytes > MAX_TEXT_BYTES:
@@ -42,17 +38,22 @@ def check_folder(folder: Path) -> dict[str, Any]:
                     f"{name} is damaged: the headers of its weights have more than "
                     f"{MAX_TEXT_BYTES:,} bytes"
                 )
-    if lacks_tokenizer(folder, config):
-        raise ModelLoadFailed(f"{name} contains no tokenizer (tokenizer.json)")
     check_tokenizer(folder)
     return config
 
 
-def lacks_tokenizer(folder: Path, config: dict[str, Any]) -> bool:
-    """Whether a model folder lacks a tokenizer; an assistant has its model's."""
-    names = ("tokenizer.json", "tokenizer.model")
-    is_there = any((folder / name).is_file() for name in names)
-    return not is_there and architecture_of(config) not in ASSISTANTS
+def missing_files(folder: Path, config: dict[str, Any]) -> list[str]:
+    """Return the files that a folder lacks; raises ``ModelLoadFailed`` for a damaged index."""
+    there = {path.name for path, _ in weight_files(folder)}
+    missing = sorted(indexed_weights(folder) - there)
+    # Files of other names, such as that of a draft head, are no weights to mlx-lm.
+    if not missing and not any(name.startswith("model") for name in there):
+        missing = ["weights (model*.safetensors)"]
+    tokenizers = (folder / name for name in ("tokenizer.json", "tokenizer.model"))
+    # An assistant has its model's.
+    if architecture_of(config) not in ASSISTANTS and not any(map(Path.is_file, tokenizers)):
+        missing.append("tokenizer.json")
+    return missing
 
 
 def is_assistant(folder: Path) -> bool:
