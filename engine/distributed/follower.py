@@ -74,50 +74,47 @@ class FollowingBatch(RunningBatch):
         self._release(removed)
 
 
-class _Follower:
-    """Carries out the orders of rank 0."""
-
-    def __init__(self, connection: Connection, group: Any) -> None:
-        self._connection = connection
-        self._group = group
-        self._batch: FollowingBatch | None = None
-
-    def follow(self, rank_0: str) -> None:
-        """Carry out orders until rank 0 ends."""
-        while True:
-            try:
-                order, arguments = self._connection.recv()
-            except (EOFError, OSError) as error:
-                raise EngineError(f"{rank_0} is lost: its process has ended") from error
-            if order == "end":
-                return
-            if order in ("load", "close"):
-                if self._batch is not None:
-                    self._batch.close()
-                self._batch = self._load(*arguments) if order == "load" else None
-            elif (batch := self._batch) is not None:
-                getattr(batch, f"follow_{order}")(*arguments)
-
-    def _load(
-        self, path: str, fingerprint: str, prefill_chunk: int, max_sequences: int
-    ) -> FollowingBatch | None:
-        """Load this process's shard; reply with its bytes, or with the cause of a failure."""
-        folder = Path(path).expanduser()
+def _carry_out(connection: Connection, world: World) -> None:
+    """Carry out orders of rank 0 until it ends."""
+    batch: FollowingBatch | None = None
+    while True:
         try:
-            check_folder(folder)
-            if fingerprint_of(folder) != fingerprint:
-                raise ModelLoadFailed(
-                    f"{model_name(folder)} is not the model that rank 0 has; copy it again"
-                )
-            model, weights_bytes = load_shard(
-                folder, lambda model, config: shard(model, config, self._group)
+            order, arguments = connection.recv()
+        except (EOFError, OSError) as error:
+            raise EngineError(f"{world.name_of(0)} is lost: its process has ended") from error
+        if order == "end":
+            return
+        if order in ("load", "close"):
+            if batch is not None:
+                batch.close()
+            batch = _load(connection, world.group, *arguments) if order == "load" else None
+        elif batch is not None:
+            getattr(batch, f"follow_{order}")(*arguments)
+
+
+def _load(
+    connection: Connection,
+    group: Any,
+    path: str,
+    fingerprint: str,
+    prefill_chunk: int,
+    max_sequences: int,
+) -> FollowingBatch | None:
+    """Load this process's shard; reply with its bytes, or with the cause of a failure."""
+    folder = Path(path).expanduser()
+    try:
+        check_folder(folder)
+        if fingerprint_of(folder) != fingerprint:
+            raise ModelLoadFailed(
+                f"{model_name(folder)} is not the model that rank 0 has; copy it again"
             )
-        except EngineError as error:
-            self._connection.send(str(error))
-            return None
-        self._connection.send(weights_bytes)
-        model = SynchronizedModel(model, self._group, logits_size(model))
-        return FollowingBatch(model, prefill_chunk=prefill_chunk, max_sequences=max_sequences)
+        model, weights_bytes = load_shard(folder, lambda model, config: shard(model, config, group))
+    except EngineError as error:
+        connection.send(str(error))
+        return None
+    connection.send(weights_bytes)
+    model = SynchronizedModel(model, group, logits_size(model))
+    return FollowingBatch(model, prefill_chunk=prefill_chunk, max_sequences=max_sequences)
 
 
 def follow(world: World) -> None:
@@ -127,7 +124,7 @@ def follow(world: World) -> None:
         connection.send_bytes(secret.encode())
         connection.send((world.rank, versions()))
         try:
-            _Follower(connection, world.group).follow(world.name_of(0))
+            _carry_out(connection, world)
         except Exception as error:
             is_own = isinstance(error, EngineError)
             why = str(error) if is_own else f"{type(error).__name__}: {error}"

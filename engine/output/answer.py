@@ -14,8 +14,7 @@ from engine.output.channels import Beginning, Part, Switch
 from engine.output.detokenizer import Detokenizer
 from engine.output.families import PLAIN, Family
 from engine.output.spans import SpanTracker
-from engine.output.tool_calls.call_text import Ending as CallEnding
-from engine.output.tool_calls.call_text import NewReader, not_a_call
+from engine.output.tool_calls.call_text import Ending, NewReader, not_a_call
 from engine.output.tool_calls.calls import OpenCalls
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.matcher import Match, StopMatcher, matcher_of
@@ -55,7 +54,7 @@ class DecodingContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class TokenEnd:
     """The end of an answer by one token, unless text before it ended the answer already."""
 
     kind: StopKind
@@ -89,7 +88,7 @@ class Endings:
 
     def ending(
         self, token_id: int, channel: Channel, *, is_armed: bool, in_header: bool
-    ) -> Ending | None:
+    ) -> TokenEnd | None:
         """Return how the answer ends with this id; None if it continues."""
         is_eos = token_id in self._all_eos
         if is_armed:
@@ -97,12 +96,12 @@ class Endings:
             if rule is not None:
                 scope = self._rules.scope_of(self._rules.stops[rule])
                 if self._counts(token_id, scope, channel, in_header):
-                    return Ending(StopKind.STOP_STRING, is_eos, rule)
+                    return TokenEnd(StopKind.STOP_STRING, is_eos, rule)
             if token_id in self._stop_ids and (
                 is_eos or self._counts(token_id, self._rules.scope, channel, in_header)
             ):
-                return Ending(StopKind.STOP_TOKEN, is_eos)
-        return Ending(StopKind.EOS, is_eos) if token_id in self._eos else None
+                return TokenEnd(StopKind.STOP_TOKEN, is_eos)
+        return TokenEnd(StopKind.EOS, is_eos) if token_id in self._eos else None
 
     def _counts(self, token_id: int, scope: StopScope, channel: Channel, in_header: bool) -> bool:
         if token_id in self._tags and token_id not in self._all_eos:
@@ -111,12 +110,12 @@ class Endings:
             return scope is StopScope.ALL and token_id in self._specials
         return channel in scope.channels
 
-    def by_tag(self, tag: str) -> Ending | None:
+    def by_tag(self, tag: str) -> TokenEnd | None:
         """Return how the answer ends at a tag of several tokens; None if it continues."""
         rule = self._rule_of.get(tag)
         if rule is None or self._rules.scope_of(self._rules.stops[rule]) is not StopScope.ALL:
             return None
-        return Ending(StopKind.STOP_STRING, rule=rule)
+        return TokenEnd(StopKind.STOP_STRING, rule=rule)
 
 
 class TokenReader:
@@ -138,7 +137,7 @@ class TokenReader:
         self.thinking_tokens = 0
         self.piece = ""
         self.residue = ""
-        self.ending: Ending | None = None
+        self.ending: TokenEnd | None = None
         self.is_closed_by_tag = False
         self.text = text
         self.splitter = splitter = setting.family.splitter(setting.beginning)
@@ -241,7 +240,7 @@ class TokenReader:
         )
 
     def _text_match_before(
-        self, token_id: int, ending: Ending, part: str | None
+        self, token_id: int, ending: TokenEnd, part: str | None
     ) -> StopKind | None:
         """Return what the text of an ending token completes: it wins over the token's id."""
         if ending.is_eos:
@@ -259,7 +258,7 @@ class TokenReader:
                 return StopKind.TOOL_CALL
         return StopKind.STOP_STRING if self.text.would_match(text + splitter.held) else None
 
-    def _end_by(self, ending: Ending, tag_id: int | None) -> None:
+    def _end_by(self, ending: TokenEnd, tag_id: int | None) -> None:
         """Note the end; first send the text that was held back before its token."""
         self.piece = ""
         opening = None if tag_id is None else self.splitter.opens(tag_id)
@@ -324,7 +323,7 @@ class TokenReader:
 
     def _change(self, switch: Switch) -> None:
         is_call = self.text.channel is Channel.TOOL
-        is_text = is_call and self.text.close_call(CallEnding.TAG) is not None
+        is_text = is_call and self.text.close_call(Ending.TAG) is not None
         if self.text.match is not None:
             return
         if not (is_text and switch.to is self.text.channel):
@@ -509,10 +508,10 @@ class AnswerBuilder:
         ):
             self._text.cut_call()  # by a stop, before its arguments
         elif ending is None or not ending.is_eos:
-            by = CallEnding.TAG if self.reader.is_closed_by_tag else CallEnding.CUT
+            by = Ending.TAG if self.reader.is_closed_by_tag else Ending.CUT
             self._calls.unfinished = self._text.parse_call(by, self._kept_stop(token_id))
         else:
-            text_held = self._text.close_call(CallEnding.EOS, self.reader.undecided)
+            text_held = self._text.close_call(Ending.EOS, self.reader.undecided)
             held = held if text_held is None else text_held
             if self._text.match is None:
                 self._text.flush()
@@ -527,7 +526,7 @@ class AnswerBuilder:
             return match.value
         return "" if ending is None else self._text_of_stop(ending, token_id)
 
-    def _text_of_stop(self, ending: Ending, token_id: int) -> str:
+    def _text_of_stop(self, ending: TokenEnd, token_id: int) -> str:
         if ending.kind is StopKind.STOP_STRING:
             return self._rules.stops[ending.rule].text
         return self.vocabulary.text_of(token_id)
