@@ -14,7 +14,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeGuard
 
-from engine.output.tool_calls.schema_alternatives import resolve_reference
+from engine.output.tool_calls.schema_alternatives import allowed_types, alternatives
 
 MAX_CHARACTERS = 256 * 1024
 MAX_LEVELS = 100
@@ -247,45 +247,24 @@ class _Rewriter:
 
     def _name_properties(self, part: dict[str, Any], path: tuple[str, ...]) -> None:
         """Write what ``propertyNames`` says as the properties that there may be."""
-        names = self._follow(part.pop("propertyNames", True))
-        if not isinstance(names, Mapping):
-            return
+        found = alternatives(part.pop("propertyNames", True), self.root)
+        texts = [allowed_types(names)[1] for names in found]
+        names = {key: value for each in found[0] for key, value in each.items()} if found else {}
         value, known = part.get("additionalProperties", True), part.get("properties")
         known = known if isinstance(known, Mapping) else {}
-        listed = self._listed(names)
         pattern = names.get("pattern", NAME_PATTERNS.get(str(names.get("format"))))
         if length := length_range(names):
             pattern = None if pattern else rf"^[\s\S]{length}$"
-        if listed is not None and "patternProperties" not in part:
+        is_plain = isinstance(pattern, str) and not _looks_around(pattern)
+        if found and None not in texts and "patternProperties" not in part:
+            listed = dict.fromkeys(name for group in texts for name in group or ())
             part["properties"] = {name: known.get(name, value) for name in listed}
             part["additionalProperties"] = False
-        elif isinstance(pattern, str) and not _looks_around(pattern) and not known:
+        elif len(found) == 1 and is_plain and not known:
             part["patternProperties"] = {pattern: value}
             part["additionalProperties"] = False
-        elif names.keys() - {"type", "title", "description"}:
+        elif len(found) != 1 or names.keys() - {"type", "title", "description"}:
             self._list_unenforced(path, "propertyNames")
-
-    def _follow(self, node: Schema) -> Schema:
-        """Return the schema that a reference names."""
-        for _ in range(MAX_LEVELS):
-            if not isinstance(node, Mapping) or "$ref" not in node:
-                break
-            node = resolve_reference(node["$ref"], self.root)
-        return node
-
-    def _listed(self, names: Mapping[str, Any]) -> list[str] | None:
-        """Return the names that a schema lists; None where it lists none."""
-        branches = names.get("anyOf", names.get("oneOf"))
-        parts = branches if isinstance(branches, list) else [names]
-        found: list[str] = []
-        for part in parts:
-            if not isinstance(part, Mapping):
-                return None
-            values = [part["const"]] if "const" in part else part.get("enum")
-            if not isinstance(values, list):
-                return None
-            found += [name for name in values if isinstance(name, str)]
-        return found
 
     def _close(self, part: dict[str, Any], path: tuple[str, ...]) -> None:
         """Forbid further keys where the schema names some and does not decide."""
