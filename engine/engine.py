@@ -37,6 +37,7 @@ class Engine:
     Until ``offer`` is called, one model answers every request. ``async with Engine() as engine``
     closes it at the end of the block; otherwise the end of the program closes it. A method that
     takes a model's name raises ``UnknownModel`` if none, or several, of the offered ones have it.
+    One that needs the model itself loads it where it is not in memory, and raises as ``generate``.
 
     Args:
         loader: Loads a model folder; the default uses mlx-lm.
@@ -228,7 +229,7 @@ class Engine:
         """Start the choices of one request; the engine takes all of them, or none.
 
         All are for the same model; consecutive ones whose prompts are the same objects are rendered
-        once. Raises as ``generate`` does.
+        once.
         """
         model = self._models.find(requests[0].model)
         loop, submitted_at = asyncio.get_running_loop(), time.perf_counter()
@@ -250,40 +251,31 @@ class Engine:
             self._thread.cancel(generation)
 
     async def count_tokens(self, request: GenerationRequest) -> int:
-        """Return the number of prompt tokens of a request; raises as ``generate`` does."""
+        """Return the number of prompt tokens of a request."""
         count: int = await self._ask(lambda model: len(model.render(request).tokens), request.model)
         return count
 
     async def prompt_pieces(self, request: GenerationRequest) -> TokenTexts:
-        """Return the (id, text) pairs of a request's whole prompt; raises as ``generate`` does."""
+        """Return the (id, text) pairs of a request's whole prompt."""
         pieces: TokenTexts = await self._ask(
             lambda model: _pieces(model, model.render(request).tokens), request.model
         )
         return pieces
 
     async def check_template(self, name: str | None = None) -> TemplateReport | None:
-        """Return what a model's chat template takes; None for a model without one.
-
-        Loads a model that is not in memory; raises as ``generate`` does.
-        """
+        """Return what a model's chat template takes; None for a model without one."""
         report: TemplateReport | None = await self._ask(lambda model: model.check_template(), name)
         return report
 
     async def tokenize(self, text: str, name: str | None = None) -> TokenTexts:
-        """Return the (id, text) pairs of the tokens of a plain text.
-
-        Loads a model that is not in memory; raises as ``generate`` does.
-        """
+        """Return the (id, text) pairs of the tokens of a plain text."""
         pieces: TokenTexts = await self._ask(
             lambda model: _pieces(model, model.tokenize(text)), name
         )
         return pieces
 
     async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
-        """Return the text of token ids, including that of special tokens.
-
-        Loads a model that is not in memory; raises as ``generate`` does.
-        """
+        """Return the text of token ids, including that of special tokens."""
         text: str = await self._ask(lambda model: model.detokenize(ids), name)
         return text
 
@@ -294,8 +286,7 @@ class Engine:
     async def embed(self, request: EmbeddingRequest) -> Embeddings:
         """Return the vectors of some texts, read between the steps of running answers.
 
-        Cancelling the caller ends the reading within a fraction of a second. Loads a model that is
-        not in memory; raises as ``generate`` does.
+        Cancelling the caller ends the reading within a fraction of a second.
         """
         request.check()
         job = Job(lambda scheduler, future: scheduler.embed(request, future))

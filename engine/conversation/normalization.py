@@ -258,19 +258,16 @@ def _order_roles(turns: Iterable[Message], rules: TemplateRules) -> list[Message
             if rules.joins_results:
                 ordered.pop()
                 turn = replace(before, content=_join_texts([before.content, turn.content]))
-        elif before.role == turn.role and _is_joined(before, turn, rules):
+        elif before.role == turn.role and (
+            (turn.role == "user" and rules.joins_users)
+            # Calls stay before what follows them.
+            or (turn.role == "assistant" and rules.joins_answers and not before.tool_calls)
+        ):
             turn = _join([ordered.pop(), turn])
         ordered.append(turn)
     if rules.opens_with_user and all(turn.role == "system" for turn in ordered):
         ordered.append(Message("user", ""))
     return ordered
-
-
-def _is_joined(before: Message, turn: Message, rules: TemplateRules) -> bool:
-    if turn.role == "user":
-        return rules.joins_users
-    # Calls stay before what follows them.
-    return turn.role == "assistant" and rules.joins_answers and not before.tool_calls
 
 
 def _join(turns: Sequence[Message]) -> Message:

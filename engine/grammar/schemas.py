@@ -189,8 +189,10 @@ class _Rewriter:
         values += [part.get(key) for key in ("maximum", "exclusiveMaximum")]
         for number in _numbers(values):
             if not MIN_NUMBER <= number <= MAX_NUMBER:
+                where = "/".join(("#", *path))
+                where = where if len(where) <= 80 else f"{where[:80]}…"
                 raise ValueError(
-                    f"a number at {_pointer(path)} is out of range: numbers from {MIN_NUMBER} to "
+                    f"a number at {where} is out of range: numbers from {MIN_NUMBER} to "
                     f"{MAX_NUMBER} are supported"
                 )
         if _is_number(multiple := part.get("multipleOf")):
@@ -368,11 +370,6 @@ def _numbers(value: Any) -> Iterator[float]:
     elif isinstance(value, (Mapping, list)):
         for inner in value.values() if isinstance(value, Mapping) else value:
             yield from _numbers(inner)
-
-
-def _pointer(path: tuple[str, ...]) -> str:
-    text = "/".join(("#", *path))
-    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 def _looks_around(pattern: str) -> bool:

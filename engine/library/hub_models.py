@@ -29,7 +29,7 @@ _FIELDS = (
     "sha", "tags",
 )  # fmt: skip
 # Other models with the tag ``mlx`` hear, speak, draw, or compare texts.
-_CHATTING = frozenset({None, "", "text-generation", "image-text-to-text", "any-to-any"})
+_CHATTING = frozenset({"", "text-generation", "image-text-to-text", "any-to-any"})
 _FRONT_MATTER = re.compile(r"\A\ufeff?---\s*\n.*?\n---\s*(?:\n|\Z)", re.DOTALL)
 
 
@@ -201,7 +201,9 @@ def _found(hub: Hub, text: str, limit: int) -> SearchResult:
             raise HubFailed("the hub's answer is not a list of models; try again later")
         for item in items:
             model = hub_model(item)
-            if model is None or not _can_chat(item):
+            if model is None or item.get("disabled"):
+                continue
+            if str(item.get("pipeline_tag") or "") not in _CHATTING:
                 continue
             if len(terms) < 2 or all(term in model.name.casefold() for term in terms):
                 models.setdefault(model.name, model)
@@ -209,11 +211,6 @@ def _found(hub: Hub, text: str, limit: int) -> SearchResult:
         if not path or len(models) >= limit:
             break
     return SearchResult(tuple(models.values())[:limit], bool(path) or len(models) > limit)
-
-
-def _can_chat(item: dict[str, Any]) -> bool:
-    kind = item.get("pipeline_tag")
-    return not item.get("disabled") and (kind is None or str(kind) in _CHATTING)
 
 
 def _looked_up(hub: Hub, repository: str) -> HubModel:

@@ -44,7 +44,9 @@ def removal_of(model: FoundModel) -> Removal:
                 raise RemovalFailed(f"{model.folder} is not in a Hugging Face cache")
     if folder.is_symlink():
         raise RemovalFailed(f"{folder} is a link to another place; delete the model there")
-    return Removal(model.name, folder, _freed_bytes(folder))
+    states = (path.lstat() for path in folder.rglob("*"))  # links to files take nothing
+    freed_bytes = sum(state.st_size for state in states if stat.S_ISREG(state.st_mode))
+    return Removal(model.name, folder, freed_bytes)
 
 
 def remove(removal: Removal) -> None:
@@ -79,9 +81,3 @@ def remove_replaced_revision(folder: Path) -> int:
             strategy.execute()
             return strategy.expected_freed_size
     return 0
-
-
-def _freed_bytes(folder: Path) -> int:
-    """Return the size of the regular files inside; links to them take nothing."""
-    states = (path.lstat() for path in folder.rglob("*"))
-    return sum(state.st_size for state in states if stat.S_ISREG(state.st_mode))

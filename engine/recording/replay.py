@@ -15,6 +15,7 @@ from engine.output.tool_calls.call_text import (
     CallReader,
     CallWriter,
     IrregularCall,
+    NewReader,
     StreamBuffer,
     Waiting,
 )
@@ -59,7 +60,7 @@ def replay(
         max_tokens=run.max_tokens,
         vocabulary=vocabulary,
         detokenizer=detokenizer,
-        new_reader=_CallLookup(run.calls, run.setting.beginning.call),
+        new_reader=_recorded_calls(run),
     )
     texts = detokenizer if isinstance(detokenizer, _RecordedText) else None
     stop: StopInfo | None = None
@@ -155,22 +156,20 @@ class _RecordedText:
         return self._residue if self.index >= len(self._pieces) - 1 else ""
 
 
-class _CallLookup:
-    """Replaces the reader of the model's calls: looks a text's calls up in the run."""
+def _recorded_calls(run: RunTrace) -> NewReader:
+    """Return what replaces the reader of the model's calls: it looks a text's calls up in a run."""
+    begun = run.setting.beginning.call
+    recorded = sorted(run.calls.items(), key=lambda item: len(item[0]), reverse=True)
 
-    def __init__(self, calls: dict[str, tuple[ToolCall, ...]], begun: str) -> None:
-        self._begun = begun
-        self._calls = sorted(calls.items(), key=lambda item: len(item[0]), reverse=True)
-
-    def __call__(self, name: str | None) -> CallReader:
+    def new_reader(name: str | None) -> CallReader:
         def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
             whole = yield from text.text_before(ENDINGS)
             # The prompt's part of a call is not in the recording, and a stop may have removed white
             # space at a call's end.
             matching = (
                 (raw, known, calls)
-                for raw in (whole, whole.removeprefix(self._begun))
-                for known, calls in self._calls
+                for raw in (whole, whole.removeprefix(begun))
+                for known, calls in recorded
                 if raw.strip() == known.strip() or (known and raw.startswith(known))
             )
             raw, known, calls = next(matching, ("", "", ()))
@@ -185,3 +184,5 @@ class _CallLookup:
                 raise IrregularCall("text follows the call")
 
         return CallReader(read)
+
+    return new_reader

@@ -248,7 +248,7 @@ def steps(
     match stop.kind:
         case StopKind.STOP_STRING:
             name = _sequence(stop, _LABEL_CHARS)
-            first = f"{_capital(name)} began {_after(stop, context)}"
+            first = f"{name[:1].upper()}{name[1:]} began {_after(stop, context)}"
             if began is not None:
                 first += f", in token {began[0] + 1:,} {quoted(began[1], max_chars=_LABEL_CHARS)}"
             complete = f"It was complete with {_token(stop)}." if _token(stop) else ""
@@ -319,10 +319,6 @@ def plain_cause(text: str) -> str:
 def _sequence(stop: StopInfo, max_chars: int) -> str:
     """Return the stop that matched, in quotes; other programs do not say which one it was."""
     return "a stop sequence" if stop.value is None else quoted(str(stop.value), max_chars=max_chars)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _before(stop: StopInfo) -> str:
