@@ -152,7 +152,7 @@ def run(options: Namespace) -> int:
 def test_sampling_parameter_acts_over_http(tree: Path) -> None:
     field = """\
     top_n_sigma: float | None = _option(
-        SamplingOption("Top n sigma", "deviations below the likeliest token", 0, 10, 0.1)
+        "Top n sigma", "deviations below the likeliest token", 0, 10, 0.1
     )
 """
     mask = """\
@@ -206,8 +206,16 @@ def test_stop_option_acts_over_http_as_in_the_reference_of_the_contract(tree: Pa
     insert(tree, matcher, "        self._strings = strings\n", lowered)
     firsts = "frozenset(string[0] for string in strings)"
     both = "frozenset(first for text in strings for first in (text[0], text[0].upper()))"
-    folded = "                folded = char.lower() if self._any_case[number] else char\n"
-    insert(tree, matcher, "                length = lengths[number]\n", folded)
+    folding = """\
+    def _read(self, text: str, number: int) -> str:
+        return "".join(map(str.lower, text)) if self._any_case[number] else text
+
+"""
+    insert(tree, matcher, "    def flush(self", folding)
+    begun = "_begun(string, text) for string in self._strings)"
+    begun_in_any = (
+        "_begun(string, self._read(text, number)) for number, string in enumerate(self._strings))"
+    )
     made = """\
     stops = [rules.stops[number] for number in numbers]
     any_case = tuple(stop.ignores_case for stop in stops)
@@ -217,14 +225,20 @@ def test_stop_option_acts_over_http_as_in_the_reference_of_the_contract(tree: Pa
         ("__slots__ = (", '__slots__ = ("_any_case", '),
         ("strings: tuple[str, ...])", "strings: tuple[str, ...], any_case: tuple[bool, ...] = ())"),
         (firsts, both),
-        ("string[length] != char:", "string[length] != folded:"),
-        ("string[length] == char\n", "string[length] == folded\n"),
-        ("Match(rule, value, ", "Match(rule, text[begin : begin + len(value)], "),
+        ("(begin := text.find(", "(begin := self._read(text, number).find("),
+        (begun, begun_in_any),
+        ("Match(number, self._strings[number], ", "Match(number, text[begin:end], "),
         ("    return StopMatcher(tuple(rules.stops[number].text for number in numbers))\n", made),
     ):
         replace(tree, matcher, old, new)
     parameter = "    stop_ignores_case: dict[str, bool] = Field(default_factory=dict)\n"
-    insert(tree, "api/dialects/shared/parameters.py", "    stop_scope: _Scope", parameter)
+    reading = """\
+    for text, ignores_case in options.stop_ignores_case.items():
+        stops[text] = replace(stops[text], ignores_case=ignores_case)
+"""
+    parameters = "api/dialects/shared/parameters.py"
+    insert(tree, parameters, "    stop_scope: _Scope", parameter)
+    insert(tree, parameters, "    given = {\n        option.name: option.kind", reading)
     reference = """\
     if stop.ignores_case:
         return all(a.lower() == b.lower() for a, b in zip(text, stop.text, strict=False))
