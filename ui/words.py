@@ -1,4 +1,4 @@
-"""What the window says in plain words: verdicts, failures, draft tokens, text made visible.
+"""Sentences of the window: verdicts, failures, draft tokens, text made visible.
 
 Pure, without Qt; any thread.
 """
@@ -101,7 +101,7 @@ _LOOKS: dict[StopKind, tuple[str, Tone]] = {
 
 
 class FileRefused(Exception):
-    """A file cannot be used; the message says which, why, and the remedy, for the user."""
+    """A file cannot be used; the message has the file, the cause and the remedy, for the user."""
 
 
 @dataclass(frozen=True, slots=True)

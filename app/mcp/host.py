@@ -258,7 +258,7 @@ class ToolServers:
                 configs[name] = await asyncio.to_thread(self._store_secrets, off, "")
                 names.append(name)
             await self._save(configs)
-        return AddedServers(tuple(names), errors)
+        return names, errors
 
     async def _save(self, configs: dict[str, ToolServerConfig]) -> None:
         await asyncio.to_thread(self._file.save, configs.values())

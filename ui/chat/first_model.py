@@ -31,7 +31,7 @@ def figures_of(suggestion: SuggestedModel) -> str:
 
 
 class FirstModel(QFrame):
-    """Recommends one model, downloads it, and says when it can answer."""
+    """Recommends one model, downloads it, and shows when it can answer."""
 
     ready = Signal()
     find_requested = Signal()

@@ -110,7 +110,7 @@ class FolderDialog(QDialog):
         if self.editor.input.text():
             self.editor.add.click()
             if self.editor.input.text():
-                return  # the typed sequence is invalid; the editor says why
+                return  # the typed sequence is invalid; the editor shows the reason
         # A text field changes some characters, so its text is used only if the user edited it.
         prompt = self.prompt.toPlainText()
         if prompt == self._shown_prompt:

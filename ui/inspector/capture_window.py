@@ -85,7 +85,7 @@ class CapturedAnswers:
 
     @property
     def title(self) -> str:
-        """The format of the answer, in one line; the first finding says why there is none."""
+        """The format of the answer, in one line; without one, the first finding has the reason."""
         capture = self.capture
         if capture.dialect is None:
             return "The format was not recognized."
@@ -247,7 +247,7 @@ def _shortened(text: str) -> str:
 
 
 class CaptureSource(QPlainTextEdit):
-    """An editor for a text of any length; ``textChanged`` says that ``capture`` has changed."""
+    """An editor for a text of any length; ``textChanged`` is also the signal of ``capture``."""
 
     def __init__(self) -> None:
         super().__init__()

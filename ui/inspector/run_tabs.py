@@ -326,7 +326,7 @@ class CompareTab(InspectorTab):
 
 
 def _named(other: ShownRun) -> str:
-    """Return a name that tells the run apart from others of the same question."""
+    """Return a name that distinguishes the run from others of the same question."""
     run, name = other.run, other.name
     if other.source == "past":
         name = f"{run.model_id or 'Answer'}, in “{other.name}”"

@@ -110,7 +110,7 @@ def _report(
             why = f"In the {CHANNEL_NAMES[channel].lower()}, where stops do not count."
             positions = _find_starts(text, rule, len(rule.text))
             alike += [_miss(channel, text, position, len(rule.text), why) for position in positions]
-    # One place is near for one reason: what looks like the whole stop says more than its beginning.
+    # One reason for each position: a look-alike of the whole stop precedes its beginning.
     taken = {(miss.channel, miss.offset) for miss in alike}
     broken = [miss for miss in broken if (miss.channel, miss.offset) not in taken]
     # Of too many, near misses of the whole stop come first.

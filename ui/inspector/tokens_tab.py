@@ -24,7 +24,7 @@ from ui.kit.menus import copy_from
 from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowsView, TableColumn
 from ui.words import ORIGIN_NAMES
 
-# New tokens are added when the table is told to, not one by one. It shows only the newest rows of a
+# New tokens are added in batches, not one by one. It shows only the newest rows of a
 # long run, because each row that a view has measured costs time from then on.
 
 MAX_ROWS = 2_000

@@ -205,7 +205,7 @@ def show_in_files_label() -> str:
 
 
 def show_in_files(parent: QWidget, folder: Path) -> None:
-    """Open a folder; say where it is if no program opens it."""
+    """Open a folder; show its path if no program opens it."""
     if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
         text = "No program could show this folder."
         show_message(parent, text, str(folder), title=show_in_files_label())

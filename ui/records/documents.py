@@ -1,4 +1,4 @@
-"""Reads the text of a file that a person attaches, in a process that may die of it.
+"""Reads the text of an attached file, in a process that a hostile document may crash.
 
 Blocks; any thread but the window's.
 """
@@ -134,7 +134,7 @@ class FileReader:
                 answer = self._ask(kind, len(pages), at_once)
             except HelperDied as death:
                 if at_once > 1:
-                    at_once = 1  # read the pages before the one that ended the process
+                    at_once = 1  # read the pages before the fatal one
                     continue
                 is_slow = death.exceeded_time
                 if not pages:

@@ -239,7 +239,7 @@ def runs_of(messages: Iterable[ConversationMessage]) -> list[Run]:
 
 
 def question(typed: str, files: Iterable[Attachment] = ()) -> ConversationMessage:
-    """Return the question that a person sends: the files, then the text."""
+    """Return a question of the user: the files, then the text."""
     attached = tuple(files)
     cuts = tuple(file.sent_chars for file in attached)
     return ConversationMessage(

@@ -170,7 +170,7 @@ class Run:
 
     @property
     def needs_user(self) -> bool:
-        """Whether a call waits for a person: for approval, or for an answer to a question."""
+        """Whether a call waits for the user: for approval, or for an answer to a question."""
         return any(progress.needs_user for progress in self.progress.values())
 
     @property
@@ -265,7 +265,7 @@ class Run:
 
     @property
     def change_past_stop(self) -> StopChange:
-        """How the stops of a continuation differ: the one that ended the answer does not count."""
+        """The stops of a continuation: without the stop that ended the answer."""
         past = self.stopped_by
         return self.stop_change if past is None else replace(self.stop_change, without=past)
 

@@ -16,7 +16,7 @@ from ui.records.runs import PastRun
 
 MAX_HITS = 100
 Speaker = Literal["", "you", "model", "tool"]
-"""Whose words a search looks for; empty for anyone's."""
+"""The author that a search is narrowed to; empty for all."""
 _SNIPPET_CHARS = 110
 
 
@@ -87,7 +87,7 @@ def named_hit(
 
 @dataclass(frozen=True, slots=True)
 class StoreProblem:
-    """A problem with how conversations are kept, for the person."""
+    """A problem with the file of conversations, for the user."""
 
     sentence: str
     detail: str

@@ -188,14 +188,8 @@ class ToolsRefused(Exception):
     """An operation failed; the message has the reason and the remedy, in sentences."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddedServers:
-    """The names of the servers added from a JSON, and an error for each that cannot be used."""
-
-    names: tuple[str, ...]
-    errors: tuple[str, ...] = ()
-
-
+AddedServers = tuple[Sequence[str], Sequence[str]]
+"""The names of the servers added from a JSON, and an error for each that cannot be used."""
 OnProgress = Callable[[float, float | None, str], None]
 """Called with the progress of a call, its total (None if it is not known), and a message."""
 OnQuestion = Callable[[ServerQuestion], Awaitable[QuestionReply]]

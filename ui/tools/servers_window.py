@@ -324,14 +324,15 @@ class ToolServersWindow(OwnWindow):
         self._show_added(await self._toolbox.host.import_claude_desktop())
 
     def _show_added(self, added: AddedServers) -> None:
-        servers = counted(len(added.names), "server")
-        text = [f"Added {servers}, switched off: {', '.join(added.names)}."]
-        if added.errors:
-            others = counted(len(added.errors), "other")
-            text.append(f"{others} cannot be used. {' '.join(added.errors)}")
+        names, errors = added
+        servers = counted(len(names), "server")
+        text = [f"Added {servers}, switched off: {', '.join(names)}."]
+        if errors:
+            others = counted(len(errors), "other")
+            text.append(f"{others} cannot be used. {' '.join(errors)}")
         self._show_message(" ".join(text))
         self._refresh()
-        self._choose(added.names[0])
+        self._choose(names[0])
 
     def _begin(self, work: Coroutine[Any, Any, object]) -> None:
         self._show_message("")

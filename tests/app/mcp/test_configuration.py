@@ -115,9 +115,9 @@ def test_mcp_json_comments_only_outside_of_strings() -> None:
 def test_mcp_valid_servers_of_pasted_json_are_added(served: Served) -> None:
     text = """{"mcpServers": {
         "good": {"command": "x"}, "both": {"url": "http://h", "command": "x"}, "none": {}}}"""
-    added = served.do(served.host.add_text(text))
-    assert added.names == ("good",)
-    both, none = added.errors
+    names, errors = served.do(served.host.add_text(text))
+    assert names == ["good"]
+    both, none = errors
     assert 'mcpServers.both: needs either "command"' in both
     assert 'mcpServers.none: needs either "command"' in none
     with pytest.raises(ToolsRefused, match=r"mcpServers\.a: needs .* mcpServers\.b: must be"):
@@ -160,9 +160,9 @@ def test_mcp_added_servers_are_off_and_replace_nothing(served: Served) -> None:
     code = f"open({str(marker)!r}, 'w')"
     entry = {"command": sys.executable, "args": ["-c", code]}
     text = json.dumps({"mcpServers": {"tool": entry}})
-    assert served.do(served.host.add_text(text)).names == ("tool",)
+    assert served.do(served.host.add_text(text))[0] == ["tool"]
     (served.folder / "claude.json").write_text(text)
-    assert served.do(served.host.import_claude_desktop()).names == ("tool 2",)
+    assert served.do(served.host.import_claude_desktop())[0] == ["tool 2"]
     served.do(served.host.ensure_ready(["tool", "tool 2"]))
     assert [served.state(name).stage for name in ("tool", "tool 2")] == ["off"] * 2
     assert not marker.exists()

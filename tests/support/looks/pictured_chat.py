@@ -57,7 +57,7 @@ class PicturedHost(DictatedHost):
         """Add nothing; refuse what the program refuses."""
         try:
             servers, errors = parse_servers(text)
-            return AddedServers(tuple(one.name for one in servers), errors)
+            return [one.name for one in servers], errors
         except BadConfiguration as error:
             raise ToolsRefused(str(error)) from error
 

@@ -43,7 +43,7 @@ _OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
 _WIDTH_PX, _SIDE_PX = 340, 16
 # The settings that most users use; the others are folded away.
 _COMMON = ("temperature", "max_tokens")
-# What a model does where neither the user nor the model's own files say anything.
+# The defaults where neither the user nor the model's own files set a value.
 _OFF = {"temperature": 0.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
 # Where a slider ends; the field beside it takes greater numbers.
 _SLIDER_ENDS = {"top_k": 100.0, "repetition_penalty": 2.0}

@@ -32,7 +32,7 @@ _COUNTING = "Counting the tokens before sending…"
 
 
 def left_out_notice(count: Count, before: LeftOut | None) -> str:
-    """Return what the bar says of a count; empty if there is nothing new to say."""
+    """Return the text of the bar for a count; empty if it has nothing new."""
     minimum = "at least " if count.is_lower_bound_total else ""
     too_many = f"{minimum}{counted(count.too_many, 'token')}"
     if count.is_full:

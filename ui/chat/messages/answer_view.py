@@ -186,7 +186,7 @@ def answer_lines(run: Run, rendered: Sequence[str]) -> list[str]:
 
 
 class AnswerView(QWidget):
-    """Shows the thinking, the text, and the line that says why the answer stopped."""
+    """Shows the thinking, the text, and the line with the reason why the answer stopped."""
 
     unpin_requested = Signal()
     regenerate_requested = Signal()

@@ -1,6 +1,6 @@
 """A question: its files and its text, which can be edited in its place.
 
-A line above the first message in the prompt says what was left out. Main thread.
+A line above the first message in the prompt shows how many were left out. Main thread.
 """
 
 from collections.abc import Iterable

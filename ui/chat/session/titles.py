@@ -19,7 +19,7 @@ from ui.records.titles import plain_line, title_of
 _READ_CHARS = 1_200
 _LABEL = re.compile(r"^(?:title|titel|titre|título)\s*[:：]\s*", re.IGNORECASE)
 _QUOTES = "\"'“”„‘’«»`*_ "
-# What a model says that writes to the user instead of a title.
+# Beginnings of replies to the user instead of a title.
 _CHATTER = re.compile(r"^(?:sure|certainly|of course|here (?:is|are)|i('m| am| can)|sorry)\b", re.I)
 
 

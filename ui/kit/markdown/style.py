@@ -163,7 +163,7 @@ def markdown_style(font: QFont) -> MarkdownStyle:
 
 def table_at(block: QTextBlock) -> QTextTable | None:
     """Return the table that a block is in; None if it is in none."""
-    # Qt's type stubs do not say that the result may be None.
+    # Qt's type stubs lack that the result may be None.
     table: QTextTable | None = QTextCursor(block).currentTable()
     return table
 

@@ -130,8 +130,8 @@ class _Tree:
 
     def messages(self) -> list[ConversationMessage]:
         """Return all messages, parents first."""
-        # A node, with what comes before it: a message, reasoning that has no answer yet, and
-        # whether nothing else follows that message.
+        # A node; the message before it; reasoning without an answer so far; and whether the node
+        # is the only one after that message.
         waiting: list[tuple[str, ConversationMessage | None, Turn | None, bool]] = [
             (key, None, None, True) for key in reversed(self._following.get(None, []))
         ]
@@ -259,7 +259,7 @@ class _Tree:
         return None if made.is_empty else made
 
     def _take_instructions(self, content: Fields) -> bool:
-        """Note the person's custom instructions, which many conversations repeat."""
+        """Note the user's custom instructions, which many conversations repeat."""
         parts = [text_field(content, name) for name in _INSTRUCTIONS if content.has(name)]
         text = valid_text("\n\n".join(part for part in parts if part.strip()))
         if text:

@@ -52,7 +52,7 @@ _UNKNOWN = (
     "folder that the other program exported"
 )
 _Reader = Callable[[Fields, FileContents], None]
-# A field that tells the program, its name, and how its conversations are read.
+# A field that identifies the program, its name, and the reader of its conversations.
 _SHAPES: tuple[tuple[str, str, _Reader], ...] = (
     ("mapping", CHATGPT, read_chatgpt),
     ("chat_messages", CLAUDE, read_claude),
@@ -325,7 +325,7 @@ def main() -> None:
 
 
 def _answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the answers to a frame; the last one says why there are no others."""
+    """Yield the answers to a frame; the last one has the reason if reading failed."""
     numbers = frozenset(request["numbers"]) if "numbers" in request else None
     pictures = None if request["pictures"] is None else Path(request["pictures"])
     try:

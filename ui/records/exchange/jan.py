@@ -47,7 +47,7 @@ _SAMPLING = ("temperature", "top_p")
 # A question names the files that were read for it, without their content.
 _FILES = re.compile(r"\s*\[ATTACHED_FILES\]\n(.*?)\n\[/ATTACHED_FILES\]", re.DOTALL)
 _FILE_NAME = re.compile(r"\bname: ([^,\n]+)")
-# What Jan notes of an answer that is complete says nothing of its end.
+# Jan records nothing about the end of a complete answer.
 _ENDS = {"stopped": StopKind.CANCELLED, "error": StopKind.ERROR}
 
 

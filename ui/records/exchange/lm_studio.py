@@ -119,7 +119,7 @@ def read_preset(part: Fields, name: str, contents: FileContents) -> None:
 
 
 def _values(part: Fields, name: str) -> dict[str, Any]:
-    """Return the settings of a list of keys and values, without those that are switched off."""
+    """Return the enabled settings of a list of keys and values."""
     values: dict[str, Any] = {}
     holder = part.raw(name)
     listed = holder.get("fields") if isinstance(holder, dict) else None
