@@ -5,6 +5,7 @@ import atexit
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -16,6 +17,7 @@ from engine.inference.cache.disk import DiskCache
 from engine.inference.loader import Loader, check_model, load_model
 from engine.library.model_folder import check_folder, is_assistant
 from engine.library.model_info import ModelInfo
+from engine.scheduling.call_queue import settle
 from engine.scheduling.engine_thread import SHUT_DOWN, EngineThread
 from engine.scheduling.jobs import Job, Source, Transition
 from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
@@ -248,7 +250,7 @@ class Engine:
 
     def _cancel(self, generation: Generation) -> None:
         if self._thread is not None:
-            self._thread.cancel(generation)
+            self._thread.queue.cancel(generation)
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Return the number of prompt tokens of a request."""
@@ -298,12 +300,15 @@ class Engine:
 
         Running answers continue.
         """
+        future: Future[tuple[int, int]] = Future()
         with self._lock:
             if self._thread is None:
                 return 0, 0
-            future = self._thread.call(lambda models: models.evict_prompts(owner.name))
-        evicted: tuple[int, int] = await asyncio.wrap_future(future)
-        return evicted
+            if not self._thread.queue.post(
+                future, lambda models: settle(future, models.evict_prompts(owner.name))
+            ):
+                raise EngineClosed(SHUT_DOWN)
+        return await asyncio.wrap_future(future)
 
     def forget(self, owner: CacheOwner) -> None:
         """Delete an owner's caches on disk that are kept with the same thing; returns at once.
@@ -318,19 +323,23 @@ class Engine:
 
     async def _post(self, model: OfferedModel | None, job: Job | Transition) -> Any:
         """Run a job on the engine thread, which is started if there is none; return its result."""
+
+        def call(models: Models) -> None:
+            models.do(model, job)
+
         with self._lock:
             if self._is_closed:
                 raise EngineClosed(SHUT_DOWN)
-            if self._thread is None or not self._thread.post(model, job):
-                self._start().post(model, job)
+            if self._thread is None or not self._thread.queue.post(job.future, call):
+                self._start().queue.post(job.future, call)
         return await asyncio.wrap_future(job.future)
 
     def _call_soon(self, call: Callable[[Models], object]) -> None:
         """Run a call on the engine thread, if there was ever one."""
         with self._lock:
             if self._thread is not None and not self._is_closed:
-                thread = self._thread if self._thread.is_open else self._start()
-                thread.call_soon(call)
+                thread = self._thread if self._thread.queue.is_open else self._start()
+                thread.queue.calls.put(call)
 
     def _start(self) -> EngineThread:
         # A thread with MLX's streams that lives when the interpreter ends aborts the process.
@@ -340,7 +349,7 @@ class Engine:
             self._abandoned = [one for one in (*self._abandoned, previous) if one.is_alive]
         self._thread = EngineThread(self.limits, self._loader, self.disk, self._models, previous)
         for model, idle_s in self._max_idle_s.items():
-            self._thread.call_soon(partial(Models.set_max_idle, offered=model, idle_s=idle_s))
+            self._thread.queue.calls.put(partial(Models.set_max_idle, offered=model, idle_s=idle_s))
         return self._thread
 
     @property

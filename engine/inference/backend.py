@@ -9,7 +9,6 @@ from engine.inference.cache.disk import DiskCache
 from engine.output.channels import Beginning
 from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd, VerifiedDrafts
-from engine.values.request import LOCAL_OWNER, CacheOwner
 from engine.values.tokens import PromptScores
 
 if TYPE_CHECKING:
@@ -18,13 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A request as the model reads it; ``prediction`` is what its answer may repeat."""
+    """A request as the model reads it.
+
+    ``prediction`` is what its answer may repeat; ``on_disk`` what files hold and memory lacks.
+    """
 
     tokens: list[int]
     beginning: Beginning = field(default_factory=Beginning)
     prediction: list[int] = field(default_factory=list)
-    owner: CacheOwner = LOCAL_OWNER
-    loaded: "DiskPrefix | None" = None
+    on_disk: "DiskPrefix | None" = None
     not_applied: tuple[str, ...] = ()
 
     @property

@@ -10,7 +10,6 @@ import functools
 import math
 from collections import abc
 from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +25,6 @@ from engine.grammar.masks import Form, TokenConstraint
 from engine.inference import sampling
 from engine.inference.backend import Prompt
 from engine.inference.batch import RunningBatch
-from engine.inference.cache.index import DiskPrefix
 from engine.inference.embedding import TextReader, pooling_of
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer, tool_format
 from engine.inference.prompt_scoring import PromptScorer
@@ -113,10 +111,11 @@ class MlxBackend:
         owner = request.cache_owner
         if owner.kept_with is not None:
             self.batch.prompts.wait_for_files()
-        if request.prompt is not None:
-            return Prompt(tokens, prediction=prediction, owner=owner, not_applied=unknown)
-        beginning = family.beginning(request, tokens, self.vocabulary)
-        return Prompt(tokens, beginning, prediction, owner, not_applied=unknown)
+        beginning = Beginning()
+        if request.prompt is None:
+            beginning = family.beginning(request, tokens, self.vocabulary)
+        on_disk = self.batch.prompts.needed_from_disk(owner, tokens)
+        return Prompt(tokens, beginning, prediction, on_disk, unknown)
 
     def check_template(self) -> TemplateReport | None:
         return check_template(self._template) if self._tokenizer.has_chat_template else None
@@ -189,23 +188,6 @@ class MlxBackend:
         return readers(family.call_style, request.tools, family.call_tags)
 
     # -- the batch -------------------------------------------------------------------------
-
-    def fetch(self, prompts: abc.Sequence[Prompt]) -> "Future[tuple[Prompt, ...]] | None":
-        """Read caches of prompts from disk, on another thread; None if there is nothing to read."""
-        cache = self.batch.prompts
-        needed: dict[int, DiskPrefix] = {}
-        for prompt in {id(prompt): prompt for prompt in prompts}.values():  # choices share theirs
-            prefix = cache.needed_from_disk(prompt.owner, prompt.tokens)
-            if prefix is not None:
-                needed[id(prompt)] = prefix
-        if not needed or cache.disk is None:
-            return None
-
-        def read() -> tuple[Prompt, ...]:
-            loaded = {key: cache.load(prefix) for key, prefix in needed.items()}
-            return tuple(replace(prompt, loaded=loaded.get(id(prompt))) for prompt in prompts)
-
-        return cache.disk.read(read)
 
     def join(self, sequence: Sequence) -> None:
         """Add an accepted request to the batch, with its sampler, constraint and drafts."""

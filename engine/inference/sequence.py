@@ -65,7 +65,7 @@ class Sequence:
     sampler: Callable[[Any], Any] | None = None
     processors: list[Any] = field(default_factory=list)
     owner: CacheOwner = LOCAL_OWNER
-    loaded: "DiskPrefix | None" = None
+    on_disk: "DiskPrefix | None" = None
     scorer: "PromptScorer | None" = None
     sources: "abc.Sequence[DraftSource]" = ()
     draft: "ModelDrafts | None" = None
@@ -117,7 +117,7 @@ class Sequence:
         self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
     ) -> None:
         self.generation, self.builder = generation, builder
-        self.loaded, self.prompt = prompt.loaded, replace(prompt, loaded=None)
+        self.on_disk, self.prompt = prompt.on_disk, replace(prompt, on_disk=None)
         self.owner = generation.request.cache_owner
         self.submitted_at = self._last_at = submitted_at
         request, setting = generation.request, generation.setting

@@ -2,6 +2,7 @@
 
 import contextlib
 import queue
+import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
@@ -20,30 +21,47 @@ def settle(future: "Future[Any]", outcome: object) -> None:
 
 
 class CallQueue:
-    """Calls with ``Models``, and cancels, for the engine thread; cancels overtake. Any thread."""
+    """Calls with ``Models``, and cancels, for the engine thread; cancels overtake. Any thread.
+
+    Attributes:
+        calls: Run on the engine thread, one after the other; None only wakes it.
+        futures: Those of all jobs that are not done.
+    """
 
     def __init__(self) -> None:
+        self.calls: queue.SimpleQueue[Callable[[Any], object] | None] = queue.SimpleQueue()
+        self.futures: set[Future[Any]] = set()
+        self.is_open = True
         self.is_closing = False
-        self._calls: queue.SimpleQueue[Callable[[Any], object] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
         self._cancelled: deque[Generation] = deque()
 
-    def call_soon(self, call: Callable[[Any], object]) -> None:
-        """Run a call on the engine thread, after those before it."""
-        self._calls.put(call)
+    def post(self, future: "Future[Any]", call: Callable[[Any], object]) -> bool:
+        """Run a call that settles a future; return False if the thread takes none any more."""
+        with self._lock:
+            if not self.is_open:
+                return False
+            self.futures.add(future)
+        future.add_done_callback(self._on_done)
+        self.calls.put(call)
+        return True
+
+    def _on_done(self, future: "Future[Any]") -> None:
+        self.futures.discard(future)
+        if future.cancelled():
+            self.calls.put(lambda models: models.drop_cancelled())
+
+    def close(self) -> None:
+        """Take no more jobs."""
+        with self._lock:
+            self.is_open = False
 
     def cancel(self, generation: Generation) -> None:
         self._cancelled.append(generation)
-        self.wake()
-
-    def wake(self) -> None:
-        self._calls.put(None)
+        self.calls.put(None)
 
     def take_cancelled(self) -> list[Generation]:
         cancelled: list[Generation] = []
         while self._cancelled:
             cancelled.append(self._cancelled.popleft())
         return cancelled
-
-    def next(self, timeout_s: float | None) -> Callable[[Any], object] | None:
-        """Return the next call, None for a wake-up; raises ``queue.Empty`` if none came in time."""
-        return self._calls.get(timeout=timeout_s)

@@ -9,20 +9,16 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
 from engine.errors import EngineClosed, EngineError, EngineStuck, ModelLoadFailed
-from engine.generation import Generation
 from engine.inference.cache.disk import DiskCache
 from engine.inference.loader import Loader
 from engine.scheduling.call_queue import CallQueue, settle
 from engine.scheduling.context import EngineContext, Heartbeat, ThreadAbandoned
 from engine.scheduling.failures import cause_of
-from engine.scheduling.jobs import Job, Transition
 from engine.scheduling.loaded_model import LoadedModel
-from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
+from engine.scheduling.model_list import ModelList, ModelStatus
 from engine.scheduling.models import Models
 from engine.scheduling.outbox import Outbox
 from engine.stopping.record import StopInfo, StopKind
@@ -50,15 +46,12 @@ class EngineThread:
         statuses: ModelList,
         previous: "EngineThread | None" = None,
     ) -> None:
-        self.is_open = True
-        self._lock = threading.Lock()
-        # The futures of all jobs that are not done.
-        self._futures: set[Future[Any]] = set()
+        self.queue = CallQueue()
         self._context = EngineContext(
             limits,
             loader,
             disk,
-            CallQueue(),
+            self.queue,
             Outbox(),
             statuses,
             Heartbeat(),
@@ -87,50 +80,14 @@ class EngineThread:
         """Whether it was given up because it hung. Any thread."""
         return self._context.heartbeat.is_stopped
 
-    # -- jobs; any thread ------------------------------------------------------------------
-
-    def call_soon(self, call: Callable[[Models], object]) -> None:
-        self._context.queue.call_soon(call)
-
-    def call(self, call: Callable[[Models], object]) -> "Future[Any]":
-        future: Future[Any] = Future()
-        if self._add(future):
-            self.call_soon(lambda models: settle(future, call(models)))
-        else:
-            settle(future, EngineClosed(SHUT_DOWN))
-        return future
-
-    def post(self, model: OfferedModel | None, job: Job | Transition) -> bool:
-        """Run a job of a model; return False if the thread takes none any more."""
-        if not self._add(job.future):
-            return False
-        self.call_soon(lambda models: models.do(model, job))
-        return True
-
-    def _add(self, future: "Future[Any]") -> bool:
-        with self._lock:
-            if not self.is_open:
-                return False
-            self._futures.add(future)
-        future.add_done_callback(self._on_done)
-        return True
-
-    def _on_done(self, future: "Future[Any]") -> None:
-        self._futures.discard(future)
-        if future.cancelled():
-            self.call_soon(Models.drop_cancelled)
-
-    def cancel(self, generation: Generation) -> None:
-        self._context.queue.cancel(generation)
-
     # -- the end; any thread ---------------------------------------------------------------
 
     def close(self) -> None:
         """End the thread and all answers, or abandon the thread after some seconds."""
         if self.is_abandoned:
             return
-        self._context.queue.is_closing = True
-        self._context.queue.wake()
+        self.queue.is_closing = True
+        self.queue.calls.put(None)
         self._thread.join(_CLOSING_S)
         if self._thread.is_alive():
             self._abandon()
@@ -140,10 +97,9 @@ class EngineThread:
     def _abandon(self) -> None:
         """Take no more jobs, and let the thread begin nothing any more."""
         self._context.heartbeat.is_stopped = True
-        with self._lock:
-            self.is_open = False
+        self.queue.close()
         self._is_unwatched.set()
-        self._context.queue.wake()
+        self.queue.calls.put(None)
 
     def _end_callers(self, kind: StopKind, why: EngineError, model: str | None = None) -> None:
         """End all answers as far as their readers have them, and refuse all jobs."""
@@ -155,7 +111,7 @@ class EngineThread:
             usage = Usage(generation.prompt_tokens, output_tokens=generation.written_tokens)
             generation.push([Finished(StopInfo(kind), usage, Timing(), error=error)])
             generation.wake_soon()
-        for future in self._futures.copy():
+        for future in self.queue.futures.copy():
             settle(future, why)
         for pool in (context.prompts, context.long_prompts, context.questions, context.grammars):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -248,27 +204,36 @@ class EngineThread:
         now_s = time.monotonic()
         # How long the other models are stepped between two parts of a load.
         until_s = now_s + min(now_s - self._load_resumed_s, 0.1)
-        queue_ = self._context.queue
-        while not queue_.is_closing:
+        while not self.queue.is_closing:
             self._cancel()
             with contextlib.suppress(queue.Empty):
                 while time.monotonic() < until_s:
-                    if (call := queue_.next(0)) is not None:
-                        self.models.run_call(call)
+                    self._run_call(0.0)
             self._step()
             if not self.models.is_running or time.monotonic() > until_s:
                 break
         self._load_resumed_s = time.monotonic()
 
     def _cancel(self) -> None:
-        if cancelled := self._context.queue.take_cancelled():
+        if cancelled := self.queue.take_cancelled():
             self.models.cancel(cancelled)
+
+    def _run_call(self, timeout_s: float | None) -> None:
+        """Run the next call; raises ``queue.Empty`` if none comes in time."""
+        self._context.heartbeat.pause()
+        try:
+            call = self.queue.calls.get(timeout=timeout_s)
+        finally:
+            self._context.heartbeat.beat()
+        if call is not None:
+            self.models.refresh_plans()
+            call(self.models)
 
     def _run_calls(self) -> bool:
         """Run calls, a few milliseconds while answers run, or wait for one; False at the end."""
         begin_s = time.monotonic()
-        queue_, models = self._context.queue, self.models
-        while not queue_.is_closing:
+        models = self.models
+        while not self.queue.is_closing:
             self._cancel()
             is_idle = models.is_idle
             timeout_s: float | None = 0.0
@@ -279,18 +244,13 @@ class EngineThread:
                 timeout_s = models.unload_due_s if is_idle else _POLL_S
             else:
                 models.reset_idle_time()
-            self._context.heartbeat.pause()
             try:
-                call = queue_.next(timeout_s)
+                self._run_call(timeout_s)
             except queue.Empty:
-                self._context.heartbeat.beat()
                 if is_idle:
                     models.unload_idle()
                 return True
-            self._context.heartbeat.beat()
-            if call is not None:
-                models.run_call(call)
-                models.reset_idle_time()
+            models.reset_idle_time()
             # How long calls are run between two steps; the last one may take longer.
             if models.is_running and time.monotonic() - begin_s > 0.004:
                 return True
@@ -299,8 +259,7 @@ class EngineThread:
     def _shut_down(self) -> None:
         """End all answers and jobs, so that nobody waits for a thread that has ended."""
         self._context.heartbeat.beat()
-        with self._lock:
-            self.is_open = False
+        self.queue.close()
         self.models.end_answers(StopKind.CANCELLED)
         self._context.outbox.deliver()
         self._end_callers(StopKind.CANCELLED, EngineClosed(SHUT_DOWN))

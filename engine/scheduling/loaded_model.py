@@ -5,7 +5,6 @@ Belongs to the engine thread, except where a method says otherwise. Knows no oth
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -59,7 +58,7 @@ class LoadedModel:
         self.transition: Transition | None = None
         # The caller of the load that is under way.
         self.load_future: Future[Any] | None = None
-        self._deferred: deque[Job | Transition] = deque()
+        self._deferred: list[Job | Transition] = []
         self.is_loading = False
         # Whether it takes no more requests, so that it can be unloaded for another model.
         self.is_leaving = False
@@ -281,12 +280,13 @@ class LoadedModel:
             self.stuck = None
         is_blocked = self._deferred or self.transition is not None or self.is_loading
         if is_blocked or (isinstance(job, Job) and (self._is_unloaded or self.is_leaving)):
-            self._defer(job)
-        else:
-            self._run(job)
-
-    def _run(self, job: Job | Transition) -> None:
-        if isinstance(job, Transition):
+            limit = self._context.limits.max_rows + self._context.limits.max_waiting
+            choices = job.choices if isinstance(job, Job) else 0
+            if choices and (waiting := self._deferred_choices) + choices > limit:
+                settle(job.future, QueueFull(waiting, choices))
+            else:
+                self._deferred.append(job)
+        elif isinstance(job, Transition):
             self.begin(job)
         elif not job.future.cancelled():
             self._note_use()
@@ -303,30 +303,20 @@ class LoadedModel:
     def _deferred_choices(self) -> int:
         return sum(job.choices for job in self._deferred if isinstance(job, Job))
 
-    def _defer(self, job: Job | Transition) -> None:
-        if isinstance(job, Job) and job.choices:
-            limits, waiting = self._context.limits, self._deferred_choices
-            if waiting + job.choices > limits.max_rows + limits.max_waiting:
-                settle(job.future, QueueFull(waiting, job.choices))
-                return
-        self._deferred.append(job)
-
     def _run_deferred(self) -> None:
-        while self._deferred and self.transition is None and not self.is_loading:
-            is_job = isinstance(self._deferred[0], Job)
-            if is_job and (self._is_unloaded or self.is_leaving):
-                return
-            self._run(self._deferred.popleft())
+        deferred, self._deferred = self._deferred, []
+        for job in deferred:  # from the first that has to wait on, all wait again
+            self.do(job)
 
     def _refuse_deferred(self, why: EngineError) -> None:
         """Refuse the jobs that need the model in memory; loads and unloads continue to wait."""
         for job in self._deferred:
             if isinstance(job, Job):
                 settle(job.future, why)
-        self._deferred = deque(job for job in self._deferred if isinstance(job, Transition))
+        self._deferred = [job for job in self._deferred if isinstance(job, Transition)]
 
     def drop_cancelled(self) -> None:
-        self._deferred = deque(job for job in self._deferred if not job.future.cancelled())
+        self._deferred = [job for job in self._deferred if not job.future.cancelled()]
         if self.scheduler is not None:
             self.scheduler.drop_cancelled()
         self._apply_transition()

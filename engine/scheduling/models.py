@@ -19,9 +19,7 @@ from engine.scheduling.budget import MemoryBudget
 from engine.scheduling.context import EngineContext
 from engine.scheduling.jobs import Job, Transition
 from engine.scheduling.loaded_model import LoadedModel
-from engine.scheduling.memory import MemoryPlan
 from engine.scheduling.model_list import OfferedModel
-from engine.scheduling.scheduler import Scheduler
 from engine.stopping.record import StopKind
 
 
@@ -40,7 +38,6 @@ class Models:
         # The models to load, in order, and whether the first one waits for memory.
         self._load_queue: list[LoadedModel] = []
         self._is_load_blocked = False
-        self._are_plans_valid = True
         if previous is None:
             self.default = self._add(None)
         else:
@@ -144,8 +141,7 @@ class Models:
         if len(self.models) > 1 and any(
             model.scheduler is not None and model.scheduler.waiting for model in self.models
         ):
-            self._are_plans_valid = False
-        self._refresh_plans()
+            self.refresh_plans()
         starved = [one for one in self.models if one.scheduler and one.scheduler.is_starved]
         for model in self.models.copy():
             is_paused = bool(starved) and model not in starved
@@ -163,8 +159,7 @@ class Models:
             idle = next((other for other in others if other.is_evictable), None)
             if idle is not None:
                 idle.unload()
-                self._are_plans_valid = False
-                self._refresh_plans()
+                self.refresh_plans()
                 scheduler.fill()
             elif any(other.is_running for other in others):
                 break  # their answers have to end first
@@ -173,28 +168,25 @@ class Models:
         if scheduler is not None:
             scheduler.end_starved()
 
-    def _refresh_plans(self) -> None:
-        if self._are_plans_valid:
-            return
-        self._are_plans_valid = True
-        for model in self.models:
-            if model.scheduler is not None:
-                model.scheduler.plan = self._plan(model, model.scheduler)
+    def refresh_plans(self) -> None:
+        """Plan the memory for answers anew: before each call, and whenever models change.
 
-    def _plan(self, model: LoadedModel, scheduler: Scheduler) -> MemoryPlan:
-        return self._budget.plan(model, scheduler.backend.info, self._others(model))
+        Other programs may use more or less memory now; the answers of an only model keep theirs.
+        """
+        for model in self.models:
+            if (scheduler := model.scheduler) is None:
+                continue
+            plan = self._budget.plan(model, scheduler.backend.info, self._others(model))
+            before = scheduler.plan
+            if len(self.models) == 1 and before.total:
+                plan = replace(plan, free=before.free, prompts=before.prompts)
+            scheduler.plan = plan
 
     def refresh_statuses(self) -> None:
         for model in self.models:
             model.refresh_status()
 
     # -- jobs ------------------------------------------------------------------------------
-
-    def run_call(self, call: Callable[["Models"], object]) -> None:
-        if len(self.models) > 1:
-            self._are_plans_valid = False
-        self._refresh_plans()
-        call(self)
 
     def do(self, offered: OfferedModel | None, job: Job | Transition) -> None:
         transition = job if isinstance(job, Transition) else None
@@ -207,10 +199,6 @@ class Models:
             return
         model = self.find(offered)
         model.idle_since_s = time.monotonic()
-        if (scheduler := model.scheduler) is not None:
-            # Other programs may use more or less memory now; running answers keep theirs.
-            free, prompts = scheduler.plan.free, scheduler.plan.prompts
-            scheduler.plan = replace(self._plan(model, scheduler), free=free, prompts=prompts)
         model.do(job)
         if model.backend is not None or self.default.source is None:
             self._on_loaded(model, transition)
@@ -283,8 +271,7 @@ class Models:
             self._on_loaded(model, transition)
 
     def _recheck_blocked_models(self) -> None:
-        self._are_plans_valid = False
-        self._refresh_plans()
+        self.refresh_plans()
         for model in self.models:
             model.resume()
 

@@ -13,21 +13,19 @@ if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
 
-def prepare_all(backend: "MlxBackend", generations: Sequence[Generation]) -> tuple[Prompt, ...]:
-    """Compile the grammars of a request's choices, perhaps for seconds, and render its prompts."""
+def prepare(backend: "MlxBackend", generations: Sequence[Generation]) -> tuple[Prompt, ...]:
+    """Compile the grammars of a request's choices, perhaps for seconds, and render its prompts.
+
+    Consecutive choices with the same prompt share it.
+    """
     for generation in generations:
         if is_constrained(generation.request):
             generation.form = backend.form(generation.request)
-    return render_all(backend, [generation.request for generation in generations])
-
-
-def render_all(backend: "MlxBackend", requests: Sequence[GenerationRequest]) -> tuple[Prompt, ...]:
-    """Render the choices of a request; consecutive ones with the same prompt share it."""
+    requests = [generation.request for generation in generations]
     prompts = [backend.render(requests[0])]
     for before, request in pairwise(requests):
-        prompts.append(
-            prompts[-1] if _has_same_prompt(before, request) else backend.render(request)
-        )
+        is_same = _has_same_prompt(before, request)
+        prompts.append(prompts[-1] if is_same else backend.render(request))
     return tuple(prompts)
 
 

@@ -22,7 +22,7 @@ from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
 from engine.scheduling.failures import cause_of, log_failure, raise_exits, request_error
 from engine.scheduling.memory import MemoryPlan
-from engine.scheduling.preparation import choices_field, prepare_all, prompts_size
+from engine.scheduling.preparation import choices_field, prepare, prompts_size
 from engine.stopping.record import StopKind
 from engine.values.embedding import EmbeddingRequest
 from engine.values.events import Event, Finished
@@ -114,8 +114,19 @@ class Scheduler:
     ) -> None:
         """Render the choices of a request on another thread; accept all of them, or none."""
         requests = [generation.request for generation in generations]
+        limit = self._limits.max_rows + self._limits.max_waiting
+        ahead = len(self.running) + len(self.waiting) + self._rendering_choices
         try:
-            self._check(generations)
+            if len(generations) > limit:
+                raise InvalidRequest(
+                    choices_field(requests),
+                    f"at most {counted(limit, 'answer')} at once are possible",
+                )
+            if ahead + len(generations) > limit:
+                raise QueueFull(max(0, ahead - self._limits.max_rows), len(generations))
+            for generation in generations:
+                check(self.backend, generation)
+            self.plan.check(self.backend.info, requests)
         except Exception as error:
             settle(future, request_error(error))
             return
@@ -125,45 +136,33 @@ class Scheduler:
         else:
             is_short = prompts_size(requests) <= _SHORT_PROMPT
             pool = context.prompts if is_short else context.long_prompts
-        task = pool.submit(prepare_all, self.backend, generations)
+        task = pool.submit(prepare, self.backend, generations)
         self._rendering[future] = generations, task
-        task.add_done_callback(
-            lambda done: self._call_soon(lambda: self._on_rendered(future, submitted_at, done))
+        self._admit_after(task, future, submitted_at)
+
+    def _admit_after(
+        self, work: "Future[Any]", future: "Future[Any]", at: float, *, is_read: bool = False
+    ) -> None:
+        """Admit a request once its prompts are rendered, or what files hold of them was read."""
+        calls = self._context.queue.calls
+        work.add_done_callback(
+            lambda _: calls.put(lambda _: self._admit(future, at, is_read=is_read))
         )
 
-    def _call_soon(self, call: Callable[[], object]) -> None:
-        self._context.queue.call_soon(lambda _: call())
-
-    def _on_rendered(
-        self, future: "Future[Any]", submitted_at: float, task: "Future[tuple[Prompt, ...]]"
-    ) -> None:
-        """Read the beginnings of rendered prompts from disk where files hold them, then admit."""
+    def _admit(self, future: "Future[Any]", at: float, *, is_read: bool) -> None:
         if future not in self._rendering:
             return
-        if (error := task.exception()) is not None:
-            del self._rendering[future]
-            settle(future, request_error(error))
-            return
-        prompts = task.result()
-        reading = self.backend.fetch(prompts) if len(self.waiting) < _MAX_READ_AHEAD else None
-        if reading is None:
-            self._admit(future, submitted_at, prompts)
-            return
-
-        def on_read(done: "Future[tuple[Prompt, ...]]") -> None:
-            has_failed = done.cancelled() or done.exception() is not None
-            read = prompts if has_failed else done.result()
-            self._call_soon(lambda: self._admit(future, submitted_at, read))
-
-        reading.add_done_callback(on_read)
-
-    def _admit(self, future: "Future[Any]", at: float, prompts: AbstractSequence[Prompt]) -> None:
-        if future not in self._rendering:
-            return
-        generations, _ = self._rendering.pop(future)
+        generations, rendering = self._rendering[future]
         model = self.backend.info
         max_tokens = self.plan.max_tokens(model, len(generations))
         try:
+            prompts: tuple[Prompt, ...] = rendering.result()
+            on_disk = [prompt.on_disk for prompt in prompts if prompt.on_disk is not None]
+            if on_disk and not is_read and len(self.waiting) < _MAX_READ_AHEAD:
+                reading = self.backend.batch.prompts.read(on_disk)
+                self._admit_after(reading, future, at, is_read=True)
+                return
+            del self._rendering[future]
             sequences = [
                 admit(self.backend, generation, prompt, at, max_tokens=max_tokens)
                 for generation, prompt in zip(generations, prompts, strict=True)
@@ -171,6 +170,7 @@ class Scheduler:
             requests = [generation.request for generation in generations]
             self.plan.check(model, requests, prompts)
         except BaseException as error:
+            self._rendering.pop(future, None)
             settle(future, request_error(error))
             return
         if not future.set_running_or_notify_cancel():
@@ -183,21 +183,6 @@ class Scheduler:
                 index -= 1
             self.waiting.insert(index, sequence)
         self.fill()
-
-    def _check(self, generations: AbstractSequence[Generation]) -> None:
-        limits = self._limits
-        limit = limits.max_rows + limits.max_waiting
-        requests = [generation.request for generation in generations]
-        if len(generations) > limit:
-            raise InvalidRequest(
-                choices_field(requests), f"at most {counted(limit, 'answer')} at once are possible"
-            )
-        ahead = len(self.running) + len(self.waiting) + self._rendering_choices
-        if ahead + len(generations) > limit:
-            raise QueueFull(max(0, ahead - limits.max_rows), len(generations))
-        for generation in generations:
-            check(self.backend, generation)
-        self.plan.check(self.backend.info, requests)
 
     def refuse_pending(self, why: EngineError) -> None:
         for future, (_, task) in self._rendering.items():
@@ -241,7 +226,9 @@ class Scheduler:
         self._embeddings[future] = None
         task = self._context.questions.submit(self.backend.embedding_texts, request)
         task.add_done_callback(
-            lambda done: self._call_soon(lambda: self._begin_embedding(request, future, done))
+            lambda done: self._context.queue.calls.put(
+                lambda _: self._begin_embedding(request, future, done)
+            )
         )
 
     def _begin_embedding(
@@ -300,16 +287,18 @@ class Scheduler:
                     return
                 is_forced = False
             self._starved_at = None
-            self._join(self.waiting.popleft())
+            sequence = self.waiting.popleft()
+            try:
+                self.backend.join(sequence)
+            except BaseException as error:
+                raise_exits(error)
+                log_failure("a request could not join the batch", error)
+                self._finish(sequence, StopKind.ERROR, cause_of(error))
+            else:
+                self._begin(sequence)
 
-    def _join(self, sequence: Sequence) -> None:
-        try:
-            self.backend.join(sequence)
-        except BaseException as error:
-            raise_exits(error)
-            log_failure("a request could not join the batch", error)
-            self._finish(sequence, StopKind.ERROR, cause_of(error))
-            return
+    def _begin(self, sequence: Sequence) -> None:
+        """Tell the reader of an answer that it has joined the batch."""
         self.running[sequence.number] = sequence
         batch, plan = self.backend.batch, self.plan
         if plan.prompts is not None:

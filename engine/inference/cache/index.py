@@ -122,7 +122,7 @@ StoredFile = tuple[str, Block, int]
 @dataclass(slots=True, eq=False)
 class DiskPrefix:
     """The first tokens of a prompt that files have, the files that memory lacks, and their
-    content once it was read.
+    content; ``snapshot`` is None until it was read.
     """
 
     owner: str
@@ -251,7 +251,12 @@ class PrefixIndex:
             return blocks, snapshot
 
     def install(self, loaded: DiskPrefix) -> None:
-        """Hold a prefix from disk in memory, if it still fits; ``shrink_to`` after fetching it."""
+        """Hold a prefix from disk in memory, if it was read and still fits.
+
+        ``shrink_to`` after fetching it.
+        """
+        if loaded.snapshot is None:
+            return
         with self._lock:
             path, common = self._walk(loaded.owner, loaded.key)
             segments = {
@@ -261,7 +266,6 @@ class PrefixIndex:
             lacking = [block for block in path if self.has_segments and block.segment is None]
             if (
                 common < loaded.tokens
-                or loaded.snapshot is None
                 or any(block.hash not in segments for block in lacking)
                 or not all(self._fits(segments[block.hash], loaded.snapshot) for block in lacking)
             ):

@@ -202,8 +202,18 @@ class PromptCache:
         held = self.index.count_usable(owner.name, tokens)
         return needed if needed.tokens >= held + MIN_DISK_TOKENS else None
 
-    def load(self, needed: DiskPrefix) -> DiskPrefix | None:
-        """Read the first tokens of a prompt; None if a file is damaged. The disk's threads."""
+    def read(self, prefixes: Sequence[DiskPrefix]) -> "Future[None]":
+        """Read what files hold of prompts, on the disk's thread."""
+        assert self.disk is not None
+        distinct = list({id(prefix): prefix for prefix in prefixes}.values())  # choices share one
+
+        def work() -> None:
+            for prefix in distinct:
+                self._load(prefix)
+
+        return self.disk.read(work)
+
+    def _load(self, needed: DiskPrefix) -> None:
         disk = self.disk
         assert disk is not None
         name = ""
@@ -219,9 +229,9 @@ class PromptCache:
                 _log.info("a cache on disk is damaged and deleted: %s", error)
             self.index.discard({name})
             disk.write("deleted", lambda: disk.folder.delete([name]))
-            return None
-        self._touch(needed.owner, needed.key)
-        return needed
+            needed.snapshot = None
+        else:
+            self._touch(needed.owner, needed.key)
 
     def _read_segment(self, needed: DiskPrefix, name: str) -> Segment:
         header, layers = self._read_file(name)

@@ -60,6 +60,7 @@ async def test_cancel_while_prompt_is_rendered_drops_all_choices(
     async with loaded_engine(tmp_path, loader=held.load) as engine:
         task = asyncio.ensure_future(engine.generate_together([request("long")] * choices))
         await asyncio.to_thread(held.begun.wait, 60)
+        await asyncio.wait_for(engine.tokenize("a"), 60)  # the thread has published the status
         assert engine.status.waiting == choices
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -55,11 +55,10 @@ class Room:
         """Return a prompt's first tokens as they are read from disk."""
         self.wait()
         needed = self.model.needed_from_disk(owner, ids)
-        return (
-            None
-            if needed is None
-            else self.disk.read(lambda: self.model.load(needed)).result(PATIENCE_S)
-        )
+        if needed is None:
+            return None
+        self.model.read([needed]).result(PATIENCE_S)
+        return None if needed.snapshot is None else needed
 
     def fetched(self, ids: list[int], owner: CacheOwner = ME) -> tuple[list[Any], int]:
         """Return the cache of a prompt's first tokens, and their number."""

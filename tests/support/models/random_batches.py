@@ -209,7 +209,8 @@ class RandomBatches:
         if needed is None:
             return None
         assert batch.prompts.disk is not None
-        return batch.prompts.disk.read(lambda: batch.prompts.load(needed)).result(_PATIENCE_S)
+        batch.prompts.read([needed]).result(_PATIENCE_S)
+        return needed
 
     def _run(self, answers: int, disk: DiskCache | None) -> None:
         draws = self._draws
@@ -229,7 +230,7 @@ class RandomBatches:
                     assert batch.own_head is not None
                     sources.append(HeadDrafts(batch.own_head))
                 loaded = self._loaded(batch, one.prompt)
-                sequence = BatchSequence(one.prompt, owner=_OWNER, loaded=loaded, sources=sources)
+                sequence = BatchSequence(one.prompt, owner=_OWNER, on_disk=loaded, sources=sources)
                 running[batch.insert(sequence)] = one
                 self.outcome.cached += sequence.cached
                 self.outcome.from_disk += sequence.from_disk

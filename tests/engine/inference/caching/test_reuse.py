@@ -84,7 +84,7 @@ class Reuse:
             turn_end=turn_end,
             message_ends=ends,
             owner=ME,
-            loaded=self._loaded(prompt),
+            on_disk=self._loaded(prompt),
         )
         number = self.batch.insert(sequence)
         cached, places = sequence.cached, {*sequence.snapshots_at}
@@ -107,15 +107,15 @@ class Reuse:
     def _loaded(self, prompt: list[int]) -> Any:
         if self._disk is None:
             return None
-        disk, prompts = self._disk, self.batch.prompts
-        disk.measured().result(PATIENCE_S)
+        prompts = self.batch.prompts
+        self._disk.measured().result(PATIENCE_S)
         prompts.wait_for_files()
         needed = prompts.needed_from_disk(ME, prompt)
         if needed is None:
             return None
-        loaded = disk.read(lambda: prompts.load(needed)).result(PATIENCE_S)
-        assert loaded is not None
-        return loaded
+        prompts.read([needed]).result(PATIENCE_S)
+        assert needed.snapshot is not None
+        return needed
 
     def _check_promise(self, prompt: list[int], cached: int) -> None:
         if not self._is_complete:

@@ -233,7 +233,7 @@ def answer(
     batch: RunningBatch, tokens: list[int], loaded: DiskPrefix | None = None
 ) -> tuple[list[int], int]:
     """Return eight tokens, and how many of the prompt came from disk."""
-    sequence = BatchSequence(tokens, loaded=loaded, owner=ME)
+    sequence = BatchSequence(tokens, on_disk=loaded, owner=ME)
     batch.insert(sequence)
     drawn: list[int] = []
     while len(drawn) < 8:
