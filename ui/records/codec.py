@@ -233,15 +233,15 @@ def position_from(fields: Fields) -> ReadingPosition:
 def queue_values(queue: Iterable[QueuedMessage]) -> list[dict[str, Any]]:
     """Return messages that wait to be sent as JSON values."""
     return [
-        {"text": message.text, "files": [attachment_values(file) for file in message.files]}
-        for message in queue
+        {"text": text, "files": [attachment_values(file) for file in files]}
+        for text, files in queue
     ]
 
 
 def queue_from(fields: Fields) -> tuple[QueuedMessage, ...]:
     """Return the messages that wait to be sent; raises ``DamagedFile`` if a value is wrong."""
     return tuple(
-        QueuedMessage(item.take("text", str), tuple(map(attachment_from, item.items("files"))))
+        (item.take("text", str), tuple(map(attachment_from, item.items("files"))))
         for item in fields.items("queue")
     )
 

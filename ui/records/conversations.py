@@ -29,6 +29,8 @@ ListOrder = Literal["recent", "created", "oldest", "title"]
 WhenFull = Literal["leave_out", "summarize", "ask"]
 """The treatment of the oldest messages when the context is full; ``ask`` sends all or none."""
 
+QueuedMessage = tuple[str, tuple[Attachment, ...]]
+"""The text and the files of a message that is sent once the running answer has ended."""
 ReadingPosition = tuple[str, float]
 """The id of the message at the top of the screen, and the share of it that is above."""
 
@@ -51,14 +53,6 @@ class Placement:
 
     folder_id: str = ""
     is_archived: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class QueuedMessage:
-    """A message that is sent once the running answer has ended."""
-
-    text: str
-    files: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from app.store.schema import VERSION
 from engine import StopKind
 from tests.app.store.conftest import opened, recovered
-from ui.records.conversations import ConversationFolder, Placement, QueuedMessage
+from ui.records.conversations import ConversationFolder, Placement
 from ui.records.stop_entries import StopEntry
 from ui.records.store import Recovered
 
@@ -85,12 +85,12 @@ async def test_database_version_2_accepts_pins_and_summaries(path: Path) -> None
         asked, answer = counting.messages
         asked.summary, answer.is_pinned = "Before.", True
         counting.when_full = "summarize"
-        counting.queue = (QueuedMessage("And then?"),)
+        counting.queue = (("And then?", ()),)
         store.save(counting)
         store.save_messages(counting, [asked, answer])
     async with opened(path) as store:
         counting = store.load_all()[0]
-        assert (counting.when_full, counting.queue[0].text) == ("summarize", "And then?")
+        assert (counting.when_full, counting.queue[0][0]) == ("summarize", "And then?")
         await store.fill(counting)
         asked, answer = counting.messages
         assert (asked.summary, asked.is_pinned, answer.is_pinned) == ("Before.", False, True)

@@ -10,7 +10,7 @@ from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
 from tests.ui.driving import END, ScriptedEngine, eventually
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation, QueuedMessage
+from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_from_json, conversations_json
 from ui.window.main_window import MainWindow
 
@@ -34,7 +34,7 @@ def asked(scripted: ScriptedEngine) -> list[str]:
 
 
 def waiting(window: MainWindow) -> list[str]:
-    return [card.message.text for card in window.chat.queue.cards]
+    return [card.message[0] for card in window.chat.queue.cards]
 
 
 async def test_queued_messages_are_sent_in_order(
@@ -126,7 +126,7 @@ async def test_after_a_stop_the_messages_wait_until_return_is_pressed(
 
 async def test_messages_that_wait_are_kept_with_their_files(tmp_path: Path) -> None:
     conversation = Conversation("Talk")
-    conversation.queue = (QueuedMessage("And then?", (NOTES,)), QueuedMessage("", (NOTES,)))
+    conversation.queue = (("And then?", (NOTES,)), ("", (NOTES,)))
     conversation.attachments = (NOTES,)
     store = await open_store(tmp_path / "conversations.db")
     store.save(conversation)

@@ -92,9 +92,9 @@ class QueueCard(QFrame):
         self.setObjectName("card")
         self.message = message
         self.editor: MessageEditor | None = None
-        text = " ".join(message.text.split())
-        files = ", ".join(file.name for file in message.files)
-        shown = " · ".join(filter(None, (text, files)))
+        text, files = message
+        names = ", ".join(file.name for file in files)
+        shown = " · ".join(filter(None, (" ".join(text.split()), names)))
         position = "Sent next" if number == 0 else f"Sent as number {number + 1}"
         self.setAccessibleName(f"{position}: {shown}")
         self.order = label("Sent Next" if number == 0 else "Then", "faint", 0.92)
@@ -120,7 +120,7 @@ class QueueCard(QFrame):
 
     def begin_editing(self) -> None:
         if self.editor is None:
-            text, files = self.message.text, self.message.files
+            text, files = self.message
             editor = MessageEditor(
                 text, files, accessible_name="message that is sent next", sends="Save"
             )
@@ -140,7 +140,7 @@ class QueueCard(QFrame):
 
     def _take(self, text: str, files: tuple[Attachment, ...]) -> None:
         self.end_editing()
-        self.changed.emit(QueuedMessage(text, files))
+        self.changed.emit((text, files))
 
 
 class QueueCards(QWidget):
@@ -270,7 +270,7 @@ class Writing(QObject):
         if opened.is_answering or opened.conversation.queue:
             if is_written:
                 self._note_prompt(composer.text)
-                self._enqueue(opened, QueuedMessage(*message))
+                self._enqueue(opened, message)
                 composer.show_notice("")
                 composer.clear()
                 composer.input.setFocus()
@@ -364,9 +364,9 @@ class Writing(QObject):
         self._follow(opened)
         message = queue[0]
         if opened is self._workspace.current:
-            was_sent = self._workspace.send(message.text, message.files)
+            was_sent = self._workspace.send(*message)
         else:
-            was_sent = self._workspace.send_unseen(opened, message.text, message.files)
+            was_sent = self._workspace.send_unseen(opened, *message)
         if was_sent:
             self._keep_queue(opened, queue[1:])
 
