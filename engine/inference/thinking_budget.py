@@ -86,7 +86,7 @@ class ReasoningCount:
 
     def after(self, tokens: Sequence[int]) -> "ReasoningCount":
         count = copy.copy(self)
-        count.splitter = self.splitter.fork()
+        count.splitter = copy.deepcopy(self.splitter)
         for token_id in tokens:
             count.take(token_id)
         return count

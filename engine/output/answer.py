@@ -5,6 +5,7 @@ each id means, splits the text into channels and looks for stops in it. At the e
 is released the same way, the open call is closed, and the reason is chosen by precedence.
 """
 
+import copy
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -249,7 +250,7 @@ class TokenReader:
             part = self._own_text(token_id)
         if part is None:
             return None
-        splitter = self.splitter.fork()
+        splitter = copy.deepcopy(self.splitter)
         text = ""
         for found in splitter.feed(part):
             if isinstance(found, str):

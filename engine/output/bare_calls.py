@@ -1,6 +1,5 @@
 """Calls without tags: how such a call begins, and where it ends. Pure; any thread."""
 
-import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -176,9 +175,3 @@ class UntaggedCallSplitter(TagSplitter):
     def finish(self) -> str:
         """Return the text that was held back; it can no longer become a tag or a call."""
         return self._take_prefix() + super().finish()
-
-    def fork(self) -> TagSplitter:
-        """Return an independent copy in the same state."""
-        fork = super().fork()
-        vars(fork).update(_end=copy.copy(self._end))
-        return fork

@@ -1,6 +1,5 @@
 """Channels of a model's output, as they are marked by tags. Pure; any thread."""
 
-import copy
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -208,12 +207,6 @@ class TagSplitter:
         """Return the text that was held back; it can no longer become a tag."""
         self._pieces.clear()
         return self._shown(self._scanner.flush())
-
-    def fork(self) -> "TagSplitter":
-        """Return an independent copy in the same state."""
-        fork = copy.copy(self)
-        vars(fork).update(_scanner=copy.copy(self._scanner), _pieces=self._pieces.copy())
-        return fork
 
 
 def _spellings(tag: str, stand_ins: Mapping[str, str]) -> set[str]:

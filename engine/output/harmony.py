@@ -5,7 +5,6 @@ A header is the text between ``<|start|>`` and ``<|message|>``. ``analysis`` is 
 tokens, recognised by id; text outside of headers and messages belongs to the answer.
 """
 
-import copy
 import re
 from collections.abc import Container, Iterator, Mapping
 
@@ -161,9 +160,3 @@ class HeaderSplitter:
         if text:
             self._close_header()
         return text
-
-    def fork(self) -> "HeaderSplitter":
-        """Return an independent copy in the same state."""
-        fork = copy.copy(self)
-        vars(fork).update(_header=self._header.copy())
-        return fork
