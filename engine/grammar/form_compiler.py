@@ -18,7 +18,6 @@ from engine.grammar.grammars import (
     parameters_field,
     schema_grammar,
     schemas_of,
-    without_schema,
 )
 from engine.grammar.masks import (
     ConstraintPhase,
@@ -163,7 +162,7 @@ class FormCompiler:
                 left_out.extend(f"{field}.properties.{name}" for name in bad)
                 return replace(tool, parameters=kept)
             left_out.append(field)
-            return without_schema(tool)
+            return replace(tool, parameters={"type": "object", "additionalProperties": True})
 
         tools = tuple(map(loose, request.tools)) if may_call(request) else request.tools
         return replace(request, tools=tools), left_out

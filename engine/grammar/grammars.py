@@ -1,7 +1,6 @@
 """The grammar of a whole answer, as llguidance reads it, from the form that a request demands."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from engine.errors import InvalidRequest
@@ -165,11 +164,6 @@ class _Rules:
         rules.append(f"reasoning: {before} PROSE {after}")
         rules.append(r"PROSE: /(.|\n)*/")
         return "reasoning? "
-
-
-def without_schema(tool: Tool) -> Tool:
-    """Return a tool that takes any object."""
-    return replace(tool, parameters={"type": "object", "additionalProperties": True})
 
 
 def schemas_of(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any]]]:

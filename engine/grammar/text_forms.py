@@ -38,7 +38,7 @@ def field_of(form: TextForm) -> str:
 
 def check_bounds(form: TextForm) -> None:
     """Check that a form is not empty and within the bounds."""
-    texts = _texts(form)
+    texts = (form.regex,) if form.regex is not None else form.choices or (form.grammar or "",)
     if len(texts) > MAX_CHOICES:
         raise ValueError(f"at most {MAX_CHOICES} texts are supported")
     if form.regex is not None:
@@ -101,12 +101,6 @@ def checked_lark(lark: str) -> str:
             "supported; write repetitions of single characters as regular expressions"
         )
     return lark
-
-
-def _texts(form: TextForm) -> tuple[str, ...]:
-    if form.regex is not None:
-        return (form.regex,)
-    return form.choices or ((form.grammar or ""),)
 
 
 def text_form_of(request: GenerationRequest) -> TextForm | None:

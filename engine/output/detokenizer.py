@@ -5,6 +5,7 @@ becomes one U+FFFD and never blocks the next text. It belongs to the thread that
 """
 
 import codecs
+import copy
 from collections.abc import Container, Sequence
 from typing import Any, Protocol
 
@@ -58,11 +59,9 @@ class ByteDetokenizer:
 
     def peek(self, token_id: int) -> str:
         """Return what ``add`` would return, and change nothing."""
-        kept = self._decoder.getstate(), self._is_partial, self._at_start
-        text = self.add(token_id)
-        self._decoder.setstate(kept[0])
-        self._is_partial, self._at_start = kept[1:]
-        return text
+        ahead = copy.copy(self)
+        vars(ahead).update(_decoder=copy.copy(self._decoder))
+        return ahead.add(token_id)
 
     def cut(self, token_id: int) -> str:
         """Take a tag; return U+FFFD for a character that it truncates, otherwise nothing."""
@@ -108,10 +107,7 @@ class TokenizerDetokenizer:
 
     def peek(self, token_id: int) -> str:
         """Return what ``add`` would return, and change nothing."""
-        kept = self._ids, self._text
-        text = self.add(token_id)
-        self._ids, self._text = kept
-        return text
+        return copy.copy(self).add(token_id)
 
     def cut(self, token_id: int) -> str:
         """Take a tag: it truncates a character, but the text after it does not begin a text."""

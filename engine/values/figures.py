@@ -136,7 +136,8 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
     nothing = "" if stop.dropped else "nothing"
     facts.append(EndFact("Cut off", nothing, stop.dropped, is_cut=True))
     if usage.prompt_tokens:
-        facts.append(EndFact("Prompt", _prompt(finished)))
+        cached = f", {usage.cached_tokens:,} cached" if usage.cached_tokens else ""
+        facts.append(EndFact("Prompt", f"{counted(usage.prompt_tokens, 'token')}{cached}"))
     if usage.output_tokens:
         facts.append(EndFact("Answer", _written(finished)))
     drafts = finished.speculation
@@ -176,12 +177,6 @@ def _read(finished: Finished) -> str:
         return f"{counted(read, 'prompt token')}, not read to the end{cached}"
     speed = f", {figure(read / timing.prefill_s)} tokens/s" if timing.prefill_s > 0 else ""
     return f"{counted(read, 'prompt token')}{speed}{cached}"
-
-
-def _prompt(finished: Finished) -> str:
-    usage = finished.usage
-    cached = f", {usage.cached_tokens:,} cached" if usage.cached_tokens else ""
-    return f"{counted(usage.prompt_tokens, 'token')}{cached}"
 
 
 def _written(finished: Finished) -> str:

@@ -231,12 +231,9 @@ class GenerationRequest:
         thinking_budget: Most tokens of reasoning, without its tags; then its end is forced and the
             answer continues. None for no limit. Has no effect on a model that cannot reason.
         effort: How much to reason, if the template knows efforts; otherwise it becomes a budget.
-        trace: Whether ``TokenTrace`` events are sent, and how much they contain.
         top_logprobs: Number of the most likely tokens in each full trace, at most 20.
         chosen_logprobs: Ids whose log-probabilities each full trace contains.
         prompt: Instead of messages, text or token ids to continue directly, without a template.
-        constraint: The form of the answer's text; None leaves it free.
-        tool_choice: Whether one of ``tools`` may, must or must not be called.
         allows_more_keys: Whether objects of a constrained answer, or of a required call, may have
             keys that their schema neither names nor rules out, as JSON Schema allows. If not, they
             have only the named ones: an unsure model could otherwise add keys without end.
@@ -251,9 +248,8 @@ class GenerationRequest:
             not, it is complete, and a new turn follows it.
         begun: Token ids with which the answer begins, after the messages: it goes on from exactly
             these tokens, which are no part of the generated ones.
-        prompt_scoring: Which tokens of the prompt are scored (``PromptScores``); None scores none.
-        model: The name of the model that should answer, if several are offered; None for the
-            default one. If only one model is served, it answers whatever the name is.
+        model: The name of one of several models; None for the default one. If only one model is
+            served, it answers whatever the name is.
         template_options: Options of the chat template by their names, as vLLM's
             ``chat_template_kwargs``; unknown ones have no effect and are named in
             ``Generation.not_applied``.
