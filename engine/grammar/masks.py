@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -11,6 +12,7 @@ from itertools import takewhile
 from typing import Any
 
 from engine.grammar.compilation import (
+    TOO_AMBIGUOUS,
     ModelTokens,
     explain_error,
     is_panic,
@@ -22,6 +24,9 @@ from engine.output.vocabulary import Vocabulary
 from engine.values.request import GenerationRequest
 
 _GAP = ("\n", "\n\n")
+# Processor time of one token in a grammar of the client's own, for which all other streams wait.
+# Usual grammars take up to 2 ms with 262,000 tokens; a batch of 32 ambiguous ones waits 0.2 s.
+_MAX_TOKEN_S = 0.006
 # How the library writes a special token among bytes.
 _SPECIAL = re.compile(rb"\xff\[(\d+)\]")
 # Added tokens of this form are structure, whether their tokenizer says so or not.
@@ -170,6 +175,7 @@ class TokenConstraint:
         is_own: bool = False,
     ) -> None:
         self.failure: str | None = None
+        self.spent_s = 0.0
         self.is_own = is_own
         self._matcher = matcher
         self._tokens = tokens
@@ -187,6 +193,7 @@ class TokenConstraint:
     def advance(self, token_id: int) -> None:
         """Take the next token of the answer."""
         tokens = self._tokens
+        self.spent_s = 0.0
         if self._forced:
             del self._forced[: 1 if self._forced[0] == token_id else None]
         if self._phase is ConstraintPhase.OPEN and token_id == tokens.opening:
@@ -270,9 +277,11 @@ class TokenConstraint:
             return []
         ids: list[int] = []
         try:
-            matcher = self._matcher.deep_copy()
+            with self._timed():
+                matcher = self._matcher.deep_copy()
             while len(ids) < limit:
-                run = self._tokens.forced(matcher)
+                with self._timed():
+                    run = self._tokens.forced(matcher)
                 # Looking far ahead in a client's own grammar could take longer than its answer.
                 if not run and habits and not self.is_own:
                     habit = habits.get(matcher.compute_bitmask())
@@ -299,13 +308,29 @@ class TokenConstraint:
             return None
         return bits
 
+    @property
+    def is_costly(self) -> bool:
+        """Whether the grammar has become slow to follow, as those become that are ambiguous."""
+        return self.is_own and self.spent_s > 0.0005  # then drafts are not worth it
+
     @contextlib.contextmanager
     def _in_library(self) -> Iterator[None]:
-        """End the answer where the library panics in the block."""
+        """Count the time in the block; a panic of the library ends the answer."""
+        with self._timed():
+            try:
+                yield
+            except BaseException as error:
+                self._fail(_panic(error))
+
+    @contextlib.contextmanager
+    def _timed(self) -> Iterator[None]:
+        began_s = time.thread_time()
         try:
             yield
-        except BaseException as error:
-            self._fail(_panic(error))
+        finally:
+            self.spent_s += time.thread_time() - began_s
+            if self.is_own and self.spent_s > _MAX_TOKEN_S:
+                self.failure = self.failure or TOO_AMBIGUOUS
 
     def _fail(self, reason: str) -> bytes:
         self.failure = explain_error(reason)

@@ -191,6 +191,10 @@ class GrammarDrafts(DraftSource):
         if self._is_inside and not _STRUCTURE.isdisjoint(self._vocabulary.text_of(token_id)):
             self._is_inside = False
         constraint.advance(token_id)
+        if constraint.is_costly:
+            self._constraint = None
+            self._drafts = []
+        constraint.spent_s = 0.0
 
     def _learn(self, mask: bytes, token_id: int) -> None:
         self._is_inside = int.from_bytes(mask).bit_count() > _MAX_CHOICES

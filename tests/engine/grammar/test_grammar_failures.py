@@ -1,5 +1,6 @@
 """Constrained answers whose grammar fails, or that are cancelled."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from engine.engine import Engine
 from engine.errors import InvalidRequest
-from engine.grammar import form_compiler
+from engine.grammar import compilation, form_compiler, masks
 from engine.grammar.form_compiler import new_matcher
 from engine.grammar.masks import TokenConstraint
 from engine.stopping.record import StopKind
@@ -55,7 +56,15 @@ async def test_answer_that_leaves_its_grammar_ends_alone(
 AMBIGUOUS = 'start: s\ns: s s s s | s s s | s s | "a"\n'
 
 
-async def test_too_costly_grammar_ends_its_answer_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bound", ["the time of a step", "the items of a token"])
+async def test_too_costly_grammar_ends_its_answer_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    if bound == "the time of a step":
+        monkeypatch.setattr(compilation, "_MAX_ROW_ITEMS", 1 << 30)
+        monkeypatch.setattr(compilation, "_MAX_STEP_ITEMS", 1 << 30)
+    else:
+        monkeypatch.setattr(masks, "_MAX_TOKEN_S", math.inf)
     stage = Stage(tmp_path, {"go": ["a"] * 150, "free": ["b"] * 80})
     own = OutputConstraint(text_form=TextForm(grammar=AMBIGUOUS))
 
