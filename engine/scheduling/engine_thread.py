@@ -193,7 +193,8 @@ class EngineThread:
 
     def _step(self) -> None:
         models, outbox = self.models, self._context.outbox
-        models.advance(models.step())
+        models.step()
+        models.advance()
         models.refresh_statuses()
         outbox.deliver()
         if unreachable := outbox.take_unreachable():

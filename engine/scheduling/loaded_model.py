@@ -24,7 +24,6 @@ from engine.inference.backend import (
     LoadCancelled,
     LoadProgress,
     PromptCacheUse,
-    Step,
 )
 from engine.library.memory import MemoryNeed
 from engine.library.model_files import model_name
@@ -193,19 +192,16 @@ class LoadedModel:
 
     # -- one step --------------------------------------------------------------------------
 
-    def step(self) -> Step | BaseException | None:
-        if self.scheduler is None or not self.scheduler.is_running:
-            return None
-        self._context.heartbeat.beat(self)
-        return self.scheduler.step()
+    def step(self) -> None:
+        if self.scheduler is not None and self.scheduler.is_running:
+            self._context.heartbeat.beat(self)
+            self.scheduler.step()
 
-    def advance(self, outcome: Step | BaseException | None, *, is_admission_paused: bool) -> None:
-        """Give the answers the tokens of a step, fill the batch, and change the model if due."""
+    def advance(self, *, is_admission_paused: bool) -> None:
+        """Fill the batch, and change the model if due."""
         if (scheduler := self.scheduler) is not None:
             self._context.heartbeat.beat(self)
             scheduler.is_admission_paused = is_admission_paused
-            if outcome is not None:
-                scheduler.take(outcome)
             scheduler.fill()
         self._apply_transition()
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 
 from engine.errors import ModelLoadFailed
 from engine.generation import Generation
-from engine.inference.backend import Step
 from engine.scheduling.budget import MemoryBudget
 from engine.scheduling.context import EngineContext
 from engine.scheduling.jobs import Job, Transition
@@ -115,16 +114,17 @@ class Models:
 
     # -- one step --------------------------------------------------------------------------
 
-    def step(self) -> Step | BaseException | None:
+    def step(self) -> None:
         if len(self.models) == 1:
-            return self.models[0].step()
+            self.models[0].step()
+            return
         busy = [model for model in self.models if model.is_running]
         for model in busy:
             if model not in self._busy:  # it gets no extra time for having been idle
                 model.step_s = max(model.step_s, self._turn_s)
         self._busy = busy
         if not busy:
-            return None
+            return
         model = min(busy, key=lambda model: model.step_s)
         self._turn_s = model.step_s
         if model is not self._last_stepped:
@@ -132,21 +132,18 @@ class Models:
                 model.backend.batch.resume()
             self._last_stepped = model
         begin_s = time.perf_counter()
-        outcome = model.step()
+        model.step()
         model.step_s += time.perf_counter() - begin_s
-        return outcome
 
-    def advance(self, outcome: Step | BaseException | None) -> None:
-        """Give the answers the tokens of the step, fill the batches, and unload models if due."""
+    def advance(self) -> None:
+        """Fill the batches, and unload models if due."""
         if len(self.models) > 1 and any(
             model.scheduler is not None and model.scheduler.waiting for model in self.models
         ):
             self.refresh_plans()
         starved = [one for one in self.models if one.scheduler and one.scheduler.is_starved]
         for model in self.models.copy():
-            is_paused = bool(starved) and model not in starved
-            stepped = outcome if model is self._last_stepped else None
-            model.advance(stepped, is_admission_paused=is_paused)
+            model.advance(is_admission_paused=bool(starved) and model not in starved)
         for model in starved:
             self._relieve(model)
         if len(self.models) > 1:

@@ -59,9 +59,8 @@ class Scheduler:
         self._outbox = context.outbox
         # The choices of requests whose prompts are rendered or read, with the task that renders.
         self._rendering: dict[Future[Any], tuple[AbstractSequence[Generation], Future[Any]]] = {}
-        # The texts that become vectors: None until they are tokenised; read in turn.
+        # The texts that become vectors: None until they are tokenised; the first is read next.
         self._embeddings: dict[Future[Any], TextReader | None] = {}
-        self._turns: deque[Future[Any]] = deque()
         self._questions: set[Future[Any]] = set()
         self._put_at = 0.0
         self._unchecked_steps = 0
@@ -78,7 +77,7 @@ class Scheduler:
 
     @property
     def is_running(self) -> bool:
-        return bool(self.running) or bool(self._turns)
+        return bool(self.running) or any(self._embeddings.values())
 
     @property
     def is_starved(self) -> bool:
@@ -192,7 +191,6 @@ class Scheduler:
         for future in self._embeddings:
             settle(future, why)
         self._embeddings.clear()
-        self._turns.clear()
 
     def drop_cancelled(self) -> None:
         for future in [one for one in self._rendering if one.cancelled()]:
@@ -246,12 +244,9 @@ class Scheduler:
             settle(future, request_error(error))
             return
         self._embeddings[future] = reader
-        self._turns.append(future)
 
     def _read_embedding(self) -> None:
-        while self._turns:
-            future = self._turns.popleft()
-            reader = self._embeddings.get(future)
+        for future, reader in self._embeddings.items():
             if reader is None:
                 continue
             outcome: object = None
@@ -261,10 +256,10 @@ class Scheduler:
                     outcome = reader.embeddings()
             except BaseException as error:
                 outcome = request_error(error)
+            del self._embeddings[future]
             if outcome is None:
-                self._turns.append(future)
+                self._embeddings[future] = reader  # the last now, so that each has its turn
             else:
-                del self._embeddings[future]
                 settle(future, outcome)
             return
 
@@ -366,24 +361,17 @@ class Scheduler:
         for sequence in sequences:
             self._finish(sequence, kind, error)
 
-    def step(self) -> Step | BaseException | None:
-        """Step the batch once, and read a part of a text beside it; changes no answer."""
-        step: Step | BaseException | None = None
+    def step(self) -> None:
+        """Step the batch once, and read a part of a text beside it."""
         if self.running:
             try:
                 step = self.backend.batch.step()
             except BaseException as error:
                 raise_exits(error)
-                step = error
-        if self._turns:
-            self._read_embedding()
-        return step
-
-    def take(self, outcome: Step | BaseException) -> None:
-        if isinstance(outcome, BaseException):
-            self._fail_batch(outcome)
-        else:
-            self._emit(outcome)
+                self._fail_batch(error)
+            else:
+                self._emit(step)
+        self._read_embedding()
 
     def _emit(self, step: Step) -> None:
         now = time.perf_counter()
