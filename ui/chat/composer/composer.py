@@ -1,9 +1,9 @@
 """The field for messages with its buttons. Main thread."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QToolButton,
@@ -12,18 +12,18 @@ from PySide6.QtWidgets import (
 
 from engine import counted
 from ui.chat.composer.attachments import AttachmentRow
+from ui.chat.composer.message_editor import READING
 from ui.chat.session.context_meter import Count
 from ui.kit import icons
-from ui.kit.buttons import ChipButton, IconButton, push_button, with_keys
+from ui.kit.buttons import ChipButton, IconButton, with_keys
 from ui.kit.fields import GrowingInput
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.theme import current_theme, restyle
-from ui.records.attachments import Attachment, with_attachments
+from ui.records.attachments import with_attachments
 
 _SETTINGS_HINT = "System prompt, temperature and length"
 _NO_STOPS = "No Stops"
-_READING = "A file is still being read."
 
 
 def row_text(count: Count) -> tuple[str, str]:
@@ -91,77 +91,6 @@ def _remedy(count: Count) -> str:
     if count.when_full == "ask":
         return "omit the oldest messages, or shorten the message"
     return "shorten the message, unpin messages, or choose a model with a longer context"
-
-
-class MessageEditor(QFrame):
-    """A field with the text of a message, below its files."""
-
-    submitted = Signal(str, object)  # text, files
-    left = Signal()
-
-    def __init__(
-        self,
-        text: str,
-        files: Iterable[Attachment] = (),
-        *,
-        accessible_name: str = "question",
-        sends: str = "Send",
-    ) -> None:
-        super().__init__()
-        self._is_busy = False
-        self.attachments = AttachmentRow()
-        self.attachments.show_files(files)
-        self.setObjectName("composer")
-        self.input = GrowingInput()
-        self.input.setAccessibleName(f"Edit the {accessible_name}")
-        self.input.focus_changed.connect(lambda has_focus: restyle(self, "focused", has_focus))
-        self.input.setPlainText(text)
-        cursor = self.input.textCursor()
-        cursor.movePosition(cursor.MoveOperation.End)
-        self.input.setTextCursor(cursor)
-        self.send = push_button(sends, f"{sends} the edited {accessible_name}", kind="primary")
-        cancel = push_button("Cancel", "Cancel editing")
-        self.notice = label("", "muted", 0.93, is_wrapped=True)
-        column(
-            self.attachments,
-            self.input,
-            row((self.notice, 1), cancel, self.send),
-            spacing=7,
-            margins=(15, 11, 10, 9),
-            on=self,
-        )
-        self.input.submitted.connect(self._submit)
-        self.attachments.take_from(self.input)
-        self.attachments.changed.connect(self._allow)
-        self.send.clicked.connect(self._submit)
-        cancel.clicked.connect(self.left)
-
-    def discard(self) -> None:
-        self.attachments.end_reading()
-        self.hide()
-        self.deleteLater()
-
-    def show_busy(self, is_busy: bool) -> None:
-        self._is_busy = is_busy
-        self._allow()
-
-    def _allow(self) -> None:
-        self.send.setEnabled(not self._is_busy and not self.attachments.is_reading)
-        self.notice.setText("")
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape:
-            self.left.emit()
-        else:
-            super().keyPressEvent(event)
-
-    def _submit(self) -> None:
-        text, files = self.input.toPlainText(), self.attachments.files
-        if (text.strip() or files) and self.send.isEnabled():
-            self.submitted.emit(text, files)
-        elif not self.send.isEnabled():
-            busy = "The model is still answering. Press Esc to stop." if self._is_busy else ""
-            self.notice.setText(busy or _READING)
 
 
 class PromptHistory:
@@ -404,7 +333,7 @@ class Composer(QFrame):
         if not (self._is_written or self._has_queue):
             return
         if self.attachments.is_reading:
-            self.show_notice(_READING)
+            self.show_notice(READING)
         elif not self._is_ready:
             self.show_notice(self._not_ready_because)
         else:
@@ -416,7 +345,7 @@ class Composer(QFrame):
 
     def _refresh(self) -> None:
         theme = current_theme()
-        why_not = _READING if self.attachments.is_reading else self.full_because
+        why_not = READING if self.attachments.is_reading else self.full_because
         has_message = self._is_written or self._has_queue
         can_send = self._is_ready and has_message and not why_not
         self.action.setEnabled(self._is_running or can_send)

@@ -11,7 +11,8 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
 from engine import StopKind, counted
-from ui.chat.composer.composer import Composer, MessageEditor
+from ui.chat.composer.composer import Composer
+from ui.chat.composer.message_editor import EditedInPlace
 from ui.chat.session.context_meter import Count, Counted
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
@@ -80,18 +81,16 @@ class ContextBar(QFrame):
         self.setVisible(bool(text))
 
 
-class QueueCard(QFrame):
+class QueueCard(EditedInPlace):
     """One message that waits."""
 
     changed = Signal(object)  # QueuedMessage, or None to remove it
     send_requested = Signal()
-    left = Signal()
 
     def __init__(self, message: QueuedMessage, number: int) -> None:
         super().__init__()
         self.setObjectName("card")
         self.message = message
-        self.editor: MessageEditor | None = None
         text, files = message
         names = ", ".join(file.name for file in files)
         shown = " · ".join(filter(None, (" ".join(text.split()), names)))
@@ -119,26 +118,13 @@ class QueueCard(QFrame):
         self.remove.clicked.connect(lambda: self.changed.emit(None))
 
     def begin_editing(self) -> None:
-        if self.editor is None:
-            text, files = self.message
-            editor = MessageEditor(
-                text, files, accessible_name="message that is sent next", sends="Save"
-            )
-            editor.submitted.connect(self._take)
-            editor.left.connect(self.end_editing)
-            self._column.addWidget(editor)
-            self.editor = editor
-            self._line.hide()
-        self.editor.input.setFocus()
+        name = "message that is sent next"
+        self.open_editor(self._column, self._line, *self.message, accessible_name=name)
 
-    def end_editing(self) -> None:
-        if self.editor is not None:
-            self.editor.discard()
-            self.editor = None
-            self._line.show()
-            self.left.emit()
+    def show_edited_part(self) -> None:
+        self._line.setVisible(self.editor is None)
 
-    def _take(self, text: str, files: tuple[Attachment, ...]) -> None:
+    def take_edited(self, text: str, files: tuple[Attachment, ...]) -> None:
         self.end_editing()
         self.changed.emit((text, files))
 

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 
 from engine import StopKind, figures, quoted, seconds, visible
 from ui.chat.composer.attachments import AttachedFile, file_lines
-from ui.chat.composer.composer import MessageEditor
+from ui.chat.composer.message_editor import EditedInPlace
 from ui.chat.messages.message_foot import PINNED, MessageActions, ReasonLine, below
 from ui.chat.messages.tool_cards import ToolCards, call_lines
 from ui.kit.buttons import FoldButton, push_button
@@ -33,6 +33,7 @@ from ui.kit.markdown.view import MarkdownView
 from ui.kit.menus import copy_text
 from ui.kit.theme import current_theme, fixed_font
 from ui.models.model_words import passed
+from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, progress_label
 from ui.words import lines_of
@@ -185,13 +186,12 @@ def answer_lines(run: Run, rendered: Sequence[str]) -> list[str]:
     return [*thought, *rendered, *call_lines(run), *pictures]
 
 
-class AnswerView(QWidget):
+class AnswerView(EditedInPlace):
     """Shows the thinking, the text, and the line with the reason why the answer stopped."""
 
     unpin_requested = Signal()
     regenerate_requested = Signal()
     rewritten = Signal(str)  # text
-    left = Signal()
     menu_requested = Signal(QPoint)  # position on the screen
     picture_requested = Signal(object)  # Attachment
 
@@ -204,7 +204,6 @@ class AnswerView(QWidget):
         super().__init__(parent)
         assert message.run is not None
         self.message = message
-        self.editor: MessageEditor | None = None
         run = self.run = message.run
         self.text_view = MarkdownView(markdown_style(current_theme().message_font()))
         self.text_view.setObjectName("answer_text")
@@ -293,20 +292,7 @@ class AnswerView(QWidget):
         event.accept()
 
     def begin_editing(self) -> None:
-        if self.editor is None:
-            self.editor = MessageEditor(self.run.text, accessible_name="answer", sends="Save")
-            self.editor.submitted.connect(lambda text, _: self._submit(text))
-            self.editor.left.connect(self.end_editing)
-            self._parts.insertWidget(self._parts.indexOf(self.text_view), self.editor)
-        self._show_text()
-        self.editor.input.setFocus()
-
-    def end_editing(self) -> None:
-        if self.editor is not None:
-            self.editor.discard()
-            self.editor = None
-        self._show_text()
-        self.left.emit()
+        self.open_editor(self._parts, self.text_view, self.run.text, accessible_name="answer")
 
     def append_text(self, text: str) -> None:
         self.text_view.append_markdown(text)
@@ -320,7 +306,7 @@ class AnswerView(QWidget):
         run = self.run
         if self._has("thinking"):
             self.thinking.show_stage(run)
-        self._show_text()
+        self.show_edited_part()
         self.calls.show_run(run)
         if run.held or self._has("held"):
             self.held.setVisible(bool(run.held))
@@ -376,7 +362,7 @@ class AnswerView(QWidget):
         else:
             self.reason.setChecked(is_shown)
 
-    def _show_text(self) -> None:
+    def show_edited_part(self) -> None:
         is_raw, is_edited = self.raw.isChecked(), self.editor is not None
         self.text_view.setVisible(bool(self.run.text) and not is_raw and not is_edited)
         if is_raw or self._has("raw_view"):
@@ -384,7 +370,7 @@ class AnswerView(QWidget):
         if is_raw:
             self.raw_view.show_run(self.run)
 
-    def _submit(self, text: str) -> None:
+    def take_edited(self, text: str, files: tuple[Attachment, ...]) -> None:
         if text == self.run.text:
             self.end_editing()
         else:
@@ -395,7 +381,7 @@ class AnswerView(QWidget):
         self._retry.clicked.connect(self.regenerate_requested)
         self._regenerate.clicked.connect(self.regenerate_requested)
         self._copy.clicked.connect(lambda: copy_text(self.run.text))
-        self.raw.toggled.connect(lambda _: self._show_text())
+        self.raw.toggled.connect(lambda _: self.show_edited_part())
         current_theme().changed.connect(self._restyle)
 
     def _restyle(self) -> None:

@@ -12,7 +12,7 @@ from PySide6.QtGui import QContextMenuEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
 from ui.chat.composer.attachments import AttachedFile, file_caption, file_lines
-from ui.chat.composer.composer import MessageEditor
+from ui.chat.composer.message_editor import EditedInPlace
 from ui.chat.messages.message_foot import PINNED, MessageActions, below
 from ui.kit.buttons import FoldButton, push_button
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
@@ -29,18 +29,16 @@ _PAD_X = 15
 _GAP_PX = 8
 
 
-class PromptLine(QWidget):
+class PromptLine(EditedInPlace):
     """Says which messages above are not sent, or are sent as a summary."""
 
     send_all_requested = Signal()
     summary_edited = Signal(str)  # text; empty to remove it
-    left = Signal()
 
     def __init__(self, left_out: LeftOut, summary: str) -> None:
         super().__init__()
         is_summarized = left_out.is_summarized and bool(summary.strip())
         self._summary = summary if is_summarized else ""
-        self._editor: MessageEditor | None = None
         self.caption = label(left_out.sentence, "muted", 0.92, is_wrapped=True)
         self.setAccessibleName(left_out.sentence)
         self.send_all = _link("Include All", "Include all earlier messages")
@@ -70,27 +68,20 @@ class PromptLine(QWidget):
         )
         self.send_all.clicked.connect(self.send_all_requested)
         self.fold.toggled.connect(self._fold)
-        self.edit.clicked.connect(self._begin_editing)
+        self.edit.clicked.connect(self.begin_editing)
         self.remove.clicked.connect(lambda: self.summary_edited.emit(""))
 
-    def _begin_editing(self) -> None:
-        if self._editor is None:
-            self._editor = MessageEditor(self._summary, accessible_name="summary", sends="Save")
-            self._editor.submitted.connect(lambda text, _files: self.summary_edited.emit(text))
-            self._editor.left.connect(self._end_editing)
-            self._column.insertWidget(self._column.indexOf(self.text), self._editor)
-        self.text.hide()
-        self._editor.input.setFocus()
+    def begin_editing(self) -> None:
+        self.open_editor(self._column, self.text, self._summary, accessible_name="summary")
 
-    def _end_editing(self) -> None:
-        if self._editor is not None:
-            self._editor.discard()
-            self._editor = None
-        self.text.setVisible(self.fold.isChecked())
-        self.left.emit()
+    def show_edited_part(self) -> None:
+        self.text.setVisible(self.fold.isChecked() and self.editor is None)
+
+    def take_edited(self, text: str, files: tuple[Attachment, ...]) -> None:
+        self.summary_edited.emit(text)
 
     def _fold(self, is_open: bool) -> None:
-        self.text.setVisible(is_open and self._editor is None)
+        self.show_edited_part()
         self.fold.setText("Hide the Summary" if is_open else "Show the Summary")
 
 
@@ -168,11 +159,10 @@ def question_lines(message: ConversationMessage) -> list[str]:
     return [*files, *lines_of(message.typed)]
 
 
-class QuestionView(QWidget):
+class QuestionView(EditedInPlace):
     """Shows a question; editing it asks again and keeps the old version."""
 
     edited = Signal(str, object)  # text, files
-    left = Signal()
     unpin_requested = Signal()
     send_all_requested = Signal()
     summary_edited = Signal(str)  # text; empty to remove it
@@ -182,7 +172,6 @@ class QuestionView(QWidget):
     def __init__(self, message: ConversationMessage, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.message = message
-        self.editor: MessageEditor | None = None
         self.prompt_line: PromptLine | None = None
         self._line_shows: object = None
         self.action_row = MessageActions(self)
@@ -246,22 +235,13 @@ class QuestionView(QWidget):
             self._layout.insertWidget(0, line)
 
     def begin_editing(self) -> None:
-        if self.editor is None:
-            self.editor = MessageEditor(self.message.typed, self.message.files)
-            self.editor.submitted.connect(self._submit)
-            self.editor.left.connect(self.end_editing)
-            self._layout.insertWidget(self._layout.indexOf(self.bubble), self.editor)
-        self.bubble.hide()
-        self.editor.input.setFocus()
+        typed, files = self.message.typed, self.message.files
+        self.open_editor(self._layout, self.bubble, typed, files, sends="Send")
 
-    def end_editing(self) -> None:
-        if self.editor is not None:
-            self.editor.discard()
-            self.editor = None
-        self.bubble.show()
-        self.left.emit()
+    def show_edited_part(self) -> None:
+        self.bubble.setVisible(self.editor is None)
 
-    def _submit(self, text: str, files: tuple[Attachment, ...]) -> None:
+    def take_edited(self, text: str, files: tuple[Attachment, ...]) -> None:
         if (text, files) == (self.message.typed, self.message.files):
             self.end_editing()
         else:
