@@ -36,10 +36,6 @@ def write_frame(stream: IO[bytes], content: bytes) -> None:
     stream.flush()
 
 
-class HelperNotStarted(Exception):
-    """The process cannot be started; the message is the cause."""
-
-
 class HelperClosed(Exception):
     """The helper has been closed."""
 
@@ -72,7 +68,10 @@ class HelperProcess:
         return None if process is None else process.pid
 
     def ask(self, question: bytes, timeout_s: float) -> bytes:
-        """Return the answer to a frame; raises one of the three exceptions above."""
+        """Return the answer to a frame.
+
+        Raises ``HelperClosed``, ``HelperDied``, or ``OSError`` if no process can be started.
+        """
         if self._process is not None and self._process.poll() is not None:
             self.stop()
         process = self._process or self._start()
@@ -126,7 +125,7 @@ class HelperProcess:
 
     def _start(self) -> "subprocess.Popen[bytes]":
         if not sys.executable:
-            raise HelperNotStarted("this program has no Python to start")
+            raise OSError("this program has no Python to start")
         # A signed app must not be changed by the helper's compiled files.
         flags = ["-B", "-P"] if sys.dont_write_bytecode else ["-P"]
         # The same modules as in this process; other settings of Python are not meant for it.
@@ -135,17 +134,14 @@ class HelperProcess:
         with self._lock:
             if self._is_closed:
                 raise HelperClosed
-            try:
-                self._process = subprocess.Popen(
-                    [sys.executable, *flags, "-m", self._module],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    env=variables,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise HelperNotStarted(error.strerror or type(error).__name__) from error
+            self._process = subprocess.Popen(
+                [sys.executable, *flags, "-m", self._module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=variables,
+                start_new_session=True,
+            )
             return self._process
 
 

@@ -192,13 +192,10 @@ class EngineThread:
                 free_mlx_thread()  # even a cancelled load has used the libraries
 
     def _step(self) -> None:
-        models, outbox = self.models, self._context.outbox
-        models.step()
-        models.advance()
-        models.refresh_statuses()
-        outbox.deliver()
-        if unreachable := outbox.take_unreachable():
-            models.cancel(unreachable)
+        self.models.step()
+        self.models.advance()
+        self.models.refresh_statuses()
+        self._context.outbox.deliver()
 
     def _step_others_during_load(self) -> None:
         """Run calls and step the other models for a while, between two parts of a load."""

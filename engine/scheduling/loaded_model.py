@@ -38,6 +38,8 @@ from engine.scheduling.scheduler import Scheduler
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
+_NO_CACHE = PromptCacheUse()
+
 
 class LoadedModel:
     """A model that is in memory, or is loaded when it is next needed."""
@@ -69,7 +71,7 @@ class LoadedModel:
         self.idle_since_s = self.used_s = time.monotonic()
         self.used_at: float | None = None
         # The published status, and the same without its figures.
-        self.status = self._base = ModelStatus()
+        self.status = self._base = ModelStatus(cache_use=_NO_CACHE)
         # The reason why a due load waits; empty where none waits.
         self._waiting_message = ""
 
@@ -90,7 +92,7 @@ class LoadedModel:
             message=cause,
             loading=None,
             memory_bytes=0,
-            cache_use=PromptCacheUse(),
+            cache_use=_NO_CACHE,
             running=0,
             waiting=0,
             unloads_at=None,
@@ -209,10 +211,8 @@ class LoadedModel:
 
     def _set_status(self, status: ModelStatus) -> None:
         self._base = status
-        scheduler, info, unloads_at = self.scheduler, status.info, None
-        running = waiting = 0
-        if scheduler is not None:
-            running, waiting = len(scheduler.running), scheduler.waiting_answers
+        info, unloads_at = status.info, None
+        running, waiting, cache_use = self._figures()
         if status.is_loaded and self.used_at is not None:
             idle_s = 0.0 if self._unloads_once_idle else self.max_idle_s
             unloads_at = None if idle_s is None else self.used_at + idle_s
@@ -224,23 +224,26 @@ class LoadedModel:
             message=self._waiting_message or status.message,
             offered=self.offered,
             memory_bytes=self.used_bytes if status.is_loaded else 0,
-            cache_use=PromptCacheUse() if scheduler is None else scheduler.backend.batch.cache_use,
+            cache_use=cache_use,
             running=running,
-            waiting=waiting + self._deferred_choices,
+            waiting=waiting,
             used_at=self.used_at,
             unloads_at=unloads_at,
             is_pinned=self.is_pinned,
         )
         self._context.statuses.post(self, self.status)
 
+    def _figures(self) -> tuple[int, int, PromptCacheUse]:
+        """Return how many answers run and wait, and the use of the prompt cache."""
+        waiting, scheduler = self._deferred_choices, self.scheduler
+        if scheduler is None:
+            return 0, waiting, _NO_CACHE
+        use = scheduler.backend.batch.cache_use
+        return len(scheduler.running), waiting + scheduler.waiting_answers, use
+
     def refresh_status(self) -> None:
-        status, scheduler = self.status, self.scheduler
-        running, waiting, use = 0, 0, status.cache_use
-        if scheduler is not None:
-            running, waiting = len(scheduler.running), scheduler.waiting_answers
-            use = scheduler.backend.batch.cache_use
-        if self._deferred:
-            waiting += self._deferred_choices
+        status = self.status
+        running, waiting, use = self._figures()
         if (running, waiting) == (status.running, status.waiting) and use is status.cache_use:
             return
         if running != status.running:

@@ -14,7 +14,6 @@ class Outbox:
         self.running: set[Generation] = set()
         # A reader that was woken and has not read yet needs no other wake-up.
         self.due: dict[asyncio.AbstractEventLoop, list[Generation]] = {}
-        self._unreachable: list[Generation] = []
 
     def put(self, generation: Generation, events: Iterable[Event]) -> None:
         if generation.push(events):
@@ -30,12 +29,8 @@ class Outbox:
             try:
                 loop.call_soon_threadsafe(_wake, generations)
             except RuntimeError:  # the loop is closed
-                self._unreachable.extend(generations)
-
-    def take_unreachable(self) -> list[Generation]:
-        """Return the answers whose readers' loops were found closed."""
-        unreachable, self._unreachable = self._unreachable, []
-        return unreachable
+                for generation in generations:
+                    generation.cancel()
 
 
 def _wake(generations: list[Generation]) -> None:

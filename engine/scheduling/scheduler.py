@@ -68,12 +68,8 @@ class Scheduler:
         self._starved_at: float | None = None
 
     @property
-    def has_answers(self) -> bool:
-        return bool(self.running or self.waiting)
-
-    @property
     def is_idle(self) -> bool:
-        return not (self.has_answers or self._rendering or self._embeddings)
+        return not (self.running or self.waiting or self._rendering or self._embeddings)
 
     @property
     def is_running(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from engine import counted
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded
-from engine.helper_process import HelperDied, HelperNotStarted, HelperProcess
+from engine.helper_process import HelperDied, HelperProcess
 from ui.records.attachments import Attachment, PageRange, text_of_pages
 from ui.records.file_kinds import Kind, kind_of, refusal_of_head, refusal_of_zip
 from ui.records.text_decoding import decoded
@@ -172,7 +172,7 @@ class FileReader:
         data = dumps(question).encode()
         try:
             answer: dict[str, Any] = loads(self._process.ask(data, 120.0))
-        except HelperNotStarted as error:
+        except OSError as error:
             raise self._refused(_NOT_STARTED) from error
         if answer.get("refused") == "other":
             raise self._refused(refusal_of_zip(answer["names"]))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.files.json_fields import DamagedFile, Fields
-from engine.helper_process import HelperDied, HelperNotStarted, HelperProcess
+from engine.helper_process import HelperDied, HelperProcess
 from ui.records.codec import folder_from, preset_from
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import OURS, conversation_from
@@ -94,7 +94,7 @@ class ExportReader:
         except HelperDied as death:
             is_slow = death.exceeded_time
             raise DamagedFile(_TOO_SLOW if is_slow else _ENDED) from death
-        except HelperNotStarted as error:
+        except OSError as error:
             raise DamagedFile(_NOT_STARTED) from error
         answer: dict[str, Any] = loads(raw.decode())
         if "errno" in answer:
