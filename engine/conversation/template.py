@@ -41,7 +41,6 @@ _THINKING_KEYS = ("reasoning_content", "thinking", "reasoning")
 # Special tokens as texts of most families: gpt-oss refuses answers that contain some of them.
 _SPECIAL_TOKEN = re.compile(r"<(?=\|\w+\|>)")
 
-
 Apply = Callable[..., str | list[int]]
 """Applies a template to messages, with ``has_null_content`` and options by name.
 

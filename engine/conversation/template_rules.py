@@ -21,7 +21,6 @@ _FILLERS = ("", "...")
 # The score of a mark that is in a prompt, and behind those before it; less for one elsewhere.
 _PERFECT = 3
 
-
 SAMPLE_TOOL = {
     "type": "function",
     "function": {

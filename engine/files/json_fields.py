@@ -20,7 +20,6 @@ _MIN, _MAX = -(1 << 63), (1 << 63) - 1
 _HALF = re.compile("[\ud800-\udfff]")  # of a character beyond U+FFFF
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
-
 _NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 

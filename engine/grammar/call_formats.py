@@ -15,13 +15,15 @@ from engine.output.tool_calls.tagged_calls import TAGS, Tags
 _LINE, _SPACE = '"\\n"?', "/[ \\n]{0,8}/"
 _NAME = re.compile(r"[^\s<>\"'={}]+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Formats whose texts name the tool without quotes.
-_BARE = (styles.LLAMA, styles.KIMI, styles.DEEPSEEK, styles.DEEPSEEK_FENCED, "mistral")
 _FENCE = "\n```json\n"
 _GEMMA_QUOTES = {"gemma4": '<|"|>', "function_gemma": "<escape>"}
+# Formats whose texts name the tool without quotes.
+_BARE = {
+    styles.LLAMA, styles.KIMI, styles.DEEPSEEK, styles.DEEPSEEK_FENCED, styles.GEMMA, "mistral",
+    "pythonic", *_GEMMA_QUOTES,
+}  # fmt: skip
 # What the tag of a parameter says of a value that is no text, by the attribute that says it.
 _NO_TEXT = {"string": "false", "type": "json"}
-
 
 JsonFrame = tuple[str, str]
 """What stands before and behind arguments that are one JSON value, in Lark."""
@@ -65,8 +67,6 @@ def call_format(family: Family, name: str, spell: Spell) -> JsonFrame | Paramete
     start, end = (spell(mark or "") for mark in family.call_tags)
     tags = TAGS.get(style)
     is_named = _NAME if tags is not None else BARE_NAME if style in _BARE else None
-    if style in (styles.GEMMA, "pythonic") or style in _GEMMA_QUOTES:
-        is_named = BARE_NAME
     if is_named is not None and not is_named.fullmatch(name):
         raise ValueError(f"this model cannot call a tool named {name!r}")
     if tags is not None:

@@ -17,7 +17,6 @@ _MAX_ROW_ITEMS, _MAX_STEP_ITEMS = 800, 3_000
 _TOO_MANY_READINGS = "Too many items"
 _QUOTATION = re.compile(r"\n +\d+ \| |\n<")
 
-
 TOO_AMBIGUOUS = (
     "its grammar can read the same text in too many ways, or has too many alternatives in one "
     "place, so that following it takes too much computing: make it less ambiguous"

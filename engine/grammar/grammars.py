@@ -16,7 +16,6 @@ from engine.values.request import GenerationRequest, OutputConstraint, TextForm,
 # names occur in a schema as text, and these do not fit.
 _OPTIONS = '%llguidance {"no_forcing": true}'
 
-
 SCHEMA_FIELD = "constraint.json_schema"
 # OpenAI's SDK sends ``strict: true`` with every pydantic model, and a set takes an array in which
 # items repeat: this keyword is left out and named even where a strict schema is refused.

@@ -84,7 +84,6 @@ _LOOK_AROUND = re.compile(r"\(\?<?[=!]|\\[bB1-9]|\\k<")
 _ONLY_OF_CLASS = re.compile(r"\(\?!\^?\[([^\]\\^][^\]\\]*)\]\*\$\)")
 ESCAPE_OR_CLASS = re.compile(r"\\[^bB1-9k]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 
-
 PreparedSchema = tuple[dict[str, Any], tuple[str, ...]]
 """A schema that the compiler takes, and the keywords that were left out of it."""
 

@@ -21,7 +21,6 @@ ASSISTANTS = {"gemma4_assistant", "gemma4_unified_assistant"}
 """Architectures that draft from the cache of another model, and answer nothing by themselves."""
 _WITH_ASSISTANTS = {"gemma4", "gemma4_text", "gemma4_unified"}
 
-
 # Python 3.11 counts the depth of syntax trees for all threads together, and fails where two parse.
 _parsing = Lock()
 

@@ -26,7 +26,6 @@ from engine.values.tokens import TokenOrigin, TokenStats
 
 _log = logging.getLogger(__name__)
 
-
 # Read at every token: looking up a name is faster than a member of an enumeration.
 _THINKING = Channel.THINKING
 

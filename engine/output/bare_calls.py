@@ -14,13 +14,11 @@ _NAME = r"[\w.-]{1,64}"
 BARE_NAME = re.compile(_NAME)
 """Matches a name that such a call can have."""
 
-
 _NAMED = ("name", '"', _NAME, '"')
 _TYPED = ("type", *'"function"')
 _GIVEN = tuple((key, r"\{") for key in ("parameters", "arguments"))
 _CALLED = (r"\[", r"\s*", r"[A-Za-z_][\w.]{0,63}", r"\(", r"\s*")
 _MARK = re.compile(r"""[{}\[\]()"'\\]""")
-
 
 BareCalls = tuple[re.Pattern[str], re.Pattern[str]]
 """How a call without tags begins: its whole beginning, and any part of one."""
@@ -53,7 +51,6 @@ JSON_OBJECT = _beginnings(
     *(_object_head(_TYPED, _NAMED, given) for given in _GIVEN),
 )
 """``{"name": "f", "parameters": {`` at the beginning of an answer, as Llama 3.1 writes it."""
-
 
 PYTHON_LIST = _beginnings((*_CALLED, r"\)"), (*_CALLED, r"[A-Za-z_]\w{0,63}", r"\s*", "="))
 """``[f(a=`` at the beginning of an answer, as Gemma 3 writes it."""

@@ -57,10 +57,8 @@ _TEMPLATE_CALLS: tuple[tuple[str, str, str, str | None], ...] = (
     ),
 )
 
-
 Marks = tuple[int | str | tuple[int | str, ...], ...]
 """The marks that a model writes, in order: ids of tokens, plain text, and optional parts."""
-
 
 OutputFrame = tuple[Marks, Marks]
 """The marks that a family writes before and behind free text."""

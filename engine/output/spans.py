@@ -34,7 +34,6 @@ class _Token:
 _Shares = tuple[tuple[_Token, bytes], ...]
 """The tokens that a text comes from, each with its bytes of it; the last one completed it."""
 
-
 _Run = tuple[str, _Shares]
 """Text that the detokenizer returned for a token."""
 

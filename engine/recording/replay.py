@@ -28,7 +28,6 @@ from engine.values.request import ToolCall
 
 _T = TypeVar("_T")
 
-
 # Larger than any vocabulary: a file must not cost memory for any id that it names.
 MAX_TOKEN_ID = 1 << 21
 

@@ -36,7 +36,6 @@ _LABEL_CHARS = 40
 UNEXPECTED = "Something unexpected went wrong inside Fullstop. The log has the details."
 """The words for a failure without a known cause."""
 
-
 _EXCEPTION = re.compile(r"(the engine stopped: )?[A-Za-z_][\w.]*(Error|Exception)\b(:|$)")
 
 

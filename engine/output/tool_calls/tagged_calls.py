@@ -26,7 +26,6 @@ from engine.output.tool_calls.schema_alternatives import TYPES
 _NAME = re.compile(r"[^\s<>\"'={}]+")
 _CDATA = ("<![CDATA[", "]]>")
 
-
 # A value that its tag does not call text.
 _JSON_VALUE = ParameterType(((TYPES - {"string"}, None),))
 _TEXT = ParameterType(((frozenset({"string"}), None),))
