@@ -114,17 +114,23 @@ class ParameterRules:
         if written.has_json_text:
             rules.append(f"{name}: {heads[False]} {self._json(schema)}")
             return name
-        if texts := [*self._texts(schema)]:
+        options = [(one, *allowed_types(one)) for one in alternatives(schema, self._root)]
+        texts = [one for one, types, only in options if "string" in types and only is None]
+        if texts:
             terminal, behind = self._terminal(key, texts)
             rules += [
                 f"{name}: {heads[True]} {quote} {name.upper()} {behind}",
                 f"{name.upper()}: {terminal}",
             ]
             return name
-        listed, others = self._listed_texts(schema)
-        choices = [f"{heads[True]} {quote} {quoted(text)} {quote} {end}" for text in listed]
-        if others is not False:
-            choices.append(f"{heads[False]} {self._json(others)} {end}")
+        fixed = dict.fromkeys(
+            text for _, types, only in options if "string" in types for text in only or ()
+        )
+        others = [_other_values(one) for one, types, _ in options if types - {"string"}]
+        choices = [f"{heads[True]} {quote} {quoted(text)} {quote} {end}" for text in fixed]
+        if others or not fixed:
+            rest = {"anyOf": others} if fixed else schema
+            choices.append(f"{heads[False]} {self._json(rest)} {end}")
         rules.append(f"{name}: {' | '.join(choices)}")
         return name
 
@@ -139,28 +145,6 @@ class ParameterRules:
         if '"$ref"' not in json.dumps(schema):
             return as_rule(schema)
         return as_rule({**_moved(schema), "$defs": {"root": _moved(self._root)}})
-
-    def _texts(self, node: Schema) -> Iterator[Alternative]:
-        """Yield the alternatives of a value that may be other texts than listed ones."""
-        for alternative in alternatives(node, self._root):
-            types, texts = allowed_types(alternative)
-            if "string" in types and texts is None:
-                yield alternative
-
-    def _listed_texts(self, node: Schema) -> tuple[list[str], Schema]:
-        """Return the texts that a value may be, and the schema of its other values."""
-        texts: dict[str, None] = {}
-        others: list[Schema] = []
-        for alternative in alternatives(node, self._root):
-            types, own = allowed_types(alternative)
-            if "string" in types:
-                texts |= dict.fromkeys(own or ())
-            if types - {"string"}:
-                parts = [_without_texts(part) for part in alternative]
-                others.append(parts[0] if len(parts) == 1 else {"allOf": parts})
-        if not texts:
-            return [], node
-        return [*texts], {"anyOf": others} if others else False
 
     def _terminal(self, key: str, texts: Sequence[Alternative]) -> tuple[str, str]:
         """Return the terminal of a text, and what follows it.
@@ -207,12 +191,15 @@ def _properties(alternative: Alternative) -> tuple[Mapping[str, Schema], Schema]
     return properties, others
 
 
-def _without_texts(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a part of a schema without the texts among its listed values."""
-    if (values := values_of(part)) is None:
-        return part
-    rest = {key: value for key, value in part.items() if key != "const"}
-    return {**rest, "enum": [value for value in values if not isinstance(value, str)]}
+def _other_values(alternative: Alternative) -> Schema:
+    """Return the schema of an alternative's values that are no texts."""
+    parts: list[Schema] = []
+    for part in alternative:
+        if (values := values_of(part)) is not None:
+            rest = {key: value for key, value in part.items() if key != "const"}
+            part = {**rest, "enum": [value for value in values if not isinstance(value, str)]}
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else {"allOf": parts}
 
 
 def _moved(node: Any) -> Any:
