@@ -169,13 +169,15 @@ def set_aside(path: Path) -> Path:
     return target
 
 
-def describe_error(error: sqlite3.Error | OSError) -> str:
+def describe_error(error: Exception) -> str:
     """Return why the database could not be used, as the end of a sentence."""
+    if isinstance(error, MemoryError):
+        return _CAUSES[sqlite3.SQLITE_NOMEM]
     if isinstance(error, OSError):
         return os_cause(error)
     if isinstance(error, sqlite3.NotSupportedError):
         return str(error)
-    return _CAUSES.get(_code(error), "the database reported an error, which the log names")
+    return _CAUSES.get(_code(error), "there was an error, which the log names")
 
 
 def is_damage(error: Exception) -> bool:

@@ -60,6 +60,7 @@ DELETE_MESSAGE = "DELETE FROM messages WHERE id = ?"
 DELETE_PRESET = "DELETE FROM presets WHERE name = ?"
 DELETE_FOLDER = "DELETE FROM folders WHERE id = ?"
 MARK_DELETED = "UPDATE conversations SET deleted_at = ? WHERE id = ?"
+_SHOW_DELETED = "UPDATE conversations SET deleted_at = NULL WHERE id = ? AND deleted_at IS NOT NULL"
 # A row whose id, or name, is here already is not replaced.
 _ADD_CONVERSATION = _inserting("conversations", ConversationRow._fields, "INSERT OR IGNORE")
 _ADD_ATTACHED = _inserting("attached", rows.ATTACHED, "INSERT OR IGNORE")
@@ -177,16 +178,21 @@ def rebuild_search(connection: sqlite3.Connection) -> None:
 
 
 def merge(connection: sqlite3.Connection, recovered: RecoveredRows) -> tuple[int, int]:
-    """Add rows of another file, except those whose id or name exists; return the new rows."""
+    """Add rows of another file, except those whose id or name exists; return the new rows.
+
+    A conversation of it that was deleted here is shown again, as it was when it was deleted.
+    """
     with transaction(connection):
         # The files of an existing conversation may have been sent or removed since.
         attached = [row for row in recovered.attached if not _is_here(connection, row[0])]
+        identities = [(row.id,) for row in recovered.conversations]
+        shown = connection.executemany(_SHOW_DELETED, identities).rowcount
         new = connection.executemany(_ADD_CONVERSATION, recovered.conversations).rowcount
         connection.executemany(_ADD_ATTACHED, attached)
         new_messages = connection.executemany(_ADD_MESSAGE, recovered.messages).rowcount
         connection.executemany(_ADD_PRESET, recovered.presets)
         connection.executemany(_ADD_FOLDER, recovered.folders)
-    return max(new, 0), max(new_messages, 0)
+    return max(shown, 0) + max(new, 0), max(new_messages, 0)
 
 
 def _is_here(connection: sqlite3.Connection, conversation_id: str) -> bool:

@@ -15,7 +15,10 @@ from app.store.statements import transaction
 
 _RETRY_INTERVAL_S = 2.0
 # Permanent errors (bad data), as opposed to disk or lock errors.
-_BAD_DATA = (sqlite3.IntegrityError, sqlite3.DataError, OverflowError, TypeError, ValueError)
+_BAD_DATA = (
+    *(sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError),
+    *(OverflowError, TypeError, ValueError),
+)
 _log = logging.getLogger(__name__)
 
 Key = tuple[str, str]
@@ -35,8 +38,13 @@ class Write:
 class Writer:
     """The changes that are not in the file yet.
 
-    A change that fails for an external reason (the disk is full, the file is locked or read-only)
-    is retried with all later changes. Methods are called on the main thread, which never waits.
+    Idle: nothing is pending. Writing (``_is_flush_due``): the store's thread has a flush to do or
+    under way, after which ``_note_outcome`` runs on the main thread, whatever happened, and begins
+    another one if changes were added meanwhile. Failing (``failure``, ``_retry``): the last flush
+    failed, as on a full disk, and all pending changes are tried again every two seconds. Bad data
+    alone is dropped and reported; its conversation counts as not saved (``_failed``).
+
+    Methods are called on the main thread, which never waits.
     ``on_outcome`` gets there the cause of a failure, empty for success, and whether a change could
     never be written.
     """
@@ -50,6 +58,7 @@ class Writer:
         self._pending: dict[Key, Write] = {}
         self._failed: set[str] = set()  # conversations with a change that can never be written
         self._is_flush_due = False
+        self._has_new_failed = False
         self._is_search_rebuilt = False
         self._retry: asyncio.TimerHandle | None = None
 
@@ -88,7 +97,7 @@ class Writer:
         if self._pending:
             _log.error("%d changes could not be saved before the end", len(self._pending))
 
-    def _note_outcome(self, failure: sqlite3.Error | OSError | None, has_bad: bool) -> None:
+    def _note_outcome(self, failure: Exception | None, has_bad: bool) -> None:
         self._is_flush_due = False
         cause = "" if failure is None else describe_error(failure)
         if cause != self.failure:
@@ -107,28 +116,25 @@ class Writer:
     # -- on the store's thread -------------------------------------------------------------
 
     def _flush(self) -> None:
-        failure: sqlite3.Error | OSError | None = None
-        has_bad = False
+        failure: Exception | None = None
         if not self._database.is_open:
             return
         try:
-            has_bad = self._write_all()
-        except (sqlite3.Error, OSError) as error:
+            self._write_all()
+        except Exception as error:  # whatever it is, the next flush must begin
             failure = error
+        has_bad, self._has_new_failed = self._has_new_failed, False
         self._loop.call_soon_threadsafe(self._note_outcome, failure, has_bad)
 
-    def _write_all(self) -> bool:
-        """Write all changes; return whether one of them could never be written."""
-        has_bad = False
+    def _write_all(self) -> None:
         while True:
             with self._lock:
                 batch = list(self._pending.values())
             if not batch:
-                return has_bad
+                return
             try:
                 self._write(batch)
             except _BAD_DATA:
-                has_bad = True
                 self._write_one_by_one(batch)
             except sqlite3.DatabaseError as error:
                 if not is_damage(error) or self._is_search_rebuilt:
@@ -151,6 +157,7 @@ class Writer:
             except _BAD_DATA as error:
                 _log.error("a change of %s cannot be saved", write.key[0], exc_info=error)
                 self._remove([write])
+                self._has_new_failed = True
                 with self._lock:
                     self._failed.add(write.conversation_id)
 

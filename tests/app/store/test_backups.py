@@ -58,6 +58,21 @@ async def test_backup_restores_deleted_conversations_and_replaces_nothing(path: 
         assert {each.title for each in found} >= {"renamed", first.title}
 
 
+async def test_backup_restores_conversation_deleted_since_the_start(path: Path) -> None:
+    await write(path)
+    async with opened(path) as store:
+        first = store.load_all()[0]
+    [backup] = backups.backups_folder(path).iterdir()
+    async with opened(path) as store:
+        first = store.load_all()[0]
+        store.delete(first)
+        outcome, found = await recovered(store, backup)
+        assert outcome == Recovered(conversations=1)
+        assert [len(each.messages) for each in found if each.id == first.id] == [2]
+    async with opened(path) as store:
+        assert first.id in {each.id for each in store.load_all()}
+
+
 async def test_file_that_is_no_backup_is_refused(path: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     other.write_bytes(b"no database" * 1000)

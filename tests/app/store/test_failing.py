@@ -3,10 +3,13 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from app.store import writer
 from app.store.conversation_store import SqliteConversationStore
 from tests.app.store.conftest import keep, opened, stored
 from tests.support.answers.said import conversation, finished_run
@@ -166,3 +169,38 @@ async def test_bad_write_does_not_delay_others(path: Path) -> None:
         assert [problem.sentence for problem in told if problem] == ["A change could not be saved."]
 
     assert [text for *_, text in stored(path)] == ["1 2 3"]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("unexpected")])
+async def test_unexpected_error_is_reported_and_saving_continues(
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async with opened(path) as store:
+        told: list[StoreProblem | None] = []
+        store.on_problem(told.append)
+        with monkeypatch.context() as patched:
+            patched.setattr(writer, "transaction", Mock(side_effect=error))
+            keep(store, conversation("one"))
+            await store.flush()
+            await asyncio.sleep(0)
+            assert [problem.sentence for problem in told if problem] == [
+                "Your conversations are not being saved."
+            ]
+        async with asyncio.timeout(30):
+            while store.has_unsaved:  # noqa: ASYNC110 - what is awaited has no signal
+                await asyncio.sleep(0.01)
+        assert told[-1] is None
+        assert len(stored(path)) == 2
+
+
+async def test_value_of_wrong_type_is_reported_and_stops_no_other_change(path: Path) -> None:
+    good, bad = conversation("good"), conversation("bad")
+    bad.placement = replace(bad.placement, folder_id=object())
+    async with opened(path) as store:
+        told: list[StoreProblem | None] = []
+        store.on_problem(told.append)
+        store.save(bad)
+        keep(store, good)
+        await store.flush()
+        assert [problem.sentence for problem in told if problem] == ["A change could not be saved."]
+        assert len(stored(path)) == 2

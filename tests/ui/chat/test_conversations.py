@@ -80,6 +80,15 @@ def test_deletions_are_undone_one_after_the_other(conversations: ConversationLis
     assert not conversations.can_undo
 
 
+def test_undo_after_a_recovery_shows_a_conversation_once(conversations: ConversationList) -> None:
+    deleted = conversations.every()[0]
+    conversations.delete(deleted)
+    found = Conversation("new", updated_at=2, id=deleted.id)
+    conversations.take_found([*conversations.every(), found])
+    conversations.undo_last()
+    assert titles(conversations) == ["new", "middle", "old"]
+
+
 def test_saved_run_keeps_its_stop_options() -> None:
     rules = StopRules((Stop("END", StopScope.ALL), Stop("x")), (5,), ignore_eos=True)
     values = json.loads(json.dumps(run_values(Run(rules=rules, state="finished"))))

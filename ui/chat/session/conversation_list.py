@@ -249,7 +249,7 @@ class ConversationList(QObject):
         self._insert(*conversations)
         for conversation in conversations:
             self._store.restore(conversation)
-        self.restored.emit(conversations[0])
+        self.restored.emit(next(each for each in self._items if each.id == conversations[0].id))
 
     def name_after(self, conversation: Conversation, question: str) -> None:
         """Title an untitled conversation after its first question."""
@@ -274,13 +274,14 @@ class ConversationList(QObject):
     def take_found(self, conversations: Iterable[Conversation]) -> None:
         """Add conversations that the store found later."""
         self.folders.take_found(self._store.load_folders())
-        known = {item.id for item in self._items}
-        self._insert(*(found for found in conversations if found.id not in known))
+        self._insert(*conversations)
 
     # -- inside ----------------------------------------------------------------------------
 
     def _insert(self, *conversations: Conversation) -> None:
-        self._items = sorted([*conversations, *self._items], key=self._key)
+        known = {item.id for item in self._items}  # a recovery also finds deleted ones
+        new = [each for each in conversations if each.id not in known]
+        self._items = sorted([*new, *self._items], key=self._key)
         self.arranged.emit()
 
     def _resort(self, conversation: Conversation) -> None:
