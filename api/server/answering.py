@@ -35,7 +35,15 @@ from api.transport.generations import batches_of, collected, running
 from api.transport.models import addressed, can_render_tools, model_name
 from api.transport.record import RequestRecord
 from api.transport.service import Service, new_id
-from engine import EngineError, Generation, GenerationRequest, InvalidRequest, counted
+from engine import (
+    EngineError,
+    Event,
+    Finished,
+    Generation,
+    GenerationRequest,
+    InvalidRequest,
+    counted,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -185,6 +193,9 @@ class _Answer:
                         frames = encoder.encode(batch, choice)
                         if encoder.failure is not None and not writer.response.prepared:
                             raise encoder.failure
+                        if self.head.store is not None and _has_end(batch):
+                            # A client may continue the answer as soon as it has its end.
+                            await asyncio.to_thread(encoder.store)
                         await writer.write(frames)
                         if encoder.failure is not None:
                             record.failure = encoder.failure.kind
@@ -218,6 +229,10 @@ class _Answer:
             vocabulary=first.vocabulary,
             is_accepted=True,
         )
+
+
+def _has_end(events: Sequence[Event]) -> bool:
+    return any(isinstance(event, Finished) for event in events)
 
 
 def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:

@@ -127,7 +127,8 @@ class ResponseStore:
         return responses[::-1]
 
     def delete(self, response_id: str) -> None:
-        with self._lock, self._database:
+        """Delete an answer; if the disk is full, it stays."""
+        with self._transaction():
             self._database.execute("DELETE FROM responses WHERE id = ?", (response_id,))
 
     def close(self) -> None:
@@ -142,7 +143,7 @@ class ResponseStore:
                 with self._database:
                     yield
             except sqlite3.OperationalError as error:
-                _log.warning("a response is not stored, or its use not recorded: %s", error)
+                _log.warning("stored responses are not changed: %s", error)
 
     def _get(self, owner: str, response_id: str) -> StoredResponse | None:
         """Return an owner's answer, and make it the most recently used one."""

@@ -84,7 +84,8 @@ async def delete(
     """Deletes a stored response."""
     response_id = _stored(service, record, url).id
     service.responses.delete(response_id)
-    return {"id": response_id, "object": "response", "deleted": True}
+    is_deleted = service.responses.get(record.client_id, response_id) is None
+    return {"id": response_id, "object": "response", "deleted": is_deleted}
 
 
 @query("GET", "/v1/responses/{response_id}/input_items", answer=ItemList)
@@ -197,6 +198,8 @@ async def compact(
     The loaded model writes the summary. It is not encrypted, but UTF-8 in base64 after a prefix.
     Nothing is stored: the client sends the items with its next request.
     """
+    if body.params.model:
+        check_model(service, body.params.model)
     requests = addressed(service, body.generations, body.params.model)
     async with running(service, record, requests) as [generation]:
         events, finished = await collected(generation)

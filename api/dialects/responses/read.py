@@ -25,12 +25,14 @@ from api.dialects.responses.wire import (
     ForeignItem,
     ForeignPart,
     ItemReference,
+    McpCallItem,
     MediaPart,
     MessageItem,
     Part,
     ResponseParams,
     ResponseTool,
     SealedItem,
+    text_or_json,
 )
 from api.dialects.shared.foreign_parts import result_text
 from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, token_limit
@@ -120,7 +122,9 @@ def wants_logprobs(params: ResponseParams) -> bool:
 def wants_summary(params: ResponseParams) -> bool:
     """Whether the answer includes its reasoning as a summary."""
     reasoning = params.reasoning
-    return reasoning is not None and (reasoning.summary or reasoning.generate_summary) is not None
+    if reasoning is None:
+        return False
+    return (reasoning.summary or reasoning.generate_summary or "none") != "none"
 
 
 def offered_tools(params: ResponseParams) -> list[OfferedTool]:
@@ -223,6 +227,11 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
                         name=tool_names[item.call_id],
                     )
                 )
+            case McpCallItem():
+                call = ToolCall(item.call_id, item.name, text_or_json(item.arguments or {}))
+                _add_assistant(turns, Message("assistant", "", tool_calls=(call,)))
+                text = text_or_json(item.error or item.output or "")
+                turns.append(Message("tool", text, tool_call_id=item.call_id, name=item.name))
             case SealedItem(type="compaction"):
                 if (summary := opened(item.encrypted_content or "", SUMMARY_MARK)) is not None:
                     turns.append(Message("user", f"{_SUMMARY}\n\n{summary}"))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired, Self
 
 from pydantic import (
+    AliasChoices,
     BeforeValidator,
     Discriminator,
     Field,
@@ -38,7 +39,7 @@ from api.dialects.shared.parameters import MaxTokens
 from api.dialects.shared.requests import TextPart, text_or
 
 # Conversations that began with the vendor's service or other tools contain them. A call that the
-# client or an MCP server ran becomes a function call with its result; of others the text is kept.
+# client ran becomes a function call; of others the text is kept.
 _CALLS = {
     "apply_patch_call": ("apply_patch", "operation"),
     "local_shell_call": ("shell", "action"),
@@ -78,6 +79,7 @@ _TAGS = {
     "input_image": "media",
     "input_text": "text",
     "item_reference": "item_reference",
+    "mcp_call": "mcp_call",
     "message": "message",
     "output_text": "text",
     "reasoning": "sealed",
@@ -87,42 +89,44 @@ _TAGS = {
 }
 
 
-def _known_items(item: Any) -> list[Any]:
-    """Return an item with its type; calls of some missing tools become function calls."""
+def _known_item(item: Any) -> Any:
+    """Return an item with its type; calls of some missing tools become function calls.
+
+    Each item remains one item, so that errors name the position that the client knows.
+    """
     if not isinstance(item, dict):
-        return [item]
+        return item
     kind = item.get("type")
     if kind is None:
         is_reference = "id" in item and "role" not in item
-        return [{**item, "type": "item_reference" if is_reference else "message"}]
+        return {**item, "type": "item_reference" if is_reference else "message"}
     call_id = item.get("call_id") or item.get("id")
     if not isinstance(kind, str) or not isinstance(call_id, str):
-        return [item]
-    if kind == "mcp_call":
-        return [
-            _call(call_id, item.get("name"), item.get("arguments")),
-            _result(call_id, item.get("error") or item.get("output") or ""),
-        ]
+        return item
     if kind in _RESULTS:
-        return [_result(call_id, next(filter(None, map(item.get, _RESULTS[kind])), ""))]
+        return _result(call_id, next(filter(None, map(item.get, _RESULTS[kind])), ""))
     if kind in _CALLS:
         name, field = _CALLS[kind]
-        return [_call(call_id, name, {field: item.get(field)})]
-    return [item]
+        return _call(call_id, name, {field: item.get(field)})
+    return item
 
 
-def _call(call_id: str, name: object, arguments: object) -> dict[str, Any]:
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return {"type": "function_call", "call_id": call_id, "name": str(name), "arguments": text}
+def _call(call_id: str, name: str, arguments: object) -> dict[str, Any]:
+    text = text_or_json(arguments)
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": text}
 
 
 def _result(call_id: str, output: object) -> dict[str, Any]:
-    is_text = isinstance(output, str) or (
-        isinstance(output, list)
-        and all(isinstance(part, dict) and "text" in str(part.get("type")) for part in output)
+    is_text = isinstance(output, list) and all(
+        isinstance(part, dict) and "text" in str(part.get("type")) for part in output
     )
-    text = output if is_text else json.dumps(output, ensure_ascii=False)
+    text = output if is_text else text_or_json(output)
     return {"type": "function_call_output", "call_id": call_id, "output": text}
+
+
+def text_or_json(value: object) -> str:
+    """Return a text as it is, and any other value as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 class MediaPart(WireModel):
@@ -195,6 +199,18 @@ class CallOutputItem(WireModel):
     output: Parts
 
 
+class McpCallItem(WireModel):
+    """A call that a server of the vendor's ran, with its result."""
+
+    type: Literal["mcp_call"]
+    # The id of the item itself is the one of the call; stored items have an id of their own.
+    call_id: str = Field(validation_alias=AliasChoices("id", "call_id"))
+    name: str
+    arguments: Any = None
+    output: Any = None
+    error: Any = None
+
+
 class ResponseTool(WireModel):
     """A tool: a function, a custom tool, or a namespace of such tools; others are left out."""
 
@@ -239,6 +255,7 @@ Item = Annotated[
     Annotated[MessageItem, Tag("message")]
     | Annotated[CallItem, Tag("call")]
     | Annotated[CallOutputItem, Tag("call_output")]
+    | Annotated[McpCallItem, Tag("mcp_call")]
     | Annotated[AdditionalToolsItem, Tag("additional_tools")]
     | Annotated[SealedItem, Tag("sealed")]
     | Annotated[ItemReference, Tag("item_reference")]
@@ -252,7 +269,7 @@ def _as_items(value: Any) -> Any:
         return [{"type": "message", "role": "user", "content": value}]
     if not isinstance(value, list):
         raise PydanticCustomError("input_type", "must be a string or a list of items")
-    return [known for item in value for known in _known_items(item)]
+    return list(map(_known_item, value))
 
 
 Items = Annotated[list[Item], BeforeValidator(_as_items, json_schema_input_type=str | list[Item])]
@@ -262,9 +279,9 @@ class ResponseReasoning(WireModel):
     """Whether and how hard the model reasons, and how the answer shows it."""
 
     effort: str | None = None
-    summary: Literal["auto", "concise", "detailed"] | None = None
+    summary: str | None = None
     # Its name in earlier versions of the API.
-    generate_summary: Literal["auto", "concise", "detailed"] | None = None
+    generate_summary: str | None = None
 
 
 class TextFormat(WireModel):

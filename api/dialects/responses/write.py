@@ -9,7 +9,12 @@ from typing import Any, Literal
 
 from api.dialects.openai.tools import called_tool, input_of_arguments
 from api.dialects.openai.wire import TokenLogprob
-from api.dialects.openai.write import answer_tokens, entries_to_wire, stop_to_wire
+from api.dialects.openai.write import (
+    answer_tokens,
+    entries_to_wire,
+    error_to_wire,
+    stop_to_wire,
+)
 from api.dialects.responses.read import (
     max_tokens_of,
     offered_tools,
@@ -87,6 +92,7 @@ def write_response(
     encoder.encode([*(event for event in events if isinstance(event, kinds)), finished])
     if encoder.response is None:
         raise encoder.failure or not_an_ending(finished.stop)
+    encoder.store()
     return encoder.response
 
 
@@ -149,6 +155,11 @@ class ResponseEncoder(AnswerEncoder):
             self._event("response.in_progress", response=self._response("in_progress"))
         self._start()
         return "".join(self._sent())
+
+    def store(self) -> None:
+        if self.response is not None and self._head.store is not None:
+            item_ids = [item["id"] for item in self._output]
+            self._head.store(self.response["id"], json_text(self.response), item_ids)
 
     def _add_token(self, events: Sequence[Event], trace: TokenTrace) -> None:
         """Add a token's text; its logprob is sent with the last piece of it."""
@@ -332,18 +343,16 @@ class ResponseEncoder(AnswerEncoder):
         self._close_text(status)
         response = self.response = self._response(status, finished)
         self._event(f"response.{status}", response=response)
-        if self._head.store is not None:
-            item_ids = [item["id"] for item in self._output]
-            self._head.store(response["id"], json_text(response), item_ids)
 
     def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
         self._start()
         self._has_ended = True
         response = self._response("failed")
         is_wrong = error.kind is ErrorKind.INVALID_REQUEST
+        _, body = error_to_wire(error, self._head.request_id)
         response["error"] = {
-            "code": "invalid_prompt" if is_wrong else "server_error",
-            "message": error.message,
+            "code": error.code or ("invalid_prompt" if is_wrong else "server_error"),
+            "message": body["error"]["message"],
         }
         self._event("response.failed", response=response)
 
@@ -379,7 +388,7 @@ class ResponseEncoder(AnswerEncoder):
                 "summary": "detailed" if wants_summary(params) else None,
             },
             "safety_identifier": params.safety_identifier,
-            "store": params.store is not False,
+            "store": head.store is not None,
             "temperature": params.temperature,
             "text": {
                 "format": {"type": "text"}

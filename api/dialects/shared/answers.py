@@ -65,6 +65,9 @@ class AnswerEncoder(ABC):
         """Return the dialect's keepalive."""
         return COMMENT
 
+    def store(self) -> None:
+        """Store the answer, if it is complete and to be stored. Blocks; any thread."""
+
     def _add(self, event: Event, choice: int) -> None:
         match event:
             case TextDelta():

@@ -80,7 +80,15 @@ def refused_field(api: str, **fields: Any) -> str | tuple[str | int, ...]:
 def head_of(api: str) -> Head:
     created_s = 1_795_219_200 if api.startswith("ollama") else 1_795_000_000
     answer_id = f"{ROUTES[api].id_prefix}1"
-    return Head("1", created_s, "demo-model", "req_1", answer_id=answer_id, clock=lambda: created_s)
+    return Head(
+        "1",
+        created_s,
+        "demo-model",
+        "req_1",
+        store=lambda *_: None,
+        answer_id=answer_id,
+        clock=lambda: created_s,
+    )
 
 
 def encoder(api: str, **fields: Any) -> AnswerEncoder:

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from api.transport.errors import ContextOverflow
 from tests.api.conftest import SCRIPTS, Site, acting
+from tests.api.dialects.asking import ROUTES, encoder
 from tests.support.scripted import Stage
 
 CONTEXT = 64
@@ -100,3 +102,16 @@ def test_every_dialect_reports_it_in_its_vendors_words(
     assert reply.status == 400
     assert reply.headers["x-should-retry"] == "false"
     assert body == SAID[path][1](letters + (0 if path in RAW else AROUND))
+
+
+@pytest.mark.parametrize("api", ROUTES)
+def test_stream_that_has_begun_reports_it_in_its_vendors_words(api: str) -> None:
+    path = ROUTES[api].path
+    said = SAID[path][1](200)["error"]
+    text = said if isinstance(said, str) else said["message"]
+    field = "prompt" if path == "/v1/completions" else "input"
+    frames = "".join(encoder(api).fail(ContextOverflow((field,), 200, CONTEXT)))
+
+    assert text in frames
+    if path.startswith(("/v1/chat", "/v1/completions", "/v1/responses")):
+        assert '"code":"context_length_exceeded"' in frames.replace('": "', '":"')

@@ -82,3 +82,11 @@ def test_a_kept_response_can_be_compacted(site: Any) -> None:
     assert [one["content"][0]["text"] for one in found["output"][:-1]] == QUESTIONS
     again = send("/v1/responses/compact", previous_response_id=first["id"])
     assert [one["content"][0]["text"] for one in again["output"][:-1]] == QUESTIONS[:1]
+
+
+def test_strict_server_compacts_for_the_loaded_model_only(serve: Any) -> None:
+    reply = serve(strict=True).send(
+        "POST", "/v1/responses/compact", {"model": "another", "input": ITEMS}
+    )
+
+    assert (reply.status, reply.json["error"]["code"]) == (404, "model_not_found")

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from api.dialects.responses.read import wants_summary
 from engine.values.request import Message, ToolCall
-from tests.api.dialects.asking import refusal, request, turns
+from tests.api.dialects.asking import params, refusal, request, turns
 
 USER = {"role": "user", "content": "?"}
 CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
@@ -164,3 +165,47 @@ def test_reasoning_of_an_answer_comes_back(
         assert site.send("POST", "/v1/responses", {"model": "m", **history}).status == 200
         [turn] = [turn for turn in asked[-1].messages if turn.role == "assistant"]
         assert (turn.thinking, turn.content) == (written, rest[0]["content"][0]["text"])
+
+
+MCP_CALL = {
+    "type": "mcp_call",
+    "id": "c",
+    "name": "f",
+    "arguments": "{}",
+    "server_label": "s",
+    "output": "RESULT",
+}
+
+
+def test_mcp_call_is_read_as_a_call_with_its_result() -> None:
+    failed = {**MCP_CALL, "output": None, "error": {"type": "http_error", "code": 500}}
+
+    assert (
+        turns("responses", USER, MCP_CALL, USER)[1:3] == turns("responses", USER, CALL, OUTPUT)[1:]
+    )
+    assert turns("responses", USER, failed)[2].content == json.dumps(failed["error"])
+
+
+@pytest.mark.parametrize("before", [[MCP_CALL], [MCP_CALL, USER]])
+def test_error_after_mcp_call_names_the_index_in_the_request(before: list[Any]) -> None:
+    index = len(before)
+
+    missing = refusal("responses", input=[*before, {"role": "user"}])
+    unanswered = refusal("responses", input=[*before, {**OUTPUT, "call_id": "x"}])
+
+    assert missing.field == ("input", index, "content")
+    assert unanswered.field == ("input", index, "call_id")
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "is_summary"),
+    [
+        ({"summary": "none"}, False),
+        ({"summary": "auto"}, True),
+        ({"summary": "of the future"}, True),
+        ({"generate_summary": "concise"}, True),
+        ({"effort": "low"}, False),
+    ],
+)
+def test_reasoning_summary_takes_any_word(reasoning: dict[str, str], is_summary: bool) -> None:
+    assert wants_summary(params("responses", reasoning=reasoning)) is is_summary

@@ -1,7 +1,9 @@
 """Responses kept on disk outlive their server, within the same limits as in memory."""
 
 import contextlib
+import json
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -114,3 +116,35 @@ def test_a_conversation_continues_after_a_restart(serve: Any, tmp_path: Path) ->
     assert after.send("DELETE", f"{URL}/{first['id']}").status == 200
     after.thread.stop()
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_full_disk_leaves_responses_as_they_are(tmp_path: Path) -> None:
+    with keeping(tmp_path) as kept:
+        kept.put(made("a"))
+        # As on a full disk, every change is an operational error.
+        kept._database.execute("PRAGMA query_only = ON")
+        kept.delete("a")
+        kept.put(made("b"))
+
+        assert [its_id for its_id in "ab" if kept.get("", its_id)] == ["a"]
+
+
+def test_streams_go_on_while_an_answer_is_stored(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, put = [], ResponseStore.put
+
+    def noted(store: ResponseStore, response: StoredResponse) -> None:
+        threads.append(threading.current_thread().name)
+        put(store, response)
+
+    monkeypatch.setattr(ResponseStore, "put", noted)
+    site = serve()
+    for is_streamed in (False, True):
+        body = {"model": "m", "max_output_tokens": 8, "input": "Say: one", "stream": is_streamed}
+        reply = site.send("POST", URL, body)
+    last = json.loads(reply.events[-1][1])["response"]
+
+    assert site.send("GET", f"{URL}/{last['id']}").json["output"] == last["output"]
+    assert len(threads) == 2
+    assert "api" not in threads

@@ -103,6 +103,12 @@ def test_a_response_with_store_false_is_not_kept(site: Any) -> None:
     assert reply.json["error"]["code"] == "previous_response_not_found"
 
 
+def test_nothing_is_reported_as_stored_where_storage_is_off(serve: Any) -> None:
+    off = serve(kept_responses_bytes=0)
+
+    assert ask(off, input="Say: one")["store"] is False
+
+
 def test_the_vendors_client_reads_lists_and_deletes(openai_client: Any) -> None:
     first = openai_client.responses.create(model="m", input="Say: one")
     second = openai_client.responses.create(
