@@ -30,8 +30,6 @@ from ui.records.titles import preview_of
 
 MIME = "application/x-fullstop-conversations"
 NEEDS_YOU = "● Needs Approval"
-
-
 Row = ConversationFolder | Conversation
 """A folder's row opens and closes it."""
 

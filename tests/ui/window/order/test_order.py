@@ -51,6 +51,8 @@ async def test_several_are_chosen_with_keys_and_deleted_and_restored_in_one_step
     click(window, "Dates", control)
     assert [c.title for c in window.sidebar.list.chosen()] == ["Bananas", "Dates"]
     assert window.workspace.current.conversation.title == "Bananas"
+    click(window, "Bananas", control)
+    assert window.workspace.current.conversation.title == "Dates", "the only one left is opened"
     click(window, "Bananas", Qt.KeyboardModifier.NoModifier)
     click(window, "Dates", shift)
     assert [c.title for c in window.sidebar.chosen()] == ["Bananas", "Cherries", "Dates"]
