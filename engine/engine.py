@@ -230,8 +230,8 @@ class Engine:
     async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         """Start the choices of one request; the engine takes all of them, or none.
 
-        All are for the same model; consecutive ones whose prompts are the same objects are rendered
-        once.
+        All are for the same model; those with the same ``prompt_key`` are rendered once, with the
+        options of the first.
         """
         model = self._models.find(requests[0].model)
         loop, submitted_at = asyncio.get_running_loop(), time.perf_counter()

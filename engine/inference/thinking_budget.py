@@ -38,21 +38,16 @@ BUDGET_OF_EFFORT = {
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """The tokens around reasoning."""
+    """The tokens around reasoning; ``before`` of the closing ones precede its tag."""
 
     closing: tuple[int, ...]
+    before: int
     tag: tuple[int, ...]
     opening: tuple[int, ...]
 
     def remaining(self, written: int) -> tuple[int, ...]:
         """Return the tokens after ``written`` tokens of the tag; all, with white space, if 0."""
-        if not written:
-            return self.closing
-        start = next(n for n in range(len(self.closing)) if self._has_tag_at(n))
-        return self.closing[start + written :]
-
-    def _has_tag_at(self, position: int) -> bool:
-        return self.closing[position : position + len(self.tag)] == self.tag
+        return self.closing[self.before + written if written else 0 :]
 
 
 class ReasoningCount:
@@ -244,7 +239,12 @@ class ThinkingBudgets:
         after = "" if is_held else after
         # The model chooses itself what follows a message of reasoning.
         tag = self._ids(closing[:1] if family.has_headers else closing)
-        edges = Edges(self._ids((before, *closing, after)), tag, self._beginning(opening))
+        edges = Edges(
+            self._ids((before, *closing, after)),
+            len(self._ids((before,))),
+            tag,
+            self._beginning(opening),
+        )
         is_writable = max(edges.closing + edges.opening) < self._vocabulary.size
         return edges if is_writable else None
 

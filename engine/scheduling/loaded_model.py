@@ -79,7 +79,6 @@ class LoadedModel:
         """Take the place of a model whose thread has ended; it is loaded when it is needed."""
         self.info = previous.info
         self.is_pinned = previous.is_pinned
-        self.has_own_idle_time, self.max_idle_s = previous.has_own_idle_time, previous.max_idle_s
         self.used_s, self.used_at = previous.used_s, previous.used_at
         self.stuck = previous.stuck
         cause = "" if self.stuck is None else self.stuck[0]

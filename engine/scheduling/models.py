@@ -40,7 +40,6 @@ class Models:
         if previous is None:
             self.default = self._add(None)
         else:
-            self.max_idle_s = previous.max_idle_s
             for old in previous.models.copy():
                 model = self._add(old.offered)
                 model.restore(old)
