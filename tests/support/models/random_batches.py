@@ -242,8 +242,8 @@ class RandomBatches:
                 running[number].found.append(token)
                 got[number] = got.get(number, 0) + 1
             for number, checked in step.checked.items():
-                if batch.own_head is not None and batch.own_head.origin in checked.guesses:
-                    self.outcome.head_drafts += len(checked.guesses)
+                if batch.own_head is not None and batch.own_head.origin in checked.drafts:
+                    self.outcome.head_drafts += len(checked.drafts)
                     self.outcome.head_accepted += got[number] - 1
                 else:
                     self._compare_drafts(running[number], checked, got[number])
@@ -297,7 +297,7 @@ class RandomBatches:
     def _compare_drafts(self, one: _Running, checked: Any, got: int) -> None:
         """Compare how many drafts were accepted with how many of them are right."""
         assert one.source is not None
-        count = len(checked.guesses)
+        count = len(checked.drafts)
         # The drafts begin after the pending token, which is the first token of the step.
         begin = len(one.found) - got + 1
         drafts = one.source.proposed_at(begin, count)
