@@ -3,6 +3,7 @@
 https://modelcontextprotocol.io/docs/develop/connect-local-servers
 """
 
+import contextlib
 import json
 import os
 import re
@@ -265,7 +266,8 @@ class ServersFile:
         if errors:
             self._set_aside(" ".join(errors), "could be used only in part")
             if not self.path.exists():  # else it could not be set aside
-                self.save(servers)
+                with contextlib.suppress(OSError):  # the next change saves them
+                    self.save(servers)
         return servers
 
     def save(self, configs: Iterable[ToolServerConfig]) -> None:

@@ -219,7 +219,7 @@ class ToolServers:
         except BadConfiguration as error:
             raise ToolsRefused(str(error)) from error
         except OSError as error:
-            raise ToolsRefused(f"Couldn’t save: {os_cause(error)}.") from error
+            raise ToolsRefused(f"This failed: {os_cause(error)}.") from error
         except Exception as error:
             _log.exception("an operation of a tool server failed")
             raise ToolsRefused("This failed unexpectedly; see the log for details.") from error
@@ -227,15 +227,14 @@ class ToolServers:
     async def _load(self) -> None:
         try:
             configs = await asyncio.to_thread(self._file.load)
+            self._configs = {config.name: config for config in configs}
             # The user may have written a secret into the file by hand.
-            without = [
-                await asyncio.to_thread(self._store_secrets, config, "") for config in configs
-            ]
-            self._configs = {config.name: config for config in without}
-            if without != configs:
-                await asyncio.to_thread(self._file.save, without)
+            if any(_has_secret_values(config) for config in configs):
+                await self._save(self._configs)
+        except ToolsRefused as refused:
+            self._file.notice = f"{self._file.notice} {self._file.path.name}: {refused}".strip()
         except Exception:
-            _log.exception("the tool servers could not be read, or not be saved without secrets")
+            _log.exception("the tool servers could not be read")
         self._notify()
 
     def _state(self, config: ToolServerConfig) -> ServerState:
@@ -254,15 +253,24 @@ class ToolServers:
                 name, number = config.name, 2
                 while name in configs:
                     name, number = f"{config.name} {number}", number + 1
-                off = replace(config, name=name, is_on=False)
-                configs[name] = await asyncio.to_thread(self._store_secrets, off, "")
+                configs[name] = replace(config, name=name, is_on=False)
                 names.append(name)
             await self._save(configs)
         return names, errors
 
     async def _save(self, configs: dict[str, ToolServerConfig]) -> None:
-        await asyncio.to_thread(self._file.save, configs.values())
-        self._configs = configs
+        """Save servers, and their secrets first: the file, which has none, replaces another."""
+        try:
+            saved = {
+                name: await asyncio.to_thread(self._store_secrets, config, "")
+                if _has_secret_values(config)
+                else config
+                for name, config in configs.items()
+            }
+            await asyncio.to_thread(self._file.save, saved.values())
+        except OSError as error:
+            raise ToolsRefused(f"Couldn’t save: {os_cause(error)}.") from error
+        self._configs = saved
         self._notify()
 
     def _store_secrets(self, config: ToolServerConfig, replaced: str) -> ToolServerConfig:
@@ -296,7 +304,8 @@ class ToolServers:
             for variable in named:
                 value: str | None = variable.value
                 if variable.is_secret:
-                    value = self._secrets.value(config.name, f"{kind}/{variable.name}")
+                    # The value is here if the keychain did not take it.
+                    value = value or self._secrets.value(config.name, f"{kind}/{variable.name}")
                     if value is None:
                         raise ToolsRefused(
                             f"The tool server “{config.name}” needs a value for {variable.name}. "
@@ -332,6 +341,7 @@ class ToolServers:
             if config is None or not config.is_on or name in self._servers:
                 return
             self._problems.pop(name, None)
+            problem = ""
             try:
                 values = await asyncio.to_thread(self._secret_values, config)
                 module = await asyncio.to_thread(importlib.import_module, "app.mcp.server")
@@ -339,7 +349,11 @@ class ToolServers:
                     oauth = await asyncio.to_thread(importlib.import_module, "app.mcp.oauth")
                     auth = await oauth.stored_sign_in(self._secrets, config)
             except (ToolsRefused, OSError) as error:
-                self._problems[name] = os_cause(error) if isinstance(error, OSError) else str(error)
+                problem = os_cause(error) if isinstance(error, OSError) else str(error)
+            if self._is_finished or self._configs.get(name) is not config:
+                return  # removed, edited or switched off meanwhile
+            if problem:
+                self._problems[name] = problem
                 self._notify()
                 return
             server = self._servers[name] = module.ToolServer(
@@ -366,3 +380,7 @@ class ToolServers:
             self._notification = None
         for listener in self._listeners:
             listener()
+
+
+def _has_secret_values(config: ToolServerConfig) -> bool:
+    return any(value.is_secret and value.value for value in (*config.env, *config.headers))

@@ -36,6 +36,10 @@ class NoKeychain(Exception):
     """There is no keychain, or it does not work."""
 
 
+class KeychainFailed(NoKeychain):
+    """There is a keychain, but it refused, such as one that is locked."""
+
+
 def system_keychain() -> "KeyringBackend":
     """Return the system's keychain, or raise ``NoKeychain``. Slow; it may start programs."""
     try:
@@ -90,14 +94,12 @@ class SecretStore:
             if filed.pop(name, None) is not None:
                 self._write(filed)
             try:
-                has_it = self._ask(lambda chain: chain.get_password(_SERVICE, name)) is not None
+                if self._ask(lambda chain: chain.get_password(_SERVICE, name)) is not None:
+                    self._ask(lambda chain: chain.delete_password(_SERVICE, name))
+            except KeychainFailed as error:
+                return error
             except NoKeychain:
                 return None
-            try:
-                if has_it:
-                    self._ask(lambda chain: chain.delete_password(_SERVICE, name))
-            except NoKeychain as error:
-                return error
             return None
 
     def _usable(self) -> dict[str, str]:
@@ -138,7 +140,7 @@ class SecretStore:
         except NoKeychain:
             raise
         except Exception as error:  # backends raise any exception; none may end the program
-            raise NoKeychain(f"the keychain failed ({type(error).__name__})") from error
+            raise KeychainFailed(f"the keychain failed ({type(error).__name__})") from error
 
 
 class _DamagedSecrets(OSError):

@@ -1,9 +1,13 @@
 """The ``mcpServers`` JSON: the forms of other apps are read, and faults are named."""
 
+import asyncio
+import errno
 import json
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -188,3 +192,67 @@ def test_mcp_missing_secret_is_named(served: Served) -> None:
     served.do(served.host.ensure_ready(["asks"]))
     said = "The tool server “asks” needs a value for TOKEN. Fill it in: choose Edit."
     assert served.state("asks").problem == said
+
+
+def test_mcp_file_with_secrets_that_cannot_be_stored_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """{"mcpServers": {
+        "a": {"command": "x", "env": {"MY_TOKEN": "hidden"}}, "b": {"command": "y"}}}"""
+    file = ServersFile(tmp_path).path
+    file.write_text(text)
+    with asyncio.Runner() as runner:
+        served = Served(runner, tmp_path)
+        with monkeypatch.context() as patched:
+            full = OSError(errno.ENOSPC, "full")
+            patched.setattr(served.host._secrets, "keep", Mock(side_effect=full))
+            served.do(served.host.ensure_ready([]))
+            assert [one.name for one in served.host.servers] == ["a", "b"]
+            assert served.host.notice == ("tool-servers.json: Couldn’t save: the disk is full.")
+            with pytest.raises(ToolsRefused, match="Couldn’t save: the disk is full"):
+                served.do(served.host.add_text('{"c": {"command": "z"}}'))
+            assert file.read_text() == text
+        served.do(served.host.add_text('{"c": {"command": "z"}}'))
+        assert [one.name for one in served.host.servers] == ["a", "b", "c"]
+        assert served.host._secrets.value("a", "env/MY_TOKEN") == "hidden"
+        assert "hidden" not in file.read_text()
+        served.do(served.host.finish())
+
+
+@pytest.mark.parametrize("how", ["off", "removed", "finished"])
+def test_mcp_server_that_is_ended_while_it_starts_does_not_run(
+    served: Served, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    host = served.host
+    token = NamedValue("TOKEN", "hidden", is_secret=True)
+    served.do(host.put(ToolServerConfig("slow", sys.executable, ("-c", ""), env=(token,))))
+    is_asked, is_unlocked = threading.Event(), threading.Event()
+
+    def value(*_: str) -> str:
+        is_asked.set()
+        is_unlocked.wait(30)
+        return "hidden"
+
+    monkeypatch.setattr(host._secrets, "value", value)
+
+    async def end_while_it_starts() -> None:
+        starting = asyncio.ensure_future(host.switch("slow", True))
+        await asyncio.to_thread(is_asked.wait, 30)
+        await {
+            "off": lambda: host.switch("slow", False),
+            "removed": lambda: host.remove("slow"),
+        }.get(how, host.finish)()
+        is_unlocked.set()
+        await starting
+
+    served.do(end_while_it_starts())
+    assert host._servers == {}
+    assert host._problems == {}
+
+
+def test_mcp_failed_call_does_not_claim_that_saving_failed(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served.host, "_ready_server", Mock(side_effect=OSError(errno.EIO, "")))
+    with pytest.raises(ToolsRefused, match="This failed"):
+        served.do(served.host.read_resource("a", "b"))

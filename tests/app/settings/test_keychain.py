@@ -111,6 +111,14 @@ async def test_forgotten_api_key_is_deleted(
     assert list(tmp_path.iterdir()) == []
 
 
+async def test_key_in_a_locked_keychain_does_not_count_as_deleted(
+    tmp_path: Path, use: Callable[[KeyringBackend], None]
+) -> None:
+    use(Locked())
+    with pytest.raises(OSError, match="could not be removed: the keychain failed"):
+        await KeyStore(tmp_path).forget()
+
+
 async def test_old_api_key_is_kept_on_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
