@@ -4,12 +4,14 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from api.transport.config import IMAGES_HEADER
+
 KEY_VARIABLE = "FULLSTOP_API_KEY"
 NO_KEY = "unused"
 """The key for a server that requires none: many agents refuse to start without a key."""
 FOLDER_MARK = "{folder}"
 """Placeholder in arguments and variables for the temporary folder of the files."""
-IMAGES = {"x-fullstop-images": "note"}
+IMAGES = {IMAGES_HEADER: "note"}
 """The header at which an image becomes a note, instead of an error that ends the conversation."""
 
 _PROVIDER = "fullstop"

@@ -23,7 +23,7 @@ from api.dialects.shared.requests import ParsedRequest, left_out_tools, parsed_r
 from api.server.bodies import BodyReceiver, decompressed, is_compressed
 from api.server.streams import StreamWriter
 from api.transport.answer_text import json_text
-from api.transport.config import ImageRule
+from api.transport.config import IMAGES_HEADER, ImageRule
 from api.transport.errors import (
     ApiError,
     ErrorKind,
@@ -50,7 +50,6 @@ _log = logging.getLogger(__name__)
 SERVICE = web.AppKey("service", Service)
 BODIES = web.AppKey("bodies", BodyReceiver)
 RECORD = web.RequestKey("record", RequestRecord)
-IMAGES_HEADER = "x-fullstop-images"
 # Larger bodies are parsed on a thread, so that streams continue meanwhile.
 _ON_LOOP_BYTES = 1 << 20
 

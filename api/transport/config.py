@@ -59,6 +59,8 @@ def _parsed(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 # The rule for pictures, which no model here can see: the request is refused; only if the picture
 # is in its last message, otherwise a note replaces the picture; or always a note.
 ImageRule = Literal["refuse", "refuse-new", "note"]
+# The header of a request with a rule of its own.
+IMAGES_HEADER = "x-fullstop-images"
 
 
 class ConfigError(ValueError):

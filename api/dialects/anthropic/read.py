@@ -44,6 +44,7 @@ from api.dialects.shared.requests import (
     arguments_of,
     check_left_out,
     filled,
+    no_tool_to_call,
     note_of,
     starts_new_assistant_turn,
     system_apart,
@@ -209,7 +210,7 @@ def _tool_choice(params: CountTokensParams, tools: Sequence[Tool]) -> ToolChoice
     if choice.type == "none":
         return ToolChoice("none")
     if not names:
-        raise invalid(("tool_choice",), "requires a call, but there are no tools")
+        raise no_tool_to_call(params)
     if choice.type == "any":
         return ToolChoice("required")
     if choice.name is None:

@@ -20,11 +20,7 @@ from api.dialects.shared.parameters import (
     ChatTemplateKwargs,
     ModelName,
     OwnOptions,
-    Penalty,
-    Probability,
-    RepetitionPenalty,
     Seed,
-    TopK,
 )
 from api.dialects.shared.requests import FunctionParam
 
@@ -69,14 +65,14 @@ class OllamaOptions(WireModel):
     # Values beyond a parameter's range mean the nearest one.
     temperature: AnyNumber | None = None
     top_p: AnyNumber | None = None
-    top_k: TopK | None = None
+    top_k: int | None = None
     min_p: AnyNumber | None = None
-    repetition_penalty: RepetitionPenalty | None = None
-    repeat_penalty: RepetitionPenalty | None = None
-    presence_penalty: Penalty | None = None
-    frequency_penalty: Penalty | None = None
-    xtc_probability: Probability | None = None
-    xtc_threshold: Probability | None = None
+    repetition_penalty: AnyNumber | None = None
+    repeat_penalty: AnyNumber | None = None
+    presence_penalty: AnyNumber | None = None
+    frequency_penalty: AnyNumber | None = None
+    xtc_probability: AnyNumber | None = None
+    xtc_threshold: AnyNumber | None = None
     # The reference's default of -1 means a random seed.
     seed: Seed | None = None
     stop: Annotated[Any, STOPS] = None

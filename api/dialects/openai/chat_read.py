@@ -61,7 +61,7 @@ def requests_from_wire(
     """Return what a request asks for: one generation for each of its ``n`` choices."""
     _refuse_unsupported(params)
     tool_names: dict[str, str] = {}
-    tools, tool_choice = chosen_tools(_choice(params), offered_tools(params))
+    tools, tool_choice = chosen_tools(_choice(params), offered_tools(params), params)
     last, reasoning = len(params.messages) - 1, params.reasoning or GatewayReasoning()
     # The parts are pieces of one text.
     parts = [] if params.prediction is None else params.prediction.content

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from api.dialects.openai.wire import CustomFormat
+from api.dialects.shared.body import WireModel
+from api.dialects.shared.requests import no_tool_to_call
 from api.transport.errors import FieldPath, invalid, required, shown, unsupported
 from engine import Tool, ToolChoice
 
@@ -114,9 +116,9 @@ def input_of_arguments(arguments: str) -> str:
 
 
 def chosen_tools(
-    choice: object, offered: Sequence[OfferedTool]
+    choice: object, offered: Sequence[OfferedTool], params: WireModel
 ) -> tuple[tuple[Tool, ...], ToolChoice]:
-    """Return the offered tools, and whether one of them must be called."""
+    """Return the offered tools of a request, and whether one of them must be called."""
     tools, is_required = [tool.function for tool in offered], False
     match choice:
         case None | "auto":
@@ -134,7 +136,7 @@ def chosen_tools(
         case _:
             raise invalid((_FIELD,), "must be a word, an object with a type, or null")
     if is_required and not tools:
-        raise invalid((_FIELD,), "requires a call, but there is no function among the tools")
+        raise no_tool_to_call(params)
     return tuple(tools), ToolChoice("required" if is_required else "auto")
 
 

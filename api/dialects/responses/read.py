@@ -84,7 +84,7 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
         raise unsupported(("prompt",), "a stored prompt")
     if (params.prompt_cache_options or {}).get("prewarm"):
         raise unsupported(("prompt_cache_options", "prewarm"), "reading a prompt without answering")
-    tools, tool_choice = chosen_tools(params.tool_choice, offered_tools(params))
+    tools, tool_choice = chosen_tools(params.tool_choice, offered_tools(params), params)
     messages, left_out = _messages(params)
     if not messages:
         raise required(("input",))

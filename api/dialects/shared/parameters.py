@@ -59,9 +59,18 @@ _SPELLINGS = {
     "repetition_penalty": ("repeat_penalty", "repetition_penalty"),
     "seed": ("seed", "sampling_seed"),
 }
-# Greater values mean these, where a vendor allows them. Above the temperature all tokens are
-# equally likely, and dividing the logits loses precision.
-_MAXIMA = {"temperature": 1000.0, "top_p": 1.0, "min_p": 1.0}
+# Values beyond these mean the nearest one, where a vendor allows them. Above the temperature all
+# tokens are equally likely, and dividing the logits loses precision.
+_RANGES = {
+    "temperature": (0.0, 1000.0),
+    "top_p": (0.0, 1.0),
+    "min_p": (0.0, 1.0),
+    "repetition_penalty": (0.01, 100.0),
+    "presence_penalty": (-2.0, 2.0),
+    "frequency_penalty": (-2.0, 2.0),
+    "xtc_probability": (0.0, 1.0),
+    "xtc_threshold": (0.0, 1.0),
+}
 OPENAI_STOP_OPTIONS = {
     "include_stop": "include_stop_str_in_output",
     "ignore_eos": "ignore_eos",
@@ -101,7 +110,10 @@ def sampling_of(params: WireModel, path: FieldPath = ()) -> Sampling:
         values = (getattr(params, spelling, None) for spelling in _SPELLINGS.get(name, (name,)))
         value = next((value for value in values if value is not None), None)
         if value is not None:
-            given[name] = min(max(value, 0.0), _MAXIMA[name]) if name in _MAXIMA else value
+            if name in _RANGES:
+                least, greatest = _RANGES[name]
+                value = min(max(value, least), greatest)
+            given[name] = value
     if given.get("top_p") == 0:
         # A nucleus of mass 0 contains only the likeliest token.
         del given["top_p"]

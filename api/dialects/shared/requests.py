@@ -19,8 +19,8 @@ from api.dialects.shared.parameters import (
     stop_options_to_wire,
     with_image_rule,
 )
-from api.transport.config import ImageRule
-from api.transport.errors import FieldPath, invalid, required, unsupported
+from api.transport.config import IMAGES_HEADER, ImageRule
+from api.transport.errors import ApiError, FieldPath, invalid, required, unsupported
 from engine import GenerationRequest, Message, Tool, ToolCall
 
 _Params = TypeVar("_Params", bound=WireModel)
@@ -123,7 +123,8 @@ def note_of(path: FieldPath, media_type: object, *, is_allowed: bool, what: str 
         raise invalid(
             path,
             f"this model reads text only and cannot see this {what}; remove it from the "
-            'conversation, or send "fullstop": {"images": "note"} to have a note in its place',
+            'conversation, or send "fullstop": {"images": "note"}, or the header '
+            f"{IMAGES_HEADER}: note, to have a note in its place",
             code="unsupported_content",
         )
     known = isinstance(media_type, str) and _MEDIA_TYPE.fullmatch(media_type)
@@ -178,6 +179,13 @@ def left_out_tools(params: object) -> tuple[str, ...]:
     kinds = dict.fromkeys(_kinds(tools))
     left_out = [kind for kind in kinds if kind not in _FUNCTIONS and not _REFUSED.match(kind)]
     return tuple(kind if _KIND.fullmatch(kind) else "unknown" for kind in left_out)
+
+
+def no_tool_to_call(params: object) -> ApiError:
+    """Return the error for a required call without a tool that could be called."""
+    names = ", ".join(left_out_tools(params))
+    reason = f"this server does not run {names}" if names else "no tool can be called"
+    return invalid(("tool_choice",), f"requires a call, but {reason}")
 
 
 def _kinds(tools: Any) -> Iterator[str]:

@@ -188,6 +188,7 @@ def test_an_image_is_refused_by_the_name_of_its_block_or_replaced_by_a_note(
         assert reply.status == 400
         assert said.startswith(f"{place}: this model reads text only and cannot see this image")
         assert '"fullstop": {"images": "note"}' in said
+        assert "the header x-fullstop-images: note" in said
         assert PNG not in said
     assert site.send("POST", path, body | WANTED).status == 200
     assert turn in asked[0].messages

@@ -267,6 +267,17 @@ def test_an_unknown_tool_that_is_not_required_is_left_out(api: str, kind: str) -
     assert [tool.name for tool in request(api, tools=tools).tools] == ["look"]
 
 
+@pytest.mark.parametrize("api", [api for api in TOOLS if api != "ollama_chat"])
+def test_required_call_of_a_tool_that_does_not_run_here_names_it(api: str) -> None:
+    tools = [{"type": "web_search_20250305", "name": "web_search"}]
+    choices = {"messages": [{"type": "any"}, {"type": "tool", "name": "web_search"}]}
+    for choice in choices.get(api, ["required"]):
+        error = refusal(api, tools=tools, tool_choice=choice)
+
+        assert error.field == ("tool_choice",)
+        assert "does not run web_search_20250305" in error.message
+
+
 # -- formats -----------------------------------------------------------------------------------
 
 # For each API: how a request asks for a schema, for any object, and for text.

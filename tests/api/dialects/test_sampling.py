@@ -4,8 +4,6 @@ import dataclasses
 
 import pytest
 
-from api.dialects.ollama.wire import OllamaOptions
-from api.dialects.shared.parameters import sampling_of
 from api.dialects.shared.unknown_parameters import DEFAULTS, NEUTRAL, REFUSED
 from engine import Sampling
 from tests.api.dialects.asking import request
@@ -46,7 +44,32 @@ def test_every_sampling_parameter_of_the_engine_is_tested() -> None:
 
 def test_ollama_seed_minus_one_is_random() -> None:
     assert request("ollama_chat", options={"seed": -1}).sampling.seed is None
-    assert sampling_of(OllamaOptions(temperature=5000.0)).temperature == 1000
+
+
+def test_ollama_value_beyond_a_range_means_the_nearest_one() -> None:
+    beyond = {
+        "temperature": 5000.0,
+        "top_p": 1.5,
+        "top_k": -5,
+        "min_p": -0.5,
+        "repeat_penalty": 0,
+        "presence_penalty": 2.5,
+        "frequency_penalty": -3,
+        "xtc_probability": 2,
+        "xtc_threshold": -1,
+    }
+
+    assert request("ollama_chat", options=beyond).sampling == Sampling(
+        temperature=1000,
+        top_p=1,
+        top_k=0,
+        min_p=0,
+        repetition_penalty=0.01,
+        presence_penalty=2,
+        frequency_penalty=-2,
+        xtc_probability=1,
+        xtc_threshold=0,
+    )
 
 
 def test_unknown_parameter_is_in_one_table_only() -> None:
