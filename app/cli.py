@@ -51,8 +51,6 @@ examples:
 _LITERAL_OPTIONS = ("--stop", "--system")
 _FLAGS = {"scope": "stop-scope"}
 """The option names of stop options whose own name is too general."""
-# Options that may also stand before the command.
-_USUAL = {"is_json": False, "model": None, "draft": None}
 _T = TypeVar("_T")
 
 
@@ -88,7 +86,7 @@ def _run(arguments: list[str]) -> int:
         given.stops = _checked_stops(vars(given))
         options = build_options(command.options, vars(given))
     else:
-        options = argparse.Namespace(**_USUAL | vars(given))
+        options = argparse.Namespace(**{"is_json": False} | vars(given))  # models --json list
         options.stops = _checked_stops(vars(given))
     code = _import(command.work)(options)
     if (composition := sys.modules.get("app.composition")) is not None:
@@ -128,14 +126,15 @@ def parser() -> OneLineParser:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse a command line; the arguments after ``launch … --`` are the agent's."""
-    ours, for_agent = list(arguments), []
-    if arguments[:1] == ["launch"] and "--" in arguments:
-        index = arguments.index("--")
-        ours, for_agent = list(arguments[:index]), list(arguments[index + 1 :])
-    root, first = parser(), "".join(ours[:1]).partition("=")[0]
+    root = parser()
+    ours, for_agent = root.with_options_behind_command(_mark_literals(list(arguments))), []
+    if ours[:1] == ["launch"] and "--" in ours:
+        index = ours.index("--")
+        ours, for_agent = ours[:index], ours[index + 1 :]
+    first = "".join(ours[:1]).partition("=")[0]
     if len(first) > 2 and first.startswith("-") and first not in root.options():
         root.refuse(ours)  # the next argument is perhaps its value, and no command
-    given, unknown = root.parse_known_args(_mark_literals(ours))
+    given, unknown = root.parse_known_args(ours)
     if unknown:
         given.parser.refuse(unknown)
     if for_agent:

@@ -49,6 +49,29 @@ class OneLineParser(argparse.ArgumentParser):
     def options(self) -> list[str]:
         return [option for action in self._actions for option in action.option_strings]
 
+    def with_options_behind_command(self, arguments: list[str]) -> list[str]:
+        """Move options before a command behind it, which then takes or refuses them."""
+        first, moved = 0, []
+        while first < len(arguments) and arguments[first].startswith("-"):
+            word, first = arguments[first], first + 1
+            name, is_joined, _ = word.partition("=")
+            action = self._option_string_actions.get(name)
+            if action is None or action.dest in ("help", "version", "self_test"):
+                return arguments
+            if action.nargs is None and not is_joined and first < len(arguments):
+                # Joined, for a command without the option would take the value for another word.
+                word, first = f"{word}={arguments[first]}", first + 1
+            moved.append(word)
+        end, commands = first, self._commands()
+        while end < len(arguments) and arguments[end] in commands:
+            commands = commands[arguments[end]]._commands()
+            end += 1
+        return [*arguments[first:end], *moved, *arguments[end:]] if end > first else arguments
+
+    def _commands(self) -> dict[str, "OneLineParser"]:
+        actions = (each for each in self._actions if isinstance(each, argparse._SubParsersAction))
+        return next((dict(action.choices) for action in actions), {})
+
     def refuse(self, arguments: Sequence[str]) -> NoReturn:
         """Raise ``CommandError`` for arguments that the parser does not know."""
         word = arguments[0].partition("=")[0]

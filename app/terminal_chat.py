@@ -453,8 +453,9 @@ async def _chat(options: ModelOptions, files: Iterable[str]) -> int:
     session = ChatSession(options.answer)
     session.attach(files, printer)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
-        session.model = await _loaded(engine, options.model, options.draft)
-        printer.remark(f"{model_name(options.model)} is ready. /help lists commands, Ctrl-D ends.")
+        folder = options.model or paths.demo_model()
+        session.model = await _loaded(engine, folder, options.draft)
+        printer.remark(f"{model_name(folder)} is ready. /help lists commands, Ctrl-D ends.")
         for file in session.conversation.attachments:
             printer.remark(f"{file.title} goes with the first question")
         with Interrupts() as interrupts:

@@ -15,7 +15,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from app import exits
+from app import exits, paths
 from app.composition import load, open_engine
 from app.exits import CommandError
 from app.printer import Printer
@@ -86,7 +86,7 @@ async def _ask(options: AskOptions, prompt: str) -> int:
     printer = Printer()
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(lambda: (engine.status,)).text, sys.stderr):
-            await load(engine, options.model, options.draft)
+            await load(engine, options.model or paths.demo_model(), options.draft)
         request = options.answer.request((Message("user", prompt),))
         try:
             keep = _keeper(options.saved_run, prompt)

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -52,8 +51,10 @@ def run(options: argparse.Namespace) -> int:
             action.complete = _LOCAL_MODELS
         elif action.metavar == REMOTE_MODEL:
             action.choices = _suggested()
-        elif action.type is Path:
+        elif action.metavar == "FILE":
             action.complete = shtab.FILE
+        elif action.metavar == "FOLDER":
+            action.complete = shtab.DIRECTORY
     script = shtab.complete(root, shell=options.shell, preamble=_PREAMBLE.get(options.shell, ""))
     print(_ZSH.format(quote(script)) if options.shell == "zsh" else script)
     return exits.OK

@@ -105,9 +105,7 @@ async def kept_conversations() -> AsyncIterator[ConversationStore]:
 
 def chosen_model(options: ChatOptions, stored: StoredPreferences) -> Path:
     """Return the requested model, or else the last used one."""
-    if options.model == paths.demo_model() and stored.last_model is not None:
-        return stored.last_model
-    return options.model
+    return options.model or stored.last_model or paths.demo_model()
 
 
 def keep_for_next_time(window: MainWindow, stored: StoredPreferences) -> None:

@@ -185,7 +185,6 @@ def _add_check(parser: ArgumentParser) -> None:
         "--draft-model",
         dest="draft",
         type=paths.model_folder,
-        default=argparse.SUPPRESS,
         metavar=LOCAL_MODEL,
         help=DRAFT_HELP,
     )
@@ -221,7 +220,6 @@ def _add_launch(parser: ArgumentParser) -> None:
     parser.add_argument("agent", metavar="AGENT", choices=tuple(AGENTS), help=f"the agent: {names}")
     parser.add_argument(
         "--model",
-        default=argparse.SUPPRESS,
         metavar=LOCAL_MODEL,
         help="model to use, by folder or name (default: the one that the server uses)",
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app import exits, paths
+from app import exits
 from app.exits import CommandError
 from app.settings.serve import DRAFT_HELP, MODEL_HELP, PLAIN_HELP
 from engine import GenerationRequest, Message, Sampling, StopOptions, StopRules, StopScope
@@ -73,11 +73,9 @@ class AnswerOptions:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What generates an answer, and how. In the window, no draft model is the one chosen there."""
+    """What generates an answer, and how. In the window, no model is the one that was used last."""
 
-    model: Path = declare(
-        paths.demo_model(), option="--model", metavar=LOCAL_MODEL, help=MODEL_HELP
-    )
+    model: Path | None = declare(None, option="--model", metavar=LOCAL_MODEL, help=MODEL_HELP)
     draft: Path | None = declare(None, option="--draft-model", metavar=LOCAL_MODEL, help=DRAFT_HELP)
     is_plain: bool = declare(False, option="--plain-decoding", help=PLAIN_HELP)
     answer: AnswerOptions = field(default_factory=AnswerOptions)
@@ -174,6 +172,16 @@ def absolute_path(typed: str) -> Path:
 
 def number_parser(kind: type[int] | type[float], limits: Declaration) -> Callable[[str], float]:
     """Return a parser of numbers within declared limits."""
+    low, high = limits.minimum, limits.maximum
+    lowest = "greater than" if limits.exclusive_minimum else "at least"
+    if low is not None and high is not None and not limits.exclusive_minimum:
+        allowed = f"between {low:.17g} and {high:.17g}"
+    else:
+        allowed = " and ".join(
+            f"{words} {limit:.17g}"
+            for words, limit in ((lowest, low), ("at most", high))
+            if limit is not None
+        )
 
     def parse_number(typed: str) -> float:
         try:
@@ -181,16 +189,10 @@ def number_parser(kind: type[int] | type[float], limits: Declaration) -> Callabl
         except ValueError:
             name = "a whole number" if kind is int else "a number"
             raise argparse.ArgumentTypeError(f"{typed!r} is not {name}") from None
-        low, high = limits.minimum, limits.maximum
-        if low is None or high is None:
-            return value
         # Comparisons with NaN are false.
-        if limits.exclusive_minimum and not low < value <= high:
-            raise argparse.ArgumentTypeError(
-                f"{typed} is not greater than {low:.17g} and at most {high:.17g}"
-            )
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"{typed} is not between {low:.17g} and {high:.17g}")
+        is_valid = (low is None or value >= low) and (high is None or value <= high)
+        if not is_valid or (limits.exclusive_minimum and value == low):
+            raise argparse.ArgumentTypeError(f"{typed} is not {allowed}")
         return value
 
     return parse_number

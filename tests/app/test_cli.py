@@ -1,3 +1,4 @@
+import argparse
 import os
 import sys
 from pathlib import Path
@@ -8,8 +9,9 @@ from app import __version__, exits, paths, terminal_chat
 from app.cli import main
 from app.commands import ask, serve, window
 from app.settings.commands import COMMANDS
-from app.settings.options import AskOptions, ChatOptions, ModelOptions
+from app.settings.options import AskOptions, ChatOptions, ModelOptions, number_parser
 from app.settings.serve import ServeOptions
+from ui.preferences import Declaration
 
 
 @pytest.fixture
@@ -67,8 +69,14 @@ def test_cli_answer_options(asked: list[AskOptions]) -> None:
 
 
 def test_options_before_the_command_apply_to_it(asked: list[AskOptions]) -> None:
-    main(["--stop", "x", "ask", "hi"])
-    assert asked[0].answer.stops == ("x",)
+    main(["--stop", "x", "--model", "demo-model", "--draft-model=d", "ask", "hi", "--stop", "y"])
+    assert asked[0].answer.stops == ("x", "y")
+    assert (asked[0].model, asked[0].draft) == (paths.demo_model(), Path("d"))
+
+
+def test_options_before_serve_apply_to_it(served: list[ServeOptions]) -> None:
+    main(["--model", "X", "--draft-model", "D", "serve", "--model", "Y"])
+    assert (served[0].model, served[0].draft_model) == (("X", "Y"), Path("D"))
 
 
 def test_cli_prompt_after_two_dashes(asked: list[AskOptions]) -> None:
@@ -86,6 +94,9 @@ def test_cli_prompt_after_two_dashes(asked: list[AskOptions]) -> None:
         (["ask", "hi", "--temperature", "nan"], "--temperature"),
         (["ask", "hi", "--system", "\udc80"], "--system"),
         (["ask", "hi", "--frobnicate"], "--frobnicate"),
+        (["--temperature", "0.5", "models"], "models has no option --temperature"),
+        (["--temperature", "0.5", "models", "list"], "models list has no option --temperature"),
+        (["--model", "x", "run", "demo-model", "hi"], "run has no option --model"),
         (["serve", "--host", "0.0.0.0"], "--api-key"),
         (["replay", "run.json", "--stop", "x", "--no-stop"], "use either --stop or --no-stop"),
     ],
@@ -158,6 +169,30 @@ def test_cli_run_without_prompt_chats(monkeypatch: pytest.MonkeyPatch) -> None:
     [(options, files)] = chats
     assert options.model == paths.demo_model()
     assert (options.answer.stops, files) == (("x",), ("a.txt",))
+
+
+def test_window_without_model_leaves_the_choice_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[ChatOptions] = []
+    monkeypatch.setattr(window, "run", lambda given: opened.append(given) or 0)
+    main([])
+    main(["--model", "demo-model"])
+    assert [options.model for options in opened] == [None, paths.demo_model()]
+
+
+@pytest.mark.parametrize(
+    ("limits", "typed", "refusal"),
+    [
+        (Declaration(minimum=1), "0", "0 is not at least 1"),
+        (Declaration(maximum=2), "3", "3 is not at most 2"),
+        (Declaration(minimum=0, exclusive_minimum=True), "0", "0 is not greater than 0"),
+        (Declaration(minimum=0, maximum=2), "nan", "nan is not between 0 and 2"),
+    ],
+)
+def test_number_is_checked_against_each_limit(
+    limits: Declaration, typed: str, refusal: str
+) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=f"^{refusal}$"):
+        number_parser(float, limits)(typed)
 
 
 def test_cli_api_key_from_environment(

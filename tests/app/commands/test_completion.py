@@ -32,6 +32,12 @@ _LINES = {
     "ask,--stop,de": "",
     "ask,--model,de": "demo-model",
     "rm,de": "demo-model",
+    "--open,run.fu": "run.fullstop-run",
+    "ask,Hello,--file,run.fu": "run.fullstop-run",
+    "ask,Hello,--save-run,run.fu": "run.fullstop-run",
+    "replay,run.fu": "run.fullstop-run",
+    "inspect,run.fu": "run.fullstop-run",
+    "serve,--models-folder,fold": "folder",
     "pull,mlx-community/Qwen3-0": "mlx-community/Qwen3-0.6B-4bit",
 }
 # Without a terminal, zsh completes nothing: it is asked which function completes the program, and
@@ -63,12 +69,16 @@ def run_shell(shell: str, script: str, folder: Path, printed: str, typed: str = 
         timeout=60,
         env={"PATH": f"{folder}:/usr/bin:/bin:/usr/local/bin", "HOME": str(folder)},
         check=False,
+        cwd=folder,
     )
     return done.stdout + done.stderr
 
 
 def test_completion_in_bash(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "bash"]) == 0
+    (tmp_path / "run.fullstop-run").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folded").touch()
     typed = "".join(f"{line}\n" for line in _LINES)
     told = run_shell("bash", _COMPLETE_IN_BASH, tmp_path, capsys.readouterr().out, typed)
     assert dict(zip(_LINES, told.splitlines(), strict=True)) == _LINES
