@@ -29,10 +29,6 @@ from engine.values.limits import Limits
 _log = logging.getLogger(__name__)
 SHUT_DOWN = "the engine has been shut down"
 _ANOTHER_HUNG = "the engine was restarted because another model hung; retry"
-# How long a thread without work for now waits before it looks again.
-_POLL_S = 0.05
-# How long the end waits for a step that is under way, and for memory to be freed.
-_CLOSING_S = 5.0
 
 
 class EngineThread:
@@ -88,7 +84,7 @@ class EngineThread:
             return
         self.queue.is_closing = True
         self.queue.calls.put(None)
-        self._thread.join(_CLOSING_S)
+        self._thread.join(5.0)  # a step is under way, and memory is freed
         if self._thread.is_alive():
             self._abandon()
             self._end_callers(StopKind.CANCELLED, EngineClosed(SHUT_DOWN))
@@ -239,7 +235,7 @@ class EngineThread:
                 # Readers must know before a long wait which answers have ended.
                 models.refresh_statuses()
                 self._context.outbox.deliver()
-                timeout_s = models.unload_due_s if is_idle else _POLL_S
+                timeout_s = models.unload_due_s if is_idle else 0.05
             else:
                 models.reset_idle_time()
             try:
