@@ -72,6 +72,7 @@ class Route:
     other_answers: Mapping[int, Any] = field(default_factory=dict)
     stream: str | None = None
     operation: str = ""
+    is_safe: bool = True
 
 
 def own_route(method: str, path: str, **fields: Any) -> Callable[[Handler], Route]:
@@ -343,6 +344,7 @@ def routes_of(dialect: Dialect) -> Iterator[Route]:
             media_type=None,
             stream=route.media_type and route.media_type.partition(";")[0],
             operation=route.operation,
+            is_safe=isinstance(route, AnswerRoute) or route.is_safe,
         )
 
 

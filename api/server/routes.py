@@ -44,12 +44,13 @@ _BY_HANDLER = {(route.method, route.handler): route for route in ROUTES}
 
 
 def add_to(app: web.Application) -> None:
-    """Register every route; HEAD where there is GET (RFC 9110, section 9.3.2)."""
+    """Register every route; HEAD where there is a safe GET (RFC 9110, section 9.3.2)."""
     app[TABLE] = ROUTES
     for route in ROUTES:
         # A model's name may contain slashes.
         path = route.path.replace("{id}", "{id:.+}")
-        for method in ("GET", "HEAD") if route.method == "GET" else (route.method,):
+        has_head = route.method == "GET" and route.is_safe
+        for method in (route.method, "HEAD") if has_head else (route.method,):
             app.router.add_route(method, path, route.handler)
 
 

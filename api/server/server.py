@@ -57,6 +57,7 @@ class ApiServer:
         self._observers = observers
         self._runner: web.AppRunner | None = None
         self._listening: asyncio.Server | None = None
+        self._connect: Callable[[], Connection] | None = None
         self._encryption: ssl.SSLContext | None = None
 
     @property
@@ -84,7 +85,8 @@ class ApiServer:
         )
         try:
             await runner.setup()
-            address = await self._listen(runner, listener)
+            self._connect = _connection_factory(runner, self.config)
+            address = await self._listen(listener)
         except BaseException:
             listener.close()
             await runner.cleanup()
@@ -93,10 +95,11 @@ class ApiServer:
         return address
 
     async def apply(self, config: ServerConfig) -> Address:
-        """Serve with other settings from now on; running answers go on. Return the address.
+        """Serve with other settings from the next request on; running answers go on.
 
-        Host, port, key, origins and host names may be others; what else there is stays as it was
-        at the start. Clients connect anew where the address is another one.
+        The certificate, the limits of bodies and connections, and the storage of responses stay
+        as they were at the start. Clients connect anew where the address is another one, which is
+        returned.
 
         Raises:
             CannotListen: The server cannot listen there. It goes on where it was, with the other
@@ -119,11 +122,11 @@ class ApiServer:
         # Who was let in at the earlier address may not be let in at the new one.
         runner.server.pre_shutdown()
         try:
-            return await self._listen(runner, await self._listener())
+            return await self._listen(await self._listener())
         except CannotListen:
             self.config = replace(config, host=address.host, port=address.port)
             service.config = self.config
-            await self._listen(runner, await self._listener())
+            await self._listen(await self._listener())
             raise
 
     async def stop(self) -> None:
@@ -145,10 +148,11 @@ class ApiServer:
         await runner.cleanup()
         await asyncio.to_thread(service.responses.close)
 
-    async def _listen(self, runner: web.AppRunner, listener: socket.socket) -> Address:
+    async def _listen(self, listener: socket.socket) -> Address:
         encryption = self._encryption
+        assert self._connect is not None, "it has been started"
         self._listening = await asyncio.get_running_loop().create_server(
-            self._connections(runner),
+            self._connect,
             sock=listener,
             backlog=512,
             ssl=encryption,
@@ -159,21 +163,6 @@ class ApiServer:
         port = listener.getsockname()[1]
         self.address = Address(self.config.host, port, encryption is not None)
         return self.address
-
-    def _connections(self, runner: web.AppRunner) -> Callable[[], Connection]:
-        server, config = runner.server, self.config
-        assert server is not None, "the runner has been set up"
-        make_request = server.request_factory
-
-        def make_routed(message: RawRequestMessage, *parts: Any) -> web.BaseRequest:
-            path = route_path(message.url.raw_path)
-            if path != message.url.raw_path:
-                url = URL.build(path=path, query_string=message.url.raw_query_string, encoded=True)
-                message = message._replace(path=str(url), url=url)
-            return make_request(message, *parts)
-
-        server.request_factory = make_routed
-        return lambda: Connection(server, config, access_log=None)
 
     async def _listener(self) -> socket.socket:
         """Return a bound socket. One socket, so that port 0 means one port for all names."""
@@ -197,6 +186,23 @@ class ApiServer:
                     "for any"
                 )
             raise CannotListen(error.errno, reason) from error
+
+
+def _connection_factory(runner: web.AppRunner, config: ServerConfig) -> Callable[[], Connection]:
+    """Return the function that makes connections; their requests have the paths of routes."""
+    server = runner.server
+    assert server is not None, "the runner has been set up"
+    make_request = server.request_factory
+
+    def make_routed(message: RawRequestMessage, *parts: Any) -> web.BaseRequest:
+        path = route_path(message.url.raw_path)
+        if path != message.url.raw_path:
+            url = URL.build(path=path, query_string=message.url.raw_query_string, encoded=True)
+            message = message._replace(path=str(url), url=url)
+        return make_request(message, *parts)
+
+    server.request_factory = make_routed
+    return lambda: Connection(server, config, access_log=None)
 
 
 async def _stop_accepting(listening: asyncio.Server) -> None:

@@ -98,7 +98,7 @@ async def flush_cache(
     }
 
 
-@query("GET", "/health_generate")
+@query("GET", "/health_generate", is_safe=False)
 async def check_generation(service: Service, record: RequestRecord, _: None) -> None:
     """Whether a token can be sampled."""
     model = await loaded_model(service)
@@ -140,7 +140,7 @@ class Generate(Dialect):
         get_server_info,
         replace(get_server_info, path="/get_server_info"),
         flush_cache,
-        replace(flush_cache, method="GET"),  # SGLang accepts both methods
+        replace(flush_cache, method="GET", is_safe=False),  # SGLang accepts both methods
         check_generation,
     )
     render_error = staticmethod(error_to_wire)

@@ -128,6 +128,8 @@ class QueryRoute:
             from those and the query's; None is an answer without a body, a text is JSON already,
             and a list is the events of a stream.
         read: Converts the body to generations; ``reply`` then gets both, as ``ParsedRequest``.
+        is_safe: Whether a GET changes nothing and generates nothing, so that HEAD may do the same
+            (RFC 9110, section 9.2.1).
     """
 
     method: Literal["DELETE", "GET", "POST"]
@@ -141,6 +143,7 @@ class QueryRoute:
     operation: Literal["", "embeddings"] = ""
     field_names: Mapping[str, str] = field(default_factory=dict)
     media_type: str | None = None
+    is_safe: bool = True
 
 
 def query(

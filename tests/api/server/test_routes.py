@@ -25,12 +25,31 @@ def test_doubled_and_trailing_slashes_lead_to_the_route(site: Any, path: str) ->
         assert reply.status == 200, (spelled, reply.body)
 
 
-@pytest.mark.parametrize("path", [route.path for route in ROUTES if route.method == "GET"])
-def test_head_is_answered_wherever_get_is(site: Any, path: str) -> None:
+GETS = [route for route in ROUTES if route.method == "GET"]
+
+
+@pytest.mark.parametrize("path", [route.path for route in GETS if route.is_safe])
+def test_head_is_answered_wherever_a_safe_get_is(site: Any, path: str) -> None:
     path = path.replace("{id}", "demo-model")
     whole, head = (site.send(method, path) for method in ("GET", "HEAD"))
     assert head.status == whole.status
     assert head.body == b""
+
+
+@pytest.mark.parametrize("path", ["/flush_cache", "/health_generate"])
+def test_head_neither_clears_the_cache_nor_generates(
+    site: Any, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    assert [route.path for route in GETS if not route.is_safe] == [
+        "/flush_cache",
+        "/health_generate",
+    ]
+    for name in ("forget_prompts", "generate_together"):
+        monkeypatch.setattr(type(site.engine), name, lambda *_, **__: pytest.fail("it acts"))
+    reply = site.send("HEAD", path)
+
+    assert (reply.status, reply.body) == (405, b"")
+    assert "GET" in reply.headers["allow"]
 
 
 NOT_APPLIED = "x-fullstop-not-applied"

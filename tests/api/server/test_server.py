@@ -1,6 +1,7 @@
 """Starting, stopping and finding the server, and the routes that show that it runs."""
 
 import asyncio
+import dataclasses
 import errno
 import socket
 import threading
@@ -35,6 +36,24 @@ def test_port_zero_finds_a_free_port_and_stopping_frees_it(engine: Engine) -> No
     port = asyncio.run(come_and_go())
     assert not answers("127.0.0.1", port)
     asyncio.run(come_and_go())
+
+
+def test_change_of_address_leaves_the_making_of_requests_as_it_is(engine: Engine) -> None:
+    async def move_twice() -> None:
+        server = ApiServer(engine)
+        await server.start()
+        assert server._runner is not None
+        assert server._runner.server is not None
+        factory, config = server._runner.server.request_factory, server.config
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        for changed in (dataclasses.replace(config, port=port, strict=True), config):
+            address = await server.apply(changed)
+            assert server._runner.server.request_factory is factory
+            assert await asyncio.to_thread(answers, "127.0.0.1", address.port)
+        await server.stop()
+
+    asyncio.run(move_twice())
 
 
 def test_a_taken_port_is_reported_in_words(engine: Engine, site: Any) -> None:
