@@ -38,6 +38,7 @@ class Hub:
         gated: Repositories whose terms have to be accepted.
         breaks_after: File name to the bytes after which its first transfers break off.
         breaks: How often they do.
+        resumes: Whether a transfer can begin in the middle of a file.
         wrong: File name to content that is sent instead of the stated one.
         piece_s: Seconds between 64 KiB of a transfer.
         status: Another status for every answer.
@@ -58,6 +59,7 @@ class Hub:
     gated: set[str] = field(default_factory=set)
     breaks_after: dict[str, int] = field(default_factory=dict)
     breaks: int = 1
+    resumes: bool = True
     wrong: dict[str, bytes] = field(default_factory=dict)
     piece_s: float = 0.0
     status: int = 200
@@ -201,7 +203,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             tag = hashlib.sha1(f"blob {len(stated)}\0".encode() + stated).hexdigest()
         begin = 0
-        if wanted := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or ""):
+        wanted = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "")
+        if wanted and self.held.resumes:
             begin = int(wanted[1])
         headers = {
             "ETag": f'"{self.held.tag or tag}"',

@@ -37,6 +37,9 @@ def test_a_background_task_without_a_limit_gets_the_servers(
     with caplog.at_level(logging.INFO, "api.server.answering"):
         reply = site.send("POST", path, body_of(path, TASK, None))
     assert (reply.status, reply.headers[HEADER], asked[-1].max_tokens) == (200, "7", 7)
+    page = {"Origin": "http://localhost:3000"}
+    readable = site.send("POST", path, body_of(path, TASK, None), page).headers
+    assert HEADER in readable["access-control-expose-headers"].split(", ")
     assert reply.headers["x-request-id"] in caplog.text
     assert "--task-max-tokens" in caplog.text
     for question, limit, expected in (

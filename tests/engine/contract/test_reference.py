@@ -140,6 +140,13 @@ CLAIMS = [
             (ALL, {"thinking": "", "text": "", "kind": BY_STRING}),
         )
     ),
+    says("a tag of several tokens counts in its stop's own scope", "long thinking",
+         ["<|channel>", "thought", "hm", "<channel|>", "yes"],
+         {"thinking": "", "text": "", "kind": BY_STRING},
+         strings=[Stop("<|channel>thought", ALL)]),
+    says("min_tokens lets an early tag of several tokens pass", "long thinking",
+         ["<|channel>", "thought", "hm", "<channel|>", "yes"], {"thinking": "hm", "text": "yes"},
+         strings=["<|channel>thought"], scope=ALL, min_tokens=5),
     says("a string in text held for a tag wins over the id of its token", "long json calls",
          ["a", "<tool", "_call"], {"text": "a<too", "value": "l_", "dropped": "l_call"},
          strings=["l_"], ids=["_call"]),

@@ -77,6 +77,22 @@ def test_a_broken_connection_resumes_where_it_was(site: Hub, tmp_path: Path) -> 
     assert int(resumed[0].removeprefix("bytes=").rstrip("-")) >= 1 << 20
 
 
+def test_a_hub_that_cannot_resume_sends_and_counts_the_file_anew(
+    site: Hub, tmp_path: Path
+) -> None:
+    site.breaks_after, site.resumes = {"model.safetensors": 2 << 20}, False
+    download = Watched(REPOSITORY, tmp_path, site.url)
+    folder = download.run()
+
+    name = "model.safetensors"
+    assert (folder / name).read_bytes() == site.files[REPOSITORY][name]
+    fetched = [
+        one.done_bytes for one in download.seen if (one.phase, one.file) == ("fetching", name)
+    ]
+    assert fetched != sorted(fetched)  # they went back
+    assert fetched[-1] == download.seen[-1].total_bytes
+
+
 def test_a_partial_download_is_kept_when_it_is_cancelled(site: Hub, tmp_path: Path) -> None:
     site.piece_s = 0.005
     cancelled = Watched(REPOSITORY, tmp_path, site.url, ends_after=2 << 20)

@@ -490,6 +490,7 @@ JSON_READ = [
     ('```json\n{"name": "f", "arguments": {"a": "x"}}\n```', [("f", A)]),
     ('{"name": "f", "arguments": {"a": "x"}}\n{"name": "g"}', [("f", A), ("g", "{}")]),
     (f'{{"name": "f", "arguments": {A}}}\n{OPEN}\n{{"name": "g"}}', [("f", A), ("g", "{}")]),
+    ('[{"name": "f", "arguments": {"a": "x"}}, {"name": "g"}', [("f", A), ("g", "{}")]),
     ('{"name": "f"}', [("f", "{}")]),
     ('{"name": "f", "input": {"a": "x"}}', None),
     ('{"name": "f", "arguments": {"a": "x"', None),

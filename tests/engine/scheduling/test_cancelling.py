@@ -34,6 +34,21 @@ async def test_a_cancel_while_decoding_ends_within_a_step(tmp_path: Path) -> Non
         assert len(stage.model.calls) <= 22
 
 
+async def test_a_cancelled_answer_is_no_longer_decoded_beside_others(tmp_path: Path) -> None:
+    stage, is_cancelled = stage_of(tmp_path), threading.Event()
+    stage.slow_until(is_cancelled)
+
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
+        cancelled = await engine.generate(request("long"))
+        other = await engine.generate(request("long", max_tokens=100))
+        await until(lambda: bool(stage.model.calls) and stage.model.calls[-1][0] == 2)
+        cancelled.cancel()
+        await cancelled.collect()
+        is_cancelled.set()
+        assert (await other.collect()).finished.stop.kind is StopKind.MAX_TOKENS
+        assert stage.model.calls[-1][0] == 1
+
+
 async def test_cancel_during_long_prefill(tmp_path: Path) -> None:
     stage, goes_on = stage_of(tmp_path, context=100_000), threading.Event()
     stage.hold_at(5, goes_on)

@@ -103,6 +103,22 @@ def raw() -> str:
     return f"<|im_start|>user\n{COUNT}<|im_end|>\n{answer}"
 
 
+def test_usage_counts_each_prompt_once_and_all_of_its_choices(
+    openai_client: openai.OpenAI, raw: str
+) -> None:
+    prompts = [raw, "The alphabet is A B C"]
+    one, other, both = (
+        openai_client.completions.create(
+            model="m", prompt=prompt, n=n, max_tokens=3, extra_body={"ignore_eos": True}
+        ).usage
+        for prompt, n in ((prompts[0], 1), (prompts[1], 1), (prompts, 2))
+    )
+
+    assert both.prompt_tokens == one.prompt_tokens + other.prompt_tokens
+    assert both.completion_tokens == 4 * 3
+    assert both.total_tokens == both.prompt_tokens + both.completion_tokens
+
+
 def test_a_streamed_completion_reports_its_usage(openai_client: openai.OpenAI, raw: str) -> None:
     *chunks, last = openai_client.completions.create(
         model="m", prompt=raw, max_tokens=3, stream=True, stream_options={"include_usage": True}

@@ -8,10 +8,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from api.dialects.sglang.wire import GenerateAnswer
+from api.transport.errors import ApiError, ErrorKind
 from engine.stopping.record import Channel
 from engine.values.events import Event, TextDelta, TokenTrace
 from tests.api.conftest import LONG
-from tests.api.dialects.asking import events
+from tests.api.dialects.asking import encoder, event_of, events
 from tests.support.scripted import GO
 
 PROMPT = f"user:{LONG}{GO}"
@@ -61,6 +62,14 @@ def test_a_streamed_list_has_the_index_of_each_prompt(staged: Callable[..., Any]
     assert last == {0: "word word word word ", 1: "Hello"}
     assert [data for _, data in events].count("[DONE]") == 1
     assert events[-1] == (None, "[DONE]")
+
+
+def test_a_stream_that_the_server_breaks_off_ends_with_its_end_marker() -> None:
+    frames = encoder("generate").fail(ApiError(ErrorKind.UNAVAILABLE, "the server is ending"))
+    *_, error, last = map(event_of, frames)
+
+    assert json.loads(error.data)["error"]["message"] == "the server is ending"
+    assert last.data == "[DONE]"
 
 
 def test_a_prompt_of_ids_gets_an_answer_of_ids(staged: Callable[..., Any]) -> None:

@@ -169,6 +169,15 @@ def test_eviction_keeps_the_limit_and_fetched_caches_stay_right(
     assert index.count_common(ME, [0, 1, 2]) == 0
 
 
+def test_the_prompt_used_last_is_evicted_last_with_all_its_blocks() -> None:
+    used, unused = list(range(3 * BLOCK)), list(range(100, 100 + 3 * BLOCK))
+    index = stored(index_of(), used, unused)
+    assert index.fetch(ME, [*used, 7])[1] == len(used)
+    index.shrink_to(size_bytes=block_bytes(used))
+    assert index.count_usable(ME, [*used, 7]) == len(used)
+    assert index.count_usable(ME, [*unused, 7]) == 0
+
+
 @pytest.mark.parametrize("kind", ["full", "mixed"])
 def test_shared_blocks_are_held_once(kind: str) -> None:
     system = list(range(1000))
