@@ -86,9 +86,7 @@ def test_the_named_field_is_also_the_param_and_the_server_goes_on(scripted_site:
         (ASK | {"audio": {"voice": "a"}, "modalities": ["audio"]}, "unsupported_parameter"),
     ],
 )
-def test_an_error_has_the_vendors_code(
-    scripted_site: Any, body: dict[str, Any], code: str
-) -> None:
+def test_an_error_has_the_vendors_code(scripted_site: Any, body: dict[str, Any], code: str) -> None:
     assert scripted_site.send("POST", CHAT, body).json["error"]["code"] == code
 
 

@@ -167,4 +167,5 @@ async def test_search_filter(path: Path) -> None:
         assert await roles(store, "the", SearchFilter(speaker="you")) == ["user"]
         assert await roles(store, "the", SearchFilter(speaker="tool")) == ["tool"]
         assert await roles(store, "the", SearchFilter(since=2_000.0, speaker="you")) == []
+        assert await roles(store, "the", SearchFilter(folder_id="folder-1", since=1e12)) == []
         assert await roles(store, "said", SearchFilter(speaker="model")) == ["thinking"]

@@ -77,9 +77,7 @@ def test_a_broken_connection_resumes_where_it_was(site: Hub, tmp_path: Path) -> 
     assert int(resumed[0].removeprefix("bytes=").rstrip("-")) >= 1 << 20
 
 
-def test_a_hub_that_cannot_resume_sends_and_counts_the_file_anew(
-    site: Hub, tmp_path: Path
-) -> None:
+def test_a_hub_that_cannot_resume_sends_and_counts_the_file_anew(site: Hub, tmp_path: Path) -> None:
     site.breaks_after, site.resumes = {"model.safetensors": 2 << 20}, False
     download = Watched(REPOSITORY, tmp_path, site.url)
     folder = download.run()

@@ -46,6 +46,9 @@ async def test_runs_are_listed_and_compared_by_keyboard(
     assert "Stopped" in other[3]
     table = inspector.runs.table
     table.selectRow(1)
+    inspector.runs.refresh()
+    await inspector.runs.finish()
+    assert table.selected_rows() == [1]
     QTest.keyClick(table, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
     await eventually(lambda: inspector.tabs.currentWidget() is inspector.compare)
     assert inspector.compare.choice.currentText().endswith(f"in “{first.title}”")

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from PySide6.QtGui import QAction, QColor, QPalette
+from PySide6.QtGui import QAction, QPalette
 from PySide6.QtWidgets import QMenu, QStyleOptionViewItem
 from pytestqt.qtbot import QtBot
 
@@ -270,24 +270,32 @@ def test_several_choices_of_one_prompt_count_it_once() -> None:
     assert COLUMNS[RequestColumn.TOKENS].text(began(1, running=running), None) == "20 → 14"
 
 
-def test_the_status_of_a_failed_request_has_the_color_of_faults(theme: Theme, qtbot: QtBot) -> None:
-    log = RequestLog()
-    panel = RequestLogPanel(log)
+def colors_of(column: RequestColumn, qtbot: QtBot, *entries: RequestEntry) -> dict[str, str]:
+    """Return the color of each text of a column."""
+    panel = RequestLogPanel(log := RequestLog())
     qtbot.addWidget(panel)
-    log.take([began(1), began(2), ended(began(1), status=404), ended(began(2))])
+    log.take([began(1), began(2), *entries])
     panel.show()
     panel.table.refresh()
-    table = panel.view
-    assert table.model().rowCount() == 2
+    colors = {}
+    for row in range(panel.table.rowCount()):
+        option, index = QStyleOptionViewItem(), panel.table.index(row, column)
+        panel.view.itemDelegate().initStyleOption(option, index)
+        colors[str(index.data())] = option.palette.color(QPalette.ColorRole.Text).name()
+    return colors
 
-    def color(row: int) -> QColor:
-        option = QStyleOptionViewItem()
-        index = table.model().index(row, RequestColumn.STATUS)
-        table.itemDelegate().initStyleOption(option, index)
-        return option.palette.color(QPalette.ColorRole.Text)
 
-    found = {
-        str(table.model().index(row, RequestColumn.STATUS).data()): color(row) for row in (0, 1)
+def test_the_status_of_a_failed_request_has_the_color_of_faults(theme: Theme, qtbot: QtBot) -> None:
+    entries = ended(began(1), status=404), ended(began(2))
+    assert colors_of(RequestColumn.STATUS, qtbot, *entries) == {
+        "404": theme.colors.fault.lower(),
+        "200": theme.colors.done.lower(),
     }
-    assert found["404"] == QColor(theme.colors.fault)
-    assert found["200"] == QColor(theme.colors.done)
+
+
+def test_only_a_stop_of_the_request_has_the_color_of_matches(theme: Theme, qtbot: QtBot) -> None:
+    by_itself = replace(ANSWER, finished=replace(END, stop=StopInfo(StopKind.EOS)))
+    entries = ended(began(1)), ended(began(2), answers=(by_itself,))
+    matched, natural = colors_of(RequestColumn.STOP, qtbot, *entries).values()
+    assert matched == theme.colors.match.lower()
+    assert natural == theme.colors.text.lower()

@@ -11,6 +11,7 @@ from engine.values.events import Finished, Timing, Usage
 from tests.support.answers.said import FINISHED
 from tests.support.shown import main_window
 from tests.ui.driving import MODEL, ScriptedEngine, eventually
+from ui.kit.buttons import IconButton
 from ui.kit.theme import Theme
 from ui.records.codec import settings_from, settings_values
 from ui.records.conversations import ConversationSettings
@@ -40,12 +41,15 @@ async def test_an_added_id_ends_the_next_answer_and_can_be_removed(
     assert dialog.intMaximum() == MODEL.vocabulary_size - 1
     dialog.setIntValue(21)
     dialog.accept()
-    await eventually(lambda: "End token 21, added by you" in rows(window))
+    window.stop_panel.editor.end_tokens.added.emit(22)
+    await eventually(lambda: "End token 22, added by you" in rows(window))
     assert window.workspace.send("go")
     await eventually(lambda: bool(scripted.requests))
-    assert scripted.requests[-1].stops.token_ids == (21,)
-    window.stop_panel.editor.end_tokens.removed.emit(21)
-    await eventually(lambda: not any("added" in name for name in rows(window)))
+    assert scripted.requests[-1].stops.token_ids == (21, 22)
+    buttons = window.stop_panel.findChildren(IconButton)
+    next(one for one in buttons if one.accessibleName() == "Remove end token 21").click()
+    added = ["End token 22, added by you"]
+    await eventually(lambda: [name for name in rows(window) if "added" in name] == added)
     scripted.say(FINISHED)
     window.quit()
     await window.finish()

@@ -8,14 +8,16 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
+from engine.stopping.rules import StopScope
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import no_tools
 from tests.support.shown import SilentServer
 from tests.ui.driving import eventually
 from ui.chat.session.workspace import Workspace
+from ui.kit.theme import Theme
 from ui.records.stop_entries import StopEntry
 from ui.stops.stop_list import StopListModel, stops_from_json
-from ui.stops.stop_list_editor import ImportExportMenu
+from ui.stops.stop_list_editor import ImportExportMenu, StopListEditor
 from ui.stops.stop_rows import StopColumn, StopHistory
 
 ODD = ["\n\nUser:", " a ", "a,b", "\\n", "é", "👍", '"']
@@ -102,6 +104,22 @@ def test_a_remark_can_be_fixed_with_one_button(entries: list[str], after: list[s
     assert sequences(model) == after
     model.undo_stack.undo()
     assert sequences(model) == entries
+
+
+def test_of_two_equal_sequences_the_fix_removes_the_one_with_the_remark() -> None:
+    model = StopListModel([StopEntry.of("END").within(StopScope.ALL), StopEntry.of("END")])
+    model.fix(1)
+    assert [entry.scope for entry in model.entries()] == [StopScope.ALL]
+
+
+def test_the_editor_says_why_a_pasted_list_is_refused(qtbot: QtBot, theme: Theme) -> None:
+    editor = StopListEditor()
+    qtbot.addWidget(editor)
+    editor.show_model(of("END"))
+    QApplication.clipboard().setText('["a", 1]')
+    editor.import_export.paste_list.trigger()
+    assert not editor.message.isHidden()
+    assert editor.message.text().startswith("Entry 2 of the list is not a string")
 
 
 def test_the_conversation_is_looked_at_for_remarks_and_counts() -> None:

@@ -44,6 +44,13 @@ def test_impossible_counts_are_found(usage: dict[str, Any], code: str) -> None:
     assert set(found(answer(usage=usage))) == {code}
 
 
+def test_reasoning_without_tokens_is_found() -> None:
+    message = {"role": "assistant", "content": "A", "reasoning_content": "The first letter. " * 3}
+    usage = {"completion_tokens_details": {"reasoning_tokens": 0}}
+    assert set(found(answer(message=message))) == set()
+    assert set(found(answer(message=message, usage=usage))) == {"usage_reasoning"}
+
+
 @pytest.mark.parametrize(
     ("captured", "known"),
     [

@@ -61,6 +61,14 @@ class StreamsPlainLines(_Rewrites):
         return frame.replace(b"data: {", b"{")
 
 
+class WritesOtherLines(_Rewrites):
+    """Writes a line between the objects of a stream of lines that is none."""
+
+    def rewritten(self, frame: bytes, at: int, last: int) -> bytes:
+        """Return a frame, all but the first behind such a line."""
+        return b"more\n" + frame if at else frame
+
+
 class MovesInTime(_Rewrites):
     """Gives every chunk its own time."""
 
@@ -83,6 +91,7 @@ def sentences(report: Report) -> str:
         (EndsWithoutABlankLine, WireDialect.MESSAGES, "stream.framing", "No blank line ends"),
         (TearsEventsApart, WireDialect.RESPONSES, "stream.framing", "has a name and no data"),
         (StreamsPlainLines, WireDialect.GENERATE, "stream.framing", "is no field"),
+        (WritesOtherLines, WireDialect.OLLAMA, "stream.framing", "is not one JSON object"),
         (MovesInTime, CHAT, "form.streamed", "created changes within an answer"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -53,6 +53,7 @@ async def test_the_model_names_a_conversation_after_its_first_answer(
     assert request.cache_owner.kept_with is None
     scripted.say(TextDelta('**Title:** "Long questions"\n'), DONE)
     await eventually(lambda: conversation.title == "Long questions")
+    assert window.chat.header.title.text() == "Long questions"
     assert len(conversation.messages) == 2
     await answered(window, scripted, "And now?")
     await asyncio.sleep(0.1)

@@ -93,6 +93,7 @@ async def test_conversations_are_dragged_into_a_folder_and_out_of_it(window: Mai
     assert listed(window) == list(NAMES)
     conversations.undo_last()
     assert listed(window) == ["[Fruit]", "Apples", "Bananas", "Cherries", "Dates"]
+    assert conversations.folders.of(one(window, "Apples")) is not None
 
 
 async def test_the_menu_moves_and_archives_what_is_chosen(window: MainWindow) -> None:
