@@ -43,8 +43,12 @@ class CheckContext:
     broken_by: str = ""
     # Whether a stop that occurs in the thinking, too, ends the answer alone.
     is_thinking_safe: bool = False
-    # Answers that several checks use, by name.
-    shared: dict[str, Any] = field(default_factory=dict)
+    # Answers that several checks use. The first one that needs an answer requests it, or ends as
+    # each of them then does.
+    thought: "Baseline | Inconclusive | None" = None
+    called: "tuple[Exchange, bool] | Inconclusive | None" = None
+    several: tuple[Exchange, float] | None = None
+    completing: dict[StopCase, int | str] = field(default_factory=dict)
     # The codes of the faults that checks have found.
     found: set[str] = field(default_factory=set)
     # Whether the same request has had several answers.

@@ -37,37 +37,38 @@ _CHOICES = 2
 # Several choices.
 
 
-def _choices_body(ctx: CheckContext, ask: Ask) -> Body | None:
-    temperature: float = ctx.shared.get("choices_temperature", 0.0)
+def _choices_body(temperature: float, ctx: CheckContext, ask: Ask) -> Body | None:
     body = ctx.body(replace(ask, temperature=temperature))
     return with_choices(ctx.dialect, body, _CHOICES)
 
 
-async def _first_choices(ctx: CheckContext) -> Exchange:
-    """Return an answer of several choices; some servers give several only where they sample."""
-    if "choices" not in ctx.shared:
-        for temperature in (0.0, TEMPERATURE):
-            ctx.shared["choices_temperature"] = temperature
-            body = _choices_body(ctx, ctx.main.ask)
-            if body is None:
-                raise skipped("The dialect has one choice only.")
-            run = await ctx.client.send(body)
-            ctx.shared["choices"] = run
-            if not run.is_refusal or "temperature" in ctx.driver.omitted:
-                break
-    several: Exchange = ctx.shared["choices"]
+async def _first_choices(ctx: CheckContext) -> tuple[Exchange, float]:
+    """Return an answer of several choices, and its temperature: some servers have to sample."""
+    if ctx.several is None:
+        ctx.several = await _send_choices(ctx, 0.0)
+        if ctx.several[0].is_refusal and "temperature" not in ctx.driver.omitted:
+            ctx.several = await _send_choices(ctx, TEMPERATURE)
+    several, temperature = ctx.several
     if several.is_refusal:
         raise skipped(f"Several choices are refused with status {several.status}.")
-    return several
+    return several, temperature
+
+
+async def _send_choices(ctx: CheckContext, temperature: float) -> tuple[Exchange, float]:
+    body = _choices_body(temperature, ctx, ctx.main.ask)
+    if body is None:
+        raise skipped("The dialect has one choice only.")
+    return await ctx.client.send(body), temperature
 
 
 @check("choices.count")
 async def _count(ctx: CheckContext) -> Evaluation:
     """Each requested choice comes, with its own index, text and reason."""
-    whole, recorder = await _first_choices(ctx), Recorder(ctx)
+    (whole, temperature), recorder = await _first_choices(ctx), Recorder(ctx)
     judged = partial(_judge_count, ctx.main)
     await recorder.ask(whole.body, judged, first=whole)
-    await recorder.ask(_choices_body(ctx, replace(ctx.main.ask, is_streamed=True)), judged)
+    streamed = _choices_body(temperature, ctx, replace(ctx.main.ask, is_streamed=True))
+    await recorder.ask(streamed, judged)
     return recorder.evaluation(f"{_CHOICES} choices")
 
 
@@ -95,10 +96,11 @@ def _judge_count(main: Baseline, run: Exchange) -> Iterator[Fault]:
 @check("choices.stop")
 async def _choices_stop(ctx: CheckContext) -> Evaluation:
     """Each of several choices ends at the stop, and at the limit."""
-    whole = await _first_choices(ctx)
+    whole, temperature = await _first_choices(ctx)
     if whole.is_answer and len(whole.capture.all_choices) < _CHOICES:
         raise skipped("The server gives one choice only.")
-    situation = Situation("With several choices", _choices_body, ignored="choice_not_stopped")
+    body = partial(_choices_body, temperature)
+    situation = Situation("With several choices", body, ignored="choice_not_stopped")
     return await check_situation(situation, ctx)
 
 

@@ -234,7 +234,7 @@ def _judge_before(case: StopCase, driver: Driver, run: Exchange) -> list[Fault]:
 
 async def _completing_limit(ctx: CheckContext, case: StopCase) -> int | str:
     """Return the limit whose last token completes a stop; else why it is not known."""
-    known: dict[StopCase, int | str] = ctx.shared.setdefault("completing", {})
+    known = ctx.completing
     if case not in known:
         first = await ctx.client.ask(replace(case.baseline.ask, stops=case.stops))
         tokens = first.capture.output_tokens

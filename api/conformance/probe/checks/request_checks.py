@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from api.conformance.probe.checks.check import (
-    CHECKS,
     NO_TEXT,
     CheckContext,
     Evaluation,
@@ -164,7 +163,7 @@ for _code, _situation in {
     ),
     "stops.temperature": Situation("At a temperature", _sampled),
 }.items():
-    CHECKS[_code] = partial(check_situation, _situation)
+    check(_code)(partial(check_situation, _situation))
 
 
 @check("stops.short")

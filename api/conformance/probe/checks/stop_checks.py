@@ -8,7 +8,6 @@ from functools import partial
 from itertools import product
 
 from api.conformance.probe.checks.check import (
-    CHECKS,
     NO_ANSWER,
     NO_TEXT,
     VARIES,
@@ -41,7 +40,8 @@ async def _stop(code: str, ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(", ".join(map(repr, case.stops)))
 
 
-CHECKS.update((f"stop.{code}", partial(_stop, code)) for code in KINDS)
+for _code in KINDS:
+    check(f"stop.{_code}")(partial(_stop, _code))
 
 
 # Literal matching: stops that resemble a part of the answer and do not occur in it.

@@ -10,7 +10,6 @@ from typing import Any
 from api.conformance.captures.frames import parse_json
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.checks.check import (
-    CHECKS,
     CheckContext,
     Evaluation,
     Recorder,
@@ -176,7 +175,5 @@ _INVALID: dict[str, tuple[_Spoil, bool]] = {
     "stop_number": (lambda driver, body: driver.with_stops(body, 5), False),
     "stop_item": (lambda driver, body: driver.with_stops(body, ["END", 1]), True),
 }
-CHECKS.update(
-    (f"errors.{code}", partial(_invalid, spoil, is_streamed=is_streamed))
-    for code, (spoil, is_streamed) in _INVALID.items()
-)
+for _code, (_spoil, _is_streamed) in _INVALID.items():
+    check(f"errors.{_code}")(partial(_invalid, _spoil, is_streamed=_is_streamed))

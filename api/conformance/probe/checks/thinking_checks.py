@@ -52,15 +52,14 @@ def _judge_off(run: Exchange) -> Iterator[Fault]:
 
 async def _thought(ctx: CheckContext) -> Baseline:
     """Return an answer with thinking before it."""
-    if "thought" not in ctx.shared:
+    if ctx.thought is None:
         try:
-            ctx.shared["thought"] = await _first_thought(ctx)
+            ctx.thought = await _first_thought(ctx)
         except Inconclusive as ended:
-            ctx.shared["thought"] = ended
-    thought: Baseline | Inconclusive = ctx.shared["thought"]
-    if isinstance(thought, Inconclusive):
-        raise thought
-    return thought
+            ctx.thought = ended
+    if isinstance(ctx.thought, Inconclusive):
+        raise ctx.thought
+    return ctx.thought
 
 
 async def _first_thought(ctx: CheckContext) -> Baseline:
@@ -89,8 +88,7 @@ async def _streamed(ctx: CheckContext) -> Evaluation:
     if True not in ctx.main.modes:
         raise undecided("Streams have another text anyway.")
     body = ctx.body(replace(given.ask, is_streamed=True))
-    run = await recorder.ask(body, partial(_judge_streamed, given))
-    ctx.shared["is_thought_whole_only"] = not run.capture.thinking.strip()
+    await recorder.ask(body, partial(_judge_streamed, given))
     return recorder.evaluation(f"{len(given.thinking)} characters of thinking")
 
 
@@ -104,19 +102,24 @@ def _judge_streamed(given: Baseline, run: Exchange) -> Iterator[Fault]:
         yield Fault("thinking_differs", sentence, whole, thought)
 
 
-def _modes(ctx: CheckContext) -> tuple[bool, ...]:
+async def _modes(ctx: CheckContext, given: Baseline) -> tuple[bool, ...]:
     """Return the modes in which answers after thinking are compared."""
-    return (False,) if ctx.shared.get("is_thought_whole_only") else ctx.main.modes
+    if True not in ctx.main.modes:
+        return ctx.main.modes
+    body = ctx.body(replace(given.ask, is_streamed=True))
+    run = ctx.client.answer_to(body) or await ctx.client.send(body)
+    return ctx.main.modes if run.capture.thinking.strip() else (False,)
 
 
 @check("thinking.answer")
 async def _stop_in_answer(ctx: CheckContext) -> Evaluation:
     """A stop that occurs in the answer alone ends it, also after thinking."""
     require_stops(ctx)
-    case, recorder = simple_case(await _thought(ctx)), Recorder(ctx)
+    given, recorder = await _thought(ctx), Recorder(ctx)
+    case = simple_case(given)
     if case is None:
         raise undecided("Every part of the answer occurs in the thinking too.")
-    await recorder.judge_modes(case, _modes(ctx))
+    await recorder.judge_modes(case, await _modes(ctx, given))
     return recorder.evaluation(repr(case.stops[0]))
 
 
@@ -148,7 +151,7 @@ async def _stop_in_both(ctx: CheckContext) -> Evaluation:
 
 
 async def _send_thought(ctx: CheckContext, recorder: Recorder, case: StopCase, where: str) -> None:
-    for is_streamed in _modes(ctx):
+    for is_streamed in await _modes(ctx, case.baseline):
         ask = replace(case.baseline.ask, is_streamed=is_streamed)
         # The thinking without stops in this mode.
         body = ctx.body(ask)
@@ -180,8 +183,6 @@ def _judge_thought(
 @check("limit.thinking")
 async def _limit(ctx: CheckContext) -> Evaluation:
     """The limit counts the tokens of thinking and answer together."""
-    if "thought" not in ctx.shared:
-        raise skipped("No answer with thinking was asked for.")
     given, recorder = await _thought(ctx), Recorder(ctx, "With thinking")
     if given.tokens is None or len(given.text) < FEW_TOKENS:
         raise undecided("The answer with thinking is too short for a limit.")

@@ -54,21 +54,20 @@ def tool_body(ctx: CheckContext, ask: Ask, *, is_forced: bool) -> Body | None:
 
 async def first_call(ctx: CheckContext) -> tuple[Exchange, bool]:
     """Return an answer that calls the tool, and whether it had to."""
-    if "call" not in ctx.shared:
-        ctx.shared["call"] = skipped("The model calls no tool.")
+    if ctx.called is None:
+        ctx.called = skipped("The model calls no tool.")
         for is_forced in (False, True):
             body = tool_body(ctx, tool_ask(ctx), is_forced=is_forced)
             if body is None:
-                ctx.shared["call"] = skipped("The probe knows no tools of this dialect.")
+                ctx.called = skipped("The probe knows no tools of this dialect.")
                 break
             plain = await ctx.client.send(body)
             if plain.is_answer and plain.capture.tool_calls:
-                ctx.shared["call"] = plain, is_forced
+                ctx.called = plain, is_forced
                 break
-    called: tuple[Exchange, bool] | Inconclusive = ctx.shared["call"]
-    if isinstance(called, Inconclusive):
-        raise called
-    return called
+    if isinstance(ctx.called, Inconclusive):
+        raise ctx.called
+    return ctx.called
 
 
 @check("tools.call")

@@ -120,6 +120,17 @@ def test_only_the_chosen_checks_send_requests() -> None:
     assert report.verdict is Verdict.HELD
 
 
+@pytest.mark.parametrize(
+    "code",
+    ["limit.thinking", "thinking.stop", "choices.stop", "tools.limit", "limit.stop_on_last_token"],
+)
+def test_check_that_needs_an_answer_of_others_works_alone(code: str) -> None:
+    [result] = (
+        one for one in report_on(FamilyServer(CHAT), only=(code,)).results if one.code == code
+    )
+    assert result.outcome is CheckOutcome.HELD, result.sentence
+
+
 def test_the_values_of_headers_are_never_in_a_command() -> None:
     access = Access(api_key="k", headers=(("X-Team", "blue"), ("Authorization", "Basic eA==")))
     line = curl_command("http://127.0.0.1/", CHAT, {}, access)
