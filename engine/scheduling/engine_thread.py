@@ -22,7 +22,7 @@ from engine.scheduling.model_list import ModelList, ModelStatus
 from engine.scheduling.models import Models
 from engine.scheduling.outbox import Outbox
 from engine.stopping.record import StopInfo, StopKind
-from engine.threads import free_mlx_thread, set_switch_interval
+from engine.threads import free_mlx_thread, set_batch_scheduling, set_switch_interval
 from engine.values.events import Finished, Timing, Usage
 from engine.values.limits import Limits
 
@@ -170,6 +170,7 @@ class EngineThread:
     # -- the loop --------------------------------------------------------------------------
 
     def _run(self) -> None:
+        set_batch_scheduling()
         try:
             while self._run_calls():
                 self._step()
