@@ -17,9 +17,10 @@ from app.composition import load, open_engine
 from app.exits import CommandError, did_you_mean
 from app.printer import Printer
 from app.settings.options import AnswerOptions, ModelOptions
+from app.settings.settings_file import StoredPreferences
 from app.signals import Interrupts
 from app.terminal import LoadMeter, answer, files_at, live_line
-from app.terminal_tools import MAX_CALLS, ChatTools
+from app.terminal_tools import ChatTools
 from engine import (
     SAMPLING_OPTIONS,
     Answer,
@@ -481,7 +482,10 @@ async def _converse(
         prompt_continuation=_NEXT_LINE,
     )
     asking: PromptSession[str] = PromptSession(interrupt_exception=_Interrupted)
-    tools = ChatTools(printer, partial(_read, asking, interrupts))
+    stored = StoredPreferences(paths.config_folder())
+    if stored.notice:
+        printer.remark(stored.notice)
+    tools = ChatTools(printer, partial(_read, asking, interrupts), stored.preferences().tools)
     try:
         while not session.has_ended:
             try:
@@ -534,7 +538,7 @@ async def _answer(
 ) -> None:
     """Answer a question; as long as the model calls tools, run them and let it go on."""
     turn, request = session.ask(question)
-    allowed_calls = MAX_CALLS
+    allowed_calls = tools.preferences.most_calls
     while True:
         try:
             if session.model is not None and session.model.can_call_tools:

@@ -1,7 +1,7 @@
 """The tools of a chat in the terminal: its servers, and the calls of its answers.
 
-The servers are those of the window, in the same file. Each call is asked about, unless the person
-has allowed its tool for the conversation. Main thread.
+The servers are those of the window, in the same file, with the limits of the settings. Each call is
+asked about, unless the user has allowed its tool for the conversation, or always. Main thread.
 """
 
 import asyncio
@@ -31,20 +31,23 @@ from ui.records.tool_servers import (
     stage_text,
 )
 
-_USUAL = ToolPreferences()
-MAX_CALLS = _USUAL.most_calls
-
 
 class ChatTools:
     """The tool servers of a chat."""
 
-    def __init__(self, printer: Printer, ask: Callable[[str], Awaitable[str | None]]) -> None:
+    def __init__(
+        self,
+        printer: Printer,
+        ask: Callable[[str], Awaitable[str | None]],
+        preferences: ToolPreferences,
+    ) -> None:
+        self.preferences = preferences
         self._printer = printer
         self._ask = ask
         self._host = ToolServers(
             paths.data_folder(),
-            call_timeout_s=lambda: _USUAL.time_out_s,
-            max_result_bytes=_USUAL.most_result_kb * 1000,
+            call_timeout_s=lambda: preferences.time_out_s,
+            max_result_bytes=preferences.most_result_kb * 1000,
         )
 
     async def switch(self, conversation: Conversation, name: str) -> str:
@@ -97,7 +100,7 @@ class ChatTools:
             run.results.append(result)
             self._printer.remark(on_one_line(result.text, 200))
         if len(run.tool_calls) > allowed_calls:
-            self._printer.remark(f"paused after {MAX_CALLS} calls; ask to go on")
+            self._printer.remark(f"paused after {self.preferences.most_calls} calls; ask to go on")
         return len(run.tool_calls) <= allowed_calls
 
     async def finish(self) -> None:
@@ -120,7 +123,7 @@ class ChatTools:
 
     async def _is_allowed(self, conversation: Conversation, tool: ToolInfo) -> bool:
         approval = approval_of(tool)
-        if approval in conversation.tools.approved:
+        if approval in (*self.preferences.allowed, *conversation.tools.approved):
             return True
         try:
             reply = await self._ask("Run it? [y]es, [a]lways in this conversation, [N]o: ")

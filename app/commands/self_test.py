@@ -45,7 +45,9 @@ async def _check() -> None:
         _report("demo model", f"{info.architecture}, {info.size_bytes / 1e6:.0f} MB")
         _report("ask", await _ask(engine))
         _report("serve", await _serve(engine))
-    _report("window", qt_problem() or "Qt can be loaded")
+    if problem := qt_problem():
+        raise RuntimeError(f"window: {problem}")
+    _report("window", "Qt can be loaded")
 
 
 def _report(name: str, outcome: str) -> None:

@@ -60,7 +60,9 @@ class SingleInstance(QObject):
         paths_given += [(_OPEN_FILE, opened)] if opened is not None else []
         messages = [message + os.fsencode(path) + _END for message, path in paths_given]
         socket.write(b"".join(messages) or _SHOW_MESSAGE)
-        is_sent = socket.waitForBytesWritten(_PATIENCE_MS)
+        while socket.bytesToWrite() and socket.waitForBytesWritten(_PATIENCE_MS):
+            pass
+        is_sent = not socket.bytesToWrite()
         socket.disconnectFromServer()
         return is_sent
 
@@ -79,7 +81,7 @@ class SingleInstance(QObject):
     def _on_ready_read(self) -> None:
         """Open the files that other starts name, once their names have arrived completely."""
         for visitor in self._server.findChildren(QLocalSocket):
-            data = bytes(visitor.peek(65_536).data())
+            data = bytes(visitor.peek(visitor.bytesAvailable()).data())
             if not data.endswith(_END):
                 continue
             visitor.readAll()

@@ -43,3 +43,14 @@ def test_self_test_failure_names_the_cause(
     monkeypatch.setattr(self_test, "COUNTED", "else")
     assert main(["--self-test"]) == 1
     assert "failed: ask: the answer was '1\\n2\\n" in capsys.readouterr().err
+
+
+def test_self_test_fails_without_qt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TMPDIR", "/tmp")
+    monkeypatch.setattr(self_test, "qt_problem", lambda: "Qt cannot be loaded (no libEGL)")
+    assert main(["--self-test"]) == 1
+    printed = capsys.readouterr()
+    assert "failed: window: Qt cannot be loaded (no libEGL)" in printed.err
+    assert "window" not in printed.out

@@ -26,6 +26,18 @@ def test_single_instance_passes_files(tmp_path: Path, qtbot: QtBot) -> None:
     assert attached == [str(tmp_path / "a b.txt"), str(tmp_path / "c.pdf")]
 
 
+def test_single_instance_passes_many_files(tmp_path: Path, qtbot: QtBot) -> None:
+    first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
+    attached: list[str] = []
+    first.attachment_requested.connect(attached.append)
+    assert first.claim()
+    files = [tmp_path / f"{number:04}{'x' * 200}" for number in range(400)]
+    assert second.ask_to_show(attached=files)
+    qtbot.waitUntil(lambda: len(attached) == len(files), timeout=30_000)
+    first.release()
+    assert attached == [str(file) for file in files]
+
+
 HOLD = """
 import sys, time
 from pathlib import Path

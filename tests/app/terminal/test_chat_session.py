@@ -18,7 +18,7 @@ from engine.values.events import Finished, Timing, Usage
 from engine.values.request import GenerationRequest, Message
 from tests.support.asking import loaded_engine
 from tests.support.scripted import Stage
-from ui.preferences import NewConversation
+from ui.preferences import NewConversation, ToolPreferences
 from ui.records.exchange.archive import conversations_json
 
 
@@ -352,7 +352,7 @@ async def test_forty_turns_in_a_context_of_1024_tokens_are_all_answered(tmp_path
     session = ChatSession(AnswerOptions())
     async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
         session.model = engine.model
-        tools = ChatTools(printer, nobody)
+        tools = ChatTools(printer, nobody, ToolPreferences())
         with Interrupts() as interrupts:
             for question in asked:
                 await _answer(engine, session, question, printer, interrupts, tools)
