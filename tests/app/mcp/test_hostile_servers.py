@@ -15,7 +15,7 @@ def started(served: Served, how: str) -> None:
     ("how", "reason"),
     [
         ("dies", "it ended with code 7"),
-        ("endless-line", "it sent a message of more than 16 MB"),
+        ("large-line", "it sent a message of more than 16 MB"),
     ],
 )
 def test_mcp_server_that_crashes_during_a_call_is_named(

@@ -1,6 +1,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from app.settings.settings_file import StoredPreferences
 from ui.preferences import NewConversation, Preferences, ServerPreferences
 from ui.preferences_state import PreferencesState
@@ -35,6 +37,17 @@ async def test_unsaved_preference_is_reported(tmp_path: Path) -> None:
     assert state.now.theme == "dark"
     await state.finish()
     assert said[0].startswith("Your settings could not be saved: ")
+
+
+def test_a_preference_that_could_not_be_saved_is_saved_later(tmp_path: Path) -> None:
+    folder = tmp_path / "no folder"
+    folder.write_text("")
+    stored, dark = StoredPreferences(folder), Preferences(theme="dark")
+    with pytest.raises(FileExistsError):
+        stored.keep(dark)
+    folder.unlink()
+    stored.keep(dark)
+    assert StoredPreferences(folder).preferences() == dark
 
 
 def test_layout_and_last_model_are_stored(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -115,6 +117,34 @@ async def test_failed_writes_reach_last_state(path: Path, kind: str) -> None:
         last = next(one for one in found if one.id == new.id)
         assert [m.content for m in last.messages] == ["new", "the end of the answer"]
         assert [preset.name for preset in store.load_presets()] == ["New"]
+
+
+async def test_an_edit_during_a_write_of_the_same_row_is_saved(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_written, goes_on = threading.Event(), threading.Event()
+    write = writer.transaction
+
+    @contextmanager
+    def held(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+        with write(connection) as begun:
+            yield begun
+        is_written.set()
+        goes_on.wait(30)
+
+    async with opened(path) as store:
+        edited = conversation("edited")
+        keep(store, edited)
+        await store.flush()
+        monkeypatch.setattr(writer, "transaction", held)
+        edited.title = "First title"
+        store.save(edited)
+        await asyncio.to_thread(is_written.wait, 30)
+        edited.title = "Last title"
+        store.save(edited)
+        goes_on.set()
+    async with opened(path) as store:
+        assert [one.title for one in store.load_all()] == ["Last title"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Models on this machine are found in the folders where people keep them, and nothing else is."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,13 @@ def test_a_cached_repository_is_found_under_its_name_at_the_commit_of_main(tmp_p
     model = only(ModelFolders(hub_cache=tmp_path))
     assert (model.name, model.folder) == ("makers/some-model", folder)
     assert model.origin is Origin.HUGGING_FACE
+
+
+def test_without_a_commit_of_main_the_newest_revision_is_found(tmp_path: Path) -> None:
+    older = cached(tmp_path, "makers/some-model", "b" * 40)
+    newer = cached(tmp_path, "makers/some-model")
+    os.utime(older, (1_000, 1_000))
+    assert only(ModelFolders(hub_cache=tmp_path)).folder == newer
 
 
 def test_a_download_that_has_not_ended_says_how_much_of_it_has_arrived(tmp_path: Path) -> None:

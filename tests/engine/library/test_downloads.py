@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.library.downloads import HubDownload, repository_of
+from engine.library.downloads import SPARE_BYTES, HubDownload, repository_of
 from engine.library.hub import DownloadProgress, HubCancelled, HubFailed
 from engine.library.local_models import ModelFolders, discover
 from engine.library.model_folder import check_folder
@@ -187,6 +187,18 @@ def test_a_full_disk_is_reported_before_the_download(
     with pytest.raises(HubFailed, match=r"needs \d.* MB more, and .* has 1\.0 MB free"):
         fetch(site, tmp_path)
     assert not any("resolve" in path for _, path, _ in site.requests)
+
+
+def test_a_partial_download_needs_room_for_its_rest_alone(
+    site: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(HubCancelled):
+        Watched(REPOSITORY, tmp_path, site.url, ends_after=3 << 20).run()
+    size = sum(map(len, site.files[REPOSITORY].values()))
+    usage = namedtuple("usage", "total used free")
+    free = SPARE_BYTES + size - (2 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**9, 10**9 - free, free))
+    check_folder(fetch(site, tmp_path))
 
 
 def test_a_body_that_is_longer_than_the_hub_stated_is_written_no_further(

@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
@@ -49,6 +50,18 @@ async def test_dropped_files_are_attached_sent_and_gone(
     composer.clear()
     assert composer.message == ""
     assert not composer.attachments.isVisible()
+
+
+def test_the_icon_of_a_file_has_the_color_of_a_new_theme(composer: Composer, theme: Theme) -> None:
+    composer.attachments.show_files([Attachment("notes.txt", "Some notes\n")])
+    chip = composer.attachments.chip(0)
+    assert chip is not None
+    icon = next(label for label in chip.findChildren(QLabel) if not label.pixmap().isNull())
+    light = icon.pixmap().toImage()
+    theme.set_mode("dark")
+    assert icon.pixmap().toImage() != light
+    theme.set_mode("light")
+    assert icon.pixmap().toImage() == light
 
 
 def test_a_pasted_picture_is_declined_in_words(composer: Composer) -> None:

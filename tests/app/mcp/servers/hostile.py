@@ -38,9 +38,9 @@ def call(request_id: Any) -> None:
             os._exit(7)
         case "hangs":
             time.sleep(600)
-        case "endless-line":
-            while True:
-                sys.stdout.write("x" * 65_536)
+        case "large-line":
+            text = [{"type": "text", "text": "x" * (17 << 20)}]
+            say({"id": request_id, "result": {"content": text, **kept}})
         case "nonsense":
             say({"id": request_id, "result": {"content": "not a list"}})
         case "half-pair":
