@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from api.conformance.captures.values import WireDialect
 
 # The pages of each dialect's vendor, and below each its sentences by topic. A rule whose topic is
-# on none of the vendor's pages is an extension.
+# on none of the vendor's pages, or that has none, is an extension.
 _TABLE = """
 any https://www.rfc-editor.org/rfc/rfc9110#section-3.4
     answers to requests: A server answers each request with a response that has a status code.
@@ -59,8 +59,6 @@ chat https://platform.openai.com/docs/api-reference/chat/object
     logprobs: logprobs.content lists the tokens of the message with their log probability.
 chat https://platform.openai.com/docs/api-reference/chat-streaming
     streams: A stream is server-sent events of chunks; the last one is data: [DONE].
-chat https://platform.openai.com/docs/guides/structured-outputs
-    structured output: With response_format the answer is JSON unless it is cut short.
 completions https://platform.openai.com/docs/guides/error-codes
     errors: An invalid request gets status 400 and an error object with a message.
 completions https://platform.openai.com/docs/api-reference/chat/create
@@ -98,8 +96,6 @@ responses https://platform.openai.com/docs/api-reference/responses-streaming
     streams: A stream begins with response.created and ends with response.completed or its like.
 responses https://platform.openai.com/docs/guides/reasoning
     thinking: Reasoning is in items of its own.
-responses https://platform.openai.com/docs/guides/structured-outputs
-    structured output: With text.format the answer is JSON unless it is cut short.
 generate https://docs.sglang.ai/basic_usage/sampling_params.html
     one stop without a list: stop is one word or a list of words.
     stops: stop is one word or a list of words at which generation stops.
@@ -123,7 +119,6 @@ ollama https://github.com/ollama/ollama/blob/main/docs/api.md
     errors: An invalid request gets status 400 and an error in words.
     thinking: think decides whether the model thinks; thinking has its own field.
     tool calls: A call of a tool is in tool_calls; its arguments are an object.
-    structured output: With format the answer is JSON that fits it.
 """
 
 
@@ -147,8 +142,15 @@ def _references() -> dict[tuple[str, str], Reference]:
 
 
 _REFERENCES = _references()
+_TOPICS = {"-", *(topic for _, topic in _REFERENCES)}
 
 
 def reference(dialect: WireDialect, topic: str) -> Reference | None:
-    """Return the reference of a dialect's vendor for a topic, or None."""
+    """Return the reference of a dialect's vendor for a topic, or None.
+
+    Raises:
+        ValueError: The topic is misspelt: no vendor has it.
+    """
+    if topic not in _TOPICS:
+        raise ValueError(f"no vendor's reference has the topic {topic!r}")
     return _REFERENCES.get((dialect, topic)) or _REFERENCES.get(("any", topic))

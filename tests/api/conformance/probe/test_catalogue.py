@@ -1,5 +1,7 @@
 """The catalogue names every check once, and says for every dialect how binding it is."""
 
+import dataclasses
+
 import pytest
 
 from api.conformance.captures.values import WireDialect
@@ -46,3 +48,9 @@ def test_a_rule_that_a_vendor_does_not_state_is_an_extension() -> None:
     ids = next(case for case in CASES if case.topic == "stop token ids")
     assert ids.level_in(WireDialect.CHAT) is Level.EXTENSION
     assert ids.level_in(WireDialect.GENERATE) is Level.SPECIFICATION
+
+
+def test_misspelt_topic_is_no_extension() -> None:
+    misspelt = dataclasses.replace(case_of("stop.one_character"), topic="stop")
+    with pytest.raises(ValueError, match="has the topic 'stop'"):
+        misspelt.level_in(WireDialect.CHAT)
