@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 
 from aiohttp import web
 
-from api.dialects.shared.body import WireModel, parsed
+from api.dialects.shared.body import WireModel, parse_body
 from api.dialects.shared.dialect import (
     EVENTS,
     AnswerRoute,
@@ -19,8 +19,8 @@ from api.dialects.shared.dialect import (
     Head,
     QueryRoute,
 )
-from api.dialects.shared.requests import ParsedRequest, left_out_tools, parsed_request
-from api.server.bodies import BodyReceiver, decompressed, is_compressed
+from api.dialects.shared.requests import ParsedRequest, left_out_tools, read_generations
+from api.server.bodies import BodyReceiver, decompress, is_compressed
 from api.server.streams import StreamWriter
 from api.transport.answer_text import json_text
 from api.transport.config import IMAGES_HEADER, ImageRule
@@ -29,10 +29,10 @@ from api.transport.errors import (
     ErrorKind,
     from_engine,
     invalid,
-    renamed,
+    rename_field,
 )
-from api.transport.generations import batches_of, collected, running
-from api.transport.models import addressed, can_render_tools, model_name
+from api.transport.generations import batches_of, collect_events, run_generations
+from api.transport.models import address_requests, can_render_tools, model_name
 from api.transport.record import RequestRecord
 from api.transport.service import Service, new_id
 from engine import (
@@ -101,7 +101,7 @@ def failure_response(
     return response
 
 
-async def _parse(
+async def receive_request(
     request: web.Request, dialect: Dialect, route: AnswerRoute[Any] | QueryRoute
 ) -> ParsedRequest[Any]:
     """Return a request's body as a wire model, with the generations that it asks for."""
@@ -109,17 +109,17 @@ async def _parse(
     images, is_packed = _image_rule(request, service), is_compressed(request)
 
     def parse() -> ParsedRequest[Any]:
-        whole = decompressed(raw, service.config.max_body_bytes) if is_packed and raw else raw
+        whole = decompress(raw, service.config.max_body_bytes) if is_packed and raw else raw
         if record.observers:
             record.request_body.add(whole)
         assert route.request is not None, "only routes with a body are parsed"
-        params, not_applied = parsed(whole, route.request)
+        params, not_applied = parse_body(whole, route.request)
         if route.recall is not None:
             params = route.recall(service, record, params)
         if route.read is None:
             return ParsedRequest(params, (), not_applied=not_applied)
         try:
-            return parsed_request(
+            return read_generations(
                 params, route.read, not_applied, strict=service.config.strict, images=images
             )
         except InvalidRequest as refusal:
@@ -128,7 +128,7 @@ async def _parse(
         except RecursionError:
             raise invalid((), "the body is nested too deeply") from None
 
-    async with receiver.received(request) as raw:
+    async with receiver.receive(request) as raw:
         if len(raw) <= _ON_LOOP_BYTES and not is_packed:
             found = parse()
         else:
@@ -160,9 +160,9 @@ class _Answer:
     async def whole(self) -> web.Response:
         """Return the whole answer once all its generations have ended."""
         service, record = self.request.app[SERVICE], self.request[RECORD]
-        async with running(service, record, self.requests) as generations:
+        async with run_generations(service, record, self.requests) as generations:
             self._accept(generations)
-            answers = await asyncio.gather(*map(collected, generations))
+            answers = await asyncio.gather(*map(collect_events, generations))
 
         def write() -> str:
             return json_text(self.route.write_whole(answers, self.params, self.head))
@@ -183,7 +183,7 @@ class _Answer:
         ) as writer:
             try:
                 async with (
-                    running(service, record, self.requests) as generations,
+                    run_generations(service, record, self.requests) as generations,
                     aclosing(batches_of(generations)) as batches,
                 ):
                     self._accept(generations)
@@ -220,7 +220,7 @@ class _Answer:
         self.route.on_accepted(service, self.params)
         # The reader has named the first parts, and the engine the others.
         read = first.request.not_applied
-        engines = [renamed(field, self.names) for field in first.not_applied[len(read) :]]
+        engines = [rename_field(field, self.names) for field in first.not_applied[len(read) :]]
         self.request[RECORD].not_applied = (*read, *engines)
         self.head = replace(
             self.head,
@@ -235,12 +235,12 @@ def _has_end(events: Sequence[Event]) -> bool:
     return any(isinstance(event, Finished) for event in events)
 
 
-def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
+def make_answer_handler(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
     """Return the handler of a route whose answers the model generates."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         service, record = request.app[SERVICE], request[RECORD]
-        body = await _parse(request, dialect, route)
+        body = await receive_request(request, dialect, route)
         params = body.params
         names = {**dialect.field_names, **route.field_names(params)}
         try:
@@ -249,7 +249,7 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
             record.wants_stream = route.wants_stream(params)
             record.advance()
             await route.admit(service, params)
-            requests = addressed(service, requests, model)
+            requests = address_requests(service, requests, model)
             _note_task_limit(record, requests)
             head = Head(
                 new_id(""),
@@ -297,7 +297,7 @@ async def _note_unrendered_tools(
         record.tools_left_out = (*record.tools_left_out, "function")
 
 
-def replying(dialect: Dialect, route: QueryRoute) -> Handler:
+def make_reply_handler(dialect: Dialect, route: QueryRoute) -> Handler:
     """Return the handler of a route whose answers are made without generating."""
 
     async def reply(request: web.Request) -> web.StreamResponse:
@@ -306,7 +306,7 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
         if "{" in route.path:
             params = {**request.query, **request.match_info}
         elif route.request is not None:
-            found = await _parse(request, dialect, route)
+            found = await receive_request(request, dialect, route)
             record.not_applied = found.not_applied
             params = found.params if route.read is None else found
         try:
@@ -334,9 +334,9 @@ def routes_of(dialect: Dialect) -> Iterator[Route]:
         yield Route(
             route.method,
             route.path,
-            answering(dialect, route)
+            make_answer_handler(dialect, route)
             if isinstance(route, AnswerRoute)
-            else replying(dialect, route),
+            else make_reply_handler(dialect, route),
             route.summary,
             dialect,
             request=route.request,

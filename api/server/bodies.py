@@ -28,7 +28,7 @@ class BodyReceiver:
         self.parsing = asyncio.Lock()
 
     @asynccontextmanager
-    async def received(self, request: web.Request) -> AsyncIterator[bytearray]:
+    async def receive(self, request: web.Request) -> AsyncIterator[bytearray]:
         """Wait for a whole body, as it was sent; its memory is counted until the block is left."""
         body = bytearray()
         counted_bytes = 0
@@ -85,7 +85,7 @@ def is_compressed(request: web.Request) -> bool:
     return coding not in ("", "identity")
 
 
-def decompressed(body: bytearray, max_bytes: int) -> bytes:
+def decompress(body: bytearray, max_bytes: int) -> bytes:
     """Return a body, decompressed; refuse a damaged one, and a larger one. Any thread."""
     decompressor = zlib.decompressobj(32 + zlib.MAX_WBITS)  # finds out whether gzip or zlib
     with suppress(zlib.error):

@@ -141,10 +141,10 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
     """Return an engine's refusal, with its field named as the client spelled it."""
     match error:
         case PromptTooLong():
-            field = field_path(renamed(error.field, names))
+            field = field_path(rename_field(error.field, names))
             return ContextOverflow(field, error.prompt_tokens, error.context_length)
         case InvalidRequest():
-            return invalid(field_path(renamed(error.field, names)), error.reason)
+            return invalid(field_path(rename_field(error.field, names)), error.reason)
         case QueueFull():
             return ApiError(ErrorKind.RATE_LIMITED, str(error), retry_after_s=error.retry_after_s)
         case MemoryShort():
@@ -193,7 +193,7 @@ def path_text(path: FieldPath) -> str:
     return text.removeprefix(".")
 
 
-def renamed(field: str, names: Mapping[str, str]) -> str:
+def rename_field(field: str, names: Mapping[str, str]) -> str:
     """Return a field of the engine's request as the client spelled it."""
     # The longest name first: a field may have another name than the object that it is a part of.
     for known, name in sorted(names.items(), key=lambda pair: -len(pair[0])):

@@ -23,7 +23,7 @@ from engine import (
 
 
 @asynccontextmanager
-async def running(
+async def run_generations(
     service: Service, record: RequestRecord, requests: Sequence[GenerationRequest]
 ) -> AsyncIterator[Sequence[Generation]]:
     """Start generations together; cancel those still running when the block is left.
@@ -57,7 +57,7 @@ async def running(
             prompts.add(key)
 
 
-async def embedded(
+async def embed_texts(
     service: Service, record: RequestRecord, request: EmbeddingRequest, model: str
 ) -> Embeddings:
     """Return the vectors of texts; ends when the client disconnects."""
@@ -69,7 +69,7 @@ async def embedded(
     return embeddings
 
 
-async def collected(generation: Generation) -> tuple[list[Event], Finished]:
+async def collect_events(generation: Generation) -> tuple[list[Event], Finished]:
     """Read a generation to its end; return its deltas, adjacent ones merged, and the end.
 
     If its request asks for traces, each token's trace follows the deltas of that token. Raises an

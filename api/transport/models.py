@@ -86,7 +86,7 @@ def model_name(service: Service, model: str) -> str:
     return loaded.id if loaded is not None else model
 
 
-def addressed(
+def address_requests(
     service: Service, requests: Sequence[GenerationRequest], model: str
 ) -> list[GenerationRequest]:
     """Return requests for the named model, with the server's limits where they set none."""

@@ -22,8 +22,8 @@ from api.conformance.probe.suite import (
     OUTCOME_NAMES,
     ProbeSuite,
     failure_groups,
-    grouped,
-    ordered,
+    group_faults,
+    sort_results,
     summary,
 )
 from api.conformance.probe.values import (
@@ -109,7 +109,7 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, group: str = "") -> 
         CheckOutcome.SKIPPED: (colors.quiet, colors.quiet_soft),
         CheckOutcome.NOT_RUN: (colors.limit, colors.limit_soft),
     }
-    chosen = [row for row in ordered(rows) if row.outcome in kept]
+    chosen = [row for row in sort_results(rows) if row.outcome in kept]
     failures = failure_groups([row for row in chosen if row.outcome is CheckOutcome.FAILED])
     # Failures that do not count come last.
     failures.sort(key=lambda failure: failure[0].level not in COUNTING)
@@ -136,7 +136,7 @@ def _evidence(row: CheckResult, under: Sequence[CheckResult]) -> list[Html]:
     """Return each sentence once, with its evidence, and the titles of similar failures."""
     if not row.faults:
         return [joined(SPACE, SPACE, with_code_spans(row.sentence))]
-    parts = [_fault(fault, modes) for fault, modes in grouped(row)]
+    parts = [_fault(fault, modes) for fault, modes in group_faults(row)]
     if row.level not in COUNTING:
         parts.insert(0, paragraph(_OPINION, style="margin:4px 0 0 0"))
     if under:

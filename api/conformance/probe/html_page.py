@@ -10,11 +10,11 @@ from api.conformance.probe.suite import (
     OUTCOME_NAMES,
     REMARKS_TITLE,
     ProbeSuite,
-    compared,
+    compare_texts,
     exchange_title,
     facts,
     failure_groups,
-    grouped,
+    group_faults,
     request_text,
     summary,
     table_text,
@@ -104,10 +104,10 @@ def _failure_lines(
 ) -> Iterator[str]:
     yield f'<h2 id="{_shown(prefix + result.code)}">{_shown(result.title)}</h2>'
     yield f"<p><code>{_shown(result.code)}</code>{_shown(note)}</p>"
-    for fault, modes in grouped(result):
+    for fault, modes in group_faults(result):
         mode = f" ({_shown(modes)})" if modes else ""
         yield f"<p><strong>{_shown(fault.code)}</strong>{mode}: {_shown(fault.sentence)}</p>"
-        pairs = ((name, repr(text)) for name, text in compared(fault))
+        pairs = ((name, repr(text)) for name, text in compare_texts(fault))
         yield from _list_lines(pairs, "<pre>{}</pre>")
         if fault.curl:
             yield f"<pre>{_shown(fault.curl)}</pre>"

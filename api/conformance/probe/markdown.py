@@ -12,13 +12,13 @@ from api.conformance.probe.suite import (
     OUTCOME_NAMES,
     REMARKS_TITLE,
     ProbeSuite,
-    compared,
+    compare_texts,
     exchange_title,
     facts,
     failure_groups,
-    grouped,
-    ordered,
+    group_faults,
     request_text,
+    sort_results,
     summary,
     table_text,
     without_middle,
@@ -100,10 +100,10 @@ def _failure_lines(
     result: CheckResult, similar: Sequence[CheckResult], *, has_raw: bool
 ) -> Iterator[str]:
     yield from ("", f"### {result.title} ({result.code})")
-    for fault, modes in grouped(result):
+    for fault, modes in group_faults(result):
         mode = f" ({modes})" if modes else ""
         yield from ("", f"- **{fault.code}**{mode}: {_with_code(fault.sentence)}")
-        for name, text in compared(fault):
+        for name, text in compare_texts(fault):
             yield f"  - {name}: {code(excerpt(repr(text), 300))}"
         if fault.curl:
             yield ""
@@ -129,7 +129,7 @@ def _raw_lines(number: int, exchange: Exchange) -> Iterator[str]:
 
 def _table_lines(results: Sequence[CheckResult]) -> Iterator[str]:
     rows = [("check", "result", "what was seen")]
-    rows += [(one.title, OUTCOME_NAMES[one.outcome], _cell(one)) for one in ordered(results)]
+    rows += [(one.title, OUTCOME_NAMES[one.outcome], _cell(one)) for one in sort_results(results)]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     lines = [f"| {row[0]:{widths[0]}} | {row[1]:{widths[1]}} | {row[2]} |" for row in rows]
     yield lines[0]

@@ -204,7 +204,7 @@ def failure_groups(results: Sequence[CheckResult]) -> list[tuple[CheckResult, li
     return [(head, [one for one in results if one.cause == head.code]) for head in heads]
 
 
-def grouped(result: CheckResult) -> list[tuple[Fault, str]]:
+def group_faults(result: CheckResult) -> list[tuple[Fault, str]]:
     """Return the faults of a check, each sentence once, with the modes in which it showed."""
     groups: dict[tuple[str, str], list[Fault]] = {}
     for fault in result.faults:
@@ -215,7 +215,7 @@ def grouped(result: CheckResult) -> list[tuple[Fault, str]]:
     ]
 
 
-def compared(fault: Fault) -> list[tuple[str, str]]:
+def compare_texts(fault: Fault) -> list[tuple[str, str]]:
     """Return the expected text, the actual text, and the text without stops, if known."""
     pairs = []
     if fault.expected or fault.got:
@@ -230,14 +230,14 @@ def faults_as_text(result: CheckResult) -> str:
     lines = [result.rule] if result.rule else []
     if result.reference is not None:
         lines.append(f"{result.reference.sentence} {result.reference.address}")
-    for fault, modes in grouped(result):
+    for fault, modes in group_faults(result):
         lines.append(f"{fault.code}{f' ({modes})' if modes else ''}: {fault.sentence}")
-        lines += [f"  {name}: {excerpt(repr(text), 300)}" for name, text in compared(fault)]
+        lines += [f"  {name}: {excerpt(repr(text), 300)}" for name, text in compare_texts(fault)]
         lines += [f"  {line}" for line in fault.curl.splitlines()]
     return "\n".join(lines)
 
 
-def ordered(results: Iterable[CheckResult]) -> list[CheckResult]:
+def sort_results(results: Iterable[CheckResult]) -> list[CheckResult]:
     """Return the failures first, and the results that do not apply last."""
     order = list(OUTCOME_NAMES)
     return sorted(results, key=lambda result: order.index(result.outcome))

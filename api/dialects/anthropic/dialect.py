@@ -16,7 +16,7 @@ from api.dialects.anthropic.wire import (
 from api.dialects.anthropic.write import MessageEncoder, error_to_wire, write_message
 from api.dialects.shared.dialect import AnswerRoute, Dialect, query
 from api.dialects.shared.requests import ParsedRequest
-from api.transport.models import addressed, check_model
+from api.transport.models import address_requests, check_model
 from api.transport.record import RequestRecord
 from api.transport.service import Service
 from engine import GenerationRequest
@@ -52,7 +52,7 @@ async def count_tokens(
 ) -> dict[str, int]:
     """The number of tokens of a Messages prompt."""
     check_model(service, body.params.model)
-    [prompt] = addressed(service, body.generations, body.params.model)
+    [prompt] = address_requests(service, body.generations, body.params.model)
     return {"input_tokens": await service.engine.count_tokens(prompt)}
 
 

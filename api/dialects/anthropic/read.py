@@ -43,13 +43,13 @@ from api.dialects.shared.requests import (
     TextPart,
     arguments_of,
     check_left_out,
-    filled,
+    drop_empty,
     no_tool_to_call,
     note_of,
     starts_new_assistant_turn,
     system_apart,
 )
-from api.dialects.shared.sealed import REASONING_MARK, opened
+from api.dialects.shared.sealed import REASONING_MARK, open_sealed
 from api.transport.errors import FieldPath, invalid, required, shown
 from engine import (
     GenerationRequest,
@@ -374,7 +374,7 @@ class _History:
                     texts.append(block.text)
                 case ThinkingBlock():
                     # None if only another server can read it.
-                    thought = block.thinking or opened(block.signature or "", REASONING_MARK)
+                    thought = block.thinking or open_sealed(block.signature or "", REASONING_MARK)
                     if thought is None:
                         self._name_block(block.type, block_path)
                     else:
@@ -487,7 +487,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
     sampling = sampling_to_wire(request.sampling)
     return {
         "model": model,
-        **filled(
+        **drop_empty(
             # The API requires a limit.
             max_tokens=4096 if request.max_tokens is None else request.max_tokens,
             system=system,
@@ -496,7 +496,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
             stop_token_ids=list(request.stops.token_ids),
             **{name: sampling[name] for name in _SAMPLING if name in sampling},
             thinking=_thinking_to_wire(request),
-            output_config=filled(effort=request.effort),
+            output_config=drop_empty(effort=request.effort),
             tools=[
                 {"name": t.name, "description": t.description, "input_schema": dict(t.parameters)}
                 for t in request.tools

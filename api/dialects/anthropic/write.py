@@ -25,7 +25,7 @@ from api.dialects.anthropic.wire import (
 )
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.sealed import REASONING_MARK, sealed
+from api.dialects.shared.sealed import REASONING_MARK, seal_text
 from api.transport.answer_text import json_text, sse_event
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind
 from engine import (
@@ -132,7 +132,7 @@ def _content(events: Sequence[Event], params: MessageCreateParams) -> list[Answe
             case ThinkingDelta() if shows_thinking(params):
                 blocks.append({"type": "thinking", "thinking": event.text, "signature": SIGNATURE})
             case ThinkingDelta():
-                signature = sealed(event.text, REASONING_MARK)
+                signature = seal_text(event.text, REASONING_MARK)
                 blocks.append({"type": "thinking", "thinking": "", "signature": signature})
             case TextDelta():
                 blocks.append({"type": "text", "text": event.text})
@@ -216,7 +216,7 @@ class MessageEncoder(AnswerEncoder):
         if self._open == "thinking":
             hidden = "".join(self._hidden)
             self._hidden.clear()
-            signature = sealed(hidden, REASONING_MARK) if hidden else SIGNATURE
+            signature = seal_text(hidden, REASONING_MARK) if hidden else SIGNATURE
             self._send_delta(signature, "signature_delta", "signature")
         self._event({"type": "content_block_stop", "index": self._index})
         self._index += 1

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeVar
 
-from api.dialects.ollama.models import MODEL_QUERIES, checked_name, tagged
+from api.dialects.ollama.models import MODEL_QUERIES, check_name, tagged
 from api.dialects.ollama.read import (
     chat_from_wire,
     prompt_from_wire,
@@ -34,7 +34,7 @@ from api.dialects.ollama.write import (
 from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, Head, query
 from api.transport.answer_text import long_json_text
 from api.transport.errors import invalid
-from api.transport.generations import embedded
+from api.transport.generations import embed_texts
 from api.transport.models import capabilities_of, engine_name, loaded_model
 from api.transport.record import RequestRecord
 from api.transport.service import Service
@@ -56,7 +56,7 @@ class OllamaRoute(AnswerRoute[_Params]):
         return params.stream is not False
 
     async def admit(self, service: Service, params: _Params) -> None:
-        name = await checked_name(service, params.model)
+        name = await check_name(service, params.model)
         if wants_thinking(params):
             can_think, _, _ = await capabilities_of(service, name)
             if not can_think:
@@ -121,7 +121,7 @@ def apply_keep_alive(service: Service, params: ModelParams) -> None:
 
 
 async def _load(service: Service, params: ModelParams) -> str:
-    name = await checked_name(service, params.model)
+    name = await check_name(service, params.model)
     await loaded_model(service, params.model)
     return name
 
@@ -145,7 +145,7 @@ async def embed(service: Service, record: RequestRecord, params: EmbedParams) ->
             params.dimensions or None,
             truncates=params.truncate is not False,
         )
-        embeddings = await embedded(service, record, request, params.model)
+        embeddings = await embed_texts(service, record, request, params.model)
     apply_keep_alive(service, params)
     answer = {
         "model": params.model or tagged(name),
@@ -173,7 +173,7 @@ async def embed_one(
     vector: list[float] = []
     if params.prompt:
         request = EmbeddingRequest((params.prompt,), truncates=True)
-        embeddings = await embedded(service, record, request, params.model)
+        embeddings = await embed_texts(service, record, request, params.model)
         vector = list(embeddings.vectors[0])
     apply_keep_alive(service, params)
     return {"embedding": vector}

@@ -143,7 +143,7 @@ async def show(service: Service, record: RequestRecord, params: NamedModelParams
     requested = params.model or params.name
     if not requested:
         raise required(("model",))
-    name = await checked_name(service, requested)
+    name = await check_name(service, requested)
     capabilities = await capabilities_of(service, name)
     model = listed_model(service, name)
     if model is None:
@@ -157,7 +157,7 @@ async def version(service: Service, record: RequestRecord, _: None) -> OllamaTex
     return {"version": API_VERSION}
 
 
-async def checked_name(service: Service, requested: str) -> str:
+async def check_name(service: Service, requested: str) -> str:
     """Return the model for a requested name.
 
     If one model answers all requests, it answers to any name, unless the settings are strict. Waits
@@ -179,7 +179,7 @@ async def pull(
     requested = params.model or params.name
     if not requested:
         raise required(("model",))
-    await checked_name(service, requested)
+    await check_name(service, requested)
     if params.stream is False:
         return {"status": _PULLED[-1]}
     return [json_line({"status": status}) for status in _PULLED]

@@ -24,7 +24,7 @@ from api.dialects.shared.parameters import (
 from api.dialects.shared.requests import (
     JsonObject,
     arguments_of,
-    filled,
+    drop_empty,
     function_of,
     functions,
     note_of,
@@ -166,7 +166,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
         return None
     sampling = sampling_to_wire(request.sampling, {"repetition_penalty": "repeat_penalty"})
     sampling.pop("logit_bias", None)  # the API has none
-    options = filled(
+    options = drop_empty(
         stop=list(request.stops.strings),
         num_predict=request.max_tokens,
         **sampling,
@@ -174,7 +174,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
     return {
         "model": model,
         "messages": [_turn_to_wire(message) for message in request.messages],
-        **filled(options=options, think=request.thinking, tools=functions(request)),
+        **drop_empty(options=options, think=request.thinking, tools=functions(request)),
     }
 
 
@@ -183,4 +183,4 @@ def _turn_to_wire(message: Message) -> JsonObject:
         {"function": {"name": call.name, "arguments": arguments_of(call)}}
         for call in message.tool_calls
     ]
-    return {"role": message.role, "content": message.content, **filled(tool_calls=calls)}
+    return {"role": message.role, "content": message.content, **drop_empty(tool_calls=calls)}

@@ -28,8 +28,8 @@ from api.dialects.openai.write import FIELD_NAMES, error_to_wire
 from api.dialects.shared.dialect import AnswerRoute, Dialect, query
 from api.dialects.shared.requests import ParsedRequest
 from api.transport.answer_text import long_json_text
-from api.transport.generations import embedded
-from api.transport.models import addressed, check_model, engine_name, loaded_model
+from api.transport.generations import embed_texts
+from api.transport.models import address_requests, check_model, engine_name, loaded_model
 from api.transport.record import RequestRecord
 from api.transport.service import Service
 from engine import EmbeddingRequest, Embeddings
@@ -60,7 +60,7 @@ async def tokenize(
     params = body.params
     check_model(service, params.model)
     model = await loaded_model(service, params.model)
-    [request] = addressed(service, body.generations, params.model)
+    [request] = address_requests(service, body.generations, params.model)
     if request.prompt == "" or (request.prompt is not None and params.add_special_tokens is False):
         pieces = await service.engine.tokenize(str(request.prompt), request.model)
     else:
@@ -99,7 +99,7 @@ async def embed(service: Service, record: RequestRecord, params: EmbeddingParams
         tuple(text if isinstance(text, str) else tuple(text) for text in params.texts),
         params.dimensions,
     )
-    embeddings = await embedded(service, record, request, params.model)
+    embeddings = await embed_texts(service, record, request, params.model)
     return await asyncio.to_thread(_embedding_json, embeddings, record.model, params)
 
 

@@ -24,22 +24,22 @@ from api.dialects.openai.read import (
 from api.dialects.openai.tools import (
     OfferedTool,
     arguments_of_input,
-    chosen_tools,
-    offered_custom,
-    offered_function,
+    choose_tools,
+    offer_custom_tool,
+    offer_function,
 )
 from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, choices_of, token_limit
 from api.dialects.shared.requests import (
     JsonObject,
     TextPart,
-    described,
-    filled,
+    drop_empty,
     function_of,
     functions,
     media_type_of,
     note_of,
     reasoning_text,
     sampling_and_stops,
+    tool_from_wire,
 )
 from api.transport.errors import FieldPath, invalid, required, unsupported
 from engine import (
@@ -61,7 +61,7 @@ def requests_from_wire(
     """Return what a request asks for: one generation for each of its ``n`` choices."""
     _refuse_unsupported(params)
     tool_names: dict[str, str] = {}
-    tools, tool_choice = chosen_tools(_choice(params), offered_tools(params), params)
+    tools, tool_choice = choose_tools(_choice(params), offered_tools(params), params)
     last, reasoning = len(params.messages) - 1, params.reasoning or GatewayReasoning()
     # The parts are pieces of one text.
     parts = [] if params.prediction is None else params.prediction.content
@@ -122,7 +122,7 @@ def shows_thinking(params: ChatCompletionParams) -> bool:
 
 def offered_tools(params: ChatCompletionParams) -> list[OfferedTool]:
     """Return the tools that the model is offered; tools of some other types are left out."""
-    offered = [offered_function(described(function)) for function in params.functions or ()]
+    offered = [offer_function(tool_from_wire(function)) for function in params.functions or ()]
     for index, tool in enumerate(params.tools or ()):
         path = ("tools", index)
         if tool.type == "custom":
@@ -130,10 +130,10 @@ def offered_tools(params: ChatCompletionParams) -> list[OfferedTool]:
                 raise required((*path, "custom"))
             format_path = (*path, "custom", "format")
             offered.append(
-                offered_custom(custom.name, custom.description, custom.format, format_path)
+                offer_custom_tool(custom.name, custom.description, custom.format, format_path)
             )
         elif (function := function_of(tool.type, tool.function, path)) is not None:
-            offered.append(offered_function(function))
+            offered.append(offer_function(function))
     return offered
 
 
@@ -248,7 +248,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
         "messages": [_turn_to_wire(message) for message in request.messages],
         **sampling_and_stops(request, OPENAI_STOP_OPTIONS),
         **last_turn_fields(request),
-        **filled(
+        **drop_empty(
             max_tokens=request.max_tokens,
             enable_thinking=request.thinking,
             chat_template_kwargs=dict(request.template_options),
@@ -275,7 +275,7 @@ def _turn_to_wire(message: Message) -> JsonObject:
     return {
         "role": message.role,
         "content": message.content,
-        **filled(tool_calls=calls, tool_call_id=message.tool_call_id),
+        **drop_empty(tool_calls=calls, tool_call_id=message.tool_call_id),
     }
 
 
@@ -291,7 +291,7 @@ def _format_fields(constraint: OutputConstraint | None) -> JsonObject:
         }
     if constraint.json_schema is None:
         return {"response_format": {"type": "json_object"}}
-    schema = filled(
+    schema = drop_empty(
         name="answer", schema=dict(constraint.json_schema), strict=constraint.is_strict or None
     )
     return {"response_format": {"type": "json_schema", "json_schema": schema}}

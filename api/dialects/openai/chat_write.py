@@ -14,7 +14,7 @@ from api.dialects.openai.chat_wire import (
     ChatCompletion,
     ChatCompletionParams,
 )
-from api.dialects.openai.tools import called_tool, input_of_arguments
+from api.dialects.openai.tools import find_called_tool, input_of_arguments
 from api.dialects.openai.wire import ChoiceEnding, TokenLogprob
 from api.dialects.openai.write import (
     ChoicesEncoder,
@@ -80,7 +80,7 @@ def _message(events: Sequence[Event], params: ChatCompletionParams) -> AnswerMes
     text, thinking = text_of(events), reasoning_of(events)
     offered = offered_tools(params)
     calls = [
-        call_to_wire(event.call, called_tool(event.call.name, offered))
+        call_to_wire(event.call, find_called_tool(event.call.name, offered))
         for event in events
         if isinstance(event, ToolCallCompleted)
         and (event.index == 0 or allows_parallel_calls(params))
@@ -143,7 +143,7 @@ class ChatEncoder(ChoicesEncoder):
         if self._is_call_hidden[choice]:
             return
         self._calls[choice] += 1
-        tool = called_tool(call.name, self._offered)
+        tool = find_called_tool(call.name, self._offered)
         begun = call_to_wire(ToolCall(call.call_id, call.name, ""), tool)
         if begun["type"] == "custom":
             self._custom[choice] = ""

@@ -46,7 +46,7 @@ from api.dialects.shared.parameters import (
     choices_of,
     token_limit,
 )
-from api.dialects.shared.requests import JsonObject, filled, sampling_and_stops
+from api.dialects.shared.requests import JsonObject, drop_empty, sampling_and_stops
 from api.transport.errors import invalid
 from engine import (
     Channel,
@@ -141,7 +141,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
         "model": model,
         "prompt": list(raw) if isinstance(raw, tuple) else prompt,
         **sampling_and_stops(request, OPENAI_STOP_OPTIONS),
-        **filled(max_tokens=request.max_tokens, **scoring_fields(request)),
+        **drop_empty(max_tokens=request.max_tokens, **scoring_fields(request)),
     }
 
 

@@ -41,13 +41,13 @@ def model_name(name: str, namespace: str | None) -> str:
     return f"{namespace.removesuffix(_NAMESPACE_SEPARATOR)}{_NAMESPACE_SEPARATOR}{name}"
 
 
-def offered_function(tool: Tool, namespace: str | None = None) -> OfferedTool:
+def offer_function(tool: Tool, namespace: str | None = None) -> OfferedTool:
     """Return a function as it is offered."""
     known = Tool(model_name(tool.name, namespace), tool.description, tool.parameters)
     return OfferedTool(known, tool.name, namespace)
 
 
-def offered_custom(
+def offer_custom_tool(
     name: str,
     description: str | None,
     form: CustomFormat | None,
@@ -85,7 +85,7 @@ def offered_custom(
     return OfferedTool(known, name, namespace, is_custom=True)
 
 
-def called_tool(name: str, tools: Sequence[OfferedTool]) -> OfferedTool | None:
+def find_called_tool(name: str, tools: Sequence[OfferedTool]) -> OfferedTool | None:
     """Return the tool that a call of the model means; None if it is none of them.
 
     Models sometimes leave a namespace out; its only tool of that name is meant then.
@@ -115,7 +115,7 @@ def input_of_arguments(arguments: str) -> str:
     return value.encode("utf-8", "replace").decode()
 
 
-def chosen_tools(
+def choose_tools(
     choice: object, offered: Sequence[OfferedTool], params: WireModel
 ) -> tuple[tuple[Tool, ...], ToolChoice]:
     """Return the offered tools of a request, and whether one of them must be called."""

@@ -37,10 +37,10 @@ from api.dialects.shared.dialect import (
     query,
 )
 from api.dialects.shared.requests import ParsedRequest
-from api.dialects.shared.sealed import SUMMARY_MARK, sealed
+from api.dialects.shared.sealed import SUMMARY_MARK, seal_text
 from api.transport.errors import ApiError, ErrorKind, invalid, shown, unsupported
-from api.transport.generations import collected, running
-from api.transport.models import addressed, check_model
+from api.transport.generations import collect_events, run_generations
+from api.transport.models import address_requests, check_model
 from api.transport.record import RequestRecord
 from api.transport.response_store import StoredResponse
 from api.transport.service import Service, new_id
@@ -177,7 +177,7 @@ async def count_input(
     """The number of tokens of a Responses prompt."""
     if body.params.model:
         check_model(service, body.params.model)
-    [request] = addressed(service, body.generations, body.params.model)
+    [request] = address_requests(service, body.generations, body.params.model)
     count = await service.engine.count_tokens(request)
     return {"object": "response.input_tokens", "input_tokens": count}
 
@@ -200,9 +200,9 @@ async def compact(
     """
     if body.params.model:
         check_model(service, body.params.model)
-    requests = addressed(service, body.generations, body.params.model)
-    async with running(service, record, requests) as [generation]:
-        events, finished = await collected(generation)
+    requests = address_requests(service, body.generations, body.params.model)
+    async with run_generations(service, record, requests) as [generation]:
+        events, finished = await collect_events(generation)
     items = [
         {
             "id": new_id("msg_"),
@@ -215,7 +215,7 @@ async def compact(
     summary = {
         "id": new_id("cmp_"),
         "type": "compaction",
-        "encrypted_content": sealed(text_of(events), SUMMARY_MARK),
+        "encrypted_content": seal_text(text_of(events), SUMMARY_MARK),
     }
     return {
         "id": new_id("resp_"),

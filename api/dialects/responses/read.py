@@ -12,10 +12,10 @@ from api.dialects.openai.read import (
 from api.dialects.openai.tools import (
     OfferedTool,
     arguments_of_input,
-    chosen_tools,
+    choose_tools,
     model_name,
-    offered_custom,
-    offered_function,
+    offer_custom_tool,
+    offer_function,
 )
 from api.dialects.openai.wire import RefusalPart
 from api.dialects.responses.wire import (
@@ -40,7 +40,7 @@ from api.dialects.shared.requests import (
     JsonObject,
     TextPart,
     check_left_out,
-    filled,
+    drop_empty,
     functions,
     media_type_of,
     note_of,
@@ -48,7 +48,7 @@ from api.dialects.shared.requests import (
     sampling_and_stops,
     system_apart,
 )
-from api.dialects.shared.sealed import REASONING_MARK, SUMMARY_MARK, opened
+from api.dialects.shared.sealed import REASONING_MARK, SUMMARY_MARK, open_sealed
 from api.transport.errors import (
     ApiError,
     FieldPath,
@@ -84,7 +84,7 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
         raise unsupported(("prompt",), "a stored prompt")
     if (params.prompt_cache_options or {}).get("prewarm"):
         raise unsupported(("prompt_cache_options", "prewarm"), "reading a prompt without answering")
-    tools, tool_choice = chosen_tools(params.tool_choice, offered_tools(params), params)
+    tools, tool_choice = choose_tools(params.tool_choice, offered_tools(params), params)
     messages, left_out = _messages(params)
     if not messages:
         raise required(("input",))
@@ -153,10 +153,10 @@ def _offered(
         about = ""
         if tool.type == "custom":
             form = (*tool_path, "format")
-            yield offered_custom(tool.name, description, tool.format, form, namespace)
+            yield offer_custom_tool(tool.name, description, tool.format, form, namespace)
         elif tool.type == "function":
             known = Tool(tool.name, description, tool.parameters or {})
-            yield offered_function(known, namespace)
+            yield offer_function(known, namespace)
         else:
             raise invalid((*tool_path, "type"), "a namespace cannot be inside another one")
 
@@ -233,7 +233,7 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
                 text = text_or_json(item.error or item.output or "")
                 turns.append(Message("tool", text, tool_call_id=item.call_id, name=item.name))
             case SealedItem(type="compaction"):
-                if (summary := opened(item.encrypted_content or "", SUMMARY_MARK)) is not None:
+                if (summary := open_sealed(item.encrypted_content or "", SUMMARY_MARK)) is not None:
                     turns.append(Message("user", f"{_SUMMARY}\n\n{summary}"))
                 else:
                     left_out.append(f"{path_text(path)} ({item.type})")
@@ -265,7 +265,7 @@ def _reasoning_text(item: SealedItem) -> str:
     """Return the reasoning of an earlier answer; empty if only another server can read it."""
     summary = "\n\n".join(filter(None, map(reasoning_text, item.summary or ())))
     return reasoning_text(
-        item.content, opened(item.encrypted_content or "", REASONING_MARK), summary
+        item.content, open_sealed(item.encrypted_content or "", REASONING_MARK), summary
     )
 
 
@@ -348,11 +348,11 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
         "model": model,
         **sampling_and_stops(request, OPENAI_STOP_OPTIONS),
         **last_turn_fields(request),
-        **filled(
+        **drop_empty(
             instructions=system,
             input=[item for message in turns for item in _items(message)],
             max_output_tokens=request.max_tokens,
-            reasoning=filled(effort=request.effort),
+            reasoning=drop_empty(effort=request.effort),
             enable_thinking=request.thinking,
             thinking_budget=request.thinking_budget,
             tools=[{"type": "function", **tool["function"]} for tool in functions(request)],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from api.dialects.openai.tools import called_tool, input_of_arguments
+from api.dialects.openai.tools import find_called_tool, input_of_arguments
 from api.dialects.openai.wire import TokenLogprob
 from api.dialects.openai.write import (
     answer_tokens,
@@ -35,7 +35,7 @@ from api.dialects.responses.wire import (
 )
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.sealed import REASONING_MARK, sealed
+from api.dialects.shared.sealed import REASONING_MARK, seal_text
 from api.transport.answer_text import json_text, sse_event
 from api.transport.errors import ApiError, ErrorKind
 from engine import (
@@ -258,7 +258,7 @@ class ResponseEncoder(AnswerEncoder):
             item["content"].append(part)
         included = self._params.include or ()
         if item["type"] == "reasoning" and "reasoning.encrypted_content" in included:
-            item["encrypted_content"] = sealed(part["text"], REASONING_MARK)
+            item["encrypted_content"] = seal_text(part["text"], REASONING_MARK)
         self._done(item)
 
     def _part_event(self, stage: Literal["added", "done"], opened: OpenText) -> None:
@@ -272,7 +272,7 @@ class ResponseEncoder(AnswerEncoder):
             return
         self._start()
         self._close_text("completed")
-        tool = called_tool(call.name, self._offered)
+        tool = find_called_tool(call.name, self._offered)
         is_custom = tool is not None and tool.is_custom
         item: OutputCall = {
             "id": f"{'ctc' if is_custom else 'fc'}_{call.call_id}",

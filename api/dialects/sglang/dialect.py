@@ -16,7 +16,7 @@ from api.dialects.sglang.wire import (
 )
 from api.dialects.sglang.write import GenerateEncoder, answer_id, error_to_wire, write_answers
 from api.dialects.shared.dialect import AnswerRoute, Dialect, Head, query
-from api.transport.generations import collected, running
+from api.transport.generations import collect_events, run_generations
 from api.transport.models import loaded_model
 from api.transport.record import RequestRecord
 from api.transport.service import Service
@@ -107,8 +107,8 @@ async def check_generation(service: Service, record: RequestRecord, _: None) -> 
         stops=StopRules(ignore_eos=True),
         max_tokens=1,
     )
-    async with running(service, record, [probe]) as [generation]:
-        await collected(generation)
+    async with run_generations(service, record, [probe]) as [generation]:
+        await collect_events(generation)
 
 
 class Generate(Dialect):

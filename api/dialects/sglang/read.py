@@ -17,7 +17,7 @@ from api.dialects.shared.parameters import (
     token_limit,
     with_own_options,
 )
-from api.dialects.shared.requests import JsonObject, filled, sampling_and_stops
+from api.dialects.shared.requests import JsonObject, drop_empty, sampling_and_stops
 from api.transport.errors import invalid
 from engine import (
     GenerationRequest,
@@ -126,7 +126,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
     body: JsonObject = {"input_ids": list(raw)} if isinstance(raw, tuple) else {"text": prompt}
     body["sampling_params"] = {
         **sampling_and_stops(request, SGLANG_STOP_OPTIONS, {"seed": "sampling_seed"}),
-        **filled(
+        **drop_empty(
             max_new_tokens=request.max_tokens,
             **_form(request.constraint),
         ),

@@ -87,7 +87,7 @@ class WireModel(BaseModel):
 _Model = TypeVar("_Model", bound=WireModel)
 
 
-def parsed(raw: bytes | bytearray, model: type[_Model]) -> tuple[_Model, tuple[str, ...]]:
+def parse_body(raw: bytes | bytearray, model: type[_Model]) -> tuple[_Model, tuple[str, ...]]:
     """Return a request's body as a wire model, and the names of its fields without effect.
 
     Raises:

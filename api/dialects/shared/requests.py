@@ -51,7 +51,7 @@ class ParsedRequest(Generic[_Params]):
     not_applied: tuple[str, ...] = ()
 
 
-def parsed_request(
+def read_generations(
     params: _Params,
     read: ReadRequest,
     not_applied: tuple[str, ...] = (),
@@ -148,7 +148,7 @@ class FunctionParam(WireModel):
     parameters: dict[str, Any] | None = None
 
 
-def described(function: FunctionParam) -> Tool:
+def tool_from_wire(function: FunctionParam) -> Tool:
     """Return a function as the engine knows it."""
     return Tool(function.name, function.description or "", function.parameters or {})
 
@@ -160,7 +160,7 @@ def function_of(kind: str | None, function: FunctionParam | None, path: FieldPat
         return None
     if function is None:
         raise required((*path, "function"))
-    return described(function)
+    return tool_from_wire(function)
 
 
 def check_left_out(kind: str, path: FieldPath) -> None:
@@ -198,7 +198,7 @@ def _kinds(tools: Any) -> Iterator[str]:
 JsonObject = dict[str, Any]
 
 
-def filled(**fields: Any) -> JsonObject:
+def drop_empty(**fields: Any) -> JsonObject:
     """Return the fields that are not empty."""
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
@@ -210,7 +210,9 @@ def sampling_and_stops(
 ) -> JsonObject:
     """Return the sampling and stop fields of a request, as OpenAI and SGLang spell them."""
     return {
-        **filled(stop=list(request.stops.strings), stop_token_ids=list(request.stops.token_ids)),
+        **drop_empty(
+            stop=list(request.stops.strings), stop_token_ids=list(request.stops.token_ids)
+        ),
         **stop_options_to_wire(request.stops, stop_options),
         **sampling_to_wire(request.sampling, renamed),
     }

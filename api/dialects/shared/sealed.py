@@ -10,12 +10,12 @@ SUMMARY_MARK = "fullstop-summary-1:"
 REASONING_MARK = "fullstop-reasoning-1:"
 
 
-def sealed(text: str, mark: str) -> str:
+def seal_text(text: str, mark: str) -> str:
     """Return a text as a client keeps it."""
     return mark + base64.b64encode(text.encode()).decode()
 
 
-def opened(content: str, mark: str) -> str | None:
+def open_sealed(content: str, mark: str) -> str | None:
     """Return the sealed text; None where the seal is not of this server."""
     if not content.startswith(mark):
         return None

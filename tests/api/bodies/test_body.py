@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from api.dialects.shared.body import WireModel, parsed
+from api.dialects.shared.body import WireModel, parse_body
 from api.transport.errors import ApiError, ErrorKind
 
 
@@ -25,17 +25,17 @@ class Zoo(WireModel):
 
 def refused(raw: bytes | str) -> ApiError:
     with pytest.raises(ApiError) as caught:
-        parsed(raw.encode() if isinstance(raw, str) else raw, Zoo)
+        parse_body(raw.encode() if isinstance(raw, str) else raw, Zoo)
     assert caught.value.kind is ErrorKind.INVALID_REQUEST
     return caught.value
 
 
 def test_unknown_fields_are_ignored() -> None:
-    assert parsed(b'{"name": "Oslo", "colour": "red"}', Zoo) == (Zoo(name="Oslo"), ("colour",))
+    assert parse_body(b'{"name": "Oslo", "colour": "red"}', Zoo) == (Zoo(name="Oslo"), ("colour",))
 
 
 def test_a_whole_number_is_a_number() -> None:
-    assert parsed(b'{"name": "Oslo", "area": 3}', Zoo)[0].area == 3
+    assert parse_body(b'{"name": "Oslo", "area": 3}', Zoo)[0].area == 3
 
 
 @pytest.mark.parametrize(

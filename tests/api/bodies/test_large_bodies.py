@@ -13,7 +13,7 @@ from api.dialects.openai.chat_wire import ChatCompletionParams
 from api.dialects.openai.completions import CompletionParams
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.sglang.wire import GenerateParams
-from api.dialects.shared.body import WireModel, parsed
+from api.dialects.shared.body import WireModel, parse_body
 from api.transport.errors import ApiError
 
 ASK: dict[str, Any] = {
@@ -39,7 +39,7 @@ MODELS: list[tuple[type[WireModel], str]] = [
 def test_too_many_items_are_refused_before_validation(model: type[WireModel], field: str) -> None:
     items = [{"role": "nobody", "content": "a"}] * 65_537
     with pytest.raises(ApiError, match="at most 65,536 items are possible"):
-        parsed(json.dumps({"model": "m", "max_tokens": 1, field: items}).encode(), model)
+        parse_body(json.dumps({"model": "m", "max_tokens": 1, field: items}).encode(), model)
 
 
 def test_a_body_with_more_values_than_any_prompt_is_refused_unread(site: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from api.dialects.shared.answers import AnswerEncoder
-from api.dialects.shared.body import WireModel, parsed
+from api.dialects.shared.body import WireModel, parse_body
 from api.dialects.shared.dialect import AnswerRoute, Collected, Head
 from api.server.routes import DIALECTS
 from api.transport.answer_text import json_text
@@ -47,7 +47,7 @@ def params(api: str, **fields: Any) -> Any:
     """Return a request as it is on the wire."""
     body = json_text(SMALLEST[api][1] | fields).encode()
     request: type[WireModel] = ROUTES[api].request
-    return parsed(body, request)[0]
+    return parse_body(body, request)[0]
 
 
 def requests(api: str, *, strict: bool = False, **fields: Any) -> Sequence[GenerationRequest]:

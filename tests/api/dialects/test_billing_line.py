@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from api.dialects.shared.requests import parsed_request
+from api.dialects.shared.requests import read_generations
 from engine.values.request import Message
 from tests.api.dialects.asking import ROUTES, params
 
@@ -25,7 +25,7 @@ SENT: list[tuple[str, dict[str, Any]]] = [
 
 
 def _messages(api: str, **fields: Any) -> tuple[Message, ...]:
-    parsed = parsed_request(params(api, **fields), ROUTES[api].read, strict=False)
+    parsed = read_generations(params(api, **fields), ROUTES[api].read, strict=False)
     return parsed.generations[0].messages
 
 

@@ -7,7 +7,7 @@ import pytest
 from api.dialects.ollama.wire import EmbedParams, OldEmbedParams
 from api.dialects.openai.chat_wire import TokenizeParams
 from api.dialects.openai.wire import EmbeddingParams
-from api.dialects.shared.body import WireModel, parsed
+from api.dialects.shared.body import WireModel, parse_body
 from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, path_text
 from engine.errors import InvalidRequest
@@ -70,10 +70,10 @@ def read(api: str, body: dict[str, Any]) -> tuple[Any, Any, tuple[str, ...]]:
     """Return the wire model, the engine's requests, and the names of parts without effect."""
     raw = json_text(body).encode()
     if api in OTHER_ROUTES:
-        params, named = parsed(raw, OTHER_ROUTES[api][1])
+        params, named = parse_body(raw, OTHER_ROUTES[api][1])
         return params, params, named
     route = ROUTES[api]
-    params, named = parsed(raw, route.request)
+    params, named = parse_body(raw, route.request)
     wanted = route.read(params, strict=False)
     return params, wanted, (*named, *(name for one in wanted for name in one.not_applied))
 

@@ -10,8 +10,8 @@ import pytest
 from api.dialects.openai.chat import detokenize, tokenize
 from api.dialects.openai.chat_wire import DetokenizeParams, TokenizeParams
 from api.dialects.shared.requests import ParsedRequest
-from api.transport.generations import running
-from api.transport.models import addressed, check_model
+from api.transport.generations import run_generations
+from api.transport.models import address_requests, check_model
 from api.transport.record import RequestRecord
 from api.transport.service import Service
 from app.composition import offered_models
@@ -41,9 +41,9 @@ def served(engine: Engine, preferences: PreferencesState | None = None) -> Servi
 
 async def answered_by(service: Service, name: str) -> str:
     """Return the model that answers a request."""
-    async with running(service, RequestRecord(), addressed(service, [asking(name)], name)) as [
-        answer
-    ]:
+    async with run_generations(
+        service, RequestRecord(), address_requests(service, [asking(name)], name)
+    ) as [answer]:
         async for _ in answer.batches():
             pass
     assert answer.setting is not None
@@ -51,7 +51,7 @@ async def answered_by(service: Service, name: str) -> str:
 
 
 async def tokens_of(service: Service, name: str) -> int:
-    [wanted] = addressed(service, [asking(name)], name)
+    [wanted] = address_requests(service, [asking(name)], name)
     return await service.engine.count_tokens(wanted)
 
 

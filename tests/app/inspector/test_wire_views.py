@@ -14,7 +14,7 @@ import pytest
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import Severity
-from api.dialects.shared.body import parsed
+from api.dialects.shared.body import parse_body
 from api.dialects.shared.dialect import Dialect
 from api.server.routes import CHAT, DIALECTS
 from api.server.server import ServerThread
@@ -120,7 +120,7 @@ def comparable(request: GenerationRequest) -> GenerationRequest:
 def asked_again(dialect: Dialect, request: GenerationRequest) -> GenerationRequest:
     """Return the engine's request that the server makes from a body."""
     body, route = body_of(dialect, request, "m", ""), dialect.answers[0]
-    [asked] = route.read(parsed(json.dumps(body).encode(), route.request)[0], strict=False)
+    [asked] = route.read(parse_body(json.dumps(body).encode(), route.request)[0], strict=False)
     return asked
 
 

@@ -7,7 +7,7 @@ import openai
 import pytest
 
 from api.dialects.responses.read import TASK
-from api.dialects.shared.sealed import SUMMARY_MARK, opened
+from api.dialects.shared.sealed import SUMMARY_MARK, open_sealed
 from tests.api.conftest import Site, acting
 from tests.support.scripted import Stage
 
@@ -50,7 +50,7 @@ def test_a_client_continues_a_compacted_conversation(
     assert found.object == "response.compaction"
     assert [one["content"][0]["text"] for one in questions] == QUESTIONS
     assert {one["status"] for one in questions} == {"completed"}
-    assert (summary["type"], opened(summary["encrypted_content"], SUMMARY_MARK)) == (
+    assert (summary["type"], open_sealed(summary["encrypted_content"], SUMMARY_MARK)) == (
         "compaction",
         WRITTEN,
     )
