@@ -7,13 +7,16 @@ import asyncio
 import http.client
 import itertools
 import json
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from api.transport.config import GREETING
 from app import paths
 from app.agents import NO_KEY
 from app.exits import CommandError
@@ -48,6 +51,7 @@ class RunningServer:
     url: str
     key: str
     models: tuple[ServedModel, ...]
+    certificate: Path | None = None
 
     def model(self, name: str | None) -> ServedModel | None:
         if name is not None:
@@ -58,7 +62,7 @@ class RunningServer:
     def can_call_tools(self, model: ServedModel) -> bool | None:
         """Return whether a model can call tools; None if the server cannot say."""
         try:
-            details = _request_json(f"{self.url}/api/show", self.key, {"model": model.id})
+            details = self._request("/api/show", {"model": model.id})
         except (OSError, ValueError):
             return None
         abilities = details.get("capabilities") if isinstance(details, dict) else None
@@ -66,42 +70,50 @@ class RunningServer:
 
     def loaded(self) -> list[dict[str, Any]]:
         try:
-            listed = _request_json(f"{self.url}/api/ps", self.key)
+            listed = self._request("/api/ps")
             return [dict(model) for model in listed["models"]]
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise CommandError(f"{self.url} does not say what it has loaded: {error}") from error
 
     def unload(self, model: str) -> None:
         try:
-            _request_json(f"{self.url}/api/generate", self.key, {"model": model, "keep_alive": 0})
+            self._request("/api/generate", {"model": model, "keep_alive": 0})
         except (OSError, ValueError) as error:
             raise CommandError(f"{self.url} does not unload {model}: {error}") from error
+
+    def _request(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        return _request_json(self.url + path, self.key, self.certificate, body)
 
 
 def server_addresses(options: ServeOptions) -> list[str]:
     """Return the possible addresses of our server: the window's port, and that of ``serve``."""
     host = DEFAULT_HOST if options.host in _EVERYWHERE else options.host
-    addresses = [(DEFAULT_HOST, _window_port()), (host, options.port)]
-    named = [(f"[{host}]" if ":" in host else host, port) for host, port in addresses if port]
-    return list(dict.fromkeys(f"http://{host}:{port}" for host, port in named))
+    scheme = "http" if options.tls_cert is None else "https"
+    addresses = [("http", DEFAULT_HOST, _window_port()), (scheme, host, options.port)]
+    named = [(way, f"[{host}]" if ":" in host else host, port) for way, host, port in addresses]
+    return list(dict.fromkeys(f"{way}://{host}:{port}" for way, host, port in named if port))
 
 
-def running_server(url: str, keys: Iterable[str]) -> RunningServer | None:
-    """Return the server at an address, or None; ``CommandError`` if it requires another key."""
+def running_server(url: str, options: ServeOptions) -> RunningServer | None:
+    """Return the server at an address, or None; ``CommandError`` if it requires another key.
+
+    Another program gets no key, even if it requires one.
+    """
     has_tried = False
-    for key in itertools.chain((NO_KEY,), keys):
+    certificate = _certificate(url, options)
+    for key in itertools.chain((NO_KEY,), known_keys(options)):
         try:
-            listed = _request_json(f"{url}/v1/models", key)
+            listed = _request_json(f"{url}/v1/models", key, certificate)
         except urllib.error.HTTPError as error:
             error.close()
-            if error.code != 401:
+            if error.code != 401 or not _is_ours(url, certificate):
                 return None
             has_tried = key != NO_KEY
         except (OSError, ValueError):
             return None
         else:
             models = _served_models(listed)
-            return None if models is None else RunningServer(url, key, models)
+            return None if models is None else RunningServer(url, key, models, certificate)
     if has_tried:
         raise CommandError(
             f"the API key that is known here is wrong for the server at {url}; set "
@@ -128,8 +140,24 @@ def known_keys(options: ServeOptions) -> Iterable[str]:
 def running_servers(settings: ServeOptions) -> Iterator[RunningServer]:
     """Yield the servers of the window and of ``serve``; ``CommandError`` if a key is unknown."""
     for url in server_addresses(settings):
-        if (server := running_server(url, known_keys(settings))) is not None:
+        if (server := running_server(url, settings)) is not None:
             yield server
+
+
+def _certificate(url: str, options: ServeOptions) -> Path | None:
+    """Return the certificate of ``serve`` for its own addresses, which it may not be made for."""
+    own = {urlsplit(address).hostname for address in server_addresses(options)}
+    if options.tls_cert is None or urlsplit(url).hostname not in {*own, "localhost"}:
+        return None
+    return options.tls_cert.expanduser()
+
+
+def _is_ours(url: str, certificate: Path | None) -> bool:
+    """Return whether a server that requires a key is this program's, by its greeting."""
+    try:
+        return _request(f"{url}/", NO_KEY, certificate) == GREETING.encode()
+    except (OSError, ValueError):
+        return False
 
 
 def _window_port() -> int:
@@ -168,20 +196,34 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """Treat a redirect as an error."""
 
 
-def _request_json(url: str, key: str, body: dict[str, Any] | None = None) -> Any:
+def _request_json(
+    url: str, key: str, certificate: Path | None, body: dict[str, Any] | None = None
+) -> Any:
+    try:
+        return json.loads(_request(url, key, certificate, body))
+    except RecursionError as error:
+        raise ValueError("the answer is nested too deeply") from error
+
+
+def _request(
+    url: str, key: str, certificate: Path | None, body: dict[str, Any] | None = None
+) -> bytes:
     data = None if body is None else json.dumps(body).encode()
     headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
     request = urllib.request.Request(url, data, headers)
     # No proxy for addresses of this computer.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({}), _NoRedirect()]
+    if certificate is not None and url.startswith("https:"):
+        trust = ssl.create_default_context(cafile=certificate)
+        trust.check_hostname = False
+        trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # it need not be an authority's
+        handlers.append(urllib.request.HTTPSHandler(context=trust))
+    opener = urllib.request.build_opener(*handlers)
     try:
         with opener.open(request, timeout=20.0) as answer:
-            content = answer.read(_MAX_RESPONSE_BYTES + 1)
+            content: bytes = answer.read(_MAX_RESPONSE_BYTES + 1)
     except http.client.HTTPException as error:
         raise OSError(f"the answer is not HTTP: {type(error).__name__}") from error
     if len(content) > _MAX_RESPONSE_BYTES:
         raise ValueError("the answer is too long")
-    try:
-        return json.loads(content)
-    except RecursionError as error:
-        raise ValueError("the answer is nested too deeply") from error
+    return content

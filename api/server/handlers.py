@@ -10,6 +10,7 @@ from aiohttp import web
 
 from api.server.answering import SERVICE, own_route
 from api.transport.answer_text import json_text
+from api.transport.config import GREETING
 from api.transport.errors import ApiError, ErrorKind, shown
 from api.transport.metrics import CONTENT_TYPE
 from api.transport.models import ListedModel, listed_model, listed_models
@@ -47,7 +48,7 @@ async def get_health(request: web.Request) -> web.StreamResponse:
 @own_route("GET", "/", needs_key=False, media_type="text/plain")
 async def get_root(request: web.Request) -> web.StreamResponse:
     """Whether a server is running."""
-    return web.Response(text="Fullstop is running\n")
+    return web.Response(text=GREETING)
 
 
 def model_to_wire(model: ListedModel) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+GREETING = "Fullstop is running\n"
+"""The answer to ``GET /``, which needs no key: commands recognise a server by it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Address:

@@ -23,7 +23,6 @@ from app.exits import CommandError
 from app.running_servers import (
     RunningServer,
     ServedModel,
-    known_keys,
     running_server,
     running_servers,
     server_addresses,
@@ -60,7 +59,7 @@ def run(options: Namespace) -> int:
             _print_status(f"starting a server with {Path(which).name} …")
             model = None if options.model is None else str(paths.model_folder(options.model))
             url = stack.enter_context(own_server(folder, model))
-            server = running_server(url, known_keys(settings))
+            server = running_server(url, settings)
             if server is None:
                 raise CommandError(f"the server at {url} does not list its models")
         served = _model(server, options)
@@ -73,7 +72,7 @@ def run(options: Namespace) -> int:
 def _running(options: Namespace, settings: ServeOptions) -> RunningServer | None:
     if options.url is not None:
         url = options.url.rstrip("/").removesuffix("/v1")
-        if (server := running_server(url, known_keys(settings))) is not None:
+        if (server := running_server(url, settings)) is not None:
             return server
         raise CommandError(
             f"no Fullstop server answers at {url}; start one with fullstop serve, or leave --url "
