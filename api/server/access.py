@@ -41,9 +41,21 @@ _PROXY_HEADERS = (
     "CF-Connecting-IP",
 )
 _FOREIGN_SITES = frozenset({"cross-site", "same-site"})
-_EXPOSED = (
-    "request-id, x-request-id, retry-after, x-should-retry, "
-    "x-fullstop-tools-left-out, x-fullstop-not-applied, x-fullstop-task-max-tokens"
+# Anthropic's name and OpenAI's.
+REQUEST_ID_HEADERS = ("request-id", "x-request-id")
+TOOLS_LEFT_OUT_HEADER = "x-fullstop-tools-left-out"
+NOT_APPLIED_HEADER = "x-fullstop-not-applied"
+TASK_LIMIT_HEADER = "x-fullstop-task-max-tokens"
+# Headers of answers that pages may read.
+_EXPOSED = ", ".join(
+    [
+        *REQUEST_ID_HEADERS,
+        "retry-after",
+        "x-should-retry",
+        TOOLS_LEFT_OUT_HEADER,
+        NOT_APPLIED_HEADER,
+        TASK_LIMIT_HEADER,
+    ]
 )
 
 

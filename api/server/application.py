@@ -12,6 +12,10 @@ from collections.abc import Sequence
 from aiohttp import HttpVersion11, web
 
 from api.server.access import (
+    NOT_APPLIED_HEADER,
+    REQUEST_ID_HEADERS,
+    TASK_LIMIT_HEADER,
+    TOOLS_LEFT_OUT_HEADER,
     check_host,
     check_key,
     check_origin,
@@ -23,7 +27,7 @@ from api.server.access import (
 )
 from api.server.answering import BODIES, RECORD, SERVICE, Handler, failure_response
 from api.server.bodies import BodyReceiver, too_large
-from api.server.connection import REQUEST_ID_HEADERS, Connection
+from api.server.connection import Connection
 from api.server.routes import add_to, dialect_of, route_of
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind, from_engine
@@ -243,11 +247,11 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
         for name in REQUEST_ID_HEADERS:
             response.headers[name] = record.request_id
         if record.tools_left_out:
-            response.headers["x-fullstop-tools-left-out"] = ", ".join(record.tools_left_out)
+            response.headers[TOOLS_LEFT_OUT_HEADER] = ", ".join(record.tools_left_out)
         if record.not_applied:
-            response.headers["x-fullstop-not-applied"] = _header_list(record.not_applied)
+            response.headers[NOT_APPLIED_HEADER] = _header_list(record.not_applied)
         if record.task_limit is not None:
-            response.headers["x-fullstop-task-max-tokens"] = str(record.task_limit)
+            response.headers[TASK_LIMIT_HEADER] = str(record.task_limit)
     config = request.app[SERVICE].config
     response.headers.update(cors_headers(request.headers.get("Origin"), config))
 

@@ -12,14 +12,12 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
+from api.dialects.openai.chat import CHAT
+from api.server.access import REQUEST_ID_HEADERS
 from api.server.answering import failure_response
-from api.server.routes import CHAT
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.service import new_id
-
-# Anthropic's name and OpenAI's.
-REQUEST_ID_HEADERS = ("request-id", "x-request-id")
 
 _log = logging.getLogger(__name__)
 

@@ -15,13 +15,11 @@ from aiohttp import web
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
-from api.dialects.openai.chat import ChatCompletions
+from api.dialects.openai.chat import CHAT
 from api.dialects.shared.dialect import Dialect
 from api.server.answering import Route, own_route
 from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ErrorKind
-
-_CHAT = ChatCompletions()
 
 # The type of a body, and whether the server reads it or writes it.
 _Used = tuple[Any, JsonSchemaMode]
@@ -81,7 +79,7 @@ def _types_of(route: Route) -> Iterator[_Used]:
 
 def _dialect(route: Route) -> Dialect:
     """Return the dialect of a route's errors for requests that do not show their own."""
-    return route.dialect if route.dialect is not None else _CHAT
+    return route.dialect if route.dialect is not None else CHAT
 
 
 def _operation(route: Route, references: _References) -> dict[str, Any]:

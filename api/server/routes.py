@@ -10,7 +10,7 @@ from aiohttp import web
 
 from api.dialects.anthropic.dialect import Messages
 from api.dialects.ollama.dialect import Ollama
-from api.dialects.openai.chat import ChatCompletions
+from api.dialects.openai.chat import CHAT
 from api.dialects.openai.completions import Completions
 from api.dialects.responses.dialect import Responses
 from api.dialects.sglang.dialect import Generate
@@ -21,9 +21,9 @@ from api.server.openapi import TABLE, get_openapi
 
 _SLASHES = re.compile(r"/{2,}")
 
-MESSAGES, CHAT = Messages(), ChatCompletions()
+_MESSAGES = Messages()
 DIALECTS: tuple[Dialect, ...] = (
-    MESSAGES,
+    _MESSAGES,
     CHAT,
     Completions(),
     Responses(),
@@ -79,4 +79,4 @@ def dialect_of(path: str, headers: Mapping[str, str]) -> Dialect:
     for dialect in DIALECTS:
         if dialect.prefix and path.startswith(dialect.prefix):
             return dialect
-    return MESSAGES if "anthropic-version" in headers else CHAT
+    return _MESSAGES if "anthropic-version" in headers else CHAT

@@ -83,6 +83,8 @@ class ServerConfig:
         is_open_here: Whether programs on this computer may call without the key.
         allowed_origins: Web origins whose pages may call us, besides those of this computer and of
             desktop apps; ``*`` allows every page, ``chrome-extension://*`` a whole scheme.
+        keepalive_s: Seconds of silence after which a stream gets a keepalive message; what HTTP
+            calls keep-alive, how long an idle connection remains open, is ``idle_timeout_s``.
         kept_responses_folder: Of stored answers, used by this server only; None keeps them in
             memory.
         keeps_prompts: Whether the engine may keep the prompt caches of requests on disk. They

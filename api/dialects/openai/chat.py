@@ -142,3 +142,7 @@ class ChatCompletions(Dialect):
     queries = (tokenize, detokenize, embed)
     render_error = staticmethod(error_to_wire)
     request_body = staticmethod(request_body)
+
+
+# Its errors answer requests that show no dialect.
+CHAT = ChatCompletions()

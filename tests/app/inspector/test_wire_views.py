@@ -14,9 +14,10 @@ import pytest
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import Severity
+from api.dialects.openai.chat import CHAT
 from api.dialects.shared.body import parse_body
 from api.dialects.shared.dialect import Dialect
-from api.server.routes import CHAT, DIALECTS
+from api.server.routes import DIALECTS
 from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from app.inspector import body_of, wire_views
