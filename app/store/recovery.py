@@ -87,8 +87,9 @@ class _Reader:
         if is_deleted:
             self._deleted.add(row.id)
             return
-        self._conversations[row.id] = ConversationRow(
-            id=row.id,
+        defaults = ConversationRow._field_defaults
+        missing = {name: value for name, value in defaults.items() if getattr(row, name) is None}
+        self._conversations[row.id] = row._replace(**missing)._replace(
             title=_text(row.title) or _NO_TITLE,
             settings=_text(row.settings) or "{}",
             stops=_text(row.stops) or "[]",

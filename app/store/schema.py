@@ -1,5 +1,22 @@
 """The tables, and the steps from one version of them to the next.
 
+=============  ====================================================================================
+conversations  ``settings``: JSON of the settings, and beside them model, tools, ``when_full``,
+               ``shown_at`` and the reading position (``place``); ``stops``: JSON of the stop list;
+               ``stops_from``: the preset or folder that the stops are from; ``origin``: the
+               conversation of another app that was imported; ``deleted_at``: set until the next
+               start, for undo; ``tags``: unused since an earlier version
+messages       ``run``: JSON, of an answer its run (``run_values``), of a question where its files
+               end in its text; ``number``: the order; ``shown_rank``: which version is shown
+presets        ``content``: JSON of one preset
+folders        ``content``: JSON of a folder: name, system prompt, stops
+attached       JSON of what waits to be sent: the files of a draft, and queued messages
+said           full-text index of the texts of messages, but for running answers
+works          view of the reasoning, and of the tool calls with their results, within ``run``
+worked         full-text index of ``works``
+imports        unused since an earlier version
+=============  ====================================================================================
+
 A released step is never edited: files made by it exist. The version of a file is its
 ``user_version``, the number of steps that it has had.
 """

@@ -1,7 +1,12 @@
 """Recovery of a damaged database: offered until it is done or declined, and done only once."""
 
+from collections import namedtuple
 from pathlib import Path
 
+import pytest
+
+from app.store import recovery
+from app.store.rows import ConversationRow
 from tests.app.store.conftest import BAD_SCHEMA, changed, keep, opened, recovered, write
 from tests.support.answers.said import conversation
 from ui.records.attachments import Attachment
@@ -97,3 +102,15 @@ async def test_recovery_of_attached_files(path: Path) -> None:
         again, found = await recovered(store)
         assert again.conversations == 0
         assert [one.attachments for one in found if one.title == "Kept"] == [()]
+
+
+async def test_recovery_keeps_a_column_that_is_added_later(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await write(path, 1)
+    fields = ConversationRow._fields
+    later = namedtuple("later", (*fields, "color"), defaults=("", False, "", "", "grey"))
+    monkeypatch.setattr(recovery, "ConversationRow", later)
+    assert recovery.readable_rows(path)[0].conversations[0].color == "grey"
+    changed(path, "ALTER TABLE conversations ADD COLUMN color TEXT NOT NULL DEFAULT 'red'")
+    assert recovery.readable_rows(path)[0].conversations[0].color == "red"
