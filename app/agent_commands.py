@@ -3,9 +3,10 @@
 import shlex
 from dataclasses import replace
 
-from app.agents import AGENTS, FOLDER_MARK, KEY_VARIABLE, NO_KEY, AgentProgram, Setup, Target
+from app.agents import AGENTS, FOLDER_MARK, NO_KEY, AgentProgram, Setup, Target
 from app.paths import demo_model
 from engine import ModelInfo, counted
+from ui.preferences import API_KEY_VARIABLE
 
 # Stands for the key, which is never written out; no key has this form.
 _KEY_MARK = "\0"
@@ -31,9 +32,9 @@ def lines(agent: AgentProgram, target: Target, more: tuple[str, ...] = ()) -> st
     setup = agent.set_up(replace(target, key=_KEY_MARK) if has_key else target)
     lines: list[str] = []
     if has_key:
-        lines.append(f"# {KEY_VARIABLE} must hold the API key of the server.")
+        lines.append(f"# {API_KEY_VARIABLE} must hold the API key of the server.")
     for name, value in setup.variables.items():
-        if value == _KEY_MARK and name == KEY_VARIABLE:
+        if value == _KEY_MARK and name == API_KEY_VARIABLE:
             lines.append(f"export {name}")
         else:
             lines.append(f"export {name}={_written(value)}")
@@ -48,7 +49,7 @@ def lines(agent: AgentProgram, target: Target, more: tuple[str, ...] = ()) -> st
 
 def _written(word: str) -> str:
     if word == _KEY_MARK:
-        return f'"${KEY_VARIABLE}"'
+        return f'"${API_KEY_VARIABLE}"'
     if word.startswith(FOLDER_MARK):
         return f'"{_FOLDER}{word.removeprefix(FOLDER_MARK)}"'
     return shlex.quote(word)

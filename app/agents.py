@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from api.transport.config import IMAGES_HEADER
+from ui.preferences import API_KEY_VARIABLE
 
-KEY_VARIABLE = "FULLSTOP_API_KEY"
 NO_KEY = "unused"
 """The key for a server that requires none: many agents refuse to start without a key."""
 FOLDER_MARK = "{folder}"
@@ -82,7 +82,7 @@ def _codex(target: Target) -> Setup:
         f"{provider}.name": _NAME,
         f"{provider}.base_url": f"{target.url}/v1",
         f"{provider}.wire_api": "responses",
-        f"{provider}.env_key": KEY_VARIABLE,
+        f"{provider}.env_key": API_KEY_VARIABLE,
         # A long prompt takes minutes on a small computer.
         f"{provider}.stream_idle_timeout_ms": 1_800_000,
         **{f"{provider}.http_headers.{name}": value for name, value in IMAGES.items()},
@@ -92,17 +92,19 @@ def _codex(target: Target) -> Setup:
     if target.context is not None:
         settings.append(f"model_context_window={target.context}")
     flags = [word for setting in settings for word in ("-c", setting)]
-    return Setup({KEY_VARIABLE: target.key}, ("--model", target.model, *flags))
+    return Setup({API_KEY_VARIABLE: target.key}, ("--model", target.model, *flags))
 
 
 def _opencode(target: Target) -> Setup:
     # https://opencode.ai/docs/config#precedence-order: added to the user's own configuration.
-    return Setup({"OPENCODE_CONFIG_CONTENT": _opencode_config(target), KEY_VARIABLE: target.key})
+    return Setup(
+        {"OPENCODE_CONFIG_CONTENT": _opencode_config(target), API_KEY_VARIABLE: target.key}
+    )
 
 
 def _kilo(target: Target) -> Setup:
     # https://kilo.ai/docs/cli: a fork of opencode with its configuration.
-    return Setup({"KILO_CONFIG_CONTENT": _opencode_config(target), KEY_VARIABLE: target.key})
+    return Setup({"KILO_CONFIG_CONTENT": _opencode_config(target), API_KEY_VARIABLE: target.key})
 
 
 def _opencode_config(target: Target) -> str:
@@ -118,7 +120,7 @@ def _opencode_config(target: Target) -> str:
                 "name": _NAME,
                 "options": {
                     "baseURL": f"{target.url}/v1",
-                    "apiKey": f"{{env:{KEY_VARIABLE}}}",
+                    "apiKey": f"{{env:{API_KEY_VARIABLE}}}",
                     "headers": IMAGES,
                 },
                 "models": {target.model: model},
@@ -211,7 +213,7 @@ def _vibe(target: Target) -> Setup:
     provider = {
         "name": _PROVIDER,
         "api_base": f"{target.url}/v1",
-        "api_key_env_var": KEY_VARIABLE,
+        "api_key_env_var": API_KEY_VARIABLE,
         "extra_headers": IMAGES,
     }
     model: dict[str, object] = {
@@ -226,7 +228,7 @@ def _vibe(target: Target) -> Setup:
             "VIBE_ACTIVE_MODEL": _PROVIDER,
             "VIBE_PROVIDERS": json.dumps([provider]),
             "VIBE_MODELS": json.dumps([model]),
-            KEY_VARIABLE: target.key,
+            API_KEY_VARIABLE: target.key,
         }
     )
 

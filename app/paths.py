@@ -17,6 +17,16 @@ from engine.library.local_models import (
     models_named,
 )
 
+# The names of the files in the folders of settings, data and logs.
+SETTINGS_FILE = "settings.json"
+SERVE_FILE = "serve.toml"
+KEY_FILE = "api-key"
+LOCK_FILE = "running.lock"
+CONVERSATIONS_FILE = "conversations.db"
+TOOL_SERVERS_FILE = "tool-servers.json"
+TOOL_SECRETS_FILE = "tool-secrets.json"
+LOG_FILE = "fullstop.log"
+
 
 def added_folders(settings_file: Path) -> tuple[Path, ...]:
     """Return the folders that a settings file lists, unchecked as completion is fast; else none."""
@@ -86,7 +96,7 @@ def config_folder() -> Path:
 
 def settings_file() -> Path:
     """Return the file of the settings that are chosen in the window."""
-    return config_folder() / "settings.json"
+    return config_folder() / SETTINGS_FILE
 
 
 def data_folder() -> Path:
@@ -98,7 +108,7 @@ def data_folder() -> Path:
 
 def conversations_file() -> Path:
     """Return the database of conversations and presets."""
-    return data_folder() / "conversations.db"
+    return data_folder() / CONVERSATIONS_FILE
 
 
 def traces_folder() -> Path:

@@ -7,19 +7,20 @@ import shlex
 import stat
 from pathlib import Path
 
+from app import paths
 from engine.files.safe_files import make_folders
 
 _FOLDER, _FILE = 0o700, 0o600
-# The folder may contain other files, because the user can choose it.
+# The folder may contain other files, because the user can choose it. Copies are ours, too.
 _OUR_FILES = (
-    "conversations*",
-    "settings.json*",
-    "api-key*",
-    "tool-servers*",
-    "tool-secrets*",
-    "serve.toml",
-    "running.lock",
-    "fullstop.log*",
+    f"{Path(paths.CONVERSATIONS_FILE).stem}*",
+    f"{Path(paths.TOOL_SERVERS_FILE).stem}*",
+    f"{Path(paths.TOOL_SECRETS_FILE).stem}*",
+    f"{paths.SETTINGS_FILE}*",
+    f"{paths.KEY_FILE}*",
+    f"{paths.LOG_FILE}*",
+    paths.SERVE_FILE,
+    paths.LOCK_FILE,
 )
 
 

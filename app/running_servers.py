@@ -21,9 +21,9 @@ from app import paths
 from app.agents import NO_KEY
 from app.exits import CommandError
 from app.settings.keychain import KeyStore
-from app.settings.serve import API_KEY_VARIABLE, DEFAULT_HOST, ServeOptions
+from app.settings.serve import DEFAULT_HOST, ServeOptions
 from engine.files.safe_files import read_bounded
-from ui.preferences import DEFAULT_PORT
+from ui.preferences import API_KEY_VARIABLE, DEFAULT_PORT
 
 _MAX_RESPONSE_BYTES = 4 << 20
 _OWNER = "fullstop"

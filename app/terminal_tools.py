@@ -12,7 +12,6 @@ from typing import Any
 from api.terminal_text import on_one_line
 from app import paths
 from app.exits import did_you_mean
-from app.mcp.configuration import FILE_NAME
 from app.mcp.host import ToolServers
 from app.printer import Printer
 from app.signals import Interrupts
@@ -60,7 +59,7 @@ class ChatTools:
                 f"{stage_text(server)}"
                 for server in servers.values()
             ]
-            file = paths.data_folder() / FILE_NAME
+            file = paths.data_folder() / paths.TOOL_SERVERS_FILE
             return "\n".join(lines) or f"no tool servers: add one in the window, or in {file}"
         if name not in servers:
             return f"there is no tool server {name}.{did_you_mean(name, servers)} /tools lists them"

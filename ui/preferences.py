@@ -42,6 +42,7 @@ ServerAtLaunch = Literal["as_left", "on", "off"]
 KeyLocation = Literal["none", "keychain", "file"]
 """Where the server's API key is kept."""
 DEFAULT_PORT = 8642
+API_KEY_VARIABLE = "FULLSTOP_API_KEY"
 TOKENS_MAX = 2**31 - 1
 TEXT_PERCENTS = (70, 80, 90, 100, 110, 125, 150, 175, 200)
 

@@ -15,7 +15,6 @@ from app.private_files import made_private, tighten
 from ui.window.main_window import MainWindow
 
 _log = logging.getLogger(__name__)
-_LOCK_NAME = "running.lock"
 _SHOW_MESSAGE = b"show\n"
 _OPEN_FILE, _ATTACH_FILE = b"open ", b"attach "
 _END = b"\0"  # no path has it
@@ -33,7 +32,7 @@ class SingleInstance(QObject):
         """Programs with the same folder share one lock; the folder must exist."""
         super().__init__()
         self._folder = folder
-        self._lock = QLockFile(str(folder / _LOCK_NAME))
+        self._lock = QLockFile(str(folder / paths.LOCK_FILE))
         self._lock.setStaleLockTime(0)  # stale only if the process that holds it has ended
         digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
         self._name = f"fullstop-{digest[:16]}"

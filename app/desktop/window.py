@@ -289,7 +289,7 @@ def requested_conversation(options: ChatOptions) -> Conversation | None:
 
 def _log_to_file() -> None:
     try:
-        log_to_file(made_private(paths.log_folder()) / "fullstop.log")
+        log_to_file(made_private(paths.log_folder()) / paths.LOG_FILE)
     except OSError as error:
         log_to_standard_error(is_verbose=False)
         _log.warning("no log file: %s", error)

@@ -15,12 +15,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from app.damaged_files import DamagedFileKeeper
+from app.paths import TOOL_SERVERS_FILE
 from app.private_files import made_private
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded, write_whole
 from ui.records.tool_servers import NamedValue, ToolServerConfig
 
-FILE_NAME = "tool-servers.json"
 KEYCHAIN_PLACEHOLDER = "${keychain}"
 """Replaces the value of a secret in the file."""
 OAUTH_SECRETS = ("oauth/tokens", "oauth/client")
@@ -246,7 +246,7 @@ class ServersFile:
     """The private file of tool servers; a damaged file is never overwritten."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE_NAME
+        self.path = folder / TOOL_SERVERS_FILE
         self.notice = ""
         self._damaged = DamagedFileKeeper(self.path)
 

@@ -18,8 +18,8 @@ from app.settings.options import (
     add_stops,
     number_parser,
 )
-from app.settings.serve import API_KEY_VARIABLE, DRAFT_HELP, ServeOptions
-from ui.preferences import Declaration
+from app.settings.serve import DRAFT_HELP, ServeOptions
+from ui.preferences import API_KEY_VARIABLE, Declaration
 
 _SHELLS = ("bash", "zsh", "fish")
 _ASK_EXAMPLES = r"""examples:

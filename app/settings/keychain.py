@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from app.damaged_files import move_aside
+from app.paths import KEY_FILE, TOOL_SECRETS_FILE
 from app.private_files import made_private
 from engine.files.json_fields import DamagedFile, parsed_json
 from engine.files.safe_files import read_bounded, write_whole
@@ -22,8 +23,6 @@ from ui.preferences import KeyLocation
 if TYPE_CHECKING:
     from keyring.backend import KeyringBackend
 
-FILE_NAME = "api-key"
-TOOL_FILE_NAME = "tool-secrets.json"
 _SERVICE = "fullstop"
 _KEY = "api-key"
 
@@ -151,7 +150,7 @@ class KeyStore:
     """The server's API key, used on another thread. Fits ``ui.server.server_panel.KeyKeeper``."""
 
     def __init__(self, folder: Path) -> None:
-        file = folder / FILE_NAME
+        file = folder / KEY_FILE
         self._secrets = SecretStore(file, only=_KEY, remedy="make a new key")
 
     async def key(self) -> str | None:
@@ -178,7 +177,7 @@ class ToolSecrets:
     """The secrets of tool servers, by server and variable; blocks."""
 
     def __init__(self, folder: Path) -> None:
-        file = folder / TOOL_FILE_NAME
+        file = folder / TOOL_SECRETS_FILE
         self._secrets = SecretStore(file, remedy="fill in the secrets again")
 
     def keep(self, server: str, name: str, value: str) -> None:

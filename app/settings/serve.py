@@ -6,11 +6,10 @@ from typing import Any, Literal, TypeVar
 
 from api.transport.config import ImageRule, ServerConfig
 from engine import Limits
-from ui.preferences import DEFAULT_PORT, declare
+from ui.preferences import API_KEY_VARIABLE, DEFAULT_PORT, declare
 
 DEFAULT_HOST = "127.0.0.1"
 PREFIX = "FULLSTOP_"
-API_KEY_VARIABLE = f"{PREFIX}API_KEY"
 MODEL_HELP = (
     "folder of an MLX model, or the name of one that the tools of Hugging Face or LM Studio have "
     "downloaded (default: the demo model that comes with the program)"

@@ -15,13 +15,11 @@ from app import exits, paths
 from app.exits import CommandError, did_you_mean
 from app.private_files import access_problem
 from app.settings.checks import checks_of
-from app.settings.serve import API_KEY_VARIABLE, PREFIX, ServeOptions
+from app.settings.serve import PREFIX, ServeOptions
 from engine.files.causes import os_cause
 from engine.files.json_fields import from_values
 from engine.files.safe_files import read_bounded
-from ui.preferences import declared
-
-SERVE_FILE_NAME = "serve.toml"
+from ui.preferences import API_KEY_VARIABLE, declared
 
 _SETTINGS = "settings"
 _COMMAND_LINE = "command line"
@@ -104,7 +102,7 @@ def _file(given: Mapping[str, Any], environment: Mapping[str, str]) -> Path | No
     named = given.get(_SETTINGS) or environment.get(f"{PREFIX}{_SETTINGS.upper()}")
     if named:
         return Path(named).expanduser()
-    usual = paths.config_folder() / SERVE_FILE_NAME
+    usual = paths.config_folder() / paths.SERVE_FILE
     try:
         usual.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -11,6 +11,7 @@ from typing import Any
 
 from api.terminal_text import on_one_line
 from app.damaged_files import DamagedFileKeeper
+from app.paths import SETTINGS_FILE
 from app.private_files import made_private
 from app.settings.checks import checks_of
 from engine.files.causes import os_cause
@@ -18,7 +19,6 @@ from engine.files.json_fields import from_values
 from engine.files.safe_files import read_bounded, write_whole
 from ui.preferences import Preferences, declare
 
-FILE_NAME = "settings.json"
 VERSION = 1
 
 
@@ -34,7 +34,7 @@ class SettingsFile:
     """The file in a folder. Settings that this version does not know stay in the file."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE_NAME
+        self.path = folder / SETTINGS_FILE
         self._damaged = DamagedFileKeeper(self.path)
         self._stored: dict[str, Any] = {}
 

@@ -17,6 +17,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from engine import Finished, Generation, GenerationRequest, ToolCall, Usage, shortest, tokens_per_s
+from ui.preferences import API_KEY_VARIABLE
 from ui.records.runs import Pace
 
 CLIENT_LEFT = 499
@@ -34,12 +35,11 @@ _KNOWN_AS = {
     "node": "a Node program",
 }
 _VERSION = re.compile(r"/v?\d.*")
-KEY_VARIABLE = "FULLSTOP_API_KEY"
 # Headers that curl writes itself, or that describe the connection and not the request.
 _CURLS_OWN = frozenset(
     {"host", "content-length", "connection", "accept-encoding", "transfer-encoding", "user-agent"}
 )
-_KEYS = {"authorization": f"Bearer ${KEY_VARIABLE}", "x-api-key": f"${KEY_VARIABLE}"}
+_KEYS = {"authorization": f"Bearer ${API_KEY_VARIABLE}", "x-api-key": f"${API_KEY_VARIABLE}"}
 
 
 @dataclass(frozen=True, slots=True)

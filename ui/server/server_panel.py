@@ -11,7 +11,7 @@ from engine import ModelInfo
 from ui.kit.dialogs import show_error, show_message
 from ui.kit.menus import add_entry, copy_text, escape_mnemonics
 from ui.kit.tasks import finish_tasks, start_task
-from ui.preferences import KeyLocation, Preferences
+from ui.preferences import API_KEY_VARIABLE, KeyLocation, Preferences
 from ui.preferences_state import PreferencesState
 from ui.server.requests import RequestLog, usage_text
 from ui.server.server_switch import ServerControl, ServerSwitch
@@ -238,7 +238,7 @@ class AgentMenu(QObject):
         copy_text(self._agents.lines(agent, url, model, has_key=has_key))
         parts = [f"Paste them into a terminal. {title} then uses {model.id} at {url}."]
         if has_key:
-            parts.append("Set FULLSTOP_API_KEY to the server’s key first.")
+            parts.append(f"Set {API_KEY_VARIABLE} to the server’s key first.")
         if lacks := self._agents.lacks(agent, model):
             parts.append(f"{model.id} is not suitable for {title}, however: {lacks}.")
         show_message(self._parent, f"Setup command for {title} copied.", "\n\n".join(parts))

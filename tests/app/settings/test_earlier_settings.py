@@ -6,7 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from app.settings.settings_file import FILE_NAME, StoredPreferences
+from app.paths import SETTINGS_FILE
+from app.settings.settings_file import StoredPreferences
 from ui.preferences import (
     ModelPreferences,
     NewConversation,
@@ -18,7 +19,7 @@ EARLIER = Path(__file__).parent / "earlier" / "settings-1.json"
 
 
 def opened(folder: Path) -> StoredPreferences:
-    shutil.copy(EARLIER, folder / FILE_NAME)
+    shutil.copy(EARLIER, folder / SETTINGS_FILE)
     return StoredPreferences(folder)
 
 
@@ -51,7 +52,7 @@ def test_earlier_settings_are_read(tmp_path: Path) -> None:
 def test_earlier_settings_are_written_unchanged(tmp_path: Path) -> None:
     stored = opened(tmp_path)
     stored.keep_last_model(None)
-    written = json.loads((tmp_path / FILE_NAME).read_text(encoding="utf-8"))
+    written = json.loads((tmp_path / SETTINGS_FILE).read_text(encoding="utf-8"))
     earlier = json.loads(EARLIER.read_text(encoding="utf-8"))
     usual = json.loads(json.dumps(asdict(Preferences())))
     assert written == with_newer(earlier, usual) | {"last_model": ""}

@@ -11,8 +11,9 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringError, PasswordDeleteError
 
+from app.paths import KEY_FILE
 from app.settings import keychain
-from app.settings.keychain import FILE_NAME, KeyStore
+from app.settings.keychain import KeyStore
 
 
 class Drawer(KeyringBackend):
@@ -87,7 +88,7 @@ def test_api_key_in_private_file(
 
     with caplog.at_level(logging.DEBUG):
         key = asyncio.run(renewed())
-    path = tmp_path / "folder" / FILE_NAME
+    path = tmp_path / "folder" / KEY_FILE
     assert path.read_text().strip() == key
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "kept in a file" in caplog.text
@@ -133,4 +134,4 @@ async def test_old_api_key_is_kept_on_failure(
         with pytest.raises(OSError, match="No space"):
             await store.renew()
     assert await store.key() == key
-    assert [one.name for one in tmp_path.iterdir()] == [FILE_NAME]
+    assert [one.name for one in tmp_path.iterdir()] == [KEY_FILE]

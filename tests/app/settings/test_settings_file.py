@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from app.settings.settings_file import FILE_NAME, Settings, SettingsFile
+from app.paths import SETTINGS_FILE
+from app.settings.settings_file import Settings, SettingsFile
 from tests.support.kept import nothing_is_set_aside
 from ui.preferences import ServerPreferences
 
 
 def broken(folder: Path) -> list[Path]:
-    return list(folder.glob(f"{FILE_NAME}.broken-*"))
+    return list(folder.glob(f"{SETTINGS_FILE}.broken-*"))
 
 
 def test_settings_round_trip(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from app.commands import inspect, replay
 from app.exits import CommandError
-from app.settings.settings_file import FILE_NAME, StoredPreferences
+from app.paths import SETTINGS_FILE
+from app.settings.settings_file import StoredPreferences
 from app.store import rows
 from engine.files.json_fields import DamagedFile
 from engine.output.answer import DecodingContext
@@ -223,7 +224,7 @@ def _settings() -> tuple[str, ...]:
 
 
 def _read_settings(path: Path) -> str:
-    assert path.name == FILE_NAME
+    assert path.name == SETTINGS_FILE
     before = path.read_bytes()
     stored = StoredPreferences(path.parent)
     preferences = stored.preferences()
@@ -300,7 +301,7 @@ ATTACKS = (
     Attack("run.json", _runs(), _read_run),
     Attack("archive.json", _archives(), _read_archive),
     Attack("presets.json", _presets(), _read_presets),
-    Attack(FILE_NAME, _settings(), _read_settings),
+    Attack(SETTINGS_FILE, _settings(), _read_settings),
     Attack("capture.json", _captures(), _read_capture),
     Attack("stops.json", ('["END", "\\n\\nUser:", "é"]',), _read_stops),
 )
