@@ -64,7 +64,7 @@ def check_key(headers: Mapping[str, str], key: str | None) -> str | None:
 
     A server without a key takes any: a client that sends one still is not all the others.
     """
-    presented = list(_presented(headers))
+    presented = list(_presented_keys(headers))
     if key is None:
         return next(filter(None, presented), None)
     if any(hmac.compare_digest(_bytes(given), _bytes(key)) for given in presented):
@@ -78,7 +78,7 @@ def check_key(headers: Mapping[str, str], key: str | None) -> str | None:
     raise ApiError(ErrorKind.AUTHENTICATION, message)
 
 
-def _presented(headers: Mapping[str, str]) -> Iterator[str]:
+def _presented_keys(headers: Mapping[str, str]) -> Iterator[str]:
     """Yield the keys that a request sends; an empty one is none."""
     for name in _KEY_HEADERS:
         if key := headers.get(name, "").strip():

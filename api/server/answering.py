@@ -157,7 +157,7 @@ class _Answer:
     names: Mapping[str, str]
     head: Head
 
-    async def whole(self) -> web.Response:
+    async def answer_whole(self) -> web.Response:
         """Return the whole answer once all its generations have ended."""
         service, record = self.request.app[SERVICE], self.request[RECORD]
         async with run_generations(service, record, self.requests) as generations:
@@ -170,7 +170,7 @@ class _Answer:
         # An answer with logprobs can be megabytes: streams go on meanwhile.
         return web.json_response(text=await asyncio.to_thread(write))
 
-    async def streamed(self) -> web.StreamResponse:
+    async def answer_stream(self) -> web.StreamResponse:
         """Write the events of the generations as they arrive; return the response.
 
         Keepalives are also sent while the generations wait to be accepted, for example for a model
@@ -264,7 +264,7 @@ def make_answer_handler(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
                 return _json(await route.reply_without_prompt(service, params, head))
             await _note_unrendered_tools(service, record, requests)
             making = _Answer(request, route, params, requests, names, head)
-            return await (making.streamed() if record.wants_stream else making.whole())
+            return await (making.answer_stream() if record.wants_stream else making.answer_whole())
         except EngineError as refusal:
             raise from_engine(refusal, names) from None
 

@@ -57,7 +57,8 @@ def build(
 ) -> web.Application:
     """Return the application that serves an engine."""
     app = web.Application(
-        middlewares=[_recorded, _enveloped, _checked], client_max_size=config.max_body_bytes
+        middlewares=[_record_request, _render_errors, _check_access],
+        client_max_size=config.max_body_bytes,
     )
     app[SERVICE] = Service(engine, config)
     app[BODIES] = BodyReceiver(config)
@@ -68,7 +69,7 @@ def build(
 
 
 @web.middleware
-async def _recorded(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _record_request(request: web.Request, handler: Handler) -> web.StreamResponse:
     metrics, record = request.app[SERVICE].metrics, _record_of(request)
     request[RECORD] = record
     metrics.request_began()
@@ -155,7 +156,7 @@ def _report_end(
 
 
 @web.middleware
-async def _enveloped(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _render_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer every failure in the error format of the client's vendor."""
     dialect = dialect_of(request.path, request.headers)
     allowed_methods: str | None = None
@@ -206,7 +207,7 @@ def _from_http(request: web.Request, error: web.HTTPException) -> ApiError:
 
 
 @web.middleware
-async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _check_access(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse requests with a foreign ``Host``, from a foreign page, or without the key."""
     config = request.app[SERVICE].config
     headers = request.headers

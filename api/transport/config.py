@@ -24,7 +24,7 @@ class Address:
     @property
     def url(self) -> str:
         """The URL that clients on this computer use, without a trailing slash."""
-        scheme, address = "https" if self.is_encrypted else "http", _parsed(self.host)
+        scheme, address = "https" if self.is_encrypted else "http", _parse_address(self.host)
         host = self.host
         if address is not None and address.is_unspecified:
             host = "::1" if ":" in host else "127.0.0.1"
@@ -35,7 +35,7 @@ class Address:
 
 def is_loopback(host: str) -> bool:
     """Whether a name or address can only mean this computer."""
-    address = _parsed(host)
+    address = _parse_address(host)
     if address is not None:
         return address.is_loopback
     name = host.rstrip(".").lower()
@@ -44,13 +44,13 @@ def is_loopback(host: str) -> bool:
 
 def same_host(one: str, other: str) -> bool:
     """Whether two hosts are the same name or the same address, however they are spelled."""
-    first, second = _parsed(one), _parsed(other)
+    first, second = _parse_address(one), _parse_address(other)
     if first is None or second is None:
         return one.rstrip(".").lower() == other.rstrip(".").lower()
     return first == second
 
 
-def _parsed(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -34,7 +34,7 @@ async def run_generations(
     client = record.client_id
     owner = CacheOwner(client, kept_with=client if service.config.keeps_prompts else None)
     generations = await service.engine.generate_together(
-        [replace(record.traced(request), cache_owner=owner) for request in requests]
+        [replace(record.add_trace(request), cache_owner=owner) for request in requests]
     )
     model = model_name(service, requests[0].model or "")
     service.running.update(generations)

@@ -145,7 +145,7 @@ class ListedModel:
 def listed_models(service: Service) -> list[ListedModel]:
     """Return the models that requests may name; the only one if it answers all requests."""
     return [
-        _listed(status)
+        _list_model(status)
         for status in service.engine.models
         if status.is_default or service.is_choosing
     ]
@@ -156,10 +156,10 @@ def listed_model(service: Service, name: str) -> ListedModel | None:
     if not service.is_choosing:
         return next((model for model in listed_models(service) if _is_named(name, model.id)), None)
     status = service.engine.model_status(name or None)
-    return None if status is None else _listed(status)
+    return None if status is None else _list_model(status)
 
 
-def _listed(status: ModelStatus) -> ListedModel:
+def _list_model(status: ModelStatus) -> ListedModel:
     info, offered = status.info, status.offered
     known = info if info is not None else None if offered is None else offered.found
     draft = None if info is None or info.draft is None else info.draft.id

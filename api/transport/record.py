@@ -128,7 +128,7 @@ class RequestRecord:
     def ends(self) -> tuple[Finished, ...]:
         return tuple(run.finished for run in self.runs if run.finished is not None)
 
-    def traced(self, request: GenerationRequest) -> GenerationRequest:
+    def add_trace(self, request: GenerationRequest) -> GenerationRequest:
         """Return a request with as much detail of each token as the observers want."""
         level, count = self.trace
         if level is TraceLevel.OFF or request.trace is not TraceLevel.OFF:

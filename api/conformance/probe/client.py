@@ -115,7 +115,7 @@ def in_parallel(*commands: str) -> str:
     return "\n".join([*(f"{command} &" for command in commands), "wait"])
 
 
-def repeated(command: str, times: int = 8) -> str:
+def repeat_command(command: str, times: int = 8) -> str:
     """Return a command that is sent several times."""
     numbers = " ".join(map(str, range(1, times + 1)))
     return f"for n in {numbers}; do {command}; echo; done"

@@ -248,7 +248,7 @@ def _document_text(block: MediaBlock, path: FieldPath, has_notes: bool) -> str:
     if kind == "content":
         return _content_text(source.get("content"), (*source_path, "content"), has_notes)
     if kind == "base64" and str(source.get("media_type", "")).startswith("text/"):
-        return _decoded(source.get("data"), (*source_path, "data"))
+        return _decode_text(source.get("data"), (*source_path, "data"))
     return _note(block, path, has_notes)
 
 
@@ -276,7 +276,7 @@ def _note(block: MediaBlock, path: FieldPath, has_notes: bool) -> str:
     return note_of(path, kind, is_allowed=has_notes, what=block.type)
 
 
-def _decoded(data: object, path: FieldPath) -> str:
+def _decode_text(data: object, path: FieldPath) -> str:
     try:
         return base64.b64decode(data if isinstance(data, str) else "", validate=True).decode()
     except (binascii.Error, UnicodeDecodeError, ValueError):

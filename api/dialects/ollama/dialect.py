@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeVar
 
-from api.dialects.ollama.models import MODEL_QUERIES, check_name, tagged
+from api.dialects.ollama.models import MODEL_QUERIES, add_tag, check_name
 from api.dialects.ollama.read import (
     chat_from_wire,
     prompt_from_wire,
@@ -60,7 +60,7 @@ class OllamaRoute(AnswerRoute[_Params]):
         if wants_thinking(params):
             can_think, _, _ = await capabilities_of(service, name)
             if not can_think:
-                raise invalid(("think",), f"{tagged(name)} does not support thinking")
+                raise invalid(("think",), f"{add_tag(name)} does not support thinking")
 
     def on_accepted(self, service: Service, params: _Params) -> None:
         apply_keep_alive(service, params)
@@ -148,7 +148,7 @@ async def embed(service: Service, record: RequestRecord, params: EmbedParams) ->
         embeddings = await embed_texts(service, record, request, params.model)
     apply_keep_alive(service, params)
     answer = {
-        "model": params.model or tagged(name),
+        "model": params.model or add_tag(name),
         "embeddings": [list(vector) for vector in embeddings.vectors],
         "total_duration": round((time.perf_counter() - begun_s) * NS),
         "load_duration": 0,

@@ -38,7 +38,7 @@ _NEVER = datetime(2318, 1, 1, tzinfo=UTC).timestamp()
 _PULLED = ("pulling manifest", "verifying sha256 digest", "writing manifest", "success")
 
 
-def tagged(model_id: str) -> str:
+def add_tag(model_id: str) -> str:
     """Return a model's name as this API spells it, with a tag."""
     return model_id if ":" in model_id.rpartition("/")[2] else f"{model_id}{_TAG}"
 
@@ -55,8 +55,8 @@ def listed_entry(model: ListedModel) -> dict[str, Any]:
     """
     known = f"{model.id}\n{model.architecture}\n{model.size_bytes}\n{model.context_length}"
     return {
-        "name": tagged(model.id),
-        "model": tagged(model.id),
+        "name": add_tag(model.id),
+        "model": add_tag(model.id),
         "modified_at": time_text(model.since),
         "size": model.size_bytes,
         "digest": hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest(),

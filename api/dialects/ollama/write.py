@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
-from api.dialects.ollama.models import tagged, time_text
+from api.dialects.ollama.models import add_tag, time_text
 from api.dialects.ollama.wire import (
     AnswerParams,
     ChatParams,
@@ -63,7 +63,7 @@ class LineEncoder(AnswerEncoder):
     def __init__(self, params: AnswerParams, head: Head) -> None:
         super().__init__()
         # The requested name, which the reference repeats.
-        self._model = params.model or tagged(head.model)
+        self._model = params.model or add_tag(head.model)
         self._is_chat = isinstance(params, ChatParams)
         self._clock = head.clock
         self._reports = params.fullstop.report

@@ -59,7 +59,7 @@ def recall(service: Service, record: RequestRecord, params: ResponseParams) -> R
             raise not_stored()
         earlier = [item for response in chain for item in _items_with_ids(response)]
     own = [
-        _referred(service, owner, item, index) if isinstance(item, ItemReference) else item
+        _find_item(service, owner, item, index) if isinstance(item, ItemReference) else item
         for index, item in enumerate(params.input)
     ]
     return params.with_recalled(_ITEMS.validate_python(earlier), own)
@@ -70,7 +70,7 @@ async def retrieve(service: Service, record: RequestRecord, url: Mapping[str, st
     """A stored response."""
     if url.get("stream", "false") != "false":
         raise unsupported(("stream",), "the stream of a response that has ended")
-    return _stored(service, record, url).answer
+    return _find_stored(service, record, url).answer
 
 
 @query(
@@ -82,7 +82,7 @@ async def delete(
     service: Service, record: RequestRecord, url: Mapping[str, str]
 ) -> dict[str, str | bool]:
     """Deletes a stored response."""
-    response_id = _stored(service, record, url).id
+    response_id = _find_stored(service, record, url).id
     service.responses.delete(response_id)
     is_deleted = service.responses.get(record.client_id, response_id) is None
     return {"id": response_id, "object": "response", "deleted": is_deleted}
@@ -93,7 +93,7 @@ async def list_input_items(
     service: Service, record: RequestRecord, url: Mapping[str, str]
 ) -> ItemList:
     """The input of a stored response."""
-    response = _stored(service, record, url)
+    response = _find_stored(service, record, url)
     chain = service.responses.chain(record.client_id, response.id)
     if chain is None:
         raise _missing("A response before the one", response.id)
@@ -122,7 +122,7 @@ async def list_input_items(
     }
 
 
-def _stored(service: Service, record: RequestRecord, url: Mapping[str, str]) -> StoredResponse:
+def _find_stored(service: Service, record: RequestRecord, url: Mapping[str, str]) -> StoredResponse:
     response_id = url["response_id"]
     response = service.responses.get(record.client_id, response_id)
     if response is None:
@@ -138,7 +138,7 @@ def _missing(what: str, item_id: str) -> ApiError:
     )
 
 
-def _referred(service: Service, owner: str, reference: ItemReference, index: int) -> Item:
+def _find_item(service: Service, owner: str, reference: ItemReference, index: int) -> Item:
     response = service.responses.of_item(owner, reference.id)
     for item in () if response is None else _items_with_ids(response):
         if item["id"] == reference.id:

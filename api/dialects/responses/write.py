@@ -190,17 +190,17 @@ class ResponseEncoder(AnswerEncoder):
             self._event("response.in_progress", response=response)
 
     def _text(self, text: str, choice: int) -> None:
-        opened = self._opened("message")
+        opened = self._open_text("message")
         entries = self._add_logprobs(self._tokens)
         opened.part["text"] += text
         self._event("response.output_text.delta", **opened.position, delta=text, logprobs=entries)
 
     def _thinking(self, text: str, choice: int) -> None:
-        opened = self._opened("reasoning")
+        opened = self._open_text("reasoning")
         opened.part["text"] += text
         self._event(f"response.{opened.kind}.delta", **opened.position, delta=text)
 
-    def _opened(self, item_type: Literal["message", "reasoning"]) -> OpenText:
+    def _open_text(self, item_type: Literal["message", "reasoning"]) -> OpenText:
         """Return the open text of an item, after opening one if needed."""
         if self._open is not None and self._open.item["type"] == item_type:
             return self._open
@@ -339,7 +339,7 @@ class ResponseEncoder(AnswerEncoder):
         has_answer = is_message_open or any(item["type"] != "reasoning" for item in self._output)
         # Clients expect a message, unless generation ended while the model was still reasoning.
         if not has_answer and finished.stop.channel is not Channel.THINKING:
-            self._opened("message")
+            self._open_text("message")
         self._close_text(status)
         response = self.response = self._response(status, finished)
         self._event(f"response.{status}", response=response)

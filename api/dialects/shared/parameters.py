@@ -111,8 +111,8 @@ def sampling_of(params: WireModel, path: FieldPath = ()) -> Sampling:
         value = next((value for value in values if value is not None), None)
         if value is not None:
             if name in _RANGES:
-                least, greatest = _RANGES[name]
-                value = min(max(value, least), greatest)
+                low, high = _RANGES[name]
+                value = min(max(value, low), high)
             given[name] = value
     if given.get("top_p") == 0:
         # A nucleus of mass 0 contains only the likeliest token.

@@ -7,7 +7,7 @@ from typing import Any
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import Case, case_of
-from api.conformance.probe.client import Client, repeated
+from api.conformance.probe.client import Client, repeat_command
 from api.conformance.probe.dialects import Ask, Body, Driver
 from api.conformance.probe.judgement import (
     STOP_ONLY_HIDDEN,
@@ -248,7 +248,7 @@ class Recorder:
             self.note(again, same)
         elif certain:
             begin = len(self.faults)
-            self.note(run, certain, repeated(client.curl(body)))
+            self.note(run, certain, repeat_command(client.curl(body)))
             self.faults[begin:] = map(as_intermittent, self.faults[begin:])
         elif any(fault.code != STOP_ONLY_HIDDEN for fault in faults):
             ctx.is_varying = True
