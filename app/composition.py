@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from app import exits, paths
 from app.exits import CommandError, did_you_mean
+from app.process_groups import kill_process_groups
 from app.settings.serve import ServeOptions
 from app.streams import drain_streams
 from engine import (
@@ -66,6 +67,7 @@ def end_if_stuck(exit_code: int) -> None:
     """End the process if a closed engine's model hangs in a library, which exit would wait for."""
     if any(engine.is_stuck for engine in _closed):
         drain_streams()
+        kill_process_groups()
         os._exit(exit_code)
 
 
@@ -246,4 +248,5 @@ def follow_rank_0(world: World) -> int:
 def exit_process() -> NoReturn:
     """End the process, whatever its threads wait for."""
     drain_streams()
+    kill_process_groups()
     os._exit(exits.OK)

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from app import exits
+from app.process_groups import kill_process_groups
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -24,6 +25,7 @@ def exit_at_once() -> None:
     with contextlib.suppress(OSError, ValueError):
         if select.select((), (2,), (), 0)[1]:  # a terminal that nobody reads takes nothing
             os.write(2, b"fullstop: ended at once, as the second signal asked\n")
+    kill_process_groups()
     os._exit(exits.INTERRUPTED)
 
 

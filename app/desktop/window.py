@@ -22,13 +22,12 @@ from app.desktop.server import LocalServer
 from app.desktop.single_instance import SingleInstance, only_instance, shown_on_demand
 from app.logs import log_to_file, log_to_standard_error
 from app.mcp.host import ToolServers
-from app.mcp.process_groups import kill_process_groups
 from app.private_files import made_private, tighten
 from app.process import raise_limit
 from app.settings.keychain import KeyStore
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.settings_file import StoredPreferences
-from app.signals import EndingSignals, exit_at_once
+from app.signals import EndingSignals
 from app.store.conversation_store import open_store
 from app.store.traces import TraceFiles
 from engine import DiskCache, Engine, Limits
@@ -133,7 +132,7 @@ def run(options: ChatOptions) -> int:
         tighten(folder)
     _log_to_file()
     raise_limit()
-    with contextlib.closing(EndingSignals(_end_at_once)) as signals:
+    with contextlib.closing(EndingSignals()) as signals:
         stored = StoredPreferences(paths.config_folder())
         _scale_interface(stored.preferences().interface_percent)
         application = Application()
@@ -150,11 +149,6 @@ def _scale_interface(percent: int) -> None:
     """Set Qt's scale factor, which is read when the application object is created."""
     if percent != 100:
         os.environ.setdefault("QT_SCALE_FACTOR", str(percent / 100))
-
-
-def _end_at_once() -> None:
-    kill_process_groups()
-    exit_at_once()
 
 
 async def session(

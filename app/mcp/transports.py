@@ -26,8 +26,8 @@ from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from app.mcp import process_groups
 from app.mcp.server_log import ServerLog, printable
+from app.process_groups import add_group, remove_group
 from ui.records.tool_servers import ToolServerConfig
 
 MAX_MESSAGE_BYTES = 16 << 20
@@ -52,7 +52,7 @@ async def stdio_transport(
 ) -> AsyncIterator[Any]:
     """Run a server's program; yield the streams of messages from and to it."""
     process = await _open_process(config, {**_default_environment(), **env})
-    process_groups.running.add(process.pid)
+    add_group(process.pid)
     received_writer, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, outgoing_reader = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -100,7 +100,7 @@ async def stdio_transport(
         finally:
             with anyio.CancelScope(shield=True):
                 await _terminate(process)
-            process_groups.running.discard(process.pid)
+            remove_group(process.pid)
             for stream in (received, received_writer, outgoing, outgoing_reader):
                 stream.close()
             tasks.cancel_scope.cancel()
