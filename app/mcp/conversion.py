@@ -7,8 +7,22 @@ import hashlib
 import json
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
+
+from mcp_types import (
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    ElicitRequestParams,
+    GetPromptResult,
+    PaginatedResult,
+    Prompt,
+    ReadResourceResult,
+    Resource,
+    TextResourceContents,
+    Tool,
+)
 
 from app.mcp.server_log import printable
 from engine import counted, format_size
@@ -27,13 +41,14 @@ _MAX_NAME_CHARS = 200
 _MAX_PICTURE_BYTES = 10 << 20
 _FORMATS = ("email", "uri", "date", "date-time")
 _UNREADABLE = ", which the model cannot read"
+_Page = TypeVar("_Page", bound=PaginatedResult)
 
 
 class BadQuestion(ValueError):
     """An elicitation cannot be shown; the message is for the server."""
 
 
-async def list_pages(request: Callable[..., Awaitable[Any]]) -> AsyncIterator[Any]:
+async def list_pages(request: Callable[..., Awaitable[_Page]]) -> AsyncIterator[_Page]:
     """Yield the pages of a paginated list, up to a limit."""
     cursor: str | None = None
     for _ in range(50):
@@ -45,7 +60,7 @@ async def list_pages(request: Callable[..., Awaitable[Any]]) -> AsyncIterator[An
 
 
 def convert_tools(
-    listed: list[Any], config: ToolServerConfig
+    listed: list[Tool], config: ToolServerConfig
 ) -> tuple[tuple[ToolInfo, ...], tuple[str, ...]]:
     """Return the usable tools of a server, and remarks about the others."""
     tools: dict[str, ToolInfo] = {}
@@ -74,7 +89,7 @@ def convert_tools(
     return tuple(tools.values())[:MAX_TOOLS], tuple(remarks)
 
 
-def convert_resources(listed: list[Any], server: str) -> tuple[ResourceInfo, ...]:
+def convert_resources(listed: list[Resource], server: str) -> tuple[ResourceInfo, ...]:
     """Return the resources of a server, up to a limit."""
     return tuple(
         ResourceInfo(
@@ -86,7 +101,7 @@ def convert_resources(listed: list[Any], server: str) -> tuple[ResourceInfo, ...
     )
 
 
-def convert_prompts(listed: list[Any], server: str) -> tuple[PromptInfo, ...]:
+def convert_prompts(listed: list[Prompt], server: str) -> tuple[PromptInfo, ...]:
     """Return the usable prompts of a server, up to a limit."""
     return tuple(
         PromptInfo(
@@ -108,7 +123,7 @@ def convert_prompts(listed: list[Any], server: str) -> tuple[PromptInfo, ...]:
     )
 
 
-def _convert_tool(tool: Any, config: ToolServerConfig) -> ToolInfo | None:
+def _convert_tool(tool: Tool, config: ToolServerConfig) -> ToolInfo | None:
     if not tool.name or len(tool.name) > _MAX_NAME_CHARS:
         return None
     try:
@@ -135,7 +150,7 @@ def _fingerprint(config: ToolServerConfig, *tool: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def result_text(result: Any, max_bytes: int) -> str:
+def result_text(result: CallToolResult, max_bytes: int) -> str:
     """Return the text of a call's result; pictures and files are named with type and size."""
     parts = [_block_text(block) for block in result.content]
     if not any(part.strip() for part in parts) and result.structured_content is not None:
@@ -143,7 +158,7 @@ def result_text(result: Any, max_bytes: int) -> str:
     return _shorten("\n".join(parts), max_bytes) or "(no output)"
 
 
-def result_pictures(result: Any) -> tuple[bytes, ...]:
+def result_pictures(result: CallToolResult) -> tuple[bytes, ...]:
     """Return the contents of a result's pictures, within limits."""
     pictures: list[bytes] = []
     for block in result.content:
@@ -157,20 +172,20 @@ def result_pictures(result: Any) -> tuple[bytes, ...]:
     return tuple(pictures[:20])
 
 
-def resource_text(result: Any, max_bytes: int) -> str:
+def resource_text(result: ReadResourceResult, max_bytes: int) -> str:
     """Return the text of a resource; binary contents are named with type and size."""
     return _shorten("\n".join(_contents_text(each) for each in result.contents), max_bytes)
 
 
-def binary_type(result: Any) -> str:
+def binary_type(result: ReadResourceResult) -> str:
     """Return the type and size of a resource without any text; empty if it has text."""
-    contents = result.contents
-    if not contents or any(getattr(content, "text", None) is not None for content in contents):
+    blobs = [each for each in result.contents if isinstance(each, BlobResourceContents)]
+    if not blobs or len(blobs) < len(result.contents):
         return ""
-    return f"{contents[0].mime_type or 'binary data'}, {_size(contents[0].blob)}"
+    return f"{blobs[0].mime_type or 'binary data'}, {_size(blobs[0].blob)}"
 
 
-def prompt_text(result: Any, max_bytes: int) -> str:
+def prompt_text(result: GetPromptResult, max_bytes: int) -> str:
     """Return the messages of a prompt as one text."""
     messages = result.messages
     texts = [_block_text(message.content) for message in messages]
@@ -192,7 +207,7 @@ def _shorten(text: str, max_bytes: int) -> str:
     )
 
 
-def _block_text(block: Any) -> str:
+def _block_text(block: ContentBlock) -> str:
     match block.type:
         case "text":
             return str(block.text)
@@ -202,14 +217,13 @@ def _block_text(block: Any) -> str:
             return _contents_text(block.resource)
         case "resource_link":
             return f"[resource {block.uri}: {block.title or block.name}]"
-        case other:
-            return f"[{other}{_UNREADABLE}]"
 
 
-def _contents_text(contents: Any) -> str:
-    text = getattr(contents, "text", None)
-    if text is not None:
-        return str(text)
+def _contents_text(
+    contents: TextResourceContents | BlobResourceContents,
+) -> str:
+    if isinstance(contents, TextResourceContents):
+        return contents.text
     return f"[{contents.mime_type or 'binary data'}, {_size(contents.blob)}{_UNREADABLE}]"
 
 
@@ -217,7 +231,7 @@ def _size(data: str) -> str:
     return format_size(len(data.rstrip("=")) * 3 // 4)  # of base64
 
 
-def convert_elicitation(server: str, params: Any) -> ServerQuestion:
+def convert_elicitation(server: str, params: ElicitRequestParams) -> ServerQuestion:
     """Return the question of an ``elicitation/create`` request: a form, or an address to visit.
 
     https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation

@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 from mcp import Client, MCPError
@@ -14,9 +14,14 @@ from mcp_types import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     UNSUPPORTED_PROTOCOL_VERSION,
+    CallToolResult,
+    ElicitRequestParams,
     ElicitResult,
     ErrorData,
+    GetPromptResult,
     Implementation,
+    LoggingMessageNotificationParams,
+    ReadResourceResult,
 )
 
 from app import __version__
@@ -54,6 +59,7 @@ _SSE_HINT = (
     '"type": "sse" beside its address.'
 )
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 class ToolServer:
@@ -117,7 +123,7 @@ class ToolServer:
         timeout_s: float,
         on_progress: OnProgress,
         on_question: OnQuestion,
-    ) -> Any:
+    ) -> CallToolResult:
         """Return the result of a call; cancelling this cancels the call at the server.
 
         The time in which the user answers a question does not count for ``timeout_s``.
@@ -138,12 +144,14 @@ class ToolServer:
             on_question,
         )
 
-    async def read_resource(self, uri: str, timeout_s: float) -> Any:
+    async def read_resource(self, uri: str, timeout_s: float) -> ReadResourceResult:
         return await self._request(
             f"reading {printable(uri, 80)}", lambda client: client.read_resource(uri), timeout_s
         )
 
-    async def get_prompt(self, name: str, arguments: dict[str, str], timeout_s: float) -> Any:
+    async def get_prompt(
+        self, name: str, arguments: dict[str, str], timeout_s: float
+    ) -> GetPromptResult:
         return await self._request(
             f"the prompt {printable(name, 80)}",
             lambda client: client.get_prompt(name, arguments),
@@ -153,10 +161,10 @@ class ToolServer:
     async def _request(
         self,
         action: str,
-        send: Callable[[Client], Coroutine[Any, Any, Any]],
+        send: Callable[[Client], Awaitable[_T]],
         timeout_s: float,
         on_question: OnQuestion | None = None,
-    ) -> Any:
+    ) -> _T:
         if self._client is None or self.stage != "ready":
             raise ToolsRefused(self._problem or f"{self._name} is not running.")
         call: tuple[OnQuestion, asyncio.Timeout] | None = None
@@ -269,12 +277,16 @@ class ToolServer:
             tools = [tool async for page in list_pages(client.list_tools) for tool in page.tools]
             offers["tools"], offers["remarks"] = convert_tools(tools, self.config)
         if capabilities.resources is not None:
-            pages = [page async for page in list_pages(client.list_resources)]
-            resources = [resource for page in pages for resource in page.resources]
+            resources = [
+                resource
+                async for page in list_pages(client.list_resources)
+                for resource in page.resources
+            ]
             offers["resources"] = convert_resources(resources, self.config.name)
         if capabilities.prompts is not None:
-            pages = [page async for page in list_pages(client.list_prompts)]
-            prompts = [prompt for page in pages for prompt in page.prompts]
+            prompts = [
+                prompt async for page in list_pages(client.list_prompts) for prompt in page.prompts
+            ]
             offers["prompts"] = convert_prompts(prompts, self.config.name)
         self._offers = offers
 
@@ -294,7 +306,9 @@ class ToolServer:
 
     # -- callbacks of the client and the transports ----------------------------------------
 
-    async def _elicit(self, context: Any, params: Any) -> ElicitResult | ErrorData:
+    async def _elicit(
+        self, context: object, params: ElicitRequestParams
+    ) -> ElicitResult | ErrorData:
         """Show a question of the server in the card of its latest call."""
         if not self._calls:
             return ElicitResult(action="cancel")
@@ -316,11 +330,11 @@ class ToolServer:
         is_form = reply.action == "accept" and not question.url
         return ElicitResult(action=reply.action, content=dict(reply.values) if is_form else None)
 
-    async def _take_log(self, params: Any) -> None:
+    async def _take_log(self, params: LoggingMessageNotificationParams) -> None:
         self._log.add(f"[{params.level}] {params.data}")
         self._on_change()
 
-    async def _take_message(self, message: Any) -> None:
+    async def _take_message(self, message: object) -> None:
         if "list_changed" in str(getattr(message, "method", "")):
             self._have_offers_changed = True
             self._wake.set()
