@@ -20,7 +20,7 @@ from typing import Any
 
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.desktop.window import server_window
+from app.desktop.window import create_main_window
 from engine.engine import Engine
 from engine.stopping.rules import StopScope
 from engine.values.request import TraceLevel
@@ -77,7 +77,7 @@ class Tour:
         self.theme = Theme(application, "light")
         self.preferences = preferences_state()
         self.preferences.change(has_high_contrast=contrast)
-        self.window = server_window(
+        self.window = create_main_window(
             self.engine,
             self.theme,
             MemoryConversationStore(),

@@ -29,7 +29,7 @@ class Application(QApplication):
         # The loop must outlive the window until answers, server and engine have ended.
         self.setQuitOnLastWindowClosed(False)
 
-    def serve(self, window: "MainWindow") -> None:
+    def attach_window(self, window: "MainWindow") -> None:
         """Let a window handle what the system asks, beginning with the files that are waiting."""
         self._window = window
         waiting, self._waiting = self._waiting, []
@@ -37,7 +37,7 @@ class Application(QApplication):
             window.open_run(path)
 
     def detach(self) -> None:
-        """Handle requests as before ``serve``, because the window is gone."""
+        """Handle requests as before ``attach_window``, because the window is gone."""
         self._window = None
 
     def event(self, event: QEvent) -> bool:

@@ -88,7 +88,7 @@ def kept_traces(store: ConversationStore, preferences: PreferencesState) -> Trac
     preferences.changed.connect(lambda _: traces.limit_to(preferences.now.kept_traces_bytes))
     if store.problem is None:
         # Where conversations could not be read, nobody knows which were deleted.
-        traces.keep_only(frozenset(conversation.id for conversation in store.load_all()))
+        traces.keep_only(frozenset(conversation.id for conversation in store.conversations()))
     return traces
 
 
@@ -181,7 +181,7 @@ async def _until_closed(
     async with open_engine(limits, disk=disk) as engine, kept_conversations() as store:
         theme = Theme(application, preferences.now.theme)
         traces = kept_traces(store, preferences)
-        window = server_window(engine, theme, store, preferences, loop, traces)
+        window = create_main_window(engine, theme, store, preferences, loop, traces)
         window.restore_layout(stored.window_layout)
         if (requested := requested_conversation(options)) is not None:
             window.workspace.take_in(requested)
@@ -194,7 +194,7 @@ async def _until_closed(
         ):
             window.show()
             window.start(chosen_model(options, stored), options.draft)
-            application.serve(window)
+            application.attach_window(window)
             application.applicationStateChanged.connect(lambda state: _reopen(window, state))
             if options.opened is not None:
                 window.open_run(options.opened)
@@ -228,7 +228,7 @@ def _reopen(window: MainWindow, state: Qt.ApplicationState) -> None:
         window.come_forward()
 
 
-def server_window(
+def create_main_window(
     engine: Engine,
     theme: Theme,
     store: ConversationStore,
@@ -236,7 +236,7 @@ def server_window(
     loop: asyncio.AbstractEventLoop,
     traces: TraceKeeper | None = None,
 ) -> MainWindow:
-    """Return the window with its server, whose requests appear in the window's log."""
+    """Return the main window with its server, whose requests appear in the window’s log."""
     key = KeyStore(paths.config_folder())
     log = RequestLog()
     feed = RequestFeed(loop, log)

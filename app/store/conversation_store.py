@@ -102,17 +102,17 @@ class SqliteConversationStore:
     def is_kept(self, conversation: Conversation) -> bool:
         return not self._writer.has_pending(conversation.id)
 
-    def load_all(self) -> list[Conversation]:
+    def conversations(self) -> list[Conversation]:
         for conversation in self._database.conversations:
             if conversation.attachments or conversation.queue:
                 unsent = conversation.attachments, conversation.queue
                 self._unsent.setdefault(conversation.id, unsent)
         return self._database.conversations
 
-    def load_presets(self) -> list[Preset]:
+    def presets(self) -> list[Preset]:
         return self._database.presets
 
-    def load_folders(self) -> list[ConversationFolder]:
+    def folders(self) -> list[ConversationFolder]:
         return self._database.folders
 
     async def fill(self, conversation: Conversation) -> None:
@@ -205,7 +205,7 @@ class SqliteConversationStore:
             _log.error("%s: not all could be recovered", path, exc_info=error)
             result = Recovered(cause=describe_error(error))
         await asyncio.wrap_future(self._database.thread.submit(self._database.read_all))
-        self._on_found(self.load_all(), self.load_presets())
+        self._on_found(self.conversations(), self.presets())
         return result
 
     # -- inside ----------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class MemoryConversationStore:
     def is_kept(self, conversation: Conversation) -> bool:
         return False
 
-    def load_all(self) -> list[Conversation]:
+    def conversations(self) -> list[Conversation]:
         return list(self._kept.values())
 
     async def fill(self, conversation: Conversation) -> None: ...
@@ -94,7 +94,7 @@ class MemoryConversationStore:
         ]
         return sorted(answers, key=lambda past: past.run.started_at, reverse=True)[:limit]
 
-    def load_presets(self) -> list[Preset]:
+    def presets(self) -> list[Preset]:
         return list(self._presets.values())
 
     def save_preset(self, preset: Preset) -> None:
@@ -103,7 +103,7 @@ class MemoryConversationStore:
     def delete_preset(self, name: str) -> None:
         self._presets.pop(name, None)
 
-    def load_folders(self) -> list[ConversationFolder]:
+    def folders(self) -> list[ConversationFolder]:
         return list(self._folders.values())
 
     def save_folder(self, folder: ConversationFolder) -> None:

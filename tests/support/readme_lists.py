@@ -125,7 +125,7 @@ def shortcuts() -> str:
     from PySide6.QtGui import QKeySequence
     from PySide6.QtWidgets import QApplication
 
-    from app.desktop.window import server_window
+    from app.desktop.window import create_main_window
     from engine.engine import Engine
     from tests.support.kept import preferences_state
     from tests.support.memory_store import MemoryConversationStore
@@ -137,7 +137,7 @@ def shortcuts() -> str:
     engine, loop = Engine(), asyncio.new_event_loop()
     preferences = preferences_state()
     store = MemoryConversationStore()
-    window = server_window(engine, Theme(application), store, preferences, loop)
+    window = create_main_window(engine, Theme(application), store, preferences, loop)
     portable = QKeySequence.SequenceFormat.PortableText
     rows = [
         (title, plain(action.text()), " or ".join(f"`{k.toString(portable)}`" for k in keys))

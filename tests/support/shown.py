@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from app.agent_commands import CopiedLines
-from app.desktop.window import server_window
+from app.desktop.window import create_main_window
 from app.inspector import inspector_tools
 from engine.library.local_models import ModelFolders
 from tests.support.kept import preferences_state
@@ -87,7 +87,7 @@ def whole_window(
 ) -> MainWindow:
     """Return a window with all that belongs to it, as in the program; call it on the loop."""
     store, loop = MemoryConversationStore(), asyncio.get_running_loop()
-    return server_window(engine, theme, store, preferences or preferences_state(), loop)
+    return create_main_window(engine, theme, store, preferences or preferences_state(), loop)
 
 
 @asynccontextmanager

@@ -36,7 +36,7 @@ def test_file_open_events_before_window_are_queued(
 ) -> None:
     opened: list[Path] = []
     ask_to_open(application, tmp_path / "early.json")
-    application.serve(SimpleNamespace(open_run=opened.append))
+    application.attach_window(SimpleNamespace(open_run=opened.append))
     ask_to_open(application, tmp_path / "late.json")
     assert opened == [tmp_path / "early.json", tmp_path / "late.json"]
 
@@ -46,7 +46,7 @@ def test_quit_event_closes_window(
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr(QApplication, "event", lambda *_: asked.append("Qt") or True)
-    application.serve(SimpleNamespace(quit=lambda: asked.append("window")))
+    application.attach_window(SimpleNamespace(quit=lambda: asked.append("window")))
     QCoreApplication.sendEvent(application, QEvent(QEvent.Type.Quit))
     assert asked == ["window"]
 

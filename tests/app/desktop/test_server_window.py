@@ -50,7 +50,7 @@ def use(qapp: QApplication, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
             stored = StoredPreferences(paths.config_folder())
             preferences = PreferencesState(stored.preferences(), stored.keep)
             theme = Theme(qapp, "light")
-            window = app.desktop.window.server_window(
+            window = app.desktop.window.create_main_window(
                 engine, theme, MemoryConversationStore(), preferences, loop
             )
             window.start()

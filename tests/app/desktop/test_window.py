@@ -44,7 +44,7 @@ def test_data_folder_of_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     async def kept(conversation: Conversation) -> list[Conversation]:
         async with kept_conversations() as store:
             store.save(conversation)
-            return store.load_all()
+            return store.conversations()
 
     first = Conversation("Kept")
     assert asyncio.run(kept(first)) == []

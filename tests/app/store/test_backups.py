@@ -35,7 +35,7 @@ async def test_backup_is_restored_after_damage(path: Path) -> None:
     [backup] = backups.backups_folder(path).iterdir()
     changed(path, BAD_SCHEMA)
     async with opened(path) as store:
-        assert store.load_all() == []
+        assert store.conversations() == []
         outcome, found = await recovered(store, backup)
         assert outcome == Recovered(conversations=3, messages=6)
         assert sorted(each.title for each in found) == ["Talk 0", "Talk 1", "Talk 2"]
@@ -45,10 +45,10 @@ async def test_backup_is_restored_after_damage(path: Path) -> None:
 async def test_backup_restores_deleted_conversations_and_replaces_nothing(path: Path) -> None:
     await write(path)
     async with opened(path) as store:
-        first, second, _ = store.load_all()
+        first, second, _ = store.conversations()
     [backup] = backups.backups_folder(path).iterdir()
     async with opened(path) as store:
-        first, second, _ = store.load_all()
+        first, second, _ = store.conversations()
         second.title = "renamed"
         store.save(second)
         store.delete(first)
@@ -61,16 +61,16 @@ async def test_backup_restores_deleted_conversations_and_replaces_nothing(path: 
 async def test_backup_restores_conversation_deleted_since_the_start(path: Path) -> None:
     await write(path)
     async with opened(path) as store:
-        first = store.load_all()[0]
+        first = store.conversations()[0]
     [backup] = backups.backups_folder(path).iterdir()
     async with opened(path) as store:
-        first = store.load_all()[0]
+        first = store.conversations()[0]
         store.delete(first)
         outcome, found = await recovered(store, backup)
         assert outcome == Recovered(conversations=1)
         assert [len(each.messages) for each in found if each.id == first.id] == [2]
     async with opened(path) as store:
-        assert first.id in {each.id for each in store.load_all()}
+        assert first.id in {each.id for each in store.conversations()}
 
 
 async def test_file_that_is_no_backup_is_refused(path: Path, tmp_path: Path) -> None:

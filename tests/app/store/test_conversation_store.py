@@ -20,7 +20,7 @@ async def kept(path: Path, *conversations: Conversation) -> None:
 
 async def read(path: Path) -> list[Conversation]:
     async with opened(path) as store:
-        conversations = store.load_all()
+        conversations = store.conversations()
         for one in conversations:
             await store.fill(one)
         return conversations
@@ -70,7 +70,7 @@ async def test_store_loads_newest_conversation_at_start(path: Path) -> None:
     await kept(path, old, new)
 
     async with opened(path) as store:
-        first, second = store.load_all()
+        first, second = store.conversations()
         assert (first.id, first.is_loaded) == (new.id, True)
         assert (second.is_loaded, second.has_messages) == (False, True)
         assert second.preview == "the last words"
@@ -96,7 +96,7 @@ async def test_store_preview_of_shown_version(path: Path) -> None:
     await kept(path, conversation(), branched, blank, asked, silent)
 
     async with opened(path) as store:
-        _, *others = store.load_all()
+        _, *others = store.conversations()
         assert not any(one.is_loaded for one in others)
         previews = [one.preview for one in others]
         assert previews == [one.preview for one in (branched, blank, asked, silent)]
@@ -138,7 +138,7 @@ async def test_store_deletion_can_be_undone(path: Path) -> None:
     await kept(path, gone, back)
 
     async with opened(path) as store:
-        for one in store.load_all():
+        for one in store.conversations():
             store.delete(one)
         store.restore(back)
 
@@ -157,7 +157,7 @@ async def test_store_presets(path: Path) -> None:
         store.save_preset(Preset("Gone", ConversationSettings()))
         store.delete_preset("Gone")
     async with opened(path) as store:
-        assert store.load_presets() == [first]
+        assert store.presets() == [first]
 
 
 async def test_store_lone_surrogate_is_replaced(path: Path) -> None:
@@ -180,7 +180,7 @@ async def test_store_recent_runs(
         await kept(path, one)
 
     async with opened(path) as store:
-        store.delete(next(one for one in store.load_all() if one.id == gone.id))
+        store.delete(next(one for one in store.conversations() if one.id == gone.id))
         found = await store.recent_runs(10)
         assert [(past.conversation_id, past.question) for past in found] == [
             (newer.id, "second?"),
@@ -192,7 +192,7 @@ async def test_store_recent_runs(
 
 async def kept_texts(path: Path) -> list[str]:
     async with opened(path) as store:
-        (found,) = store.load_all()
+        (found,) = store.conversations()
         await store.fill(found)
         return [message.text for message in found.messages]
 

@@ -36,7 +36,7 @@ async def test_damaged_title_byte_is_replaced(path: Path) -> None:
 
     async with opened(path) as store:
         assert store.problem is None
-        titles = sorted(one.title for one in store.load_all())
+        titles = sorted(one.title for one in store.conversations())
         assert titles == ["A\ufffdB", "Talk 0", "Talk 2"]
 
 

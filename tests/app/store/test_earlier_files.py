@@ -23,7 +23,7 @@ async def test_database_version_2_is_migrated(
 
     async with opened(path) as store:
         assert store.problem is None
-        counting, plain = store.load_all()
+        counting, plain = store.conversations()
         await store.fill(counting)
         assert (counting.title, plain.draft) == ("Counting", "only a draft")
         assert counting.is_pinned
@@ -34,19 +34,19 @@ async def test_database_version_2_is_migrated(
         assert run is not None
         assert run.finished is not None
         assert run.finished.stop.kind is StopKind.STOP_STRING
-        assert [preset.name for preset in store.load_presets()] == ["Careful"]
+        assert [preset.name for preset in store.presets()] == ["Careful"]
         counting.placement = Placement(folder.id, True)
         counting.origin, counting.stops_from = "chatgpt:1", f"folder:{folder.id}"
         store.save_folder(folder)
         store.save(counting)
     async with opened(path) as store:
-        counting = store.load_all()[0]
+        counting = store.conversations()[0]
         assert counting.placement == Placement(folder.id, True)
         assert (counting.origin, counting.stops_from) == ("chatgpt:1", f"folder:{folder.id}")
-        assert store.load_folders() == [folder]
+        assert store.folders() == [folder]
         store.delete_folder(folder.id)
     async with opened(path) as store:
-        assert store.load_folders() == []
+        assert store.folders() == []
     assert path.stat().st_mode & 0o777 == 0o600
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
@@ -67,11 +67,11 @@ async def test_damaged_database_version_2_is_recovered(
 
     async with opened(path) as store:
         assert store.problem is not None
-        assert store.load_all() == []
+        assert store.conversations() == []
         outcome, _ = await recovered(store)
         assert outcome == Recovered(conversations=2, messages=3)
     async with opened(path) as store:
-        assert {one.title for one in store.load_all()} == {"Counting", "Plain"}
+        assert {one.title for one in store.conversations()} == {"Counting", "Plain"}
 
 
 async def test_database_version_2_accepts_pins_and_summaries(path: Path) -> None:
@@ -79,7 +79,7 @@ async def test_database_version_2_accepts_pins_and_summaries(path: Path) -> None
     shutil.copyfile(EARLIER / "conversations-2.db", path)
 
     async with opened(path) as store:
-        counting = store.load_all()[0]
+        counting = store.conversations()[0]
         await store.fill(counting)
         assert not any(message.is_pinned or message.summary for message in counting.tree)
         asked, answer = counting.messages
@@ -89,7 +89,7 @@ async def test_database_version_2_accepts_pins_and_summaries(path: Path) -> None
         store.save(counting)
         store.save_messages(counting, [asked, answer])
     async with opened(path) as store:
-        counting = store.load_all()[0]
+        counting = store.conversations()[0]
         assert (counting.when_full, counting.queue[0][0]) == ("summarize", "And then?")
         await store.fill(counting)
         asked, answer = counting.messages

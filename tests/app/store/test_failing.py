@@ -109,14 +109,14 @@ async def test_failed_writes_reach_last_state(path: Path, kind: str) -> None:
         await store.flush()
         await trouble.end()
     async with opened(path) as store:
-        found = store.load_all()
+        found = store.conversations()
         for one in found:
             await store.fill(one)
         assert {one.title for one in found} == {"Counting", "Last title"}
         assert {one.messages[0].text for one in found} == {"back", "kept", "new"}
         last = next(one for one in found if one.id == new.id)
         assert [m.content for m in last.messages] == ["new", "the end of the answer"]
-        assert [preset.name for preset in store.load_presets()] == ["New"]
+        assert [preset.name for preset in store.presets()] == ["New"]
 
 
 async def test_an_edit_during_a_write_of_the_same_row_is_saved(
@@ -144,7 +144,7 @@ async def test_an_edit_during_a_write_of_the_same_row_is_saved(
         store.save(edited)
         goes_on.set()
     async with opened(path) as store:
-        assert [one.title for one in store.load_all()] == ["Last title"]
+        assert [one.title for one in store.conversations()] == ["Last title"]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ async def test_saved_text_survives_kill(path: Path, least: int) -> None:
 
     async with opened(path) as store:
         assert store.problem is None
-        (conversation,) = store.load_all()
+        (conversation,) = store.conversations()
         await store.fill(conversation)
     question, answer = conversation.messages
     assert question.text == "Count for ever"

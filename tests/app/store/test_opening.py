@@ -25,7 +25,7 @@ async def write_many(path: Path) -> None:
 
 async def problem_of(path: Path) -> StoreProblem | None:
     async with opened(path) as store:
-        assert store.load_all() == []
+        assert store.conversations() == []
         save_many(store)  # the new file can be used
         return store.problem
 

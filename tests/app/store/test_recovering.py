@@ -23,7 +23,7 @@ async def test_recovery_of_damaged_schema(
     async with opened(path) as store:
         assert store.problem is not None
         assert store.problem.can_be_recovered
-        assert store.load_all() == []
+        assert store.conversations() == []
         outcome, found = await recovered(store)
         assert outcome == Recovered(conversations=3, messages=6)
         assert sorted(one.title for one in found) == ["Talk 0", "Talk 1", "Talk 2"]
@@ -43,7 +43,7 @@ async def test_recovery_is_idempotent(path: Path) -> None:
         assert again == Recovered()
     async with opened(path) as store:
         assert store.problem is None
-        assert len(store.load_all()) == 3
+        assert len(store.conversations()) == 3
         assert len(await store.search("question")) == 3
 
 

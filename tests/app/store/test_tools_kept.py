@@ -34,7 +34,7 @@ async def test_tool_results_round_trip(path: Path) -> None:
     async with opened(path) as store:
         keep(store, with_calls())
     async with opened(path) as store:
-        [found] = store.load_all()
+        [found] = store.conversations()
         await store.fill(found)
     run = found.messages[-1].run
     assert run is not None

@@ -192,7 +192,7 @@ async def kept_answer(path: Path, faults: list[str]) -> str:
     try:
         if store.problem is not None:
             faults.append(store.problem.detail)
-        conversations = store.load_all()
+        conversations = store.conversations()
         if len(conversations) != 1:
             faults.append(f"{len(conversations)} conversations")
             return ""

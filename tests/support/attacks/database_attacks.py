@@ -176,14 +176,14 @@ async def _use(path: Path, damaged: bytes) -> str:
     try:
         outcome = "opened"
         listed = ConversationList(MemoryConversationStore())
-        for one in store.load_all():
+        for one in store.conversations():
             await _look_at(store, listed, one)
-        store.load_presets()
+        store.presets()
         await store.search("word")
         await store.search("a")
         if store.problem is not None:
             outcome = "set aside"
-            assert store.load_all() == []
+            assert store.conversations() == []
             assert store.problem.path is not None
             assert store.problem.path.read_bytes() == damaged, "the original was changed"
             if store.problem.can_be_recovered:
@@ -197,7 +197,7 @@ async def _use(path: Path, damaged: bytes) -> str:
         await store.close()
     again = await open_store(path)
     try:
-        found = {one.id: one for one in again.load_all()}
+        found = {one.id: one for one in again.conversations()}
         assert new.id in found, "the new text is gone"
         await again.fill(found[new.id])
         assert len(found[new.id].tree) == len(new.tree)

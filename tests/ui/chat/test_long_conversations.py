@@ -136,7 +136,7 @@ async def test_a_summary_is_made_before_the_answer_and_goes_with_later_ones(
     await ended(scripted, chat)
     await store.close()
     store = await open_store(tmp_path / "conversations.db")
-    [again] = store.load_all()
+    [again] = store.conversations()
     await store.fill(again)
     await store.close()
     boundary = again.messages[run.left_out.until]

@@ -42,7 +42,7 @@ class FolderList(QObject):
     def __init__(self, store: ConversationStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store = store
-        self._folders = {folder.id: folder for folder in store.load_folders()}
+        self._folders = {folder.id: folder for folder in store.folders()}
 
     def all(self) -> list[ConversationFolder]:
         """Return the folders in the order of their names."""
@@ -107,7 +107,7 @@ class ConversationList(QObject):
         super().__init__(parent)
         self._store = store
         self.order: ListOrder = "recent"
-        self._items = sorted(store.load_all(), key=self._key)
+        self._items = sorted(store.conversations(), key=self._key)
         self._undos: list[Callable[[], None]] = []
         self.folders = FolderList(store, self)
         # The settings of a new conversation: those of its model, or else the usual ones.
@@ -273,7 +273,7 @@ class ConversationList(QObject):
 
     def take_found(self, conversations: Iterable[Conversation]) -> None:
         """Add conversations that the store found later."""
-        self.folders.take_found(self._store.load_folders())
+        self.folders.take_found(self._store.folders())
         self._insert(*conversations)
 
     # -- inside ----------------------------------------------------------------------------

@@ -22,7 +22,7 @@ class PresetList(QObject):
     def __init__(self, store: ConversationStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store = store
-        self._presets = {preset.name: preset for preset in store.load_presets()}
+        self._presets = {preset.name: preset for preset in store.presets()}
 
     def all(self) -> list[Preset]:
         return sorted(self._presets.values(), key=lambda preset: preset.name.casefold())

@@ -109,7 +109,7 @@ async def test_import_that_quitting_ends_keeps_whole_conversations(
         await eventually(lambda: transfers.now is not None and transfers.now.done > 2)
     await store.close()
     again = await open_store(tmp_path / "kept.db")
-    came = [one for one in again.load_all() if one.origin]
+    came = [one for one in again.conversations() if one.origin]
     assert 2 < len(came) < 400, "the window does not wait for the rest"
     for conversation in came:
         assert len(await again.read(conversation) or ()) == 2

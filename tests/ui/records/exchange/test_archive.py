@@ -240,7 +240,7 @@ async def test_presets_are_exported_and_imported_by_name(
     assert kept is not None
     assert kept.settings.system_prompt == "Be brief."
     presets.delete("Other")
-    assert [preset.name for preset in store.load_presets()] == ["Terse"]
+    assert [preset.name for preset in store.presets()] == ["Terse"]
 
 
 async def test_a_file_without_presets_is_refused_in_words(
