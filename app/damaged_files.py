@@ -1,8 +1,11 @@
 """Renames a damaged file, so that the program can start and the file is not lost."""
 
+import contextlib
+import itertools
 import logging
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from engine.files.causes import os_cause
@@ -10,11 +13,23 @@ from engine.files.causes import os_cause
 _log = logging.getLogger(__name__)
 
 
-def move_aside(path: Path) -> Path:
-    """Rename a damaged file to ``NAME.broken-DATE-TIME`` beside it, and return its new path."""
-    aside = _free(path, f"broken-{time.strftime('%Y%m%d-%H%M%S')}")
-    os.replace(path, aside)
-    return aside
+def set_aside(path: Path, companions: Sequence[str] = ("",)) -> Path:
+    """Rename a file to ``STEM.set-aside-DATE-TIME.SUFFIX`` beside it, and return its new path.
+
+    The suffixes of ``companions`` name the files that are renamed with it, such as ``-wal``.
+    """
+    stamp = f"{path.stem}.set-aside-{time.strftime('%Y%m%d-%H%M%S')}"
+    names = (f"{stamp}{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
+    targets = (path.with_name(f"{name}{path.suffix}") for name in names)
+    target = next(
+        target
+        for target in targets
+        if not any(os.path.lexists(f"{target}{companion}") for companion in companions)
+    )
+    for companion in companions:
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(f"{path}{companion}", f"{target}{companion}")
+    return target
 
 
 class DamagedFileKeeper:
@@ -27,7 +42,7 @@ class DamagedFileKeeper:
     def set_aside(self) -> str:
         """Rename the file; return a sentence with its new name, or with why it keeps its own."""
         try:
-            aside = move_aside(self._path)
+            aside = set_aside(self._path)
         except OSError as error:
             _log.warning("cannot set %s aside: %s", self._path, error)
             self._is_in_the_way = True
@@ -37,14 +52,5 @@ class DamagedFileKeeper:
     def check_writable(self) -> None:
         """Rename a file that could not be set aside before; ``OSError`` if that fails again."""
         if self._is_in_the_way and os.path.lexists(self._path):
-            move_aside(self._path)
+            set_aside(self._path)
         self._is_in_the_way = False
-
-
-def _free(path: Path, mark: str) -> Path:
-    """Return an unused name: two files may be damaged within the same second."""
-    aside, number = path.with_name(f"{path.name}.{mark}"), 1
-    while os.path.lexists(aside):
-        number += 1
-        aside = path.with_name(f"{path.name}.{mark}-{number}")
-    return aside

@@ -17,6 +17,7 @@ _OUR_FILES = (
     f"{Path(paths.TOOL_SERVERS_FILE).stem}*",
     f"{Path(paths.TOOL_SECRETS_FILE).stem}*",
     f"{paths.SETTINGS_FILE}*",
+    f"{Path(paths.SETTINGS_FILE).stem}.set-aside-*",
     f"{paths.KEY_FILE}*",
     f"{paths.LOG_FILE}*",
     paths.SERVE_FILE,

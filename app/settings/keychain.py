@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from app.damaged_files import move_aside
+from app.damaged_files import set_aside
 from app.paths import KEY_FILE, TOOL_SECRETS_FILE
 from app.private_files import made_private
 from engine.files.json_fields import DamagedFile, parsed_json
@@ -108,7 +108,7 @@ class SecretStore:
         except _DamagedSecrets as error:
             if self._only:
                 return {self._only: ""}  # a key cannot be repaired by hand
-            _log.warning("%s. It is kept as %s", error, move_aside(self._file).name)
+            _log.warning("%s. It is kept as %s", error, set_aside(self._file).name)
             return {}
 
     def _filed(self) -> dict[str, str]:

@@ -1,13 +1,11 @@
 """Opens the SQLite file of the store; a damaged file is renamed, never overwritten."""
 
-import contextlib
-import itertools
 import logging
 import sqlite3
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from app.damaged_files import set_aside
 from app.private_files import made_private, touch_private
 from app.store import statements
 from app.store.schema import APPLICATION_ID, VERSION, migrate
@@ -85,7 +83,7 @@ class Database:
         try:
             self._connection = self._connect(path)
         except UnusableDatabase as unusable:
-            aside = set_aside(path)
+            aside = set_aside(path, COMPANIONS)
             self.problem = StoreProblem(
                 "Your earlier conversations could not be read.",
                 f"{unusable} It is kept as {aside.name}, and a new, empty file was created. "
@@ -151,22 +149,6 @@ class Database:
 def decode_text(content: bytes) -> str:
     """Decode a text of the file; only invalid bytes are replaced."""
     return str(content, "utf-8", "replace")
-
-
-def set_aside(path: Path) -> Path:
-    """Rename a database with its companion files; return the new, unused name."""
-    stamp = f"{path.stem}.set-aside-{time.strftime('%Y%m%d-%H%M%S')}"
-    names = (f"{stamp}{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
-    targets = (path.with_name(f"{name}{path.suffix}") for name in names)
-    target = next(
-        target
-        for target in targets
-        if not any(Path(f"{target}{companion}").exists() for companion in COMPANIONS)
-    )
-    for companion in COMPANIONS:
-        with contextlib.suppress(FileNotFoundError):
-            Path(f"{path}{companion}").rename(f"{target}{companion}")
-    return target
 
 
 def describe_error(error: Exception) -> str:

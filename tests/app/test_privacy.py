@@ -83,14 +83,15 @@ def test_earlier_files_become_private(tmp_path: Path) -> None:
     (folder / "conversations.db").write_text("mine")
     (folder / "conversations.db").chmod(0o664)
     (folder / "link").symlink_to(elsewhere)
-    read_only = folder / "settings.json.broken-20260101-000000"
-    read_only.write_text("mine")
-    read_only.chmod(0o444)
+    aside = [folder / "settings.json.broken-20260101-000000", folder / "settings.set-aside-1.json"]
+    for read_only in aside:
+        read_only.write_text("mine")
+        read_only.chmod(0o444)
 
     tighten(folder)
     tighten(tmp_path / "nowhere")
 
     assert mode(folder) == 0o700
     assert mode(folder / "conversations.db") == 0o600
-    assert mode(read_only) == 0o400
+    assert [mode(read_only) for read_only in aside] == [0o400] * 2
     assert mode(elsewhere) == 0o644

@@ -20,7 +20,7 @@ def nothing_is_set_aside(patched: pytest.MonkeyPatch) -> None:
     rename = os.replace
 
     def refuse(source: str | Path, target: str | Path) -> None:
-        if ".broken-" in str(target):
+        if ".set-aside-" in str(target):
             raise PermissionError(errno.EACCES, "Permission denied")
         rename(source, target)
 

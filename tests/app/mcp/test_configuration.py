@@ -103,7 +103,7 @@ def test_mcp_damaged_servers_file_is_set_aside(tmp_path: Path) -> None:
     file.path.write_text('{"mcpServers": {"a": {"command": 7}}}')
     assert file.load() == []
     assert "mcpServers.a.command: must be text" in file.notice
-    [kept] = tmp_path.glob("tool-servers.json.broken-*")
+    [kept] = tmp_path.glob("tool-servers.set-aside-*.json")
     assert kept.name in file.notice
     assert "7" in kept.read_text()
 
@@ -135,7 +135,7 @@ def test_mcp_invalid_server_in_the_file_loses_no_other(tmp_path: Path) -> None:
     assert kept.name == "b"
     assert "could be used only in part: mcpServers.a.command: must be text" in file.notice
     assert [one.name for one in ServersFile(tmp_path).load()] == ["b"]
-    [aside] = tmp_path.glob("tool-servers.json.broken-*")
+    [aside] = tmp_path.glob("tool-servers.set-aside-*.json")
     assert '"a"' in aside.read_text()
 
 
@@ -154,7 +154,7 @@ def test_mcp_damaged_file_is_not_overwritten(
             file.save([read])
     assert file.path.read_text() == text
     file.save([replace(read, command="y")])  # the folder can be written again
-    [aside] = tmp_path.glob("tool-servers.json.broken-*")
+    [aside] = tmp_path.glob("tool-servers.set-aside-*.json")
     assert aside.read_text() == text
     assert [one.command for one in ServersFile(tmp_path).load()] == ["y"]
 

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from app.paths import SETTINGS_FILE
 from app.settings.settings_file import Settings, SettingsFile
 from tests.support.kept import nothing_is_set_aside
 from ui.preferences import ServerPreferences
 
 
 def broken(folder: Path) -> list[Path]:
-    return list(folder.glob(f"{SETTINGS_FILE}.broken-*"))
+    return list(folder.glob("settings.set-aside-*.json"))
 
 
 def test_settings_round_trip(tmp_path: Path) -> None:
