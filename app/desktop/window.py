@@ -82,7 +82,7 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
         tray.close()
 
 
-def kept_traces(store: ConversationStore, preferences: PreferencesState) -> TraceFiles:
+def open_traces(store: ConversationStore, preferences: PreferencesState) -> TraceFiles:
     """Return what keeps the recorded tokens of conversations, those of deleted ones left out."""
     traces = TraceFiles(paths.traces_folder(), preferences.now.kept_traces_bytes)
     preferences.changed.connect(lambda _: traces.limit_to(preferences.now.kept_traces_bytes))
@@ -93,7 +93,7 @@ def kept_traces(store: ConversationStore, preferences: PreferencesState) -> Trac
 
 
 @contextlib.asynccontextmanager
-async def kept_conversations() -> AsyncIterator[ConversationStore]:
+async def open_conversations() -> AsyncIterator[ConversationStore]:
     """Yield the store of conversations, and close it."""
     store = await open_store(paths.conversations_file())
     try:
@@ -107,13 +107,13 @@ def chosen_model(options: ChatOptions, stored: StoredPreferences) -> Path:
     return options.model or stored.last_model or paths.demo_model()
 
 
-def keep_for_next_time(window: MainWindow, stored: StoredPreferences) -> None:
+def save_window_state(window: MainWindow, stored: StoredPreferences) -> None:
     """Keep the window's layout and the loaded model."""
     try:
-        stored.keep_window_layout(window.save_layout())
+        stored.save_window_layout(window.save_layout())
         info = window.workspace.models.info
         if info is not None:
-            stored.keep_last_model(None if info.path == paths.demo_model() else info.path)
+            stored.save_last_model(None if info.path == paths.demo_model() else info.path)
     except OSError as error:
         _log.warning("the window's layout cannot be saved: %s", error)
 
@@ -174,13 +174,13 @@ async def _until_closed(
     instance: SingleInstance | None,
 ) -> None:
     closed = asyncio.Event()
-    preferences = PreferencesState(stored.preferences(), stored.keep)
+    preferences = PreferencesState(stored.preferences(), stored.save)
     disk = DiskCache(paths.kept_prompts_folder("conversations"), preferences.now.kept_prompts_bytes)
     preferences.changed.connect(lambda _: disk.limit_to(preferences.now.kept_prompts_bytes))
     limits = Limits(plain_decoding=options.is_plain)
-    async with open_engine(limits, disk=disk) as engine, kept_conversations() as store:
+    async with open_engine(limits, disk=disk) as engine, open_conversations() as store:
         theme = Theme(application, preferences.now.theme)
-        traces = kept_traces(store, preferences)
+        traces = open_traces(store, preferences)
         window = create_main_window(engine, theme, store, preferences, loop, traces)
         window.restore_layout(stored.window_layout)
         if (requested := requested_conversation(options)) is not None:
@@ -203,7 +203,7 @@ async def _until_closed(
             show_notice(window, stored.notice)
             _log.info("the window is shown")
             await closed.wait()
-            keep_for_next_time(window, stored)
+            save_window_state(window, stored)
             finishing = asyncio.ensure_future(window.finish())
             # How long the end of the program waits for the steps and loads that are under way.
             ended, _ = await asyncio.wait({finishing}, timeout=1.0)

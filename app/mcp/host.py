@@ -285,7 +285,7 @@ class ToolServers:
                     if not value and replaced and replaced != config.name:
                         value = self._secrets.value(replaced, name)
                     if value:
-                        self._secrets.keep(config.name, name, value)
+                        self._secrets.save(config.name, name, value)
                     variable = replace(variable, value="")
                 without.append(variable)
             return tuple(without)

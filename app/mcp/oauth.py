@@ -64,7 +64,7 @@ class KeychainTokens:
         return await asyncio.to_thread(self._secrets.value, self._server, name)
 
     async def _set(self, name: str, value: str) -> None:
-        await asyncio.to_thread(self._secrets.keep, self._server, name, value)
+        await asyncio.to_thread(self._secrets.save, self._server, name, value)
 
 
 async def stored_sign_in(secrets: ToolSecrets, config: ToolServerConfig) -> httpx2.Auth | None:

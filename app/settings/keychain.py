@@ -73,8 +73,8 @@ class SecretStore:
                     return kept, "keychain"
             return None, "none"
 
-    def keep(self, name: str, value: str) -> NoKeychain | None:
-        """Keep a secret; return why it is in the file, or None if it is in the keychain."""
+    def save(self, name: str, value: str) -> NoKeychain | None:
+        """Save a secret; return why it is in the file, or None if it is in the keychain."""
         with self._lock:
             filed = self._usable()
             try:
@@ -162,7 +162,7 @@ class KeyStore:
     async def renew(self) -> str:
         """Replace the key by a new one and return it; ``OSError`` if it cannot be stored."""
         key = f"fs-{secrets.token_urlsafe(32)}"
-        why = await asyncio.to_thread(self._secrets.keep, _KEY, key)
+        why = await asyncio.to_thread(self._secrets.save, _KEY, key)
         if why is not None:
             _log.warning("the API key is kept in a file: %s", why)
         return key
@@ -180,8 +180,8 @@ class ToolSecrets:
         file = folder / TOOL_SECRETS_FILE
         self._secrets = SecretStore(file, remedy="fill in the secrets again")
 
-    def keep(self, server: str, name: str, value: str) -> None:
-        why = self._secrets.keep(_of_server(server, name), value)
+    def save(self, server: str, name: str, value: str) -> None:
+        why = self._secrets.save(_of_server(server, name), value)
         if why is not None:
             _log.warning("a tool server's secret is kept in a file: %s", why)
 

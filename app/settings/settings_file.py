@@ -124,7 +124,7 @@ class StoredPreferences:
     def preferences(self) -> Preferences:
         return Preferences(**_preference_values(self._settings))
 
-    def keep(self, preferences: Preferences) -> None:
+    def save(self, preferences: Preferences) -> None:
         self._save(**_preference_values(preferences))
 
     @property
@@ -133,7 +133,7 @@ class StoredPreferences:
         # Unlike ``Path.is_dir``, this does not raise for an invalid path.
         return Path(path) if path and os.path.isdir(path) else None
 
-    def keep_last_model(self, path: Path | None) -> None:
+    def save_last_model(self, path: Path | None) -> None:
         self._save(last_model="" if path is None else str(path))
 
     @property
@@ -144,7 +144,7 @@ class StoredPreferences:
         except (binascii.Error, ValueError):
             return b""
 
-    def keep_window_layout(self, layout: bytes) -> None:
+    def save_window_layout(self, layout: bytes) -> None:
         self._save(window_layout=base64.b64encode(layout).decode())
 
     def _save(self, **changes: Any) -> None:

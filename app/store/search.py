@@ -50,13 +50,13 @@ def search(
     terms = query_terms(query)
     if not terms:
         return []
-    named = _named(connection, terms, filter_, limit) if not filter_.speaker else []
+    titles = _title_hits(connection, terms, filter_, limit) if not filter_.speaker else []
     matches: list[_Match] = []
     for index in _INDEXES:
         if not filter_.speaker or filter_.speaker in index.speakers:
-            matches += _matches(connection, terms, filter_, index, limit)
+            matches += _find_matches(connection, terms, filter_, index, limit)
     matches.sort(key=lambda match: match.rank)
-    return (named + [_hit(match, terms) for match in _once(matches)])[:limit]
+    return (titles + [_hit(match, terms) for match in _without_copies(matches)])[:limit]
 
 
 class _Match(NamedTuple):
@@ -69,7 +69,7 @@ class _Match(NamedTuple):
     rank: float
 
 
-def _once(matches: Sequence[_Match]) -> list[_Match]:
+def _without_copies(matches: Sequence[_Match]) -> list[_Match]:
     """Leave out copies: a version of an answer repeats the messages after it."""
     kept: dict[tuple[Any, ...], _Match] = {}
     for match in matches:
@@ -78,7 +78,7 @@ def _once(matches: Sequence[_Match]) -> list[_Match]:
     return list(kept.values())
 
 
-def _narrowed(filter_: SearchFilter, created_at: str) -> tuple[str, list[Any]]:
+def _filter_condition(filter_: SearchFilter, created_at: str) -> tuple[str, list[Any]]:
     """Return the condition for the conversations and times of a search, and its values."""
     parts, values = ["c.deleted_at IS NULL"], list[Any]()
     if filter_.folder_id:
@@ -90,15 +90,15 @@ def _narrowed(filter_: SearchFilter, created_at: str) -> tuple[str, list[Any]]:
     return " AND ".join(parts), values
 
 
-def _named(
+def _title_hits(
     connection: sqlite3.Connection, terms: Sequence[str], filter_: SearchFilter, limit: int
 ) -> list[Hit]:
-    condition, values = _all_like("c.title", terms)
-    narrowed, more = _narrowed(filter_, "c.updated_at")
+    condition, values = _like_condition("c.title", terms)
+    filter_condition, filter_values = _filter_condition(filter_, "c.updated_at")
     cursor = connection.execute(
         "SELECT c.id, c.title, c.updated_at FROM conversations c "
-        f"WHERE {narrowed} AND {condition} ORDER BY c.updated_at DESC LIMIT ?",
-        (*more, *values, min(limit, 10)),
+        f"WHERE {filter_condition} AND {condition} ORDER BY c.updated_at DESC LIMIT ?",
+        (*filter_values, *values, min(limit, 10)),
     ).fetchall()
     hits = (
         named_hit(identity, title_from_file(title), updated_at, terms)
@@ -107,61 +107,62 @@ def _named(
     return [hit for hit in hits if hit is not None]
 
 
-def _matches(
+def _find_matches(
     connection: sqlite3.Connection,
     terms: Sequence[str],
     filter_: SearchFilter,
     index: _Index,
     limit: int,
 ) -> list[_Match]:
-    long = [word for word in terms if len(word) >= _INDEXED_CHARS]
-    short = [word for word in terms if len(word) < _INDEXED_CHARS]
-    condition, values = _all_like(index.text, short)
-    narrowed, more = _narrowed(filter_, "m.created_at")
+    long_terms = [term for term in terms if len(term) >= _INDEXED_CHARS]
+    short_terms = [term for term in terms if len(term) < _INDEXED_CHARS]
+    condition, values = _like_condition(index.text, short_terms)
+    filter_condition, filter_values = _filter_condition(filter_, "m.created_at")
     if index.name == "said" and filter_.speaker:
-        narrowed += " AND m.role = ?"
-        more.append(_ROLES[filter_.speaker])
+        filter_condition += " AND m.role = ?"
+        filter_values.append(_ROLES[filter_.speaker])
     columns = f"m.conversation_id, m.id, c.title, {index.role}, m.created_at, {index.text}"
-    beside = "JOIN conversations c ON c.id = m.conversation_id"
+    joins = "JOIN conversations c ON c.id = m.conversation_id"
     if index.name == "worked":
-        beside += " JOIN works w ON w.number = m.number"
-    if not long:
+        joins += " JOIN works w ON w.number = m.number"
+    if not long_terms:
         cursor = connection.execute(
-            f"SELECT {columns}, 0.0 FROM messages m {beside} "
-            f"WHERE {narrowed} AND {condition} ORDER BY m.number DESC LIMIT ?",
-            (*more, *values, limit),
+            f"SELECT {columns}, 0.0 FROM messages m {joins} "
+            f"WHERE {filter_condition} AND {condition} ORDER BY m.number DESC LIMIT ?",
+            (*filter_values, *values, limit),
         )
         return [_Match(*row) for row in cursor]
-    match = " AND ".join('"' + word.replace('"', '""') + '"' for word in long)
+    match = " AND ".join('"' + term.replace('"', '""') + '"' for term in long_terms)
     if index.name == "worked":
         match = f"{index.text.removeprefix('w.')} : ({match})"
-    matching = f"FROM {index.name} AS i JOIN messages m ON m.number = i.rowid {beside}"
+    matching = f"FROM {index.name} AS i JOIN messages m ON m.number = i.rowid {joins}"
     matching += f" WHERE {index.name} MATCH ?"
     # Beyond this many matches the newest are ranked: nobody reads more, and ranking all is slow.
     ranked = max(1000, limit)
     if filter_ == EVERYWHERE:  # the index alone is faster
-        newest = f"FROM {index.name} AS i WHERE {index.name} MATCH ?", (match,)
+        newest_query = f"FROM {index.name} AS i WHERE {index.name} MATCH ?", (match,)
     else:
-        newest = f"{matching} AND {narrowed}", (match, *more)
+        newest_query = f"{matching} AND {filter_condition}", (match, *filter_values)
     floor = connection.execute(
-        f"SELECT i.rowid {newest[0]} ORDER BY i.rowid DESC LIMIT 1 OFFSET ?", (*newest[1], ranked)
+        f"SELECT i.rowid {newest_query[0]} ORDER BY i.rowid DESC LIMIT 1 OFFSET ?",
+        (*newest_query[1], ranked),
     ).fetchone()
     cursor = connection.execute(
-        f"SELECT {columns}, i.rank {matching} AND i.rowid > ? AND {narrowed} AND {condition} "
-        "ORDER BY i.rank, m.number DESC LIMIT ?",
-        (match, floor[0] if floor else -1, *more, *values, limit),
+        f"SELECT {columns}, i.rank {matching} AND i.rowid > ? AND {filter_condition} "
+        f"AND {condition} ORDER BY i.rank, m.number DESC LIMIT ?",
+        (match, floor[0] if floor else -1, *filter_values, *values, limit),
     )
     return [_Match(*row) for row in cursor]
 
 
-def _all_like(column: str, terms: Sequence[str]) -> tuple[str, list[str]]:
+def _like_condition(column: str, terms: Sequence[str]) -> tuple[str, list[str]]:
     """Return a condition with all terms, and its values; both cases, as LIKE knows ASCII's only."""
     parts: list[str] = []
     values: list[str] = []
-    for word in terms:
-        forms = dict.fromkeys((word, word.lower(), word.upper(), word.capitalize()))
-        if word.isascii():
-            forms = dict.fromkeys((word,))
+    for term in terms:
+        forms = dict.fromkeys((term, term.lower(), term.upper(), term.capitalize()))
+        if term.isascii():
+            forms = dict.fromkeys((term,))
         parts.append("(" + " OR ".join(f"{column} LIKE ? ESCAPE '\\'" for _ in forms) + ")")
         for form in forms:
             escaped = form.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

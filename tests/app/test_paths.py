@@ -57,6 +57,6 @@ def test_added_model_folders_are_searched(tmp_path: Path, monkeypatch: pytest.Mo
 
     stored = StoredPreferences(tmp_path / "config")
     now = stored.preferences()
-    stored.keep(replace(now, models=replace(now.models, folders=(str(tmp_path / "mine"),))))
+    stored.save(replace(now, models=replace(now.models, folders=(str(tmp_path / "mine"),))))
     assert "added-model" in paths.model_names()
     assert paths.model_folder("added-model") == folder

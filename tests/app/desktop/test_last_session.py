@@ -81,7 +81,7 @@ def test_last_used_model_is_loaded(
     stored = StoredPreferences(tmp_path)
     usual = ChatOptions()
     assert chosen_model(usual, stored) == paths.demo_model()
-    stored.keep_last_model(tmp_path)
+    stored.save_last_model(tmp_path)
     assert chosen_model(usual, stored) == tmp_path
     for model in (tmp_path / "other", paths.demo_model()):
         assert chosen_model(ChatOptions(model), stored) == model

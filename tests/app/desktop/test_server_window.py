@@ -48,7 +48,7 @@ def use(qapp: QApplication, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
         async def whole() -> None:
             loop = asyncio.get_running_loop()
             stored = StoredPreferences(paths.config_folder())
-            preferences = PreferencesState(stored.preferences(), stored.keep)
+            preferences = PreferencesState(stored.preferences(), stored.save)
             theme = Theme(qapp, "light")
             window = app.desktop.window.create_main_window(
                 engine, theme, MemoryConversationStore(), preferences, loop

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.desktop.window import kept_conversations, requested_conversation
+from app.desktop.window import open_conversations, requested_conversation
 from app.settings.options import AnswerOptions, ChatOptions
 from ui.preferences import NewConversation
 from ui.records.conversations import Conversation
@@ -30,7 +30,7 @@ def test_unusable_folder_gives_memory_store(
     monkeypatch.setenv("FULLSTOP_DATA_DIR", str(tmp_path / "file"))
 
     async def problem() -> StoreProblem | None:
-        async with kept_conversations() as store:
+        async with open_conversations() as store:
             return store.problem
 
     told = asyncio.run(problem())
@@ -42,7 +42,7 @@ def test_data_folder_of_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setenv("FULLSTOP_DATA_DIR", str(tmp_path / "data"))
 
     async def kept(conversation: Conversation) -> list[Conversation]:
-        async with kept_conversations() as store:
+        async with open_conversations() as store:
             store.save(conversation)
             return store.conversations()
 

@@ -205,7 +205,7 @@ def test_mcp_file_with_secrets_that_cannot_be_stored_is_kept(
         served = Served(runner, tmp_path)
         with monkeypatch.context() as patched:
             full = OSError(errno.ENOSPC, "full")
-            patched.setattr(served.host._secrets, "keep", Mock(side_effect=full))
+            patched.setattr(served.host._secrets, "save", Mock(side_effect=full))
             served.do(served.host.ensure_ready([]))
             assert [one.name for one in served.host.servers] == ["a", "b"]
             assert served.host.notice == ("tool-servers.json: Couldn’t save: the disk is full.")

@@ -51,7 +51,7 @@ def test_earlier_settings_are_read(tmp_path: Path) -> None:
 
 def test_earlier_settings_are_written_unchanged(tmp_path: Path) -> None:
     stored = opened(tmp_path)
-    stored.keep_last_model(None)
+    stored.save_last_model(None)
     written = json.loads((tmp_path / SETTINGS_FILE).read_text(encoding="utf-8"))
     earlier = json.loads(EARLIER.read_text(encoding="utf-8"))
     usual = json.loads(json.dumps(asdict(Preferences())))

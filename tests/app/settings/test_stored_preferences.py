@@ -24,13 +24,13 @@ def test_preferences_round_trip(tmp_path: Path) -> None:
         ),
         new_conversation=NewConversation("Be brief.", 0.25, 77, True),
     )
-    StoredPreferences(tmp_path).keep(wanted)
+    StoredPreferences(tmp_path).save(wanted)
     assert StoredPreferences(tmp_path).preferences() == wanted
 
 
 async def test_unsaved_preference_is_reported(tmp_path: Path) -> None:
     (tmp_path / "no folder").write_text("")
-    state = PreferencesState(Preferences(), StoredPreferences(tmp_path / "no folder").keep)
+    state = PreferencesState(Preferences(), StoredPreferences(tmp_path / "no folder").save)
     said: list[str] = []
     state.keeping_failed.connect(said.append)
     state.change(theme="dark")
@@ -44,22 +44,22 @@ def test_a_preference_that_could_not_be_saved_is_saved_later(tmp_path: Path) -> 
     folder.write_text("")
     stored, dark = StoredPreferences(folder), Preferences(theme="dark")
     with pytest.raises(FileExistsError):
-        stored.keep(dark)
+        stored.save(dark)
     folder.unlink()
-    stored.keep(dark)
+    stored.save(dark)
     assert StoredPreferences(folder).preferences() == dark
 
 
 def test_layout_and_last_model_are_stored(tmp_path: Path) -> None:
     stored = StoredPreferences(tmp_path)
-    stored.keep_window_layout(b"\x00\xff layout")
-    stored.keep_last_model(tmp_path)
-    stored.keep(replace(stored.preferences(), theme="light"))
+    stored.save_window_layout(b"\x00\xff layout")
+    stored.save_last_model(tmp_path)
+    stored.save(replace(stored.preferences(), theme="light"))
     again = StoredPreferences(tmp_path)
     assert (again.window_layout, again.last_model) == (b"\x00\xff layout", tmp_path)
 
 
 def test_missing_last_model_is_ignored(tmp_path: Path) -> None:
     stored = StoredPreferences(tmp_path)
-    stored.keep_last_model(tmp_path / "gone")
+    stored.save_last_model(tmp_path / "gone")
     assert stored.last_model is None

@@ -234,7 +234,7 @@ def _read_settings(path: Path) -> str:
     other = "light" if preferences.theme != "light" else "dark"
     kept = path.with_name("before")
     kept.write_bytes(before)
-    stored.keep_last_model(Path("/elsewhere" if other == "light" else "/there"))
+    stored.save_last_model(Path("/elsewhere" if other == "light" else "/there"))
     again = StoredPreferences(path.parent)
     assert again.preferences() == preferences
     if not stored.notice:

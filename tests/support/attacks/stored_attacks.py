@@ -65,7 +65,7 @@ def _read_secrets(path: Path) -> str:
         path.with_name("before").write_bytes(before)
         outcome = "read"
     # Whatever happened to the file, a person can enter the secrets again.
-    secrets.keep("two", "env/KEY", "new")
+    secrets.save("two", "env/KEY", "new")
     assert secrets.value("two", "env/KEY") == "new"
     return outcome
 
