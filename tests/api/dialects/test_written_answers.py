@@ -199,7 +199,16 @@ def test_a_second_call_is_left_out_if_only_one_is_wanted(
         sent = data_of(events(api, SCENARIOS["tool_calls"], **asked))
         return sum(mark in json.dumps(one) for one in sent)
 
+    *parts, end = merge_deltas(list(itertools.chain.from_iterable(SCENARIOS["tool_calls"])))
+    assert isinstance(end, Finished)
+    finished = end
+
+    def called(**asked: Any) -> int:
+        answer = json.dumps(whole(api, (parts, finished), **asked))
+        return answer.count('"input": {' if api == "messages" else '"arguments": ')
+
     assert marked(**fields) == marked() - 1
+    assert called(**fields) == called() - 1
 
 
 def test_omitted_thinking_comes_back_by_its_signature() -> None:

@@ -3,16 +3,16 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, Qt, QUrl
-from PySide6.QtGui import QImage
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
 from tests.support.outside.documents import pdf
 from tests.support.shown import main_window, shown
-from tests.ui.driving import eventually
+from tests.ui.driving import ScriptedEngine, eventually
 from ui.chat.composer.composer import Composer
 from ui.kit.theme import Theme
 from ui.records.attachments import Attachment, PageRange
@@ -62,6 +62,21 @@ def test_the_icon_of_a_file_has_the_color_of_a_new_theme(composer: Composer, the
     assert icon.pixmap().toImage() != light
     theme.set_mode("light")
     assert icon.pixmap().toImage() == light
+
+
+async def test_a_file_is_attached_wherever_it_is_dropped_in_the_chat(
+    theme: Theme, scripted: ScriptedEngine, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("Some notes")
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(tmp_path / "notes.txt"))])
+    details = Qt.DropAction.CopyAction, data, Qt.MouseButton.LeftButton
+    none = Qt.KeyboardModifier.NoModifier
+    async with shown(main_window(scripted, theme), quits=True) as window:
+        QApplication.sendEvent(window.chat, QDragEnterEvent(QPoint(9, 99), *details, none))
+        QApplication.sendEvent(window.chat, QDropEvent(QPointF(9, 99), *details, none))
+        attachments = window.chat.composer.attachments
+        await eventually(lambda: attachments.files == (Attachment("notes.txt", "Some notes"),))
 
 
 def test_a_pasted_picture_is_declined_in_words(composer: Composer) -> None:

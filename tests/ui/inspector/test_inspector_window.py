@@ -33,6 +33,8 @@ async def test_answer_shows_verdict_tape_and_tokens(
     assert inspector.token.text().startswith("Token 2  ·")
     assert inspector.others.text().startswith("Likeliest here: ")
     assert inspector.tokens.table.currentIndex().row() == 1
+    inspector.ending.curve.token_chosen.emit(2)
+    assert inspector.token.text().startswith("Token 3  ·")
 
 
 async def test_a_running_answer_grows_in_the_inspector(

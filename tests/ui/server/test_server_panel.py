@@ -164,6 +164,16 @@ async def test_route_filter_offers_every_route_of_the_log_whatever_is_filtered(
         assert routes.currentData() == "Messages"
 
 
+async def test_a_running_answer_is_stopped_in_its_pane(theme: Theme) -> None:
+    panel, running = panel_with(Control()), Running()
+    async with shown(ServerWindow(panel)) as window:
+        panel.log.take([began(1, running=(running,))])
+        await eventually(lambda: window.log.table.rowCount() == 1)
+        window.log.view.selectRow(0)
+        window.detail.stop.click()
+        assert running.is_cancelled
+
+
 async def test_a_request_whose_pane_was_closed_stays_closed(theme: Theme) -> None:
     panel = panel_with(Control())
     async with shown(ServerWindow(panel)) as window:

@@ -67,6 +67,15 @@ def test_form_with_invalid_value_is_not_sent(theme: Theme, qtbot: QtBot) -> None
     assert replied == [QuestionReply("accept", {"n": 3, "c": "y"})]
 
 
+def test_a_question_is_declined_with_its_button(theme: Theme, qtbot: QtBot) -> None:
+    form = QuestionForm(ServerQuestion("s", "How many?", (NUMBER,)))
+    qtbot.addWidget(form)
+    replied: list[QuestionReply] = []
+    form.replied.connect(replied.append)
+    form.decline.click()
+    assert replied == [QuestionReply("decline")]
+
+
 def test_elicitation_address_is_shown_before_it_is_opened(
     theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
