@@ -132,11 +132,10 @@ class Engine:
             LoadCancelled: ``cancel_load`` was called meanwhile.
             EngineClosed: The engine has been shut down.
         """
-        model = self._models.add_offer(folder, draft)
         transition = Transition(
             Source(folder, draft),
             cancels_running=cancels_running,
-            keeps_default=keeps_default and model is not None,
+            keeps_default=keeps_default and self.is_choosing,
         )
         self._last_load = transition
         if self.model is not None and self._check is not None:
@@ -145,6 +144,7 @@ class Engine:
             await asyncio.to_thread(self._check, folder)
             if draft is not None:
                 await asyncio.to_thread(self._check_draft, draft)
+        model = self._models.add_offer(folder, draft)
         info: ModelInfo = await self._post(model, transition)
         return info
 
@@ -195,7 +195,7 @@ class Engine:
     def pin(self, name: str | None = None, *, is_pinned: bool = True) -> None:
         """Keep a model in memory when another one needs room, or not any more."""
         model = self._models.find(name)
-        self._call_soon(lambda models: models.find(model).set_pinned(is_pinned))
+        self._call_soon(lambda models: models.find(model).set_pinned(is_pinned), starts=True)
 
     def unload_when_idle(self, name: str | None = None) -> None:
         """Free a model's memory once nothing runs, unless a request comes first.
@@ -302,12 +302,13 @@ class Engine:
         """
         future: Future[tuple[int, int]] = Future()
         with self._lock:
-            if self._thread is None:
-                return 0, 0
-            if not self._thread.queue.post(
+            if self._is_closed:
+                raise EngineClosed(SHUT_DOWN)
+            # A thread that died or hung has lost its prompts.
+            if self._thread is None or not self._thread.queue.post(
                 future, lambda models: settle(future, models.evict_prompts(owner.name))
             ):
-                raise EngineClosed(SHUT_DOWN)
+                return 0, 0
         return await asyncio.wrap_future(future)
 
     def forget(self, owner: CacheOwner) -> None:
@@ -334,12 +335,15 @@ class Engine:
                 self._start().queue.post(job.future, call)
         return await asyncio.wrap_future(job.future)
 
-    def _call_soon(self, call: Callable[[Models], object]) -> None:
-        """Run a call on the engine thread, if there was ever one."""
+    def _call_soon(self, call: Callable[[Models], object], *, starts: bool = False) -> None:
+        """Run a call on the engine thread, if there was ever one or it ``starts`` the first."""
         with self._lock:
-            if self._thread is not None and not self._is_closed:
-                thread = self._thread if self._thread.queue.is_open else self._start()
-                thread.queue.calls.put(call)
+            thread = self._thread
+            if self._is_closed or (thread is None and not starts):
+                return
+            if thread is None or not thread.queue.is_open:
+                thread = self._start()
+            thread.queue.calls.put(call)
 
     def _start(self) -> EngineThread:
         # A thread with MLX's streams that lives when the interpreter ends aborts the process.

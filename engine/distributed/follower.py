@@ -65,10 +65,17 @@ class FollowingBatch(RunningBatch):
         """Decode and read as much as rank 0 did."""
         self._step(max_tokens)
 
-    def follow_remove(self, numbers: list[int], sampled: list[list[int]]) -> None:
-        """Remove the sequences that rank 0 has removed."""
+    def follow_forget(self, owner: str) -> None:
+        """Drop the caches of an owner's earlier prompts."""
+        self.forget_prompts(owner)
+
+    def follow_remove(
+        self, numbers: list[int], sampled: list[list[int]], invalid: list[int]
+    ) -> None:
+        """Remove the sequences that rank 0 has removed; those it found invalid are not stored."""
         removed = self._extract(numbers)
         for sequence, tokens in zip(removed, sampled, strict=True):
+            sequence.is_invalid = sequence.number in invalid
             if sequence.held and tokens:
                 sequence.held = [*sequence.held[: -len(tokens)], *tokens]
         self._release(removed)

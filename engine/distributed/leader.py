@@ -69,8 +69,15 @@ class LeadingBatch(RunningBatch):
         """Remove sequences everywhere; caches are kept under the tokens that rank 0 sampled."""
         removed = self._extract(rows)
         sampled = [(sequence.held or [])[len(sequence) :] for sequence in removed]
-        self._ranks.send("remove", [sequence.number for sequence in removed], sampled)
+        invalid = [sequence.number for sequence in removed if sequence.is_invalid]
+        self._ranks.send("remove", [sequence.number for sequence in removed], sampled, invalid)
         self._release(removed)
+
+    def forget_prompts(self, owner: str) -> tuple[int, int]:
+        """Drop an owner's caches everywhere."""
+        if not self._ranks.lost:
+            self._ranks.send("forget", owner)
+        return super().forget_prompts(owner)
 
     def reset(self) -> abc.Sequence[int]:
         """Drop all sequences of this process; the other processes are lost already."""

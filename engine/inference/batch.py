@@ -33,7 +33,13 @@ from engine.values.events import CacheMiss
 
 
 class RunningBatch:
-    """The rows that a model decodes together; ``cache_use`` is another object when it changes."""
+    """The rows that a model decodes together; ``cache_use`` is another object when it changes.
+
+    Where several processes decode one batch, all must store and evict the same prompts. So each
+    operation that changes the prompt cache needs an order in ``LeadingBatch`` and its ``follow_``
+    method in ``FollowingBatch``. Evicting the least recently used is part of "insert": it sends how
+    many entries rank 0 keeps.
+    """
 
     # Whether no other process decodes the same batch.
     is_alone = True

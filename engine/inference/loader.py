@@ -18,7 +18,8 @@ from engine.values.tokens import Comparison
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
-_ONE_IMPORT_AT_A_TIME = threading.Lock()
+# Reentrant: a module that is imported so may import others so.
+_ONE_IMPORT_AT_A_TIME = threading.RLock()
 
 
 Loader = Callable[..., "MlxBackend"]

@@ -1,13 +1,13 @@
 """The trace of a run, token by token: as it is recorded, and as it is stored."""
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.output.answer import DecodingContext
 from engine.output.vocabulary import Vocabulary
-from engine.stopping.record import StopInfo
+from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import (
     BudgetEnd,
@@ -71,6 +71,9 @@ class RunTrace:
             self._call_text = text
         elif isinstance(event, Finished):
             self.stop = event.stop
+            if event.stop.kind is StopKind.MEMORY_FULL:
+                # The scheduler may have ended it before the budget with which it began.
+                self.setting = replace(self.setting, memory_budget=event.usage.output_tokens)
             self.residue = event.residue
             self.speculation = event.speculation
             self.budget_end = event.budget_end

@@ -330,8 +330,6 @@ class Scheduler:
             _log.warning(
                 "the running answers take all memory: one ends at %d tokens", longest.total_tokens
             )
-            generation = longest.generation
-            generation.setting = replace(generation.setting, memory_budget=longest.builder.count)
             del self.running[longest.number]
             self._finish(longest, StopKind.MEMORY_FULL)
             self._remove({longest.number: 0})

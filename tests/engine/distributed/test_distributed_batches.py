@@ -12,6 +12,7 @@ from engine.errors import EngineError
 from engine.inference.backend import BatchLimits, Step
 from engine.inference.prompt_scoring import PromptScorer
 from engine.inference.sequence import Sequence as BatchSequence
+from engine.values.request import CacheOwner
 from engine.values.tokens import PromptScores, PromptScoring
 from tests.support.scripted import Stage
 
@@ -66,17 +67,20 @@ class Both:
             getattr(self.following, f"follow_{order}")(*arguments)
         return sent
 
-    def answer(self, tokens: list[int], steps: int) -> tuple[list[int], int]:
+    def answer(
+        self, tokens: list[int], steps: int, owner: str = "me", *, is_invalid: bool = False
+    ) -> tuple[list[int], int]:
         """Decode a row on both; return its tokens and how many the cache spared."""
-        sequence = BatchSequence(tokens)
+        sequence = BatchSequence(tokens, owner=CacheOwner(owner))
         row = self.leading.insert(sequence)
         drawn: list[int] = []
         while len(drawn) < steps:
             drawn += [token for _, token, _ in self.leading.step().sampled]
+        sequence.is_invalid = is_invalid  # as the check of rank 0's logits sets it
         self.leading.remove({row: 0})
         sent = self.follow()
         assert sent[0][0] == "insert"
-        assert sent[-1] == ("remove", ([row], [drawn]))
+        assert sent[-1] == ("remove", ([row], [drawn], [row] if is_invalid else []))
         return drawn, sequence.cached
 
 
@@ -90,6 +94,27 @@ def test_follower_caches_tokens_sampled_by_rank_0(tmp_path: Path) -> None:
     # less of it, and say so.
     _, cached = both.answer([*first, *drawn, *both.prompt("on")], 3)
     assert cached == len(first) + len(drawn)
+
+
+@pytest.mark.parametrize("is_invalid", [False, True])
+def test_follower_evicts_the_prompts_that_rank_0_drops(tmp_path: Path, is_invalid: bool) -> None:
+    both = Both(tmp_path)
+    mine, other = both.prompt("go"), both.prompt("on")
+    drawn, _ = both.answer(mine, 3, "me")
+    both.answer(other, 3, "other", is_invalid=is_invalid)
+    if not is_invalid:
+        assert both.leading.forget_prompts("other")[0] == 1
+        assert both.follow() == [("forget", ("other",))]
+    # A follower that held other entries would evict the least recently used one, which is mine.
+    assert both.answer([*mine, *drawn, *other], 3, "me")[1] == len(mine) + len(drawn)
+    assert both.answer(other, 3, "other")[1] == 0
+
+
+def test_prompts_are_forgotten_on_rank_0_where_another_rank_is_lost(tmp_path: Path) -> None:
+    both = Both(tmp_path)
+    both.answer(both.prompt("go"), 3)
+    both.recorder.lost = "its process has ended"
+    assert both.leading.forget_prompts("me")[0] == 1
 
 
 def test_follower_reports_divergence_from_rank_0(tmp_path: Path) -> None:

@@ -13,13 +13,15 @@ from engine.inference.backend import Prompt, PromptCacheUse
 from engine.library.cache_size import CacheSize
 from engine.library.memory import Memory
 from engine.library.model_info import ModelInfo
+from engine.recording.replay import replay
+from engine.recording.run_trace import trace_for
 from engine.scheduling import budget
 from engine.scheduling.memory import MemoryPlan
 from engine.stopping.record import StopKind
 from engine.values.embedding import EmbeddingRequest
 from engine.values.events import TextDelta
 from engine.values.limits import Limits
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, TraceLevel
 from tests.engine.scheduling.stages import rendering, until
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage
@@ -187,17 +189,25 @@ async def test_longest_unbounded_answer_ends_when_memory_is_full(
     async with loaded_engine(
         tmp_path, Limits(context_bytes=1536 * TOKEN), loader=stage.load
     ) as engine:
-        long = await engine.generate(request("long"))
+        asked = replace(request("long"), trace=TraceLevel.STOPS)
+        long = await engine.generate(asked)
+        trace = trace_for(long)
+        later = None
         async for event in long.events():
-            if isinstance(event, TextDelta):
-                break
-        later = await engine.generate(request("long"))
-        is_asked.set()
-        first = (await long.collect()).finished
+            trace.take(event)
+            if later is None and isinstance(event, TextDelta):
+                later = await engine.generate(request("long"))
+                is_asked.set()
+        first = long.finished
+        assert later is not None
         second = (await later.collect()).finished
+        assert first is not None
         assert first.stop.kind is StopKind.MEMORY_FULL
         assert 600 < first.usage.output_tokens < 830
-        assert long.setting.memory_budget == first.usage.output_tokens
+        replayed = replay(trace)
+        assert replayed.output_tokens == first.usage.output_tokens
+        assert replayed.stop is not None
+        assert replayed.stop.kind is StopKind.MEMORY_FULL
         assert first.context_length == 100_000
         # The one that is left has the memory to itself.
         assert second.stop.kind is StopKind.EOS

@@ -19,7 +19,7 @@ from engine.errors import (
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.limits import Limits
-from engine.values.request import GenerationRequest
+from engine.values.request import LOCAL_OWNER, GenerationRequest
 from tests.engine.scheduling.stages import stage_of
 from tests.support.asking import ask, loaded_engine, request
 
@@ -113,6 +113,7 @@ async def test_failed_step_or_thread_ends_answers_and_engine_continues(
         assert answer.finished.error is not None
         assert str(fault) in answer.finished.error
         assert answer.text.startswith("w0 w1 ")
+        assert await engine.forget_prompts(LOCAL_OWNER) == (0, 0)
         assert (await ask(engine, "short")).text == "yes"
 
 

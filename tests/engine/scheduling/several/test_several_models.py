@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.engine import Engine
-from engine.errors import ModelLoadFailed, NoModel, UnknownModel
+from engine.errors import DraftLoadFailed, ModelLoadFailed, NoModel, UnknownModel
 from engine.library.memory import need
 from engine.scheduling.model_list import ModelStatus, OfferedModel
 from engine.stopping.record import StopKind
@@ -130,6 +130,30 @@ async def test_pinned_model_is_not_evicted_and_load_is_refused(
         assert a.id in str(why.value)
         assert c.id in str(why.value)
         assert [state(engine, one) for one in (a, c)] == ["ready", "ready"]
+
+
+async def test_model_is_pinned_before_the_first_request(models: list[OfferedModel]) -> None:
+    a, b = models[:2]
+    async with offered_engine([a, b], room_for(models, 1)) as engine:
+        engine.pin(a.id)
+        await ask(engine, _ASKED, max_tokens=4, model=a.id)
+        assert status_of(engine, a).is_pinned
+        with pytest.raises(NoModel, match="pinned"):
+            await ask(engine, _ASKED, max_tokens=4, model=b.id)
+
+
+async def test_load_that_a_check_refuses_leaves_the_offers_as_they_are(
+    models: list[OfferedModel], tmp_path: Path
+) -> None:
+    a, b = models[:2]
+    async with offered_engine([a, b]) as engine:
+        await engine.load(a.folder)
+        with pytest.raises(DraftLoadFailed):
+            await engine.load(b.folder, draft=tmp_path / "missing")
+        with pytest.raises(ModelLoadFailed):
+            await engine.load(tmp_path / "missing")
+        assert [status.offered for status in engine.models] == [a, b]
+        assert (await ask(engine, _ASKED, max_tokens=24, model=b.id)).text == await alone(b)
 
 
 async def test_busy_model_finishes_answers_before_eviction(
