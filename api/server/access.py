@@ -46,17 +46,9 @@ REQUEST_ID_HEADERS = ("request-id", "x-request-id")
 TOOLS_LEFT_OUT_HEADER = "x-fullstop-tools-left-out"
 NOT_APPLIED_HEADER = "x-fullstop-not-applied"
 TASK_LIMIT_HEADER = "x-fullstop-task-max-tokens"
-# Headers of answers that pages may read.
-_EXPOSED = ", ".join(
-    [
-        *REQUEST_ID_HEADERS,
-        "retry-after",
-        "x-should-retry",
-        TOOLS_LEFT_OUT_HEADER,
-        NOT_APPLIED_HEADER,
-        TASK_LIMIT_HEADER,
-    ]
-)
+_OWN_HEADERS = (TOOLS_LEFT_OUT_HEADER, NOT_APPLIED_HEADER, TASK_LIMIT_HEADER)
+# Those that pages may read.
+_EXPOSED = (*REQUEST_ID_HEADERS, "retry-after", "x-should-retry", *_OWN_HEADERS)
 
 
 def check_key(headers: Mapping[str, str], key: str | None) -> str | None:
@@ -179,7 +171,7 @@ def cors_headers(origin: str | None, config: ServerConfig) -> dict[str, str]:
         return {}
     return {
         "Access-Control-Allow-Origin": origin,
-        "Access-Control-Expose-Headers": _EXPOSED,
+        "Access-Control-Expose-Headers": ", ".join(_EXPOSED),
         "Vary": "Origin",
     }
 

@@ -37,7 +37,6 @@ from api.transport.record import RequestRecord
 from api.transport.service import Service, new_id
 from engine import (
     EngineError,
-    Event,
     Finished,
     Generation,
     GenerationRequest,
@@ -193,7 +192,8 @@ class _Answer:
                         frames = encoder.encode(batch, choice)
                         if encoder.failure is not None and not writer.response.prepared:
                             raise encoder.failure
-                        if self.head.store is not None and _has_end(batch):
+                        is_last = any(isinstance(event, Finished) for event in batch)
+                        if self.head.store is not None and is_last:
                             # A client may continue the answer as soon as it has its end.
                             await asyncio.to_thread(encoder.store)
                         await writer.write(frames)
@@ -229,10 +229,6 @@ class _Answer:
             vocabulary=first.vocabulary,
             is_accepted=True,
         )
-
-
-def _has_end(events: Sequence[Event]) -> bool:
-    return any(isinstance(event, Finished) for event in events)
 
 
 def make_answer_handler(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:

@@ -35,9 +35,6 @@ _log = logging.getLogger(__name__)
 class CannotListen(OSError):
     """The server cannot listen at its address; the message says why and what to do."""
 
-    def __init__(self, error_number: int | None, reason: str) -> None:
-        super().__init__(error_number, reason)
-
     def __str__(self) -> str:
         return str(self.strerror)
 

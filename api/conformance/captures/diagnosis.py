@@ -255,9 +255,6 @@ def _event_at(capture: Capture, offset: int) -> int | None:
     return None
 
 
-# Reports.
-
-
 def has_faults(findings: Sequence[Finding]) -> bool:
     """Whether a finding is an error, not only a warning or a note."""
     return any(finding.severity is Severity.ERROR for finding in findings)

@@ -63,13 +63,11 @@ class ChoiceDraft:
         self._draft.find(code, f"Choice {self.number}: {sentence}", index, shown, severity)
 
     def add_text(self, index: int, text: object) -> None:
-        """Append the text of an event to the answer."""
         if isinstance(text, str) and text:
             self._check_open("text_after_reason", "Text", index, text)
             self.texts[index] = self.texts.get(index, "") + text
 
     def add_thinking(self, index: int, text: object) -> None:
-        """Append the text of an event to the thinking."""
         if isinstance(text, str) and text:
             self._check_open("thinking_after_reason", "Thinking", index, text)
             self.thoughts[index] = self.thoughts.get(index, "") + text
@@ -97,7 +95,6 @@ class ChoiceDraft:
         return json.dumps(arguments, ensure_ascii=False)
 
     def report_arguments_form(self, index: int, form: str) -> None:
-        """Record that the arguments of a call have another form than clients read."""
         message = f"The arguments of a call are not {form}, which clients of this API read."
         self.find("arguments_form", message, index)
 
@@ -122,21 +119,17 @@ class ChoiceDraft:
 
     @property
     def text(self) -> str:
-        """The text."""
         return "".join(self.texts.values())
 
     @property
     def calls(self) -> tuple[CapturedCall, ...]:
-        """The tool calls."""
         return tuple(CapturedCall(*call) for call in self._calls.values())
 
     @property
     def thinking(self) -> str:
-        """The thinking."""
         return "".join(self.thoughts.values())
 
     def finish_choice(self) -> CapturedChoice:
-        """Return the choice."""
         return CapturedChoice(
             self.text,
             self.thinking,
@@ -192,7 +185,6 @@ class Draft(ChoiceDraft):
             self._findings.append(Finding(code, severity, sentence, index, excerpt(shown)))
 
     def set_error(self, value: object) -> None:
-        """Set the error, whatever its format."""
         message = value.get("message") if isinstance(value, dict) else value
         self.error = message if isinstance(message, str) else str(value)
         self.ending = CapturedEnding.ERROR
@@ -202,7 +194,6 @@ class Draft(ChoiceDraft):
         self.find("event_order", sentence, index)
 
     def report_missing_usage(self, sentence: str, severity: Severity = Severity.WARNING) -> None:
-        """Record that the counts that clients read are missing."""
         self.find("usage_missing", sentence, severity=severity)
 
     def report_missing_role(self, sentence: str) -> None:
@@ -257,7 +248,6 @@ class Draft(ChoiceDraft):
             self.find("end_marker_missing", "The stream ends without data: [DONE].")
 
     def finish(self) -> Capture:
-        """Return the capture."""
         framed = self.framed
         mark = _TEMPLATE_MARK.search(self.text[-40:])
         if mark is not None and self.dialect in _TEMPLATE_DIALECTS:

@@ -47,7 +47,6 @@ class Frame:
 
     @property
     def is_done_mark(self) -> bool:
-        """Whether this is ``[DONE]``."""
         return self.raw.strip() == "[DONE]"
 
 

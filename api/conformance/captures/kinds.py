@@ -27,7 +27,6 @@ class Kind:
 
     @property
     def or_null(self) -> "Kind":
-        """The same kind, or null."""
         fits = self.fits
         return replace(self, name=f"{self.name} or null", fits=lambda v: v is None or fits(v))
 

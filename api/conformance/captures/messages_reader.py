@@ -76,7 +76,6 @@ class _MessagesStream:
         self._block_count = 0
 
     def read(self) -> None:
-        """Read all events."""
         draft = self._draft
         for index, frame in enumerate(draft.framed.frames):
             value = mapping(frame.value)

@@ -53,7 +53,6 @@ class _ChatReader:
         self._announces_usage = self._is_chat = self._has_role = self._is_role_late = False
 
     def read(self, index: int, value: dict[str, Any]) -> None:
-        """Read a body or a chunk."""
         draft = self._draft
         # A recording may have another answer after this one.
         is_own = draft.is_complete or draft.reason is None
@@ -135,7 +134,6 @@ class _ChatCalls:
         self._names: dict[str, str] = {}
 
     def add(self, index: int, number: object, call: dict[str, Any]) -> None:
-        """Add a call, or a part of one."""
         into, key = self._into, repr(number)
         custom = mapping(call.get("custom"))
         if custom:

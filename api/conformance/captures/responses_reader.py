@@ -54,7 +54,6 @@ class _Item:
         self.texts: dict[str, str] = {}
 
     def add_text(self, part: str, delta: object) -> None:
-        """Append a delta to the text of a part."""
         self.texts[part] = self.texts.get(part, "") + str(delta or "")
 
 
@@ -70,7 +69,6 @@ class _ResponsesStream:
         self._kinds: set[str] = set()
 
     def read(self) -> None:
-        """Read all events."""
         draft = self._draft
         for index, frame in enumerate(draft.framed.frames):
             value = mapping(frame.value)

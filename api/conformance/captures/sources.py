@@ -169,9 +169,6 @@ def _begins_answer(value: dict[str, Any], ended: dict[str, Any], is_done_again: 
     return "done" in value and is_done_again
 
 
-# Archives.
-
-
 def _archive_answers(text: str, begin: int) -> Iterator[Framed]:
     """Yield the answers of models' APIs in an archive; web pages have many other entries."""
     number, decoder = 0, json.JSONDecoder()

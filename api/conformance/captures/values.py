@@ -119,7 +119,6 @@ class Capture(CapturedChoice):
 
     @property
     def output_tokens(self) -> int | None:
-        """The counted tokens of the answer."""
         return None if self.usage is None else self.usage.output_tokens
 
     @property

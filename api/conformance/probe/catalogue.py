@@ -214,7 +214,6 @@ class Case:
     opinions: tuple[str, ...] = ()
 
     def reference_in(self, dialect: WireDialect) -> Reference | None:
-        """Return the reference of the dialect's vendor, or None."""
         return reference(dialect, self.topic)
 
     def level_in(self, dialect: WireDialect, codes: Iterable[str] = ()) -> Level:

@@ -25,9 +25,6 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Level.SPECIFICATION: "error", Level.EXTENSION: "warning", Level.OPINION: "note"}
 
 
-# JUnit.
-
-
 def as_junit(suite: ProbeSuite) -> str:
     """Return the reports as XML."""
     root = Element("testsuites", name="fullstop probe")
@@ -98,9 +95,6 @@ def _test_element(suite: ProbeSuite, report: Report, result: CheckResult) -> Ele
 
 def _text(text: str) -> str:
     return _FORBIDDEN.sub("\ufffd", harmless(text))
-
-
-# SARIF.
 
 
 def as_sarif(suite: ProbeSuite) -> dict[str, Any]:

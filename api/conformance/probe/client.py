@@ -63,7 +63,6 @@ class Budget:
         self.waited_s += wait_s
 
     def spend_request(self) -> None:
-        """Take one request from the budget."""
         if self.requests >= self.max_requests:
             raise LimitReached(f"the limit of {self.max_requests} requests was reached")
         if self.received_bytes >= _MAX_TOTAL_BYTES:
@@ -237,12 +236,10 @@ class Client:
         self._grace_s = access.grace_s
 
     def curl(self, body: Any, *, max_time_s: int | None = None) -> str:
-        """Return a command that sends this body."""
         dialect = self.driver.dialect
         return curl_command(self.url, dialect, body, self.access, max_time_s=max_time_s)
 
     def index_of(self, run: Exchange) -> int | None:
-        """Return the index of an exchange."""
         return next((at for at, other in enumerate(self.exchanges) if other is run), None)
 
     def answer_to(self, body: Any) -> Exchange | None:

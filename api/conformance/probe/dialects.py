@@ -233,9 +233,6 @@ def _ollama_body(ask: Ask) -> Body:
     return body | ({} if ask.is_thinking is None else {"think": ask.is_thinking})
 
 
-# Drivers.
-
-
 def value_at(body: Any, path: Path) -> Any:
     """Return the value at a path of names; None if there is none."""
     for name in path:

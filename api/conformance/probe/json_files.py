@@ -75,9 +75,6 @@ def _exchange_data(exchange: Exchange) -> dict[str, Any]:
     return {"request": request, **{name: getattr(exchange, name) for name in names}}
 
 
-# The list of checks.
-
-
 def catalogue_as_text() -> str:
     """Return the checks for a terminal: id, level, rule, and the page of each vendor."""
     return "\n".join(line for case in CASES for line in _case_lines(case)) + "\n"
@@ -104,9 +101,6 @@ def extension_in(case: Case) -> str:
     return ", ".join(driver for driver in DRIVERS if case.level_in(driver) is Level.EXTENSION)
 
 
-# Differences of two reports.
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """A check with another outcome, or another effect on the verdict, than before."""
@@ -118,7 +112,6 @@ class Change:
 
     @property
     def is_new_failure(self) -> bool:
-        """Whether it fails now, and did not before."""
         return self.now == CheckOutcome.FAILED and self.counts
 
 

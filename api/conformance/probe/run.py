@@ -179,7 +179,6 @@ class ProbeRun:
         )
 
     async def _measure(self, server: DetectedServer) -> CheckContext:
-        """Send requests without stops."""
         self._publish(0, 0, "Asking without stops")
         client = server.client
         client.repeats = True
@@ -244,14 +243,13 @@ class ProbeRun:
             self._lacks_stops = True
             evaluation = Evaluation(_NO_STOPS_SENTENCE, outcome=CheckOutcome.SKIPPED)
             case = case_of(result.code)
-            self._results[case.code] = evaluation.result(case, ctx.dialect, result.exchanges)
+            self._results[case.code] = evaluation.result(case, ctx.driver.dialect, result.exchanges)
             self._conclusions += (_NO_STOPS_SENTENCE,)
             ctx.broken_by = result.code
         elif codes & _BREAKING:
             ctx.broken_by = result.code
 
     async def _check_one(self, case: Case, ctx: CheckContext) -> CheckResult | None:
-        """Run a check and record its result."""
         client = ctx.client
         before, broken = len(client.exchanges), len(client.broken)
         if self._lacks_stops and case.code.startswith(_NEED_STOPS):
@@ -259,7 +257,7 @@ class ProbeRun:
             return self._record(case.code, evaluation, before)
         evaluation = await evaluate(case.code, ctx)
         codes = {fault.code for fault in evaluation.faults}
-        if case.level_in(ctx.dialect, codes) in self._options.levels:
+        if case.level_in(ctx.driver.dialect, codes) in self._options.levels:
             ctx.found |= codes
         unanswered = client.broken[broken:]
         new = client.exchanges[before:]
@@ -309,7 +307,6 @@ class ProbeRun:
         return after.is_answer
 
     def _record_health(self, client: Client) -> None:
-        """Record whether all requests were answered."""
         faults, lost = [*self._deaths], client.lost
         failures = sum(run.status >= 500 for run in lost)
         requests = f"{self._budget.requests} requests"

@@ -175,7 +175,6 @@ class CheckResult:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the check held or failed."""
         return self.outcome in (CheckOutcome.HELD, CheckOutcome.FAILED)
 
     @property
@@ -215,7 +214,6 @@ class Report:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all checks were asked."""
         return not self.not_run and not self.cut_short
 
     @property
@@ -229,7 +227,6 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict."""
         if self.failed:
             return Verdict.FAILED
         return self.verdict_without_failures

@@ -98,12 +98,7 @@ def write_response(
 
 @dataclass(slots=True)
 class OpenText:
-    """The text that is being written: of the answer, or of the reasoning (or a summary of it).
-
-    Attributes:
-        kind: The name of its events.
-        position: The fields of an event that name its part.
-    """
+    """The text that is being written, with the name of its events and the fields of its part."""
 
     kind: Literal["output_text", "reasoning_text", "reasoning_summary_text"]
     item: OutputMessage | OutputReasoning

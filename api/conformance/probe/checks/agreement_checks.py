@@ -46,7 +46,7 @@ def _missing_reasons(ctx: CheckContext, answers: Sequence[Exchange]) -> _Wrong:
 
 def _missing_counts(ctx: CheckContext, answers: Sequence[Exchange]) -> _Wrong:
     """Yield the answers without counts, if most of their mode have them."""
-    on_request = ctx.dialect in (CHAT, COMPLETIONS)
+    on_request = ctx.driver.dialect in (CHAT, COMPLETIONS)
     # Elsewhere streams have counts as whole answers have.
     for modes in ((False,), (True,)) if on_request else ((False, True),):
         alike = [

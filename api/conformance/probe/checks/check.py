@@ -56,18 +56,11 @@ class CheckContext:
 
     @property
     def main(self) -> Baseline:
-        """The first baseline."""
         return self.baselines[0]
 
     @property
     def driver(self) -> Driver:
-        """The dialect's requests."""
         return self.client.driver
-
-    @property
-    def dialect(self) -> WireDialect:
-        """The dialect."""
-        return self.client.driver.dialect
 
     def simple(self, *baselines: Baseline) -> StopCase | None:
         """Return the simplest case of the first answer that has one."""
@@ -76,7 +69,6 @@ class CheckContext:
         return next(filter(None, cases), None)
 
     def body(self, ask: Ask) -> Body:
-        """Return the body of a request."""
         return self.driver.body(ask, self.client.model)
 
     def bodies(self, case: StopCase, **changes: Any) -> Iterator[Body]:
@@ -86,7 +78,6 @@ class CheckContext:
             yield self.body(replace(case.baseline.ask, **{**usual, **changes}))
 
     def fault(self, run: Exchange, fault: Fault, curl: str = "") -> Fault:
-        """Return a fault with its evidence."""
         return replace(
             fault,
             sentence=self.driver.with_reason_named(fault.sentence),
@@ -111,7 +102,6 @@ class Evaluation:
     def result(
         self, case: Case, dialect: WireDialect, exchanges: Sequence[Exchange] = ()
     ) -> CheckResult:
-        """Return the row of the report."""
         sentences = dict.fromkeys(fault.sentence for fault in self.faults)
         return CheckResult(
             code=case.code,
@@ -196,12 +186,6 @@ def fault_list(found: Iterable[tuple[Exchange, Fault]], ctx: CheckContext) -> tu
     return tuple(faults.values())
 
 
-def as_intermittent(fault: Fault) -> Fault:
-    """Return a fault of an answer to a request that was also answered correctly."""
-    sentence = f"{fault.sentence} The same request was also answered correctly."
-    return replace(fault, sentence=sentence, is_intermittent=True)
-
-
 class Recorder:
     """Sends a check's requests and records the faults of the answers.
 
@@ -217,14 +201,12 @@ class Recorder:
         self._failed_once = ""
 
     def note(self, run: Exchange, faults: Iterable[Fault], curl: str = "") -> None:
-        """Record faults of one answer."""
         where = f"{self.situation}: " if self.situation else ""
         for fault in faults:
             fault = replace(fault, sentence=where + fault.sentence)
             self.faults.append(self._ctx.fault(run, fault, curl))
 
     def doubt(self, sentence: str) -> None:
-        """Record why something could not be decided."""
         self._doubts.append(sentence)
 
     async def ask(
@@ -249,7 +231,9 @@ class Recorder:
         elif certain:
             begin = len(self.faults)
             self.note(run, certain, repeat_command(client.curl(body)))
-            self.faults[begin:] = map(as_intermittent, self.faults[begin:])
+            for index, fault in enumerate(self.faults[begin:], begin):
+                sentence = f"{fault.sentence} The same request was also answered correctly."
+                self.faults[index] = replace(fault, sentence=sentence, is_intermittent=True)
         elif any(fault.code != STOP_ONLY_HIDDEN for fault in faults):
             ctx.is_varying = True
             self._failed_once = self._failed_once or faults[0].sentence

@@ -34,31 +34,27 @@ from api.conformance.probe.values import Exchange, Fault
 _CHOICES = 2
 
 
-# Several choices.
-
-
 def _choices_body(temperature: float, ctx: CheckContext, ask: Ask) -> Body | None:
     body = ctx.body(replace(ask, temperature=temperature))
-    return with_choices(ctx.dialect, body, _CHOICES)
+    return with_choices(ctx.driver.dialect, body, _CHOICES)
 
 
 async def _first_choices(ctx: CheckContext) -> tuple[Exchange, float]:
     """Return an answer of several choices, and its temperature: some servers have to sample."""
     if ctx.several is None:
-        ctx.several = await _send_choices(ctx, 0.0)
-        if ctx.several[0].is_refusal and "temperature" not in ctx.driver.omitted:
-            ctx.several = await _send_choices(ctx, TEMPERATURE)
+        for temperature in (0.0, TEMPERATURE):
+            body = _choices_body(temperature, ctx, ctx.main.ask)
+            if body is None:
+                raise skipped("The dialect has one choice only.")
+            run = await ctx.client.send(body)
+            ctx.several = run, temperature
+            if not run.is_refusal or "temperature" in ctx.driver.omitted:
+                break
+    assert ctx.several is not None, "it was just filled"
     several, temperature = ctx.several
     if several.is_refusal:
         raise skipped(f"Several choices are refused with status {several.status}.")
     return several, temperature
-
-
-async def _send_choices(ctx: CheckContext, temperature: float) -> tuple[Exchange, float]:
-    body = _choices_body(temperature, ctx, ctx.main.ask)
-    if body is None:
-        raise skipped("The dialect has one choice only.")
-    return await ctx.client.send(body), temperature
 
 
 @check("choices.count")
@@ -104,14 +100,11 @@ async def _choices_stop(ctx: CheckContext) -> Evaluation:
     return await check_situation(situation, ctx)
 
 
-# Logprobs.
-
-
 @check("logprobs.stop")
 async def _logprobs(ctx: CheckContext) -> Evaluation:
     """Logprobs are listed only for tokens of the text, and for all of them."""
     require_stops(ctx)
-    body = with_logprobs(ctx.dialect, ctx.body(ctx.main.ask))
+    body = with_logprobs(ctx.driver.dialect, ctx.body(ctx.main.ask))
     if body is None:
         raise skipped("The probe knows no logprobs of this dialect.")
     run = await ctx.client.send(body)
@@ -124,7 +117,7 @@ async def _logprobs(ctx: CheckContext) -> Evaluation:
         raise undecided("The tokens of the logprobs do not spell the text.")
     situation = Situation(
         "With logprobs",
-        lambda ctx, ask: with_logprobs(ctx.dialect, ctx.body(ask)),
+        lambda ctx, ask: with_logprobs(ctx.driver.dialect, ctx.body(ask)),
         extra=_judge_logprobs,
     )
     return await check_situation(situation, ctx)
@@ -169,9 +162,6 @@ def _logged_tokens(run: Exchange) -> list[str]:
     return tokens if all(isinstance(token, str) for token in tokens) else []
 
 
-# Structured output.
-
-
 @check("structured.stop")
 async def _structure(ctx: CheckContext) -> Evaluation:
     """A stop ends an answer of a given structure like any other."""
@@ -188,10 +178,7 @@ async def _structure(ctx: CheckContext) -> Evaluation:
 
 
 def _structure_body(ctx: CheckContext, ask: Ask) -> Body | None:
-    return with_structure(ctx.dialect, ctx.body(ask))
-
-
-# Requests that leave a field out.
+    return with_structure(ctx.driver.dialect, ctx.body(ask))
 
 
 @check("request.default")

@@ -43,9 +43,6 @@ _LONG_CHAT = (
 _LONG_PLAIN = ("1\n2\n3\n4\n5\n6\n", "Once upon a time", "The alphabet is A B C D E F")
 
 
-# Limits.
-
-
 @check("limit")
 async def _usual_limit(ctx: CheckContext) -> Evaluation:
     """A limit ends the answer after that many tokens, and is named as the reason."""
@@ -80,7 +77,7 @@ async def _limit(ctx: CheckContext, driver: Driver) -> Evaluation:
 @check("limit.completion_tokens")
 async def _new_limit(ctx: CheckContext) -> Evaluation:
     """The limit's newer name means the same."""
-    if ctx.dialect is not CHAT:
+    if ctx.driver.dialect is not CHAT:
         raise skipped("The dialect has one name for the limit.")
     if ctx.driver.limit_name:
         raise skipped("Every request uses it: the server refuses max_tokens.")
@@ -269,9 +266,6 @@ async def _find_limit(ctx: CheckContext, case: StopCase, tokens: int) -> int | N
     return None
 
 
-# Token counts.
-
-
 @check("usage.counts")
 async def _counts(ctx: CheckContext) -> Evaluation:
     """The counts of every answer are possible, and add up."""
@@ -323,7 +317,7 @@ async def _streamed_counts(ctx: CheckContext) -> Evaluation:
 async def _usage_chunk(ctx: CheckContext) -> Evaluation:
     """Streams have counts where they are requested: once, in a chunk without choices."""
     driver, given = ctx.driver, ctx.main
-    if ctx.dialect not in (CHAT, COMPLETIONS):
+    if ctx.driver.dialect not in (CHAT, COMPLETIONS):
         raise skipped("The counts of this dialect's streams have no chunk of their own.")
     if given.tokens is None and given.streamed_tokens is None:
         raise skipped("The server counts no tokens.")

@@ -138,9 +138,6 @@ async def _without_stops(
     )
 
 
-# The situations.
-
-
 def _beside(ask: Ask, ctx: CheckContext, plain: Ask) -> Body | None:
     if not ctx.driver.has_chat_template:
         return None
@@ -159,7 +156,8 @@ for _code, _situation in {
         "In a second turn", partial(_beside, Ask("", earlier=_EARLIER)), may_be_refused=False
     ),
     "stops.tools": Situation(
-        "With tools that are not called", lambda ctx, ask: with_tool(ctx.dialect, ctx.body(ask))
+        "With tools that are not called",
+        lambda ctx, ask: with_tool(ctx.driver.dialect, ctx.body(ask)),
     ),
     "stops.temperature": Situation("At a temperature", _sampled),
 }.items():

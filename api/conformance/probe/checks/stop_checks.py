@@ -140,9 +140,6 @@ def _judge_lookalike(given: Baseline, chosen: _Lookalike, run: Exchange) -> Iter
         yield Fault("text_differs", sentence, given.text, got, given.text)
 
 
-# The list of stops: absent, empty, blank, a string, token ids.
-
-
 @check("stops.none")
 async def _no_stops(ctx: CheckContext) -> Evaluation:
     """An empty list and null mean no stops."""
@@ -260,7 +257,7 @@ async def _token_ids(ctx: CheckContext) -> Evaluation:
             raise skipped(f"Token ids are refused with status {run.status}.")
         if recorder.faults:
             break
-    is_stated = reference(ctx.dialect, "stop token ids") is not None
+    is_stated = reference(ctx.driver.dialect, "stop token ids") is not None
     if not is_stated and {fault.code for fault in recorder.faults} == {"ids_ignored"}:
         raise skipped("The server knows no token ids here, nor does the API's vendor.")
     shown = str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
@@ -274,9 +271,6 @@ def _judge_ids(given: Baseline, run: Exchange) -> Iterator[Fault]:
         yield Fault("ids_ignored", sentence, "less", got)
     elif not given.text.startswith(got):
         yield Fault("text_differs", "With stop token ids, the text differs.", given.text, got)
-
-
-# Long lists of stops, and long stops.
 
 
 @check("stops.many")

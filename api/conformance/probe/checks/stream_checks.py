@@ -29,7 +29,7 @@ _FIELD = re.compile(r"(?:data|event|id|retry)(?::|\Z)|:|\Z")
 async def _framing(ctx: CheckContext) -> Evaluation:
     """A requested stream is sent, with the right media type, and its connection is closed."""
     answers = [run for run in ctx.client.exchanges if run.is_answer]
-    found = ((run, fault) for run in answers for fault in _judge_framing(ctx.dialect, run))
+    found = ((run, fault) for run in answers for fault in _judge_framing(ctx.driver.dialect, run))
     return Evaluation(f"{len(answers)} answers were read", fault_list(found, ctx))
 
 

@@ -207,9 +207,6 @@ def _judge_cut_thinking(given: Baseline, run: Exchange) -> Iterator[Fault]:
         yield Fault("thinking_in_text", sentence, "no text", run.capture.text)
 
 
-# The reason of answers without stops.
-
-
 @check("reason.natural")
 async def _natural(ctx: CheckContext) -> Evaluation:
     """An answer without stops is not ended by one."""

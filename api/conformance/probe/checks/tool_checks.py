@@ -49,7 +49,7 @@ def tool_body(ctx: CheckContext, ask: Ask, *, is_forced: bool) -> Body | None:
     choice = "named" if is_forced else "auto"
     # Not every dialect can force a call.
     body = ctx.body(ask)
-    return with_tool(ctx.dialect, body, choice) or with_tool(ctx.dialect, body)
+    return with_tool(ctx.driver.dialect, body, choice) or with_tool(ctx.driver.dialect, body)
 
 
 async def first_call(ctx: CheckContext) -> tuple[Exchange, bool]:
@@ -133,13 +133,13 @@ async def _result(ctx: CheckContext) -> Evaluation:
     called, _ = await first_call(ctx)
     try:
         answer = parse_object(called.text)
-        with_tool_result(ctx.dialect, {}, "", answer)
+        with_tool_result(ctx.driver.dialect, {}, "", answer)
     except (LookupError, TypeError) as error:
         # A finding of another check names the form of the call.
         raise undecided("The call has another form than this API's.") from error
     situation = Situation(
         "After the result of a tool",
-        lambda ctx, ask: with_tool_result(ctx.dialect, ctx.body(ask), ask.prompt, answer),
+        lambda ctx, ask: with_tool_result(ctx.driver.dialect, ctx.body(ask), ask.prompt, answer),
         may_be_refused=False,
     )
     return await check_situation(situation, ctx)
@@ -230,7 +230,9 @@ async def _choice(ctx: CheckContext) -> Evaluation:
         ("named", counting),
     ):
         for is_streamed in (False, True):
-            body = with_tool(ctx.dialect, ctx.body(replace(ask, is_streamed=is_streamed)), choice)
+            body = with_tool(
+                ctx.driver.dialect, ctx.body(replace(ask, is_streamed=is_streamed)), choice
+            )
             if body is None:
                 raise skipped("The dialect has no such choice.")
             run = await recorder.ask(body, partial(_judge_choice, choice), may_refuse=True)
