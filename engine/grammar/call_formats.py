@@ -16,11 +16,11 @@ _LINE, _SPACE = '"\\n"?', "/[ \\n]{0,8}/"
 _NAME = re.compile(r"[^\s<>\"'={}]+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FENCE = "\n```json\n"
-_GEMMA_QUOTES = {"gemma4": '<|"|>', "function_gemma": "<escape>"}
+_GEMMA_QUOTES = {styles.GEMMA4: '<|"|>', styles.FUNCTION_GEMMA: "<escape>"}
 # Formats whose texts name the tool without quotes.
 _BARE = {
-    styles.LLAMA, styles.KIMI, styles.DEEPSEEK, styles.DEEPSEEK_FENCED, styles.GEMMA, "mistral",
-    "pythonic", *_GEMMA_QUOTES,
+    styles.LLAMA, styles.KIMI, styles.DEEPSEEK, styles.DEEPSEEK_FENCED, styles.GEMMA,
+    styles.MISTRAL, styles.PYTHONIC, *_GEMMA_QUOTES,
 }  # fmt: skip
 # What the tag of a parameter says of a value that is no text, by the attribute that says it.
 _NO_TEXT = {"string": "false", "type": "json"}
@@ -81,7 +81,7 @@ def call_format(family: Family, name: str, spell: Spell) -> JsonFrame | Paramete
             between='","',
             forbidden=(quote,),
         )
-    if style in (styles.GEMMA, "pythonic"):
+    if style in (styles.GEMMA, styles.PYTHONIC):
         opening, closing = ("\n", "") if style == styles.GEMMA else ("[", "]")
         return ParameterFormat(
             before=f"{start} {quoted(f'{opening}{name}(')}",
@@ -105,7 +105,7 @@ def _json_frame(style: str, name: str, start: str, end: str, spell: Spell) -> Js
         return (f'{start} "\\n" {before}', f'"}}\\n" {end}')
     if style == styles.LLAMA:
         return (quoted(f'{{"name": {text}, "parameters": '), after)
-    if style == "mistral":
+    if style == styles.MISTRAL:
         middle = spell("[ARGS]")
         if middle != quoted("[ARGS]"):
             return (f"{start} {quoted(name)} {middle}", "")

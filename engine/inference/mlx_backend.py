@@ -7,6 +7,7 @@ other threads may call say so. ``engine.inference.batch`` decodes the rows toget
 
 import contextlib
 import functools
+import logging
 import math
 from collections import abc
 from collections.abc import Iterator
@@ -49,11 +50,13 @@ from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDet
 from engine.output.families import PLAIN, Family, family_of, with_json_calls
 from engine.output.tool_calls import styles
 from engine.output.tool_calls.call_text import NewReader
-from engine.output.tool_calls.calls import readers
+from engine.output.tool_calls.calls import STYLES, readers
 from engine.output.vocabulary import Vocabulary, decode_ids
 from engine.values.embedding import EmbeddingRequest
 from engine.values.request import GenerationRequest
 from engine.values.tokens import TokenOrigin, TokenStats
+
+_log = logging.getLogger(__name__)
 
 
 class MlxBackend:
@@ -70,10 +73,18 @@ class MlxBackend:
         longest = max(map(len, vocabulary.raw or ()), default=None)
         self.vocabulary = vocabulary
         self._tokenizer = tokenizer
-        self.family = family = family_of(tokenizer, vocabulary, tool_format(tokenizer))
-        can_call = info.can_call_tools or (
-            info.takes_tools and bool(family.call_style or family.has_headers)
-        )
+        call_style = tool_format(tokenizer)
+        if call_style and call_style not in STYLES:
+            _log.warning(
+                "%s writes its tool calls as mlx-lm's parser %s reads them, which Fullstop does "
+                "not know: its calls are text",
+                info.id,
+                call_style,
+            )
+            call_style = ""
+        self.family = family = family_of(tokenizer, vocabulary, call_style)
+        is_known = bool(family.call_style or family.has_headers)
+        can_call = is_known and (info.can_call_tools or info.takes_tools)
         # mlx-lm knows reasoning between tags only; gpt-oss's is a message.
         can_think = info.can_think or family.has_headers
         self.info = replace(
@@ -81,7 +92,6 @@ class MlxBackend:
         )
         start, end = family.call_tags if family.call_style == styles.JSON_CALLS else ("", "")
         self._template = chat_template(tokenizer, (start or "", end or ""))
-        is_known = bool(family.call_style or family.has_headers)
         self._shows_tools = is_known and (
             has_template_in_code(tokenizer) or "tools" in self._template.variables
         )

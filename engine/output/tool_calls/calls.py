@@ -41,14 +41,14 @@ _FORMATS: dict[str, Callable[[ToolTypes, Sequence[str]], Format]] = {
     styles.COMMAND: json_format,
     styles.DEEPSEEK: deepseek,
     styles.DEEPSEEK_FENCED: deepseek,
-    "function_gemma": gemma,
-    "gemma4": gemma,
+    styles.FUNCTION_GEMMA: gemma,
+    styles.GEMMA4: gemma,
     styles.GEMMA: pythonic,
     styles.JSON_CALLS: json_format,
     styles.KIMI: kimi_k2,
     styles.LLAMA: json_format,
-    "mistral": mistral,
-    "pythonic": pythonic,
+    styles.MISTRAL: mistral,
+    styles.PYTHONIC: pythonic,
 }
 
 STYLES = frozenset({*_FORMATS, *TAGS})

@@ -35,9 +35,25 @@ _TEXT = ParameterType(((frozenset({"string"}), None),))
 class Tags:
     """The tags of one format.
 
+    Where the texts of a format are written one behind another, a call is ``call[0] name call[1]``,
+    then for each parameter ``parameter[0] name parameter[1] value_start value value_end``, and
+    ``call_end``.
+
     Attributes:
+        call: The texts before and behind the name of the tool; empty where none stands there.
+        parameter: The texts before and behind the name of a parameter.
+        value_end: The text behind a value.
         call_end: The end of a call; empty where a call ends with its text.
+        value_start: The text before a value; empty where the name's closing text is that.
         call_name: The attribute that names the tool; empty where the name stands alone.
+        parameter_name: The attribute that names a parameter; empty where the name stands alone.
+        string_mark: The attribute of parameters whose value is text; all others are JSON. Empty
+            where the tool's schema decides.
+        json: The texts that begin and end arguments in one JSON object, instead of parameters;
+            empty where the format has no such.
+        has_line_ends: Whether a value stands on lines of its own, between line ends that are no
+            part of it.
+        has_cdata: Whether a value may stand in ``<![CDATA[…]]>``.
     """
 
     call: tuple[str, str]
@@ -62,37 +78,46 @@ class Tags:
         )
 
 
+_GLM = Tags(
+    call=("", ""), parameter=("<arg_key>", "</arg_key>"), value_end="</arg_value>",
+    value_start="<arg_value>",
+)  # fmt: skip
+
 TAGS = {
     styles.CODER: Tags(
-        ("<function=", ">"), ("<parameter=", ">"), "</parameter>", "</function>",
-        has_line_ends=True,
+        call=("<function=", ">"), parameter=("<parameter=", ">"), value_end="</parameter>",
+        call_end="</function>", has_line_ends=True,
     ),
-    "glm47": (
-        _GLM := Tags(("", ""), ("<arg_key>", "</arg_key>"), "</arg_value>", "", "<arg_value>")
+    styles.GLM: _GLM,
+    styles.LAGUNA: _GLM,
+    styles.LONGCAT: Tags(
+        call=("", ""), parameter=("<longcat_arg_key>", "</longcat_arg_key>"),
+        value_end="</longcat_arg_value>", value_start="<longcat_arg_value>",
     ),
-    "laguna": _GLM,
-    "longcat": Tags(
-        ("", ""), ("<longcat_arg_key>", "</longcat_arg_key>"), "</longcat_arg_value>", "",
-        "<longcat_arg_value>",
-    ),
-    "minimax_m2": Tags(
-        ("<invoke", ">"), ("<parameter", ">"), "</parameter>", "</invoke>",
-        call_name="name", parameter_name="name",
+    styles.MINIMAX: Tags(
+        call=("<invoke", ">"), parameter=("<parameter", ">"), value_end="</parameter>",
+        call_end="</invoke>", call_name="name", parameter_name="name",
     ),
     # The tag that opens the call ends before the name.
-    "minicpm5": Tags(("", ">"), ("<param", ">"), "</param>", parameter_name="name", has_cdata=True),
-    "muse_spark": Tags(
-        ("<atem:invoke", ">"), ("<atem:parameter", ">"), "</atem:parameter>", "</atem:invoke>",
-        call_name="name", parameter_name="name",
+    styles.MINICPM: Tags(
+        call=("", ">"), parameter=("<param", ">"), value_end="</param>", parameter_name="name",
+        has_cdata=True,
     ),
-    "kimi_k3": Tags(
-        ("<|open|>call", "<|sep|>"), ("<|open|>argument", "<|sep|>"), "<|close|>argument<|sep|>",
-        "<|close|>call<|sep|>", call_name="tool", parameter_name="key", string_mark='type="string"',
+    styles.MUSE_SPARK: Tags(
+        call=("<atem:invoke", ">"), parameter=("<atem:parameter", ">"),
+        value_end="</atem:parameter>", call_end="</atem:invoke>", call_name="name",
+        parameter_name="name",
+    ),
+    styles.KIMI_K3: Tags(
+        call=("<|open|>call", "<|sep|>"), parameter=("<|open|>argument", "<|sep|>"),
+        value_end="<|close|>argument<|sep|>", call_end="<|close|>call<|sep|>", call_name="tool",
+        parameter_name="key", string_mark='type="string"',
         json=("<|open|>json", "<|close|>json<|sep|>"),
     ),
     styles.DSML: Tags(
-        ("<｜DSML｜invoke", ">"), ("<｜DSML｜parameter", ">"), "</｜DSML｜parameter>",
-        "</｜DSML｜invoke>", call_name="name", parameter_name="name", string_mark='string="true"',
+        call=("<｜DSML｜invoke", ">"), parameter=("<｜DSML｜parameter", ">"),
+        value_end="</｜DSML｜parameter>", call_end="</｜DSML｜invoke>", call_name="name",
+        parameter_name="name", string_mark='string="true"',
     ),
 }  # fmt: skip
 """The formats by their names."""

@@ -2,17 +2,21 @@
 
 import asyncio
 import json
+import pkgutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import mlx_lm.tool_parsers
 import pytest
 
 from engine.engine import Engine
 from engine.errors import EngineClosed
 from engine.generation import Answer
+from engine.inference import mlx_backend
 from engine.inference.mlx_backend import MlxBackend
+from engine.output.tool_calls import styles
 from engine.output.tool_calls.call_text import (
     MAX_DEPTH,
     CallReader,
@@ -21,10 +25,11 @@ from engine.output.tool_calls.call_text import (
     Waiting,
     arguments_object,
 )
+from engine.output.tool_calls.calls import STYLES
 from engine.stopping.record import StopKind
 from engine.values.request import GenerationRequest, OutputConstraint, Tool
 from tests.engine.scheduling.stages import HeldRendering
-from tests.support.asking import ask, request, run, scripted_answer
+from tests.support.asking import ask, loaded_engine, request, run, scripted_answer
 from tests.support.models.formats import HARMONY
 from tests.support.scripted import TEMPLATE, Stage
 
@@ -84,7 +89,6 @@ def test_a_parser_that_breaks_ends_its_answer_and_no_other(tmp_path: Path) -> No
 async def test_abandoned_thread_sends_nothing_after_end(
     tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.scheduling.engine_thread._CLOSING_S", 0.1)
     script = ["Look. ", "<tool_call>", "{}", "</tool_call>", *LONG]
     stage = Stage(tmp_path, {"go": script}, special=TAGS, template=JSON_CALLS)
     goes_on, is_stuck = threading.Event(), threading.Event()
@@ -110,13 +114,15 @@ async def test_abandoned_thread_sends_nothing_after_end(
     await engine.load(Path("scripted"))
     thread = next(t for t in threading.enumerate() if t.name == "fullstop-engine"
                   and t is engine._thread._thread)  # type: ignore[union-attr]  # fmt: skip
+    join = thread.join
+    monkeypatch.setattr(thread, "join", lambda timeout_s: join(0.1))
     running = await engine.generate(request("go", tools=(Tool("f", "", {}),)))
     assert await asyncio.to_thread(is_stuck.wait, 60)
     await engine.aclose()
     answer = await running.collect()
     assert answer.finished.stop.kind is StopKind.CANCELLED
     goes_on.set()
-    await asyncio.to_thread(thread.join, 60)
+    await asyncio.to_thread(join, 60)
     assert not thread.is_alive()
     assert running._pending == []
     assert engine.status.state == "failed"
@@ -188,3 +194,23 @@ def test_a_call_whose_arguments_are_not_an_object_is_text(
 def test_arguments_that_are_not_an_object_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         arguments_object(text)
+
+
+async def test_calls_of_a_parser_unknown_to_us_are_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(mlx_backend, "STYLES", STYLES - {styles.JSON_CALLS})
+    script = ["<tool_call>", '{"name": "f", "arguments": {}}', "</tool_call>"]
+    stage = Stage(tmp_path, {"call": script}, special=TAGS, template=JSON_CALLS)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
+        assert engine.model is not None
+        assert not engine.model.can_call_tools
+        answer = await ask(engine, "call", tools=[Tool("f")])
+        assert answer.tool_calls == ()
+        assert answer.text == script[1]  # the tags are special tokens
+    assert "parser json_tools" in caplog.text
+
+
+def test_every_parser_of_mlx_lm_is_known() -> None:
+    names = {module.name for module in pkgutil.iter_modules(mlx_lm.tool_parsers.__path__)}
+    assert names - STYLES == set()
