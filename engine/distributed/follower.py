@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.distributed.sharding import SynchronizedModel, broadcast, shard, versions
-from engine.distributed.world import BadLaunch, World, fingerprint_of
+from engine.distributed.world import BadLaunch, World, folder_digest
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.inference.backend import BatchLimits
@@ -111,7 +111,7 @@ def _load(
     folder = Path(path).expanduser()
     try:
         check_folder(folder)
-        if fingerprint_of(folder) != fingerprint:
+        if folder_digest(folder) != fingerprint:
             raise ModelLoadFailed(
                 f"{model_name(folder)} is not the model that rank 0 has; copy it again"
             )

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.distributed.ranks import Ranks
 from engine.distributed.sharding import SynchronizedModel, broadcast, shard, versions
-from engine.distributed.world import World, fingerprint_of, portable
+from engine.distributed.world import World, folder_digest, portable
 from engine.errors import DraftLoadFailed, InvalidRequest, ModelLoadFailed
 from engine.inference.backend import BatchLimits, LoadProgress, OnLoadProgress, Step
 from engine.inference.loader import importing_mlx_lm
@@ -20,7 +20,7 @@ from engine.library.model_folder import check_folder
 with importing_mlx_lm():
     from engine.inference import mlx_loading
     from engine.inference.batch import RunningBatch
-    from engine.inference.embedding import TextReader
+    from engine.inference.embedding import EmbeddingPass
     from engine.inference.mlx_backend import MlxBackend
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,9 @@ class LeadingBatch(RunningBatch):
         except Exception as error:
             raise self._ranks.fail_step(error) from error
 
-    def text_reader(self, texts: abc.Sequence[abc.Sequence[int]], **options: Any) -> TextReader:
+    def embedding_pass(
+        self, texts: abc.Sequence[abc.Sequence[int]], **options: Any
+    ) -> EmbeddingPass:
         """Refuse: the others read sequences alone."""
         raise InvalidRequest("model", "a model that several processes share makes no vectors")
 
@@ -124,7 +126,7 @@ class Leader:
         folder = folder.resolve()
         check_folder(folder)
         chunk, rows = limits.prefill_chunk, limits.rows
-        ranks.send("load", portable(folder), fingerprint_of(folder), chunk, rows)
+        ranks.send("load", portable(folder), folder_digest(folder), chunk, rows)
         try:
             backend = mlx_loading.load(
                 folder,

@@ -93,7 +93,7 @@ def portable(folder: Path) -> str:
         return str(folder)
 
 
-def fingerprint_of(folder: Path) -> str:
+def folder_digest(folder: Path) -> str:
     """Return a model's fingerprint: a digest of its configuration and weight files."""
     digest = hashlib.sha256((folder / "config.json").read_bytes())
     for file in sorted(folder.glob("*.safetensors")):

@@ -12,8 +12,8 @@ from engine.grammar.text_forms import document_rules, with_own_grammar
 from engine.output.families import Family
 from engine.values.request import GenerationRequest, OutputConstraint, TextForm, Tool
 
-# ``token_constraint`` finds forced tokens itself: the library would also force special tokens whose
-# names occur in a schema as text, and these do not fit.
+# ``masks.TokenConstraint`` finds forced tokens itself: the library would also force special tokens
+# whose names occur in a schema as text, and these do not fit.
 _OPTIONS = '%llguidance {"no_forcing": true}'
 
 SCHEMA_FIELD = "constraint.json_schema"

@@ -21,7 +21,7 @@ from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import sequence_view
 from engine.inference.continuous_batch import ContinuousBatch
 from engine.inference.drafts import Drafting
-from engine.inference.embedding import TextReader
+from engine.inference.embedding import EmbeddingPass
 from engine.inference.mlx_lm_internals import DecodingRows, together
 from engine.inference.prefill import PrefillBudget
 from engine.inference.running_cache import is_sole
@@ -190,11 +190,13 @@ class RunningBatch:
         # The time of the next step does not include it.
         self._stepped_at_s += took_s
 
-    def text_reader(self, texts: abc.Sequence[abc.Sequence[int]], **options: Any) -> TextReader:
+    def embedding_pass(
+        self, texts: abc.Sequence[abc.Sequence[int]], **options: Any
+    ) -> EmbeddingPass:
         with self._stream():
-            return TextReader(self._batch.model, texts, **options)
+            return EmbeddingPass(self._batch.model, texts, **options)
 
-    def read_texts(self, reader: TextReader) -> None:
+    def read_texts(self, reader: EmbeddingPass) -> None:
         """Read a part of some texts, unless the streams are behind their pace."""
         max_tokens = self._budget.tokens(len(self._batch.decoding))
         if not max_tokens:
@@ -218,7 +220,7 @@ class RunningBatch:
                 if count and sequence.read in sequence.snapshots_at:
                     self._store_snapshot(sequence)
             for sequence in self._batch.begin_decoding(group):
-                self.sequences.begin_decoding(sequence)
+                self.sequences.stop_reading(sequence)
             self._note_use()
         return step
 

@@ -71,7 +71,7 @@ def _kinds_of_modules(path: Path) -> list[str]:
         return []
 
 
-class TextReader:
+class EmbeddingPass:
     """Reads the texts of one request, given as token ids, a part at a time."""
 
     def __init__(

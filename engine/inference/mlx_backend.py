@@ -26,7 +26,7 @@ from engine.grammar.masks import Form, TokenConstraint
 from engine.inference import sampling
 from engine.inference.backend import Prompt
 from engine.inference.batch import RunningBatch
-from engine.inference.embedding import TextReader, pooling_of
+from engine.inference.embedding import EmbeddingPass, pooling_of
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer, tool_format
 from engine.inference.prompt_scoring import PromptScorer
 from engine.inference.sequence import Sequence
@@ -143,7 +143,7 @@ class MlxBackend:
         if request.prompt is not None:
             # The answer to a raw prompt is the text that was generated, its tags included.
             return PLAIN
-        if not may_call(request) or (family.needs_tools and request.continues_answer):
+        if not may_call(request) or (family.has_bare_calls and request.continues_answer):
             return family.with_tags(thinking=True, tools=False)
         return family.with_untagged_calls(tool.name for tool in request.tools)
 
@@ -300,9 +300,9 @@ class MlxBackend:
             for index, text in enumerate(request.inputs)
         ]
 
-    def text_reader(
+    def embedding_pass(
         self, texts: abc.Sequence[abc.Sequence[int]], dimensions: int | None, max_tokens: int
-    ) -> TextReader:
+    ) -> EmbeddingPass:
         """Return what ``batch.read_texts`` reads; raises ``InvalidRequest``."""
         longest = max(map(len, texts))
         if longest > max_tokens:
@@ -311,7 +311,7 @@ class MlxBackend:
                 f"the text has {longest:,} tokens, and there is memory for {max_tokens:,}; "
                 "shorten it",
             )
-        return self.batch.text_reader(
+        return self.batch.embedding_pass(
             texts,
             pooling=pooling_of(self.info.path, self.info.id),
             dimensions=dimensions,

@@ -201,7 +201,7 @@ class ConstraintProcessor:
     token. Rows without a constraint never wait.
     """
 
-    # It needs the token of each position before the next position; see ``batching.checking``.
+    # It needs the token of each position before the next; see ``speculation.verification``.
     is_stateful = True
 
     def __init__(self, constraint: TokenConstraint, prompt_tokens: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.generation import Generation
 from engine.inference.backend import Prompt
-from engine.output.answer import AnswerBuilder, traced
+from engine.output.answer import AnswerBuilder, feed_traced
 from engine.stopping.record import StopInfo
 from engine.values.events import (
     BudgetEnd,
@@ -22,7 +22,7 @@ from engine.values.events import (
     Timing,
     Usage,
     VerifiedDrafts,
-    counted,
+    add_pass,
 )
 from engine.values.request import LOCAL_OWNER, CacheOwner, TraceLevel
 from engine.values.tokens import PromptScores, TokenOrigin, TokenStats
@@ -55,8 +55,8 @@ class Sequence:
         held: These tokens.
         read: How many tokens of its prompt it has.
         snapshots_at: After how many tokens its cache is stored, where that cannot be cut.
-        reader: The sequence that reads for it what both share; None where it reads itself.
-        waiting: The sequences that wait for it, each with how many tokens both share.
+        prefix_donor: The sequence that reads for it what both share; None where it reads itself.
+        prefix_dependents: The sequences that wait for it, each with how many tokens both share.
     """
 
     tokens: list[int]
@@ -82,8 +82,8 @@ class Sequence:
     read: int = field(default=0, init=False)
     is_reading: bool = field(default=False, init=False)
     snapshots_at: set[int] = field(default_factory=set, init=False)
-    reader: "Sequence | None" = field(default=None, init=False)
-    waiting: "dict[Sequence, int]" = field(default_factory=dict, init=False)
+    prefix_donor: "Sequence | None" = field(default=None, init=False)
+    prefix_dependents: "dict[Sequence, int]" = field(default_factory=dict, init=False)
     is_joined: bool = field(default=False, init=False)
     last_token: int = field(default=-1, init=False)
     is_invalid: bool = field(default=False, init=False)
@@ -182,10 +182,10 @@ class Sequence:
         end = self.budget_end
         if end and end.token_index <= self.builder.count < end.token_index + end.forced:
             origin = TokenOrigin.BUDGET
-        return traced(self.builder, token_id, now - self.submitted_at, stats, origin)
+        return feed_traced(self.builder, token_id, now - self.submitted_at, stats, origin)
 
     def count_drafts(self, drafts: VerifiedDrafts, taken: int | None = None) -> None:
-        self._speculation = counted(self._speculation, drafts, taken)
+        self._speculation = add_pass(self._speculation, drafts, taken)
 
     def finish(
         self,

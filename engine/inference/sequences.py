@@ -55,7 +55,9 @@ class Sequences:
         Returns the progress of sequences that still wait.
         """
         sequence.read = sequence.cached + tokens
-        due = [other for other, shared in sequence.waiting.items() if shared <= sequence.read]
+        due = [
+            other for other, shared in sequence.prefix_dependents.items() if shared <= sequence.read
+        ]
         if due:
             cache, held = self.copy_of(sequence)
             for other in sorted(due, key=attrgetter("number")):
@@ -65,10 +67,11 @@ class Sequences:
                 self._stopped_waiting.append((other.number, other.cached))
         return [
             (other.number, min(shared, sequence.read) - other.cached)
-            for other, shared in sequence.waiting.items()
+            for other, shared in sequence.prefix_dependents.items()
         ]
 
-    def begin_decoding(self, sequence: Sequence) -> None:
+    def stop_reading(self, sequence: Sequence) -> None:
+        """Note that a sequence decodes from now on, or leaves while its prompt is read."""
         sequence.is_reading = False
         self.reading.remove(sequence)
 
@@ -82,15 +85,15 @@ class Sequences:
         removed = [self.by_number[number] for number in numbers if number in self.by_number]
         joined = []
         for sequence in removed:
-            if (reader := sequence.reader) is not None:
+            if (donor := sequence.prefix_donor) is not None:
                 sequence.cache = None
-                del reader.waiting[sequence]
+                del donor.prefix_dependents[sequence]
             elif sequence.is_joined:
                 joined.append(sequence)
         caches = self._batch.remove(joined) if joined else {}
         for sequence, (cache, held) in caches.items():
             if sequence.is_reading:
-                self.begin_decoding(sequence)
+                self.stop_reading(sequence)
             sequence.cache, sequence.held = extracted(without_head(cache)), held
         for sequence in removed:
             del self.by_number[sequence.number]
@@ -105,7 +108,7 @@ class Sequences:
             ]
         dependents: list[Sequence] = []
         for sequence in removed:
-            waited = sorted(sequence.waiting, key=attrgetter("number"))
+            waited = sorted(sequence.prefix_dependents, key=attrgetter("number"))
             dependents += waited
             if waited and sequence.cache and sequence.held:
                 self._evaluate(sequence.cache)
@@ -117,8 +120,12 @@ class Sequences:
 
     def reset(self) -> list[Sequence]:
         """Let waiting sequences join the emptied batch; return the others, dropped."""
-        waiting = [sequence for sequence in self.by_number.values() if sequence.reader is not None]
-        dropped = [sequence for sequence in self.by_number.values() if sequence.reader is None]
+        waiting = [
+            sequence for sequence in self.by_number.values() if sequence.prefix_donor is not None
+        ]
+        dropped = [
+            sequence for sequence in self.by_number.values() if sequence.prefix_donor is None
+        ]
         for sequence in dropped:
             del self.by_number[sequence.number]
         self.reading.clear()
@@ -145,8 +152,8 @@ class Sequences:
         if best is not None:
             other, shared = best
             if other.read < shared:
-                sequence.reader = other
-                other.waiting[sequence] = shared
+                sequence.prefix_donor = other
+                other.prefix_dependents[sequence] = shared
                 if not self._is_cut_anywhere:
                     other.snapshots_at.add(shared)
                 return
@@ -160,7 +167,7 @@ class Sequences:
 
         It waits for one only if that has read at least as much as the prompt's own cache holds,
         and is not much longer, because shorter prompts are read first. Of several, the one is
-        chosen that saves max_tokens, both in waiting and in reading.
+        chosen that saves the most tokens, both in waiting and in reading.
         """
         length, cached = len(sequence), sequence.cached
         if length - cached <= WORTH_TOKENS:
@@ -194,9 +201,9 @@ class Sequences:
         self.hit_tokens += sequence.cached
 
     def _stop_waiting(self, sequence: Sequence) -> None:
-        if sequence.reader is not None:
-            sequence.reader.waiting.pop(sequence, None)
-            sequence.reader = None
+        if sequence.prefix_donor is not None:
+            sequence.prefix_donor.prefix_dependents.pop(sequence, None)
+            sequence.prefix_donor = None
 
     def _go_on(self, sequence: Sequence) -> None:
         """Let a sequence that waited take more from another, wait for that, or join."""

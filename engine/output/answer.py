@@ -568,7 +568,7 @@ def _guard(rules: StopRules) -> StopMatcher | None:
     return matcher_of(rules, in_text)
 
 
-def traced(
+def feed_traced(
     builder: AnswerBuilder,
     token_id: int,
     time_s: float,

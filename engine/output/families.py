@@ -99,7 +99,7 @@ class Family:
         return self.tool_start, self.tool_end
 
     @property
-    def needs_tools(self) -> bool:
+    def has_bare_calls(self) -> bool:
         """Whether a call is written without tags, so that it may continue a begun answer's text."""
         return self.call_style in _BARE_CALLS
 
@@ -129,7 +129,7 @@ class Family:
         if channel is Channel.TOOL:
             if self.tool_end:
                 return {self.tool_end: Channel.TEXT}
-            if self.tool_start and not self.needs_tools:
+            if self.tool_start and not self.has_bare_calls:
                 return {self.tool_start: Channel.TOOL}
             return {}
         edges: dict[str, Channel] = {}

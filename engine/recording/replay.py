@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from engine.output.answer import AnswerBuilder, traced
+from engine.output.answer import AnswerBuilder, feed_traced
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer
 from engine.output.tool_calls.call_text import (
     ENDINGS,
@@ -67,7 +67,7 @@ def replay(
         if texts is not None:
             texts.index = index
         if is_traced:
-            stop = traced(builder, token.token_id, token.time_s, None, token.origin)
+            stop = feed_traced(builder, token.token_id, token.time_s, None, token.origin)
         else:
             stop = builder.add(token.token_id)
         if stop is not None:

@@ -7,8 +7,8 @@ from engine.library.memory import Memory, MemoryNeed, cache_budget, memory, need
 from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
 from engine.scheduling.jobs import Source
-from engine.scheduling.loaded_model import LoadedModel
 from engine.scheduling.memory import MemoryPlan
+from engine.scheduling.model_slot import ModelSlot
 from engine.values.limits import Limits
 from engine.wording import format_size
 
@@ -33,7 +33,7 @@ class MemoryBudget:
         except (ModelLoadFailed, OSError):
             return None
 
-    def check(self, source: Source, size: MemoryNeed, pinned: Sequence[LoadedModel]) -> None:
+    def check(self, source: Source, size: MemoryNeed, pinned: Sequence[ModelSlot]) -> None:
         """Refuse one of several models that does not fit beside the pinned ones."""
         limit = self.max_bytes
         pinned_bytes = sum(map(_planned_bytes, pinned))
@@ -58,7 +58,7 @@ class MemoryBudget:
                 f"{format_size(total)}: choose a smaller model, or one of fewer bits"
             )
 
-    def fits(self, size: MemoryNeed, others: Sequence[LoadedModel]) -> bool:
+    def fits(self, size: MemoryNeed, others: Sequence[ModelSlot]) -> bool:
         if size.total > self.max_bytes - sum(map(_planned_bytes, others)):
             return False
         if self._limit is not None or not others:
@@ -74,9 +74,7 @@ class MemoryBudget:
 
     # -- answers ---------------------------------------------------------------------------
 
-    def plan(
-        self, model: LoadedModel, info: ModelInfo, others: Sequence[LoadedModel]
-    ) -> MemoryPlan:
+    def plan(self, model: ModelSlot, info: ModelInfo, others: Sequence[ModelSlot]) -> MemoryPlan:
         """Return the memory for the answers of a model beside the others.
 
         Memory that is planned for other models counts only while they use it, unless they are
@@ -99,9 +97,7 @@ class MemoryBudget:
             available, info.answer_cache, info.weights_bytes, self._prompt_cache_bytes
         )
 
-    def _machine(
-        self, model: LoadedModel, info: ModelInfo, others: Sequence[LoadedModel]
-    ) -> Memory:
+    def _machine(self, model: ModelSlot, info: ModelInfo, others: Sequence[ModelSlot]) -> Memory:
         reserved = sum(map(_reserved_bytes, others))
         taken = sum(other.used_bytes for other in others) + reserved
         if self._limit is None:
@@ -112,12 +108,12 @@ class MemoryBudget:
         return Memory(left, max(0, left - info.weights_bytes))
 
 
-def _planned_bytes(model: LoadedModel) -> int:
+def _planned_bytes(model: ModelSlot) -> int:
     """Return the memory of a model: its weights, and its caches or their estimate, if more."""
     return model.used_bytes + max(model.unfilled_bytes, model.growing_bytes)
 
 
-def _reserved_bytes(model: LoadedModel) -> int:
+def _reserved_bytes(model: ModelSlot) -> int:
     """Return how much memory is reserved for a model that it has not taken yet."""
     if model.is_pinned:
         return max(model.growing_bytes, model.unfilled_bytes)

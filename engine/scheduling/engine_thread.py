@@ -17,8 +17,8 @@ from engine.inference.loader import Loader
 from engine.scheduling.call_queue import CallQueue, settle
 from engine.scheduling.context import EngineContext, Heartbeat, ThreadAbandoned
 from engine.scheduling.failures import cause_of
-from engine.scheduling.loaded_model import LoadedModel
 from engine.scheduling.model_list import ModelList, ModelStatus
+from engine.scheduling.model_slot import ModelSlot
 from engine.scheduling.models import Models
 from engine.scheduling.outbox import Outbox
 from engine.stopping.record import StopInfo, StopKind
@@ -157,7 +157,7 @@ class EngineThread:
             is_stalled = heartbeat.is_busy and heartbeat.count == count
             count, stalled_s = heartbeat.count, stalled_s + tick_s if is_stalled else 0.0
             model = heartbeat.model
-            backend = model.backend if is_stalled and isinstance(model, LoadedModel) else None
+            backend = model.backend if is_stalled and isinstance(model, ModelSlot) else None
             # MLX may wait forever for a rank that is lost.
             if backend is not None and (fault := backend.batch.fault()):
                 self._fail(fault, is_stuck=True)

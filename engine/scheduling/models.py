@@ -17,8 +17,8 @@ from engine.generation import Generation
 from engine.scheduling.budget import MemoryBudget
 from engine.scheduling.context import EngineContext
 from engine.scheduling.jobs import Job, Transition
-from engine.scheduling.loaded_model import LoadedModel
 from engine.scheduling.model_list import OfferedModel
+from engine.scheduling.model_slot import ModelSlot
 from engine.stopping.record import StopKind
 
 
@@ -30,12 +30,12 @@ class Models:
         self._budget = MemoryBudget(context.limits)
         self.max_idle_s: float | None = None
         # The models with work at the last step, and the time that the stepped one had used.
-        self._busy: list[LoadedModel] = []
+        self._busy: list[ModelSlot] = []
         self._turn_s = 0.0
-        self.models: list[LoadedModel] = []
-        self._by_id: dict[str, LoadedModel] = {}
+        self.models: list[ModelSlot] = []
+        self._by_id: dict[str, ModelSlot] = {}
         # The models to load, in order, and whether the first one waits for memory.
-        self._load_queue: list[LoadedModel] = []
+        self._load_queue: list[ModelSlot] = []
         self._is_load_blocked = False
         if previous is None:
             self.default = self._add(None)
@@ -50,9 +50,9 @@ class Models:
 
     # -- which models there are ------------------------------------------------------------
 
-    def _add(self, offered: OfferedModel | None) -> LoadedModel:
+    def _add(self, offered: OfferedModel | None) -> ModelSlot:
         """Add one of several models, or a slot for any model that is loaded."""
-        model = LoadedModel(self._context, offered)
+        model = ModelSlot(self._context, offered)
         model.max_idle_s = self.max_idle_s
         self.models.append(model)
         self._context.statuses.add(model)
@@ -60,7 +60,7 @@ class Models:
             self._by_id[offered.id] = model
         return model
 
-    def find(self, offered: OfferedModel | None) -> LoadedModel:
+    def find(self, offered: OfferedModel | None) -> ModelSlot:
         if offered is None:
             return self.default
         model = self._by_id.get(offered.id)
@@ -77,7 +77,7 @@ class Models:
             return default
         return self._add(offered)
 
-    def _set_default(self, model: LoadedModel) -> None:
+    def _set_default(self, model: ModelSlot) -> None:
         before, self.default = self.default, model
         self._context.statuses.set_default(model)
         if before is not model and before.source is None and before.is_idle:
@@ -86,7 +86,7 @@ class Models:
             if self._last_stepped is before:
                 self._last_stepped = model
 
-    def _others(self, model: LoadedModel) -> list[LoadedModel]:
+    def _others(self, model: ModelSlot) -> list[ModelSlot]:
         return [other for other in self.models if other is not model and other.backend is not None]
 
     # -- pending work ----------------------------------------------------------------------
@@ -148,7 +148,7 @@ class Models:
         if len(self.models) > 1:
             self.unload_idle()
 
-    def _relieve(self, model: LoadedModel) -> None:
+    def _relieve(self, model: ModelSlot) -> None:
         scheduler = model.scheduler
         while scheduler is not None and scheduler.is_starved:
             others = _by_last_use(self._others(model))
@@ -199,7 +199,7 @@ class Models:
         if model.backend is not None or self.default.source is None:
             self._on_loaded(model, transition)
 
-    def _on_loaded(self, model: LoadedModel, transition: Transition | None) -> None:
+    def _on_loaded(self, model: ModelSlot, transition: Transition | None) -> None:
         """Make a model the default one if it was loaded because somebody chose it."""
         if transition is None or transition.source is None or transition.keeps_default:
             return
@@ -271,7 +271,7 @@ class Models:
         for model in self.models:
             model.resume()
 
-    def _make_memory(self, model: LoadedModel) -> bool:
+    def _make_memory(self, model: ModelSlot) -> bool:
         """Evict models for the next load; False if it must wait."""
         transition = model.transition
         source = model.source if transition is None else transition.source
@@ -296,7 +296,7 @@ class Models:
             model.need, model.cache_bytes = size, budget.cache_bytes(size)
         return True
 
-    def _evict_one(self, model: LoadedModel, others: Sequence[LoadedModel]) -> bool:
+    def _evict_one(self, model: ModelSlot, others: Sequence[ModelSlot]) -> bool:
         """Unload an idle model; False if all have answers, and one takes no more requests."""
         candidates = _by_last_use(others)
         for other in candidates:
@@ -353,7 +353,7 @@ class Models:
                 model.scheduler = None
 
 
-def _by_last_use(models: Sequence[LoadedModel]) -> list[LoadedModel]:
+def _by_last_use(models: Sequence[ModelSlot]) -> list[ModelSlot]:
     """Return the models that may be unloaded for another one, the least recently used first."""
     return sorted(
         (model for model in models if not model.is_pinned), key=lambda model: model.used_s

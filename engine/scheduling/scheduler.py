@@ -32,7 +32,7 @@ from engine.values.tokens import TokenOrigin, TokenStats
 from engine.wording import counted
 
 if TYPE_CHECKING:
-    from engine.inference.embedding import TextReader
+    from engine.inference.embedding import EmbeddingPass
     from engine.inference.mlx_backend import MlxBackend
 
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Scheduler:
         # The choices of requests whose prompts are rendered or read, with the task that renders.
         self._rendering: dict[Future[Any], tuple[AbstractSequence[Generation], Future[Any]]] = {}
         # The texts that become vectors: None until they are tokenised; the first is read next.
-        self._embeddings: dict[Future[Any], TextReader | None] = {}
+        self._embeddings: dict[Future[Any], EmbeddingPass | None] = {}
         self._questions: set[Future[Any]] = set()
         self._put_at = 0.0
         self._unchecked_steps = 0
@@ -233,7 +233,7 @@ class Scheduler:
         try:
             texts, model = task.result(), self.backend.info
             limit = model.answer_cache.tokens_in(self.plan.total, model.context_length)
-            reader = self.backend.text_reader(texts, request.dimensions, limit)
+            reader = self.backend.embedding_pass(texts, request.dimensions, limit)
             self.plan.check_available(model.answer_cache.allocated_bytes(max(map(len, texts))))
         except BaseException as error:
             del self._embeddings[future]

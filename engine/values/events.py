@@ -262,7 +262,9 @@ class VerifiedDrafts:
     origins: tuple[TokenOrigin, ...]
 
 
-def counted(before: Speculation, verified: VerifiedDrafts, taken: int | None = None) -> Speculation:
+def add_pass(
+    before: Speculation, verified: VerifiedDrafts, taken: int | None = None
+) -> Speculation:
     """Return the counts after one more pass, of which an answer that ended took some tokens."""
     drafts = verified.drafts if taken is None else verified.drafts[: taken - 1]
     if not drafts:

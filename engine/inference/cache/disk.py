@@ -237,9 +237,9 @@ class DiskCache:
         self._reader = ThreadPoolExecutor(1, "fullstop-disk-reader")
         self.epoch = 0
         self._is_failing = False
-        self.write("tidied", self._tidy)
+        self.run_on_writer("tidied", self._tidy)
 
-    def write(self, what: str, work: Callable[[], object]) -> "Future[None]":
+    def run_on_writer(self, what: str, work: Callable[[], object]) -> "Future[None]":
         """Run work on the writer's thread; log an error once, until some work succeeds."""
 
         def run() -> None:
@@ -255,23 +255,23 @@ class DiskCache:
 
         return _submit(self._writer, run)
 
-    def read(self, work: Callable[[], T]) -> "Future[T]":
+    def run_on_reader(self, work: Callable[[], T]) -> "Future[T]":
         return _submit(self._reader, work)
 
     def forget(self, owner: CacheOwner) -> "Future[None]":
         """Delete an owner's caches; running answers write no more of them."""
         self.epoch += 1
-        return self.write("deleted", lambda: self.folder.delete_owner(owner))
+        return self.run_on_writer("deleted", lambda: self.folder.delete_owner(owner))
 
     def forget_all(self) -> "Future[None]":
         """Delete all caches; running answers write no more of them."""
         self.epoch += 1
-        return self.write("deleted", lambda: self.folder.shrink_to(0))
+        return self.run_on_writer("deleted", lambda: self.folder.shrink_to(0))
 
     def limit_to(self, max_bytes: int) -> None:
         if max_bytes != self.max_bytes:
             self.max_bytes = max_bytes
-            self.write("tidied", self._tidy)
+            self.run_on_writer("tidied", self._tidy)
 
     def measured(self) -> "Future[int]":
         """Return the bytes of all files, after all earlier work is done."""

@@ -109,7 +109,7 @@ class PromptCache:
             self.index.shrink_to()
         if cached and self.disk is not None and owner.kept_with is not None:
             key = key_of(tokens[:cached])
-            self.disk.write("touched", lambda: self._touch(owner.name, key))
+            self.disk.run_on_writer("touched", lambda: self._touch(owner.name, key))
         return cache, cached, cached - held if loaded is not None else 0
 
     def snapshot_positions(self, tokens: int, cached: int, ends: Sequence[int]) -> set[int]:
@@ -154,7 +154,7 @@ class PromptCache:
         device = str(mx.default_device())
         # The writer does this after the writes of a model that was unloaded: it may be the same
         # model.
-        self._is_listed = disk.write("listed", lambda: self._list_files(disk, device))
+        self._is_listed = disk.run_on_writer("listed", lambda: self._list_files(disk, device))
 
     def _list_files(self, disk: DiskCache, device: str) -> None:
         fingerprint = fingerprint_of(self._model, self._stamps, self._kinds, device)
@@ -211,7 +211,7 @@ class PromptCache:
             for prefix in distinct:
                 self._load(prefix)
 
-        return self.disk.read(work)
+        return self.disk.run_on_reader(work)
 
     def _load(self, needed: DiskPrefix) -> None:
         disk = self.disk
@@ -228,7 +228,7 @@ class PromptCache:
             if not isinstance(error, FileNotFoundError):
                 _log.info("a cache on disk is damaged and deleted: %s", error)
             self.index.discard({name})
-            disk.write("deleted", lambda: disk.folder.delete([name]))
+            disk.run_on_writer("deleted", lambda: disk.folder.delete([name]))
             needed.snapshot = None
         else:
             self._touch(needed.owner, needed.key)
@@ -285,7 +285,7 @@ class PromptCache:
             if disk.epoch == epoch and self._fingerprint is not None:
                 self._write(disk, self._fingerprint, owner, blocks, snapshot)
 
-        disk.write("stored", work)
+        disk.run_on_writer("stored", work)
 
     def _write(
         self,

@@ -184,12 +184,12 @@ class Assistant(nn.Module):  # type: ignore[misc]
 
     def logits(self, states: mx.array) -> mx.array:
         """Return the logits of states of shape (…, size); those of distant clusters are -inf."""
-        vocabulary_size: Any = self.model.embed_tokens
+        embedding: Any = self.model.embed_tokens
         if "masked_embedding" not in self:
-            every: mx.array = vocabulary_size.as_linear(states)
+            every: mx.array = embedding.as_linear(states)
             return every
         tokens = self.masked_embedding(states)
-        likely = (vocabulary_size(tokens) @ states[..., None])[..., 0]
+        likely = (embedding(tokens) @ states[..., None])[..., 0]
         impossible = mx.full((*states.shape[:-1], self._vocabulary_size), -mx.inf, likely.dtype)
         return mx.put_along_axis(impossible, tokens, likely, axis=-1)
 

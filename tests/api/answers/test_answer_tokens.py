@@ -1,7 +1,7 @@
 """The tokens of an answer, put together, are its text, whatever was held back or cut."""
 
 from api.dialects.openai.write import answer_tokens, token_text
-from engine.output.answer import AnswerBuilder, DecodingContext, traced
+from engine.output.answer import AnswerBuilder, DecodingContext, feed_traced
 from engine.output.detokenizer import ByteDetokenizer
 from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
@@ -35,7 +35,7 @@ def played(pieces: list[bytes], rules: StopRules, tags: Family) -> list[list[Eve
     )
     steps: list[list[Event]] = []
     for token_id in range(len(pieces) + 1):
-        stop = traced(builder, token_id, 0.0, None)
+        stop = feed_traced(builder, token_id, 0.0, None)
         steps.append(list(builder.events))
         builder.events.clear()
         if stop is not None:

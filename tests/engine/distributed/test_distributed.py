@@ -15,7 +15,7 @@ from engine.distributed import follower, sharding
 from engine.distributed.follower import follow
 from engine.distributed.ranks import Ranks
 from engine.distributed.sharding import meet, shard, versions
-from engine.distributed.world import BadLaunch, World, fingerprint_of, launched, portable
+from engine.distributed.world import BadLaunch, World, folder_digest, launched, portable
 from engine.errors import EngineError, ModelLoadFailed
 
 TWO = World(0, ("127.0.0.1", "127.0.0.1"), "ring")
@@ -58,7 +58,7 @@ def test_follower_carries_out_orders(
     demo_model_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: Ranks
 ) -> None:
     launch = Launch(monkeypatch, ranks)
-    fingerprint = fingerprint_of(demo_model_path)
+    fingerprint = folder_digest(demo_model_path)
     replies: list[Any] = []
     for folder, stated in (
         ("/nowhere", ""),
@@ -74,7 +74,7 @@ def test_follower_carries_out_orders(
     ranks.send("insert", [1, 2, 3], 0, 0, 0, 0, None, "me")
     for _ in range(2):
         ranks.send("step", 64)
-    ranks.send("remove", [0], [[7]])
+    ranks.send("remove", [0], [[7]], [])
     # Found under the token that rank 0 sampled.
     ranks.send("insert", [1, 2, 3, 7, 9], 1, 4, 1, 0, None, "me")
     ranks.send("insert", [4, 5], 9, 0, 1, 0, None, "me")
@@ -198,7 +198,7 @@ def test_fingerprint_is_equal_for_copies_only(
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text('{"model_type": "qwen3"}')
         (tmp_path / name / "model.safetensors").write_bytes(b"x" * (5 if name == "other" else 4))
-    one, copy, other = (fingerprint_of(tmp_path / name) for name in ("one", "copy", "other"))
+    one, copy, other = (folder_digest(tmp_path / name) for name in ("one", "copy", "other"))
     assert one == copy != other
     monkeypatch.setenv("HOME", str(tmp_path))
     assert portable(tmp_path / "one") == "~/one"

@@ -48,7 +48,7 @@ class Room:
         self.wait()
 
     def wait(self) -> None:
-        self.disk.read(lambda: None).result(PATIENCE_S)
+        self.disk.run_on_reader(lambda: None).result(PATIENCE_S)
         self.disk.measured().result(PATIENCE_S)
 
     def loaded(self, ids: list[int], owner: CacheOwner = ME) -> DiskPrefix | None:

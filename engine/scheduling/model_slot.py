@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 _NO_CACHE = PromptCacheUse()
 
 
-class LoadedModel:
-    """A model that is in memory, or is loaded when it is next needed."""
+class ModelSlot:
+    """The place of one model, which is in memory, or is loaded when it is next needed."""
 
     def __init__(self, context: EngineContext, offered: OfferedModel | None) -> None:
         self._context = context
@@ -75,7 +75,7 @@ class LoadedModel:
         # The reason why a due load waits; empty where none waits.
         self._waiting_message = ""
 
-    def restore(self, previous: "LoadedModel") -> None:
+    def restore(self, previous: "ModelSlot") -> None:
         """Take the place of a model whose thread has ended; it is loaded when it is needed."""
         self.info = previous.info
         self.is_pinned = previous.is_pinned
