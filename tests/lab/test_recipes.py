@@ -206,16 +206,8 @@ def test_stop_option_acts_over_http_as_in_the_reference_of_the_contract(tree: Pa
     insert(tree, matcher, "        self._strings = strings\n", lowered)
     firsts = "frozenset(string[0] for string in strings)"
     both = "frozenset(first for text in strings for first in (text[0], text[0].upper()))"
-    folding = """\
-    def _read(self, text: str, number: int) -> str:
-        return "".join(map(str.lower, text)) if self._any_case[number] else text
-
-"""
-    insert(tree, matcher, "    def flush(self", folding)
-    begun = "_begun(string, text) for string in self._strings)"
-    begun_in_any = (
-        "_begun(string, self._read(text, number)) for number, string in enumerate(self._strings))"
-    )
+    folded = "                folded = char.lower() if self._any_case[number] else char\n"
+    insert(tree, matcher, "                length = lengths[number]\n", folded)
     made = """\
     stops = [rules.stops[number] for number in numbers]
     any_case = tuple(stop.ignores_case for stop in stops)
@@ -225,9 +217,9 @@ def test_stop_option_acts_over_http_as_in_the_reference_of_the_contract(tree: Pa
         ("__slots__ = (", '__slots__ = ("_any_case", '),
         ("strings: tuple[str, ...])", "strings: tuple[str, ...], any_case: tuple[bool, ...] = ())"),
         (firsts, both),
-        ("(begin := text.find(", "(begin := self._read(text, number).find("),
-        (begun, begun_in_any),
-        ("Match(number, self._strings[number], ", "Match(number, text[begin:end], "),
+        ("string[length] != char:", "string[length] != folded:"),
+        ("string[length] == char\n", "string[length] == folded\n"),
+        ("Match(rule, value, ", "Match(rule, text[begin : begin + len(value)], "),
         ("    return StopMatcher(tuple(rules.stops[number].text for number in numbers))\n", made),
     ):
         replace(tree, matcher, old, new)
