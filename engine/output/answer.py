@@ -1,4 +1,7 @@
-"""Decides why an answer ends, and makes the record: no other module decides about an answer.
+"""Decides for which of its tokens an answer ends, and makes the record.
+
+The scheduler decides the ends that no token brings, by ``AnswerBuilder.end``: a cancel, an error,
+``MEMORY_FULL`` while memory is short, and ``MAX_TOKENS`` of a request that only reads its prompt.
 
 The engine thread feeds an answer one token id at a time and forwards its events. A reader asks what
 each id means, splits the text into channels and looks for stops in it. At the end, everything held
@@ -402,7 +405,7 @@ class AnswerBuilder:
         return None
 
     def end(self, kind: StopKind) -> StopInfo:
-        """End the answer by a cancel or an error (``CANCELLED``, ``ERROR``); return the record."""
+        """End the answer for a reason that no token brings; return the record."""
         held = dropped = ""
         length = 0
         try:

@@ -42,7 +42,7 @@ _NO_CACHE = PromptCacheUse()
 
 
 class ModelSlot:
-    """The place of one model, which is in memory, or is loaded when it is next needed."""
+    """Holds one model, which is in memory, or is loaded when it is next needed."""
 
     def __init__(self, context: EngineContext, offered: OfferedModel | None) -> None:
         self._context = context
