@@ -172,15 +172,18 @@ class Conversation:
         return twin
 
     def duplicate(self) -> "Conversation":
-        """Return a new conversation with copies of the messages that are complete."""
-        twin = Conversation(
-            f"{self.title} (copy)", settings=self.settings, stops=self.stops, draft=self.draft
-        )
-        twin.attachments, twin.model = self.attachments, self.model
-        twin.when_full = self.when_full
-        twin.placement, twin.stops_from = self.placement, self.stops_from
-        twin.tools = self.tools
-        twin.tree.fill(copied(message for message in self.tree if message.is_settled))
+        """Return a new conversation with copies of all messages and of what is being written."""
+        twin = self.twin(f"{self.title} (copy)", self.tree)
+        twin.draft, twin.attachments = self.draft, self.attachments
+        return twin
+
+    def twin(self, title: str, messages: Iterable[ConversationMessage]) -> "Conversation":
+        """Return a new conversation like this one with copies of messages that are complete."""
+        twin = Conversation(title, settings=self.settings, stops=self.stops)
+        twin.model, twin.tools = self.model, self.tools
+        twin.when_full, twin.stops_from = self.when_full, self.stops_from
+        twin.placement = self.placement
+        twin.tree.fill(copied(message for message in messages if message.is_settled))
         return twin
 
     def fill(self, messages: Iterable[ConversationMessage]) -> None:

@@ -26,11 +26,9 @@ class Variant:
 
     def given_to(self, conversation: Conversation) -> Conversation:
         """Return a conversation with the same messages that uses this variant; it is not stored."""
-        twin = Conversation(
-            conversation.title, settings=self.settings, stops=self.stops, id=conversation.id
-        )
-        twin.model, twin.tree = self.model, conversation.tree
-        twin.when_full = conversation.when_full
+        twin = conversation.twin(conversation.title, ())
+        twin.id, twin.tree = conversation.id, conversation.tree
+        twin.settings, twin.stops, twin.model = self.settings, list(self.stops), self.model
         return twin
 
 

@@ -1,6 +1,5 @@
 """Changes of messages, which can be undone. Main thread."""
 
-import time
 from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal
@@ -11,7 +10,7 @@ from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
-from ui.records.messages import ConversationMessage, copied, question, runs_of
+from ui.records.messages import ConversationMessage, question, runs_of
 from ui.records.runs import Run
 
 DELETION = "Delete Message"  # its name on the undo stack
@@ -37,8 +36,7 @@ class MessageChanges(QObject):
         conversation = current.conversation
         conversation.add(added)
         current.message_appended.emit(added)
-        title = text if text.strip() else ", ".join(file.name for file in files)
-        self._workspace.conversations.name_after(conversation, title)
+        self._workspace.conversations.name_after(conversation, text, files)
         self._workspace.conversations.touch(conversation)
         self._workspace.store.save_messages(conversation, [added])
         self._workspace.show_run(current.shown_run)
@@ -95,13 +93,7 @@ class MessageChanges(QObject):
 
     def branch(self, message: ConversationMessage) -> None:
         source = self._workspace.current.conversation
-        twin = Conversation(
-            f"{source.title} (branch)", settings=source.settings, stops=source.stops
-        )
-        twin.model, twin.tools = source.model, source.tools
-        twin.updated_at = time.time()
-        path = source.tree.path_to(message)
-        twin.tree.fill(copied(message for message in path if message.is_settled))
+        twin = source.twin(f"{source.title} (branch)", source.tree.path_to(message))
         self._workspace.traces.copy(runs_of(twin.tree), twin.id)
         self._workspace.take_in(twin)
 

@@ -289,7 +289,7 @@ class ConversationController(QObject):
         self.run_changed.emit(run)
 
     def show_version(self, message: ConversationMessage) -> None:
-        if self.is_answering:
+        if self.is_busy:
             return
         before = self.conversation.messages
         self._save_messages(self.conversation.tree.show(message))

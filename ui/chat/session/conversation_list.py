@@ -7,6 +7,7 @@ from dataclasses import replace
 from PySide6.QtCore import QObject, Signal
 
 from engine import counted
+from ui.records.attachments import Attachment
 from ui.records.conversations import (
     Conversation,
     ConversationFolder,
@@ -251,10 +252,13 @@ class ConversationList(QObject):
             self._store.restore(conversation)
         self.restored.emit(next(each for each in self._items if each.id == conversations[0].id))
 
-    def name_after(self, conversation: Conversation, question: str) -> None:
-        """Title an untitled conversation after its first question."""
-        if conversation.title == UNTITLED and question.strip():
-            self.rename(conversation, title_of(question))
+    def name_after(
+        self, conversation: Conversation, question: str, files: Sequence[Attachment] = ()
+    ) -> None:
+        """Title an untitled conversation after its first question, or the files of that."""
+        title = question if question.strip() else ", ".join(file.name for file in files)
+        if conversation.title == UNTITLED and title:
+            self.rename(conversation, title_of(title))
 
     def touch(self, conversation: Conversation) -> None:
         """Move a conversation to the top of its group, because it has a new message."""

@@ -41,6 +41,7 @@ class OpenConversations(QObject):
             self._offer(opened)
             opened.is_running_changed.connect(partial(self._note_running, conversation))
             opened.run_finished.connect(partial(self.answer_ended.emit, conversation))
+            opened.sides_changed.connect(partial(self._follow_sides, opened))
             opened.stops.edited.connect(lambda: self._conversations.changed(conversation))
             opened.need_changed.connect(partial(self._note_need, conversation))
         self._open[conversation.id] = opened
@@ -78,6 +79,15 @@ class OpenConversations(QObject):
     def _note_running(self, conversation: Conversation, _is_running: bool) -> None:
         self._conversations.changed(conversation)
         self.release_unseen()
+
+    def _follow_sides(self, opened: ConversationController) -> None:
+        for side in opened.sides:
+            side.run_finished.connect(partial(self._note_side_ended, opened))
+
+    def _note_side_ended(self, opened: ConversationController, run: Run) -> None:
+        """Report the end of compared answers once, when the last of them has ended."""
+        if not opened.is_running:
+            self.answer_ended.emit(opened.conversation, run)
 
     def _note_need(self, conversation: Conversation, run: Run) -> None:
         self._conversations.repaint(conversation)

@@ -143,8 +143,7 @@ class Workspace(QObject):
     ) -> bool:
         if not self._can_ask():
             return False
-        title = text if text.strip() else ", ".join(file.name for file in files)
-        return self._begun(self.current.send(text, files, change), title)
+        return self._begun(self.current.send(text, files, change), text, files)
 
     def send_unseen(
         self, opened: ConversationController, text: str, files: Sequence[Attachment]
@@ -205,7 +204,7 @@ class Workspace(QObject):
             return False
         if not current.compare(other, text, files):
             return False
-        self.conversations.name_after(current.conversation, text)
+        self.conversations.name_after(current.conversation, text, files)
         self.conversations.touch(current.conversation)
         for side in current.sides:
             for signal in (side.run_changed, side.run_finished):
@@ -278,10 +277,10 @@ class Workspace(QObject):
     def _can_ask(self) -> bool:
         return not self.current.sides and self.model.ensure()
 
-    def _begun(self, run: Run | None, question: str = "") -> bool:
+    def _begun(self, run: Run | None, question: str = "", files: Sequence[Attachment] = ()) -> bool:
         if run is None:
             return False
-        self.conversations.name_after(self.current.conversation, question)
+        self.conversations.name_after(self.current.conversation, question, files)
         self.conversations.touch(self.current.conversation)
         self.show_run(run)
         return True

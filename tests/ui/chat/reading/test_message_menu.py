@@ -17,7 +17,7 @@ from tests.ui.keyboard import keyboard
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_menu import MessageView
 from ui.chat.messages.question_view import QuestionView
-from ui.records.conversations import Conversation
+from ui.records.conversations import Conversation, Placement
 from ui.records.tool_choice import ToolsInUse
 from ui.window.main_window import MainWindow
 
@@ -122,6 +122,8 @@ async def test_a_branch_is_a_conversation_of_its_own_up_to_the_message(window: M
     source = window.workspace.current.conversation
     window.workspace.current.stops.ensure("END")
     window.workspace.change_tools(ToolsInUse(("sums",)))
+    window.workspace.choose_when_full("ask")
+    source.stops_from, source.placement = "preset:Plain", Placement("work")
     choose(window, views[3], "Branch to a New Conversation")
     branch = window.workspace.current.conversation
     assert branch is not source
@@ -129,6 +131,8 @@ async def test_a_branch_is_a_conversation_of_its_own_up_to_the_message(window: M
     assert texts(branch) == texts(source)[:4]
     assert [stop.stop.text for stop in branch.stops] == ["END"]
     assert branch.tools == ToolsInUse(("sums",))
+    assert (branch.when_full, branch.stops_from) == ("ask", "preset:Plain")
+    assert branch.placement == Placement("work")
     assert {one.id for one in branch.tree}.isdisjoint(one.id for one in source.tree)
 
 

@@ -1,5 +1,6 @@
 """One question with two answers: begun, shown, compared, and one of them kept."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,8 @@ from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.sides import CompareDialog, SideColumn
 from ui.kit.theme import Theme
 from ui.preferences import Preferences, ToolPreferences
+from ui.records.attachments import Attachment
+from ui.records.conversations import Conversation
 from ui.records.stop_entries import StopEntry
 from ui.records.tool_choice import ToolsInUse
 from ui.records.variants import Variant
@@ -137,6 +140,34 @@ async def test_comparison_page_shows_verdicts_and_differences(window: MainWindow
     assert shown_run is not None
     assert inspector.tabs.currentWidget() is inspector.compare
     assert shown_run.run is left.run
+
+
+async def test_compared_answers_are_reported_once_when_both_have_ended(window: MainWindow) -> None:
+    ended: list[Conversation] = []
+    window.workspace.in_memory.answer_ended.connect(lambda one, _run: ended.append(one))
+    await compare(window)
+    assert ended == [window.workspace.current.conversation]
+
+
+async def test_compared_answers_to_files_alone_give_the_conversation_their_names(
+    window: MainWindow,
+) -> None:
+    current = window.workspace.current
+    assert window.workspace.compare(variant(current), "", [Attachment("notes.txt", "Some words")])
+    assert current.conversation.title == "notes.txt"
+    await eventually(lambda: not current.is_running)
+
+
+async def test_while_answers_are_compared_no_other_version_is_shown(window: MainWindow) -> None:
+    left, right = await compare(window)
+    conversation = window.workspace.current.conversation
+    answers = [left.side.last_answer, right.side.last_answer]
+    before = conversation.messages
+    for answer in answers:
+        assert answer is not None
+        window.workspace.open_at(conversation.id, answer.id)
+        await asyncio.sleep(0.05)
+        assert conversation.messages == before
 
 
 async def test_comparison_keeps_settings_of_the_chosen_answer(window: MainWindow) -> None:
