@@ -37,7 +37,10 @@ class FileDialogs(QObject):
 
     def export(self, conversations: Sequence[Conversation]) -> None:
         single = conversations[0] if len(conversations) == 1 else None
-        texts = [f"{name} (*{suffixes[0]})" for name, (suffixes, _) in TEXT_FORMATS.items()]
+        texts = [
+            f"{name} ({' '.join(f'*{suffix}' for suffix in suffixes)})"
+            for name, (suffixes, _) in TEXT_FORMATS.items()
+        ]
         choose_target(
             self._window,
             f"Export {named(conversations)}",

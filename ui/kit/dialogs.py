@@ -1,5 +1,6 @@
 """Messages, questions, dialogs that choose files, and links out of the program. Main thread."""
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -157,15 +158,30 @@ def choose_target(
     name: str,
     filters: Sequence[str] = (),
 ) -> QFileDialog:
-    """Ask where to save a file."""
+    """Ask where to save a file; without a suffix of ``filters`` its name gets the chosen one's."""
     dialog = _dialog(parent, title, QFileDialog.FileMode.AnyFile)
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     if filters:
         dialog.setNameFilters(list(filters))
     dialog.setDefaultSuffix(Path(name).suffix)
     dialog.selectFile(name)
-    dialog.filterSelected.connect(lambda kind: dialog.setDefaultSuffix(_suffix(kind)))
-    return _open_file_dialog(dialog, lambda paths: then(paths[0]))
+    dialog.filterSelected.connect(lambda kind: dialog.setDefaultSuffix(_suffixes(kind)[0]))
+
+    def take(paths: list[Path]) -> None:
+        path = paths[0]
+        suffix = path.suffix[1:].lower()
+        if any(suffix in _suffixes(kind) for kind in filters) or suffix == dialog.defaultSuffix():
+            then(path)
+            return
+        # Qt takes the end of "Meeting 28.11" for a suffix; it did not ask for the whole name.
+        named = path.with_name(f"{path.name}.{dialog.defaultSuffix()}")
+        if named.exists():
+            replace = Command("Replace", lambda: then(named), is_destructive=True)
+            confirm(parent, f"Replace “{named.name}”?", answers=[replace], prefers_cancel=True)
+        else:
+            then(named)
+
+    return _open_file_dialog(dialog, take)
 
 
 def _dialog(parent: QWidget, title: str, mode: QFileDialog.FileMode) -> QFileDialog:
@@ -194,9 +210,9 @@ def _open_file_dialog(dialog: QFileDialog, then: Callable[[list[Path]], object])
     return dialog
 
 
-def _suffix(kind: str) -> str:
-    """Return the first suffix that a filter names: ``md`` of ``Markdown (*.md)``."""
-    return kind.partition("*.")[2].strip(")").partition(" ")[0]
+def _suffixes(kind: str) -> list[str]:
+    """Return the suffixes that a filter names: ``md`` and ``txt`` of ``Text (*.md *.txt)``."""
+    return re.findall(r"\*\.(\w+)", kind)
 
 
 def show_in_files_label() -> str:
