@@ -283,10 +283,13 @@ class ChatPanel(QWidget):
         else:
             super().keyPressEvent(event)
 
+    @property
+    def last_answer_text(self) -> str:
+        run = self._workspace.current.latest_run
+        return "" if run is None else run.text
+
     def copy_last_answer(self) -> None:
-        answers = [m.run.text for m in self._workspace.current.conversation.messages if m.run]
-        if answers and answers[-1]:
-            copy_text(answers[-1])
+        copy_text(self.last_answer_text)
 
     def take_typing(self, event: QKeyEvent) -> bool:
         """Type a key that no field handles into the composer; return whether it was typed."""

@@ -13,7 +13,7 @@ from ui.records.conversations import Conversation, ConversationFolder
 
 
 class ConversationActions:
-    """Moves and archives conversations; each action is undone in one step."""
+    """Pins, moves and archives conversations; the last two are undone in one step."""
 
     def __init__(self, conversations: ConversationList, parent: QWidget) -> None:
         self._list = conversations
@@ -50,6 +50,15 @@ class ConversationActions:
         where = "out of their folder" if folder is None else f"to “{folder.name}”"
         changes = [(one, replace(one.placement, folder_id=target)) for one in chosen]
         self._list.change_placement(changes, f"Moved {named(chosen)} {where}")
+
+    def toggle_pinned(self, chosen: Sequence[Conversation]) -> None:
+        """Pin conversations, or unpin them if all are pinned."""
+        is_pinned = all(conversation.is_pinned for conversation in chosen)
+        for conversation in chosen:
+            self._list.pin(conversation, not is_pinned)
+
+    def pin_label(self, chosen: Sequence[Conversation]) -> str:
+        return "Un&pin" if all(conversation.is_pinned for conversation in chosen) else "&Pin"
 
     def toggle_archived(self, chosen: Sequence[Conversation]) -> None:
         """Archive conversations, or unarchive them if all are archived."""

@@ -441,20 +441,16 @@ class Sidebar(QFrame):
         menu.popup(self.list.viewport().mapToGlobal(position))
 
     def _entries(self, chosen: list[Conversation]) -> list[Entry]:
-        workspace, conversations = self._workspace, self._workspace.conversations
-        single: list[Entry] = []
-        if len(chosen) == 1:
-            (conversation,) = chosen
-            single = [
-                Command("&Rename", lambda: self.list.edit(self.rows.index_of(conversation))),
-                Command(
-                    "Un&pin" if conversation.is_pinned else "&Pin",
-                    lambda: conversations.pin(conversation, not conversation.is_pinned),
-                ),
-                Command("D&uplicate", lambda: workspace.files.duplicate(conversation)),
-            ]
+        workspace, conversation = self._workspace, chosen[0]
+        rename = Command("&Rename", lambda: self.list.edit(self.rows.index_of(conversation)))
+        duplicate = Command("D&uplicate", lambda: workspace.files.duplicate(conversation))
+        is_single = len(chosen) == 1
         return [
-            *single,
+            *([rename] if is_single else []),
+            Command(
+                self.organizing.pin_label(chosen), lambda: self.organizing.toggle_pinned(chosen)
+            ),
+            *([duplicate] if is_single else []),
             *self.organizing.entries(chosen),
             Command("&Export…", lambda: self.export_requested.emit(chosen)),
             None,

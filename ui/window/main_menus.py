@@ -101,9 +101,9 @@ class MainMenus(QObject):
             Command("Restore &Backup…", files.restore_backup),
             Command(
                 "&Export This Conversation…",
-                lambda: files.export(self._sidebar.chosen()),
+                lambda: files.export([self._workspace.selected]),
                 ("Ctrl+Shift+E",),
-                lambda: self._workspace.current.conversation.has_messages,
+                lambda: self._workspace.selected.has_messages,
             ),
             Command("Export &All Conversations…", files.export_all, enabled=self._has_any),
             Command("Ne&w Folder…", self._sidebar.organizing.new_folder, ("Ctrl+Shift+N",)),
@@ -140,7 +140,7 @@ class MainMenus(QObject):
                 "Copy Last Ans&wer",
                 self._chat.copy_last_answer,
                 ("Ctrl+Shift+C",),
-                lambda: self._workspace.current.latest_run is not None,
+                lambda: bool(self._chat.last_answer_text),
             ),
             Command("&Paste", edit.paste, (_KEYS.Paste,), edit.can_paste),
             Command(
@@ -228,11 +228,16 @@ class MainMenus(QObject):
             Command("Compare Ans&wers…", self._comparing.ask, ("Ctrl+Shift+K",)),
             Command(
                 "&Pin",
-                self._toggle_pin,
+                lambda: sidebar.organizing.toggle_pinned(sidebar.chosen()),
                 ("Ctrl+Shift+P",),
-                title=lambda: "Un&pin" if workspace.selected.is_pinned else "&Pin",
+                title=lambda: sidebar.organizing.pin_label(sidebar.chosen()),
             ),
-            Command("D&uplicate", self._duplicate, ("Ctrl+Shift+D",)),
+            Command(
+                "D&uplicate",
+                lambda: workspace.files.duplicate(workspace.selected),
+                ("Ctrl+Shift+D",),
+                lambda: len(sidebar.chosen()) == 1,
+            ),
             Submenu("O&rganize", lambda: sidebar.organizing.entries(sidebar.chosen())),
             Command("Arc&hive", self._toggle_archived, ("Ctrl+Shift+Y",)),
             None,
@@ -416,15 +421,8 @@ class MainMenus(QObject):
     def _is_sorted_by(self, order: ListOrder) -> bool:
         return self._workspace.conversations.order == order
 
-    def _toggle_pin(self) -> None:
-        conversation = self._workspace.selected
-        self._workspace.conversations.pin(conversation, not conversation.is_pinned)
-
     def _toggle_archived(self) -> None:
         self._sidebar.organizing.toggle_archived(self._sidebar.chosen())
-
-    def _duplicate(self) -> None:
-        self._workspace.files.duplicate(self._workspace.selected)
 
     def _pin_message_title(self) -> str:
         message = self._chat.handling.message_to_pin

@@ -4,6 +4,8 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication, QMenu
 
 from tests.ui.driving import eventually
+from ui.records.messages import ConversationMessage
+from ui.records.runs import Run
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import plain
 
@@ -37,6 +39,17 @@ async def test_its_entries_act_on_the_field_that_has_the_keyboard(window: MainWi
     edit["Select All"].trigger()
     entries(window, "Edit")["Delete"].trigger()
     assert window.sidebar.search_field.text() == ""
+
+
+async def test_the_last_answer_is_copied_if_it_has_text(window: MainWindow) -> None:
+    conversation = window.workspace.current.conversation
+    conversation.add(ConversationMessage("user", "Hi"))
+    answer = ConversationMessage("assistant", "", Run(state="refused"))
+    conversation.add(answer)
+    assert not entries(window, "Edit")["Copy Last Answer"].isEnabled()
+    answer.run = Run(state="written", text="Hello")
+    entries(window, "Edit")["Copy Last Answer"].trigger()
+    assert QApplication.clipboard().text() == "Hello"
 
 
 async def test_view_menu_shows_and_hides_both_side_columns(

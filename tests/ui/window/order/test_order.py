@@ -1,12 +1,13 @@
 """Conversations in order: folders, archive, several at once, each undone in one step."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt
-from PySide6.QtGui import QDropEvent
+from PySide6.QtGui import QAction, QDropEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QMenu
+from PySide6.QtWidgets import QFileDialog, QMenu
 
 from tests.ui.window.order.four_conversations import NAMES, listed, one
 from ui.chat.sidebar import FolderDialog
@@ -63,6 +64,32 @@ async def test_several_are_chosen_with_keys_and_deleted_and_restored_in_one_step
     window.sidebar.undo_bar.button.click()
     assert listed(window) == list(NAMES)
     assert not window.sidebar.undo_bar.isVisible()
+
+
+async def test_of_several_chosen_ones_all_are_pinned_and_none_is_duplicated(
+    window: MainWindow,
+) -> None:
+    def command(name: str) -> QAction:
+        for menu in window.menuBar().findChildren(QMenu):
+            menu.aboutToShow.emit()
+        actions = window.findChildren(QAction)
+        return next(a for a in actions if a.text().replace("&", "").rstrip("…") == name)
+
+    click(window, "Bananas", Qt.KeyboardModifier.NoModifier)
+    assert command("Duplicate").isEnabled()
+    click(window, "Dates", Qt.KeyboardModifier.ControlModifier)
+    assert not command("Duplicate").isEnabled()
+    command("Pin").trigger()
+    assert [c.title for c in window.workspace.conversations.every() if c.is_pinned] == [
+        "Bananas",
+        "Dates",
+    ]
+    command("Export This Conversation").trigger()
+    dialog = window.findChild(QFileDialog)
+    assert Path(dialog.selectedFiles()[0]).name == "Bananas.json"
+    dialog.close()
+    command("Unpin").trigger()
+    assert not any(c.is_pinned for c in window.workspace.conversations.every())
 
 
 async def test_conversations_are_dragged_into_a_folder_and_out_of_it(window: MainWindow) -> None:
