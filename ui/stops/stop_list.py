@@ -131,7 +131,12 @@ class StopListModel(QAbstractTableModel):
     refused = Signal(str)  # reason in words
     mode_changed = Signal(bool)  # whether escapes are read
 
-    def __init__(self, entries: Iterable[StopEntry] = (), parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        entries: Iterable[StopEntry] = (),
+        parent: QObject | None = None,
+        undo_stack: QUndoStack | None = None,
+    ) -> None:
         super().__init__(parent)
         self._entries = list(entries)
         self._with_escapes = True
@@ -139,7 +144,7 @@ class StopListModel(QAbstractTableModel):
         self._tokens.changed.connect(self._repaint)
         self._history = StopHistory()
         self._special_tokens: frozenset[str] = frozenset()
-        self.undo_stack = QUndoStack(self)
+        self.undo_stack = QUndoStack(self) if undo_stack is None else undo_stack
         self.pending_input = ""
 
     # -- intents ---------------------------------------------------------------------------
@@ -185,7 +190,7 @@ class StopListModel(QAbstractTableModel):
         if remark.fixed is None:
             self.remove([row])
             return
-        self._change(row, f"fix {quoted(remark.fixed, 16)}", self._typed(row, remark.fixed))
+        self._change(row, f"Fix {quoted(remark.fixed, 16)}", self._typed(row, remark.fixed))
 
     def ensure(self, sequence: str) -> None:
         if not any(entry.stop.text == sequence and entry.is_enabled for entry in self._entries):

@@ -429,8 +429,8 @@ class StopListEditor(QWidget):
             0.95,
             is_wrapped=True,
         )
-        self.undo = IconButton("undo", "Undo the last change of the stop list")
-        self.redo = IconButton("redo", "Redo the last change of the stop list")
+        self.undo = IconButton("undo", "Undo")
+        self.redo = IconButton("redo", "Redo")
         self.up = IconButton("up", "Move the selected sequence up", keys="Alt+Up")
         self.down = IconButton("down", "Move the selected sequence down", keys="Alt+Down")
         self.remove = IconButton("trash", "Remove the selected sequence", keys="Del")
@@ -458,14 +458,25 @@ class StopListEditor(QWidget):
             (model.mode_changed, self._show_mode),
             (model.undo_stack.canUndoChanged, self.undo.setEnabled),
             (model.undo_stack.canRedoChanged, self.redo.setEnabled),
+            (model.undo_stack.undoTextChanged, self._name_undo),
+            (model.undo_stack.redoTextChanged, self._name_redo),
         )
         self.table.selectionModel().currentRowChanged.connect(lambda *_: self._refresh())
         self.undo.setEnabled(model.undo_stack.canUndo())
         self.redo.setEnabled(model.undo_stack.canRedo())
+        self._name_undo(model.undo_stack.undoText())
+        self._name_redo(model.undo_stack.redoText())
         self.input.setText(model.pending_input)
         self._show_mode(model.with_escapes)
         self._hide_refusal()
         self._refresh()
+
+    def _name_undo(self, what: str) -> None:
+        """Name what it undoes: a deleted message may be the last change, too."""
+        self.undo.show_icon("undo", f"Undo {what}".rstrip())
+
+    def _name_redo(self, what: str) -> None:
+        self.redo.show_icon("redo", f"Redo {what}".rstrip())
 
     def offer_to_apply(self, can_apply: bool) -> None:
         self.apply_bar.setVisible(can_apply)

@@ -154,7 +154,7 @@ class EditActions(QObject):
         self._is_list_latest = in_list
 
     def _follow_undo(self, opened: ConversationController) -> None:
-        stack = opened.stops.undo_stack
+        stack = opened.undo_stack
         in_list = self._is_list_latest
         self._group.addStack(stack)
         self._group.setActiveStack(stack)  # this is reported as a change

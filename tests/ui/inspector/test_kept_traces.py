@@ -150,7 +150,7 @@ async def test_a_deleted_message_takes_its_trace_from_disk_and_undo_brings_both_
     async with shown(window):
         workspace, changes = window.workspace, window.chat.handling.changes
         await ask(window, COUNT, "6")
-        undo = workspace.current.stops.undo_stack.undo
+        undo = workspace.current.undo_stack.undo
         (answer,) = (one for one in workspace.current.conversation.messages if one.run)
         assert answer.run is not None
         before = done(traces)
@@ -190,7 +190,7 @@ async def test_copies_of_an_answer_have_traces_of_their_own(
         changes.delete(branch.messages[0])
         done(traces)
         assert kept(tmp_path) == {first.id, last.id}
-        workspace.current.stops.undo_stack.undo()
+        workspace.current.undo_stack.undo()
         done(traces)
         assert len(kept(tmp_path)) == 4
         workspace.open(conversation)

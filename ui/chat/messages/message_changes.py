@@ -88,7 +88,7 @@ class MessageChanges(QObject):
         current = self._workspace.current
         if current.is_busy or current.conversation.tree.get(message.id) is not message:
             return False
-        current.stops.undo_stack.push(_Deletion(self, current, message))
+        current.undo_stack.push(_Deletion(self, current, message))
         return True
 
     def branch(self, message: ConversationMessage) -> None:

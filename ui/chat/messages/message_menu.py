@@ -187,7 +187,7 @@ class MessageHandling(QObject):
 
     def _undo(self) -> None:
         """Undo the last deletion, unless something else was changed since."""
-        stack = self._workspace.current.stops.undo_stack
+        stack = self._workspace.current.undo_stack
         if stack.undoText() == DELETION:
             stack.undo()
         self.undo_bar.hide()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtGui import QUndoStack
 
 from engine import (
     UNEXPECTED,
@@ -163,7 +164,8 @@ class ConversationController(QObject):
             self._tools.note_cut_off()
         self.last_answer: ConversationMessage | None = None
         self.sides: tuple[ConversationController, ...] = ()
-        self.stops = StopListModel(conversation.stops, self)
+        self.undo_stack = QUndoStack(self)  # deleted messages, and changes of the stop list
+        self.stops = StopListModel(conversation.stops, self, self.undo_stack)
         self.shown_run = self.latest_run
         self.stops.edited.connect(self._keep_stops)
         for signal in (self.run_changed, self.run_finished):

@@ -86,7 +86,7 @@ async def test_a_preset_brings_settings_and_stops_and_can_be_undone(start: Start
         conversation = window.workspace.current.conversation
         assert conversation.settings.max_tokens == 9
         assert conversation.stops == [StopEntry.of("END")]
-        window.workspace.current.stops.undo_stack.undo()
+        window.workspace.current.undo_stack.undo()
         assert conversation.stops == []
 
 
