@@ -54,9 +54,9 @@ class PreferencesState(QObject):
             self.change(text_percent=100)
             return
         now = self._now.text_percent
-        target = [p for p in TEXT_PERCENTS if (p > now if step > 0 else p < now)]
-        if target:
-            self.change(text_percent=target[0] if step > 0 else target[-1])
+        steps = [p for p in TEXT_PERCENTS if (p > now if step > 0 else p < now)]
+        if steps:
+            self.change(text_percent=steps[0] if step > 0 else steps[-1])
 
     def value_of(self, path: str) -> Any:
         """Return a preference by its path, such as ``server.port``."""

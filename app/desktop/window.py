@@ -269,7 +269,7 @@ def create_main_window(
         ),
     )
     feed.traces = window.workspace.traces
-    window.workspace.titles.without = paths.demo_model()  # it knows a few subjects only
+    window.workspace.titles.excluded_model = paths.demo_model()  # it knows a few subjects only
     keep_offered(engine, window.model_library)
     return window
 

@@ -412,8 +412,8 @@ class Sidebar(QFrame):
 
     def _refresh_hint(self) -> None:
         conversations = self._workspace.conversations
-        saved = any(conversation.has_messages for conversation in conversations.every())
-        self._hint.setVisible(not saved and not self._workspace.search.is_active)
+        has_messages = any(conversation.has_messages for conversation in conversations.every())
+        self._hint.setVisible(not has_messages and not self._workspace.search.is_active)
 
     def _show_search(self) -> None:
         is_searching = self._workspace.search.is_active

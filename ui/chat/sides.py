@@ -245,11 +245,11 @@ class SidesPage(QWidget):
         self._sides = opened.sides
         if not self._sides:
             return
-        user_message = self._sides[0].last_answer
-        assert user_message is not None
-        assert user_message.parent is not None
-        names = ", ".join(file.name for file in user_message.parent.files)
-        self.question.setText("\n".join(filter(None, (user_message.parent.typed, names))))
+        left_answer = self._sides[0].last_answer
+        assert left_answer is not None
+        assert left_answer.parent is not None
+        names = ", ".join(file.name for file in left_answer.parent.files)
+        self.question.setText("\n".join(filter(None, (left_answer.parent.typed, names))))
         first, second = (Variant.of(side.conversation) for side in self._sides)
         detail = describe_difference(second, first) or "the same settings"
         self._add_column(1, self._sides[0], first, "As this conversation")

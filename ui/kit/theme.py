@@ -314,8 +314,8 @@ QPushButton::menu-indicator { image: none; width: 0; }
 @lru_cache(maxsize=1)
 def _fixed_family() -> str:
     available = set(QFontDatabase.families())
-    target = ("SF Mono", "Menlo", "JetBrains Mono", "Cascadia Mono", "DejaVu Sans Mono")
-    return next((family for family in target if family in available), "")
+    preferred = ("SF Mono", "Menlo", "JetBrains Mono", "Cascadia Mono", "DejaVu Sans Mono")
+    return next((family for family in preferred if family in available), "")
 
 
 def fixed_font(base: QFont, scale: float = 0.94) -> QFont:

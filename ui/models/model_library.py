@@ -181,8 +181,8 @@ class ModelLibrary(QObject):
 
     def draft_of(self, folder: Path) -> Path | None:
         """Return the draft model that is loaded beside the model of a folder; None for none."""
-        if (user_message := self._session_drafts.get(folder.resolve())) is not None:
-            return user_message
+        if (session_draft := self._session_drafts.get(folder.resolve())) is not None:
+            return session_draft
         chosen = dict(self.preferences.now.models.drafts).get(_key(folder))
         return None if chosen is None else Path(chosen)
 

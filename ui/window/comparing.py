@@ -27,17 +27,17 @@ class ComparingAnswers(QObject):
     def ask(self) -> None:
         """Ask what differs; the question is the draft, or else the last one."""
         current, composer = self._workspace.current, self._chat.composer
-        user_message = [message for message in current.conversation.messages if message.run is None]
+        questions = [message for message in current.conversation.messages if message.run is None]
         draft = composer.text.strip() or ", ".join(f.name for f in composer.attachments.files)
         if current.is_busy:
             show_message(self._parent, "Wait until the answer is finished.")
         elif not self._workspace.model.state.can_answer:
             show_message(self._parent, "Choose a model first.")
-        elif not draft and not user_message:
+        elif not draft and not questions:
             show_message(self._parent, "Type a message first.")
         else:
             self.dialog = CompareDialog(
-                draft or user_message[-1].typed,
+                draft or questions[-1].typed,
                 Variant.of(current.conversation),
                 self._models(),
                 self._parent,

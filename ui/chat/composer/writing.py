@@ -368,11 +368,9 @@ class Writing(QObject):
         """Return earlier questions, oldest first: those of other conversations, then this one's."""
         messages = self._workspace.current.conversation.messages
         here = [message.typed for message in messages if message.run is None]
-        user_message = (*(prompt for prompt in self._sent if prompt not in here), *here)
+        prompts = (*(prompt for prompt in self._sent if prompt not in here), *here)
         # A question that was asked several times is listed at its latest place.
-        return list(dict.fromkeys(prompt for prompt in reversed(user_message) if prompt.strip()))[
-            ::-1
-        ]
+        return list(dict.fromkeys(prompt for prompt in reversed(prompts) if prompt.strip()))[::-1]
 
     def _counted_message(self) -> Counted | None:
         current, info = self._workspace.current, self._workspace.model.state.info

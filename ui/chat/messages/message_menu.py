@@ -135,8 +135,8 @@ class MessageHandling(QObject):
         views = self._column.views
         within = [view.message for view in views if focused and view.isAncestorOf(focused)]
         shown = self._workspace.current.conversation.messages
-        user_message = [message for message in reversed(shown) if message.role == "user"]
-        return next(iter([*within, *user_message]), None)
+        questions = [message for message in reversed(shown) if message.role == "user"]
+        return next(iter([*within, *questions]), None)
 
     def pin_message(self) -> None:
         if (message := self.message_to_pin) is not None:

@@ -140,11 +140,11 @@ class ContextMeter(QObject):
             prompt = max(prompt, without + sum(files.values()))
         text = question(target.typed, target.files).sent
         if len(text) > _PART_CHARS and files:
-            message = sum(files.values()) + await self._tokens(target, target.typed)
+            message_tokens = sum(files.values()) + await self._tokens(target, target.typed)
         else:
-            message = await self._tokens(target, text)
+            message_tokens = await self._tokens(target, text)
         return Count(
-            message,
+            message_tokens,
             prompt,
             target.model.context_length,
             without,

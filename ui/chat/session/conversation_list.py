@@ -227,9 +227,9 @@ class ConversationList(QObject):
 
     def delete(self, *conversations: Conversation) -> None:
         """Delete conversations; ``undo_last`` restores all of them."""
-        target = set(conversations)
-        removed = [item for item in self._items if item in target]
-        self._items = [item for item in self._items if item not in target]
+        deleted = set(conversations)
+        removed = [item for item in self._items if item in deleted]
+        self._items = [item for item in self._items if item not in deleted]
         self.arranged.emit()
         for conversation in removed:
             self._store.delete(conversation)

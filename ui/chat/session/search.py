@@ -101,8 +101,8 @@ class Search(QAbstractListModel):
         if not self._hits:
             return ""
         conversations = len({hit.conversation_id for hit in self._hits})
-        saved = f"{counted(len(self._hits), 'result')} in {counted(conversations, 'conversation')}"
-        return f"{saved}, and more" if self._has_more else saved
+        found = f"{counted(len(self._hits), 'result')} in {counted(conversations, 'conversation')}"
+        return f"{found}, and more" if self._has_more else found
 
     def rowCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self._rows)

@@ -36,7 +36,7 @@ class Titles(QObject):
     ) -> None:
         super().__init__(parent)
         self.is_on = True
-        self.without: Path | None = None
+        self.excluded_model: Path | None = None
         self._engine = engine
         self._conversations = conversations
         self._model = model
@@ -47,12 +47,12 @@ class Titles(QObject):
         await finish_tasks(self)
 
     def _consider(self, conversation: Conversation, run: Run) -> None:
-        question = [message for message in conversation.messages if message.run is None]
+        questions = [message for message in conversation.messages if message.run is None]
         is_answer = run.finished is not None and run.finished.stop.kind is not StopKind.TOOL_CALL
-        if not self.is_on or len(question) != 1 or not (is_answer and run.text.strip()):
+        if not self.is_on or len(questions) != 1 or not (is_answer and run.text.strip()):
             return
-        if conversation.title == first_title(question[0]):
-            start_task(self, self._name(conversation, question[0], run), "name a conversation")
+        if conversation.title == first_title(questions[0]):
+            start_task(self, self._name(conversation, questions[0], run), "name a conversation")
 
     async def _name(
         self, conversation: Conversation, question: ConversationMessage, run: Run
@@ -66,20 +66,20 @@ class Titles(QObject):
             self._conversations.rename(conversation, title)
 
     async def _written(
-        self, conversation: Conversation, questions: ConversationMessage, run: Run
+        self, conversation: Conversation, question: ConversationMessage, run: Run
     ) -> str:
         """Return a title; empty if the model writes none, or is not in memory any more."""
         choice = conversation.model
         info = self._model.info_of(None if choice is None else choice.folder)
-        if info is None or (self.without is not None and info.path == self.without):
+        if info is None or info.path == self.excluded_model:
             return ""
-        question = (
+        prompt = (
             "Write a title of at most six words for the conversation below, in its language. "
             "Write the title only.\n\n"
-            f"User: {questions.typed[:_READ_CHARS].strip() or first_title(questions)}\n\n"
+            f"User: {question.typed[:_READ_CHARS].strip() or first_title(question)}\n\n"
             f"Assistant: {run.text[:_READ_CHARS].strip()}"
         )
-        request = background_request(question, info, 24)
+        request = background_request(prompt, info, 24)
         text, finished = await answer_text(self._engine, request)
         return "" if finished.stop.kind is not StopKind.EOS else written_title(text)
 
@@ -95,9 +95,9 @@ def written_title(text: str) -> str:
     """Return the title in what a model wrote; empty if that is no title."""
     line = next((line for line in text.splitlines() if line.strip()), "")
     title = _LABEL.sub("", plain_line(line).strip(_QUOTES)).strip(_QUOTES).rstrip(".:;,")
-    message = title.split()
-    repeats = max((message.count(word) for word in message), default=0)
-    is_title = 0 < len(message) <= 8 and len(title) <= 60 and repeats < 3
+    words = title.split()
+    repeats = max((words.count(word) for word in words), default=0)
+    is_title = 0 < len(words) <= 8 and len(title) <= 60 and repeats < 3
     if not is_title or _CHATTER.match(title) or not any(char.isalpha() for char in title):
         return ""
     return title
