@@ -35,7 +35,7 @@ def cached_tokens(address: str) -> int:
 
 
 def files(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("*.safetensors"))
+    return sorted(folder.rglob("[0-9a-f]*.safetensors"))  # without unfinished ones
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
