@@ -428,13 +428,13 @@ class Scheduler:
                 removed[number] = 0
         for number, scores in step.scored:
             if (sequence := running.get(number)) is not None:
-                put(sequence.generation, [scores])
+                sequence.builder.events.append(scores)
         for number, _ in step.shared:
             if (sequence := running.get(number)) is not None:
-                put(sequence.generation, [sequence.progress(0)])
+                sequence.builder.events.append(sequence.progress(0))
         for number, tokens in step.read:
             if (sequence := running.get(number)) is not None:
-                put(sequence.generation, [sequence.progress(tokens)])
+                sequence.builder.events.append(sequence.progress(tokens))
         if step.read or step.shared:
             for number in [number for number, one in running.items() if one.is_prefill_only]:
                 sequence = running.pop(number)
