@@ -39,7 +39,7 @@ class Engine:
     Until ``offer`` is called, one model answers every request. ``async with Engine() as engine``
     closes it at the end of the block; otherwise the end of the program closes it. A method that
     takes a model's name raises ``UnknownModel`` if none, or several, of the offered ones have it.
-    One that needs the model itself loads it where it is not in memory, and raises as ``generate``.
+    Methods that need the weights load the model if it is not in memory, and raise as ``generate``.
 
     Args:
         loader: Loads a model folder; the default uses mlx-lm.

@@ -47,7 +47,7 @@ TOOLS_LEFT_OUT_HEADER = "x-fullstop-tools-left-out"
 NOT_APPLIED_HEADER = "x-fullstop-not-applied"
 TASK_LIMIT_HEADER = "x-fullstop-task-max-tokens"
 _OWN_HEADERS = (TOOLS_LEFT_OUT_HEADER, NOT_APPLIED_HEADER, TASK_LIMIT_HEADER)
-# Those that pages may read.
+# The headers that pages of other origins may read.
 _EXPOSED = (*REQUEST_ID_HEADERS, "retry-after", "x-should-retry", *_OWN_HEADERS)
 
 

@@ -36,7 +36,7 @@ class NoKeychain(Exception):
 
 
 class KeychainFailed(NoKeychain):
-    """There is a keychain, but it refused, such as one that is locked."""
+    """The keychain refused, for example because it is locked."""
 
 
 def system_keychain() -> "KeyringBackend":

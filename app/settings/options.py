@@ -73,7 +73,7 @@ class AnswerOptions:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What generates an answer, and how. In the window, no model is the one that was used last."""
+    """The model that answers, and how it decodes; the window's default is the last used model."""
 
     model: Path | None = declare(None, option="--model", metavar=LOCAL_MODEL, help=MODEL_HELP)
     draft: Path | None = declare(None, option="--draft-model", metavar=LOCAL_MODEL, help=DRAFT_HELP)
@@ -178,8 +178,8 @@ def number_parser(kind: type[int] | type[float], limits: Declaration) -> Callabl
         allowed = f"between {low:.17g} and {high:.17g}"
     else:
         allowed = " and ".join(
-            f"{words} {limit:.17g}"
-            for words, limit in ((lowest, low), ("at most", high))
+            f"{bound} {limit:.17g}"
+            for bound, limit in ((lowest, low), ("at most", high))
             if limit is not None
         )
 

@@ -101,7 +101,7 @@ class _Sample(NamedTuple):
 
 
 def learn_rules(render: RenderSample, *, is_code: bool) -> TemplateRules:
-    """Return the rules of a template; one that is Python code cannot have contents of None."""
+    """Return the rules of a template; a template in Python cannot have contents of None."""
     learner = _Learner(render)
     dialogue = _sample(_user("U1"), _answer("A1"), _user("U2"))
     learner.learn([dialogue], {"has_content_parts": True})

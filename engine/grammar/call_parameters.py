@@ -178,7 +178,7 @@ class ParameterRules:
 def _properties(alternative: Alternative) -> tuple[Mapping[str, Schema], Schema]:
     """Return an alternative's properties, and the schema of others.
 
-    Of two schemas of one property, that which says something counts.
+    Of two schemas of one property, the first that is not ``True`` counts.
     """
     properties: dict[str, Schema] = {}
     others: Schema = True

@@ -122,9 +122,9 @@ class Sequence:
         self.submitted_at = self._last_at = submitted_at
         request, setting = generation.request, generation.setting
         self._trace = request.trace
-        room = setting.context_budget if setting.memory_budget is None else setting.memory_budget
+        limit = setting.context_budget if setting.memory_budget is None else setting.memory_budget
         answer = _USUAL_ANSWER if request.max_tokens is None else request.max_tokens
-        self._expected_tokens = len(self) + min(room, answer)
+        self._expected_tokens = len(self) + min(limit, answer)
 
     @property
     def is_fully_traced(self) -> bool:
@@ -158,10 +158,11 @@ class Sequence:
             events.append(PromptScores(0, tuple(self.tokens[:1])))  # the first token has no score
         return events
 
-    def progress(self, tokens: int) -> Event:
-        """Note ``tokens`` read beyond the cached ones; return the event."""
+    def note_progress(self, tokens: int) -> None:
+        """Add an event of ``tokens`` read beyond the cached ones; it is not worth a wake-up."""
         self._progress = tokens
-        return PromptProgress(self.cached + tokens, len(self), self.cached)
+        event = PromptProgress(self.cached + tokens, len(self), self.cached)
+        self.builder.events.append(event)
 
     def take(
         self,

@@ -37,7 +37,7 @@ class Origin(StrEnum):
 class FoundModel:
     """A model folder on disk.
 
-    ``problem`` is what is wrong with the folder, ``obstacle`` a sentence why the installed mlx-lm
+    ``problem`` is the fault of the folder, ``obstacle`` a sentence why the installed mlx-lm
     cannot load it; ``pairing`` is the same for a model and the assistants that draft for it.
     """
 

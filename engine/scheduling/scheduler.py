@@ -431,10 +431,10 @@ class Scheduler:
                 sequence.builder.events.append(scores)
         for number, _ in step.shared:
             if (sequence := running.get(number)) is not None:
-                sequence.builder.events.append(sequence.progress(0))
+                sequence.note_progress(0)
         for number, tokens in step.read:
             if (sequence := running.get(number)) is not None:
-                sequence.builder.events.append(sequence.progress(tokens))
+                sequence.note_progress(tokens)
         if step.read or step.shared:
             for number in [number for number, one in running.items() if one.is_prefill_only]:
                 sequence = running.pop(number)

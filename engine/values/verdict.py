@@ -43,8 +43,8 @@ _EXCEPTION = re.compile(r"(the engine stopped: )?[A-Za-z_][\w.]*(Error|Exception
 class AnswerContext:
     """Facts about an answer beside its end.
 
-    An own one was asked in this window, so that nobody else can have cancelled it. One that is
-    continued goes on where an earlier answer ended; its tokens and characters count from there.
+    An own answer was requested in this window, so that nobody else can have cancelled it. A
+    continued answer counts its tokens and characters from the end of the earlier answer.
     """
 
     max_tokens: int | None = None

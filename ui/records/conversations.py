@@ -172,7 +172,7 @@ class Conversation:
         return twin
 
     def duplicate(self) -> "Conversation":
-        """Return a new conversation with copies of all messages and of what is being written."""
+        """Return a new conversation with copies of all messages and of the draft."""
         twin = self.twin(f"{self.title} (copy)", self.tree)
         twin.draft, twin.attachments = self.draft, self.attachments
         return twin

@@ -472,7 +472,7 @@ class StopListEditor(QWidget):
         self._refresh()
 
     def _name_undo(self, what: str) -> None:
-        """Name what it undoes: a deleted message may be the last change, too."""
+        """Name the last change, which may also be a deleted message."""
         self.undo.show_icon("undo", f"Undo {what}".rstrip())
 
     def _name_redo(self, what: str) -> None:

@@ -209,8 +209,7 @@ class Case:
     is_quick: bool = False
     # Its requests may harm a server, so they run last, after all dialects.
     may_harm: bool = False
-    # Of an opinion, the faults that it is about; of a specification, those that are opinions
-    # where the vendor does not state it.
+    # The faults that are an opinion where the vendor does not state the rule; empty means all.
     opinions: tuple[str, ...] = ()
 
     def reference_in(self, dialect: WireDialect) -> Reference | None:

@@ -225,7 +225,7 @@ class Client:
         self.url = base_url + self.path
         self.model = model
         self.exchanges: list[Exchange] = []
-        # Requests without an answer: those that were answered when repeated, and the others.
+        # Requests without an answer: ``lost`` were answered when repeated, ``broken`` never.
         self.lost: list[Exchange] = []
         self.broken: list[Exchange] = []
         self.repeats = False

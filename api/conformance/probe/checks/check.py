@@ -43,8 +43,8 @@ class CheckContext:
     broken_by: str = ""
     # Whether a stop that occurs in the thinking, too, ends the answer alone.
     is_thinking_safe: bool = False
-    # Answers that several checks use. The first one that needs an answer requests it, or ends as
-    # each of them then does.
+    # Answers that several checks use. The first check requests them; if that is inconclusive, all
+    # of the checks are.
     thought: "Baseline | Inconclusive | None" = None
     called: "tuple[Exchange, bool] | Inconclusive | None" = None
     several: tuple[Exchange, float] | None = None
