@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from api.transport.config import IMAGES_HEADER
+from api.service.config import IMAGES_HEADER
 from ui.preferences import API_KEY_VARIABLE
 
 NO_KEY = "unused"

@@ -15,7 +15,7 @@ from api.dialects.shared.dialect import Dialect
 from api.dialects.shared.parameters import own_stop_options_to_wire
 from api.server.routes import DIALECTS
 from api.server.server import ServerThread
-from api.transport.config import ServerConfig
+from api.service.config import ServerConfig
 from app.recorded_engine import RecordedEngine
 from app.request_code import curl_of, python_of
 from app.settings.serve import DEFAULT_HOST

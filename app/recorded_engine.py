@@ -26,7 +26,7 @@ from engine import (
 
 
 class RecordedEngine:
-    """Answers every request with the same events. See ``api.transport.service``."""
+    """Answers every request with the same events. See ``api.service.service``."""
 
     def __init__(
         self, model_id: str, events: Sequence[Event], vocabulary: Vocabulary | None = None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from api.transport.config import GREETING
+from api.service.config import GREETING
 from app import paths
 from app.agents import NO_KEY
 from app.exits import CommandError

@@ -39,8 +39,8 @@ from ui.records.documents import FileReader
 from ui.words import FileRefused
 
 if TYPE_CHECKING:
-    from api.transport.config import ServerConfig
-    from api.transport.metrics import Metrics
+    from api.service.config import ServerConfig
+    from api.service.metrics import Metrics
 
 
 _LOGGED_EACH_S = 1.0

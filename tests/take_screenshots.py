@@ -21,7 +21,7 @@ from PySide6.QtGui import QFont, QFontDatabase
 from PySide6.QtWidgets import QApplication, QWidget
 
 from api.server.server import ServerThread
-from api.transport.config import ServerConfig
+from api.service.config import ServerConfig
 from app.inspector import inspector_tools
 from app.paths import library_folders
 from engine.engine import Engine

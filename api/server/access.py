@@ -15,8 +15,8 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 
-from api.transport.config import ServerConfig, is_loopback, same_host
-from api.transport.errors import ApiError, ErrorKind, shown
+from api.service.config import ServerConfig, is_loopback, same_host
+from api.service.errors import ApiError, ErrorKind, shown
 
 # Anthropic's name, and Azure's for OpenAI's API.
 _KEY_HEADERS = ("x-api-key", "api-key")

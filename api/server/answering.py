@@ -11,6 +11,7 @@ from typing import Any, cast, get_args
 
 from aiohttp import web
 
+from api.dialects.shared.answer_text import json_text
 from api.dialects.shared.body import WireModel, parse_body
 from api.dialects.shared.dialect import (
     EVENTS,
@@ -22,19 +23,18 @@ from api.dialects.shared.dialect import (
 from api.dialects.shared.requests import ParsedRequest, left_out_tools, read_generations
 from api.server.bodies import BodyReceiver, decompress, is_compressed
 from api.server.streams import StreamWriter
-from api.transport.answer_text import json_text
-from api.transport.config import IMAGES_HEADER, ImageRule
-from api.transport.errors import (
+from api.service.config import IMAGES_HEADER, ImageRule
+from api.service.errors import (
     ApiError,
     ErrorKind,
     from_engine,
     invalid,
     rename_field,
 )
-from api.transport.generations import batches_of, collect_events, run_generations
-from api.transport.models import address_requests, can_render_tools, model_name
-from api.transport.record import RequestRecord
-from api.transport.service import Service, new_id
+from api.service.generations import batches_of, collect_events, run_generations
+from api.service.models import address_requests, can_render_tools, model_name
+from api.service.record import RequestRecord
+from api.service.service import Service, new_id
 from engine import (
     EngineError,
     Finished,

@@ -29,16 +29,16 @@ from api.server.answering import BODIES, RECORD, SERVICE, Handler, failure_respo
 from api.server.bodies import BodyReceiver, too_large
 from api.server.connection import Connection
 from api.server.routes import add_to, dialect_of, route_of
-from api.transport.config import ServerConfig
-from api.transport.errors import ApiError, ErrorKind, from_engine
-from api.transport.record import (
+from api.service.config import ServerConfig
+from api.service.errors import ApiError, ErrorKind, from_engine
+from api.service.record import (
     CLIENT_DISCONNECTED,
     RecordedBody,
     RequestObserver,
     RequestRecord,
 )
-from api.transport.redaction import safe_headers, safe_path
-from api.transport.service import Service, client_id_of, new_id
+from api.service.redaction import safe_headers, safe_path
+from api.service.service import Service, client_id_of, new_id
 from engine import Engine, EngineError, TraceLevel
 
 # The longest value of a header that lists parts of a request; proxies refuse long headers.

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, suppress
 
 from aiohttp import web
 
-from api.transport.config import ServerConfig
-from api.transport.errors import ApiError, ErrorKind
+from api.service.config import ServerConfig
+from api.service.errors import ApiError, ErrorKind
 from engine import counted
 
 # Smaller bodies are not counted.

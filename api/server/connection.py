@@ -15,9 +15,9 @@ from aiohttp.http_exceptions import LineTooLong
 from api.dialects.openai.chat import CHAT
 from api.server.access import REQUEST_ID_HEADERS
 from api.server.answering import failure_response
-from api.transport.config import ServerConfig
-from api.transport.errors import ApiError, ErrorKind
-from api.transport.service import new_id
+from api.service.config import ServerConfig
+from api.service.errors import ApiError, ErrorKind
+from api.service.service import new_id
 
 _log = logging.getLogger(__name__)
 

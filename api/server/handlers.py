@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from aiohttp import web
 
+from api.dialects.shared.answer_text import json_text
 from api.server.answering import SERVICE, own_route
-from api.transport.answer_text import json_text
-from api.transport.config import GREETING
-from api.transport.errors import ApiError, ErrorKind, shown
-from api.transport.metrics import CONTENT_TYPE
-from api.transport.models import ListedModel, listed_model, listed_models
+from api.service.config import GREETING
+from api.service.errors import ApiError, ErrorKind, shown
+from api.service.metrics import CONTENT_TYPE
+from api.service.models import ListedModel, listed_model, listed_models
 
 # The words of "status" are ok, no_model, loading and failed; the others are counts.
 _HEALTH = dict[Literal["status", "running", "waiting"], str | int]

@@ -16,10 +16,10 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
 from api.dialects.openai.chat import CHAT
+from api.dialects.shared.answer_text import json_text
 from api.dialects.shared.dialect import Dialect
 from api.server.answering import Route, own_route
-from api.transport.answer_text import json_text
-from api.transport.errors import ApiError, ErrorKind
+from api.service.errors import ApiError, ErrorKind
 
 # The type of a body, and whether the server reads it or writes it.
 _Used = tuple[Any, JsonSchemaMode]

@@ -21,9 +21,9 @@ from api.server.application import build
 from api.server.connection import Connection
 from api.server.routes import route_path
 from api.server.tls import context_of
-from api.transport.config import Address, ServerConfig
-from api.transport.metrics import Metrics
-from api.transport.record import RequestObserver
+from api.service.config import Address, ServerConfig
+from api.service.metrics import Metrics
+from api.service.record import RequestObserver
 from engine import Engine
 from engine.files.causes import os_cause
 

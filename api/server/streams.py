@@ -9,8 +9,8 @@ from aiohttp import web
 
 from api.dialects.shared.answers import AnswerEncoder
 from api.dialects.shared.dialect import LINES
-from api.transport.config import ServerConfig
-from api.transport.record import RequestRecord
+from api.service.config import ServerConfig
+from api.service.record import RequestRecord
 
 
 class StreamWriter:

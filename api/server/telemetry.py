@@ -20,8 +20,8 @@ from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
-from api.transport.errors import shown
-from api.transport.record import (
+from api.service.errors import shown
+from api.service.record import (
     CLIENT_DISCONNECTED,
     RequestObserver,
     RequestRecord,

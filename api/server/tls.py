@@ -9,7 +9,7 @@ import ssl
 from pathlib import Path
 from typing import NoReturn
 
-from api.transport.config import ConfigError, ServerConfig
+from api.service.config import ConfigError, ServerConfig
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded
 

@@ -66,7 +66,7 @@ async def _ask(engine: Engine) -> str:
 
 async def _serve(engine: Engine) -> str:
     from api.server.server import ServerThread
-    from api.transport.config import ServerConfig
+    from api.service.config import ServerConfig
 
     server = ServerThread(engine, ServerConfig(port=0))
     address = await asyncio.to_thread(server.start)

@@ -20,8 +20,8 @@ from typing import Any
 from api.server.server import ApiServer, CannotListen
 from api.server.telemetry import telemetry_for
 from api.server.tls import context_of
-from api.transport.config import ConfigError, ServerConfig
-from api.transport.response_store import prepare_folder
+from api.service.config import ConfigError, ServerConfig
+from api.service.response_store import prepare_folder
 from app import __version__, exits, paths
 from app.composition import (
     exit_process,

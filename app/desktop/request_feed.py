@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import threading
 
-from api.transport.record import (
+from api.service.record import (
     RecordedBody,
     RecordedRun,
     RequestObserver,

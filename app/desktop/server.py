@@ -8,8 +8,8 @@ import socket
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from api.transport.config import Address, ConfigError, ServerConfig
-from api.transport.record import RequestObserver
+from api.service.config import Address, ConfigError, ServerConfig
+from api.service.record import RequestObserver
 from app import __version__
 from app.settings.keychain import KeyStore
 from app.settings.serve import DEFAULT_HOST

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from api.transport.config import ImageRule, ServerConfig
+from api.service.config import ImageRule, ServerConfig
 from engine import Limits
 from ui.preferences import API_KEY_VARIABLE, DEFAULT_PORT, declare
 

@@ -16,7 +16,7 @@ import openai
 import pytest
 
 from api.server.server import ServerThread
-from api.transport.config import Address, ServerConfig
+from api.service.config import Address, ServerConfig
 from engine.engine import Engine
 from engine.values.limits import Limits
 from tests.api.scenarios import SCENARIOS, Scenario

@@ -301,8 +301,8 @@ from typing_extensions import TypedDict
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, raw_text_of, with_field
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head
-from api.transport.answer_text import json_text, sse_event
-from api.transport.errors import ApiError
+from api.dialects.shared.answer_text import json_text, sse_event
+from api.service.errors import ApiError
 from engine import Finished, GenerationRequest, Message, checked_strings
 from engine import StopInfo, StopKind, StopRules
 

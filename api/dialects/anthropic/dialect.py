@@ -16,9 +16,9 @@ from api.dialects.anthropic.wire import (
 from api.dialects.anthropic.write import MessageEncoder, error_to_wire, write_message
 from api.dialects.shared.dialect import AnswerRoute, Dialect, query
 from api.dialects.shared.requests import ParsedRequest
-from api.transport.models import address_requests, check_model
-from api.transport.record import RequestRecord
-from api.transport.service import Service
+from api.service.models import address_requests, check_model
+from api.service.record import RequestRecord
+from api.service.service import Service
 from engine import GenerationRequest
 
 

@@ -50,7 +50,7 @@ from api.dialects.shared.requests import (
     system_apart,
 )
 from api.dialects.shared.sealed import REASONING_MARK, open_sealed
-from api.transport.errors import FieldPath, invalid, required, shown
+from api.service.errors import FieldPath, invalid, required, shown
 from engine import (
     GenerationRequest,
     Message,

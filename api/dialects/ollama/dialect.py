@@ -31,13 +31,13 @@ from api.dialects.ollama.write import (
     error_to_wire,
     write_answer,
 )
+from api.dialects.shared.answer_text import long_json_text
 from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, Head, query
-from api.transport.answer_text import long_json_text
-from api.transport.errors import invalid
-from api.transport.generations import embed_texts
-from api.transport.models import capabilities_of, engine_name, loaded_model
-from api.transport.record import RequestRecord
-from api.transport.service import Service
+from api.service.errors import invalid
+from api.service.generations import embed_texts
+from api.service.models import capabilities_of, engine_name, loaded_model
+from api.service.record import RequestRecord
+from api.service.service import Service
 from engine import EmbeddingRequest, Embeddings, GenerationRequest
 
 _Params = TypeVar("_Params", bound=AnswerParams)

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from api.dialects.ollama.wire import NamedModelParams, OllamaText
+from api.dialects.shared.answer_text import json_line
 from api.dialects.shared.dialect import LINES, query
-from api.transport.answer_text import json_line
-from api.transport.errors import required
-from api.transport.models import (
+from api.service.errors import required
+from api.service.models import (
     ListedModel,
     capabilities_of,
     check_model,
@@ -21,8 +21,8 @@ from api.transport.models import (
     listed_models,
     loaded_model,
 )
-from api.transport.record import RequestRecord
-from api.transport.service import Service
+from api.service.record import RequestRecord
+from api.service.service import Service
 from engine import NoModel
 from engine.library.weights import weight_figures
 

@@ -31,7 +31,7 @@ from api.dialects.shared.requests import (
     reasoning_text,
     starts_new_assistant_turn,
 )
-from api.transport.errors import FieldPath, invalid
+from api.service.errors import FieldPath, invalid
 from engine import (
     GenerationRequest,
     Message,

@@ -17,6 +17,7 @@ from api.dialects.ollama.wire import (
     OllamaText,
 )
 from api.dialects.openai.write import answer_tokens, entries_to_wire
+from api.dialects.shared.answer_text import json_line
 from api.dialects.shared.answers import (
     AnswerEncoder,
     not_an_ending,
@@ -27,8 +28,7 @@ from api.dialects.shared.answers import (
     with_field,
 )
 from api.dialects.shared.dialect import Collected, Head
-from api.transport.answer_text import json_line
-from api.transport.errors import ApiError, ContextOverflow
+from api.service.errors import ApiError, ContextOverflow
 from engine import (
     Event,
     Finished,

@@ -25,13 +25,13 @@ from api.dialects.openai.chat_write import ChatEncoder, write_completion
 from api.dialects.openai.read import form_names
 from api.dialects.openai.wire import EmbeddingAnswer, EmbeddingParams, ErrorAnswer
 from api.dialects.openai.write import FIELD_NAMES, error_to_wire
+from api.dialects.shared.answer_text import long_json_text
 from api.dialects.shared.dialect import AnswerRoute, Dialect, query
 from api.dialects.shared.requests import ParsedRequest
-from api.transport.answer_text import long_json_text
-from api.transport.generations import embed_texts
-from api.transport.models import address_requests, check_model, engine_name, loaded_model
-from api.transport.record import RequestRecord
-from api.transport.service import Service
+from api.service.generations import embed_texts
+from api.service.models import address_requests, check_model, engine_name, loaded_model
+from api.service.record import RequestRecord
+from api.service.service import Service
 from engine import EmbeddingRequest, Embeddings
 
 

@@ -41,7 +41,7 @@ from api.dialects.shared.requests import (
     sampling_and_stops,
     tool_from_wire,
 )
-from api.transport.errors import FieldPath, invalid, required, unsupported
+from api.service.errors import FieldPath, invalid, required, unsupported
 from engine import (
     GenerationRequest,
     Message,

@@ -47,7 +47,7 @@ from api.dialects.shared.parameters import (
     token_limit,
 )
 from api.dialects.shared.requests import JsonObject, drop_empty, sampling_and_stops
-from api.transport.errors import invalid
+from api.service.errors import invalid
 from engine import (
     Channel,
     Event,

@@ -27,7 +27,7 @@ from api.dialects.shared.parameters import (
     with_template_options,
 )
 from api.dialects.shared.requests import JsonObject
-from api.transport.errors import FieldPath, invalid, required, shown, unsupported
+from api.service.errors import FieldPath, invalid, required, shown, unsupported
 from engine import (
     GenerationRequest,
     OutputConstraint,

@@ -15,7 +15,7 @@ from typing import Any
 from api.dialects.openai.wire import CustomFormat
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.requests import no_tool_to_call
-from api.transport.errors import FieldPath, invalid, required, shown, unsupported
+from api.service.errors import FieldPath, invalid, required, shown, unsupported
 from engine import Tool, ToolChoice
 
 _INPUT = "input"

@@ -19,10 +19,10 @@ from api.dialects.openai.wire import (
     PromptLogprobs,
     TokenLogprob,
 )
+from api.dialects.shared.answer_text import DONE, json_text, sse_event
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire, with_field
 from api.dialects.shared.dialect import Head
-from api.transport.answer_text import DONE, json_text, sse_event
-from api.transport.errors import ApiError, ContextOverflow, ErrorKind, path_text
+from api.service.errors import ApiError, ContextOverflow, ErrorKind, path_text
 from engine import (
     Channel,
     Event,

@@ -38,12 +38,12 @@ from api.dialects.shared.dialect import (
 )
 from api.dialects.shared.requests import ParsedRequest
 from api.dialects.shared.sealed import SUMMARY_MARK, seal_text
-from api.transport.errors import ApiError, ErrorKind, invalid, shown, unsupported
-from api.transport.generations import collect_events, run_generations
-from api.transport.models import address_requests, check_model
-from api.transport.record import RequestRecord
-from api.transport.response_store import StoredResponse
-from api.transport.service import Service, new_id
+from api.service.errors import ApiError, ErrorKind, invalid, shown, unsupported
+from api.service.generations import collect_events, run_generations
+from api.service.models import address_requests, check_model
+from api.service.record import RequestRecord
+from api.service.response_store import StoredResponse
+from api.service.service import Service, new_id
 
 _ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item])
 

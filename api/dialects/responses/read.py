@@ -49,7 +49,7 @@ from api.dialects.shared.requests import (
     system_apart,
 )
 from api.dialects.shared.sealed import REASONING_MARK, SUMMARY_MARK, open_sealed
-from api.transport.errors import (
+from api.service.errors import (
     ApiError,
     FieldPath,
     invalid,

@@ -16,10 +16,10 @@ from api.dialects.sglang.wire import (
 )
 from api.dialects.sglang.write import GenerateEncoder, answer_id, error_to_wire, write_answers
 from api.dialects.shared.dialect import AnswerRoute, Dialect, Head, query
-from api.transport.generations import collect_events, run_generations
-from api.transport.models import loaded_model
-from api.transport.record import RequestRecord
-from api.transport.service import Service
+from api.service.generations import collect_events, run_generations
+from api.service.models import loaded_model
+from api.service.record import RequestRecord
+from api.service.service import Service
 from engine import CacheOwner, GenerationRequest, StopRules, counted
 
 

@@ -18,7 +18,7 @@ from api.dialects.shared.parameters import (
     with_own_options,
 )
 from api.dialects.shared.requests import JsonObject, drop_empty, sampling_and_stops
-from api.transport.errors import invalid
+from api.service.errors import invalid
 from engine import (
     GenerationRequest,
     OutputConstraint,

@@ -17,10 +17,10 @@ from api.dialects.sglang.wire import (
     SglangError,
     TokenLogprob,
 )
+from api.dialects.shared.answer_text import DONE, json_text, sse_event
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire, with_field
 from api.dialects.shared.dialect import Collected, Head
-from api.transport.answer_text import DONE, json_text, sse_event
-from api.transport.errors import ApiError, ContextOverflow, path_text
+from api.service.errors import ApiError, ContextOverflow, path_text
 from engine import Event, Finished, PromptProgress, PromptScores, StopKind, TokenTrace
 
 

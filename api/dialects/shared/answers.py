@@ -11,8 +11,8 @@ from typing import Annotated, assert_never, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.transport.answer_text import COMMENT
-from api.transport.errors import ApiError, ErrorKind, failure_of, path_text
+from api.dialects.shared.answer_text import COMMENT
+from api.service.errors import ApiError, ErrorKind, failure_of, path_text
 from engine import (
     Channel,
     Event,

@@ -22,7 +22,7 @@ from api.dialects.shared.unknown_parameters import (
     SPELLINGS,
     is_off,
 )
-from api.transport.errors import (
+from api.service.errors import (
     ApiError,
     ErrorKind,
     FieldPath,

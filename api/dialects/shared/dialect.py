@@ -14,10 +14,10 @@ from api.dialects.shared.answers import AnswerEncoder
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import Vendor
 from api.dialects.shared.requests import ReadRequest
-from api.transport.errors import ApiError
-from api.transport.models import check_model
-from api.transport.record import RequestRecord
-from api.transport.service import Service
+from api.service.errors import ApiError
+from api.service.models import check_model
+from api.service.record import RequestRecord
+from api.service.service import Service
 from engine import Event, Finished, GenerationRequest, Vocabulary
 
 EVENTS = "text/event-stream; charset=utf-8"

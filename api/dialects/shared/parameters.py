@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from api.dialects.shared.body import WireModel
-from api.transport.config import ImageRule
-from api.transport.errors import FieldPath, invalid
+from api.service.config import ImageRule
+from api.service.errors import FieldPath, invalid
 from engine import (
     MAX_STOP_CHARS,
     MAX_STOPS,

@@ -19,8 +19,8 @@ from api.dialects.shared.parameters import (
     stop_options_to_wire,
     with_image_rule,
 )
-from api.transport.config import IMAGES_HEADER, ImageRule
-from api.transport.errors import ApiError, FieldPath, invalid, required, unsupported
+from api.service.config import IMAGES_HEADER, ImageRule
+from api.service.errors import ApiError, FieldPath, invalid, required, unsupported
 from engine import GenerationRequest, Message, Tool, ToolCall
 
 _Params = TypeVar("_Params", bound=WireModel)

@@ -4,7 +4,7 @@ import pytest
 from pydantic import Field
 
 from api.dialects.shared.body import WireModel, parse_body
-from api.transport.errors import ApiError, ErrorKind
+from api.service.errors import ApiError, ErrorKind
 
 
 class Cat(WireModel):

@@ -14,7 +14,7 @@ from api.dialects.openai.completions import CompletionParams
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.sglang.wire import GenerateParams
 from api.dialects.shared.body import WireModel, parse_body
-from api.transport.errors import ApiError
+from api.service.errors import ApiError
 
 ASK: dict[str, Any] = {
     "model": "m",

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from api.dialects.shared.answer_text import json_text
 from api.dialects.shared.answers import AnswerEncoder
 from api.dialects.shared.body import WireModel, parse_body
 from api.dialects.shared.dialect import AnswerRoute, Collected, Head
 from api.server.routes import DIALECTS
-from api.transport.answer_text import json_text
-from api.transport.errors import ApiError
+from api.service.errors import ApiError
 from engine.errors import InvalidRequest
 from engine.values.events import Event
 from engine.values.request import GenerationRequest, Message

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from api.dialects.shared.answer_text import json_text
 from api.dialects.shared.dialect import Dialect
 from api.server import openapi
 from api.server.routes import DIALECTS, ROUTES
-from api.transport.answer_text import json_text
-from api.transport.errors import ApiError, ErrorKind
+from api.service.errors import ApiError, ErrorKind
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 

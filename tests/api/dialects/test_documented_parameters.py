@@ -7,9 +7,9 @@ import pytest
 from api.dialects.ollama.wire import EmbedParams, OldEmbedParams
 from api.dialects.openai.chat_wire import TokenizeParams
 from api.dialects.openai.wire import EmbeddingParams
+from api.dialects.shared.answer_text import json_text
 from api.dialects.shared.body import WireModel, parse_body
-from api.transport.answer_text import json_text
-from api.transport.errors import ApiError, path_text
+from api.service.errors import ApiError, path_text
 from engine.errors import InvalidRequest
 from tests.api.dialects.asking import ROUTES, SMALLEST
 from tests.support.documented_parameters import (

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from api.transport.errors import ApiError
+from api.service.errors import ApiError
 from engine.values.request import OutputConstraint, TextForm
 from tests.api.dialects.asking import HI, OPENAI, request, turns
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from api.transport.errors import ApiError
+from api.service.errors import ApiError
 from engine.generation import merge_deltas
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (

@@ -12,8 +12,8 @@ from api.server.access import (
     is_from_here,
     socket,
 )
-from api.transport.config import ServerConfig
-from api.transport.errors import ApiError, ErrorKind
+from api.service.config import ServerConfig
+from api.service.errors import ApiError, ErrorKind
 
 HOME = ServerConfig()
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from api.server.tls import context_of
-from api.transport.config import ConfigError, ServerConfig
+from api.service.config import ConfigError, ServerConfig
 from tests.support.outside.certificates import CertificateFiles, write_certificate
 
 ASK = {"model": "m", "max_tokens": 4, "messages": [{"role": "user", "content": "Hi"}]}

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from api.transport.config import Address, ConfigError, ServerConfig
+from api.service.config import Address, ConfigError, ServerConfig
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.53"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from api.transport.errors import ContextOverflow
+from api.service.errors import ContextOverflow
 from tests.api.conftest import SCRIPTS, Site, acting
 from tests.api.dialects.asking import ROUTES, encoder
 from tests.support.scripted import Stage

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.transport.record import RequestRecord
+from api.service.record import RequestRecord
 from tests.api.conftest import LONG
 
 ASK = {

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from api.server.server import ServerThread
-from api.transport.config import Address, ServerConfig
-from api.transport.record import (
+from api.service.config import Address, ServerConfig
+from api.service.record import (
     RequestObserver,
     RequestRecord,
 )
-from api.transport.redaction import HIDDEN, safe_body, safe_headers, safe_path
+from api.service.redaction import HIDDEN, safe_body, safe_headers, safe_path
 from engine.engine import Engine
 from engine.stopping.record import StopKind
 from engine.values.request import TraceLevel

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from api.server.server import ApiServer, CannotListen, ServerThread
-from api.transport.config import ServerConfig
+from api.service.config import ServerConfig
 from engine.engine import Engine
 
 

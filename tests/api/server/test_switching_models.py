@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from api.server.server import ApiServer
-from api.transport.config import ServerConfig
+from api.service.config import ServerConfig
 from engine.engine import Engine
 from tests.api.server.test_load import PATHS, body_for, text_of
 from tests.support.scripted import Stage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from api.transport.config import GREETING
+from api.service.config import GREETING
 from app import running_servers
 from app.agents import NO_KEY
 from app.exits import CommandError

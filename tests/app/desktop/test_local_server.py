@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from api.transport.record import RequestObserver, RequestRecord
+from api.service.record import RequestObserver, RequestRecord
 from app.desktop.server import LocalServer, own_address
 from engine.engine import Engine
 from tests.support.kept import preferences_state

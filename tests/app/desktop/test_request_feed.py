@@ -2,7 +2,7 @@ import asyncio
 import threading
 from types import SimpleNamespace
 
-from api.transport.record import MAX_BODY_BYTES, RecordedBody, RecordedRun, RequestRecord
+from api.service.record import MAX_BODY_BYTES, RecordedBody, RecordedRun, RequestRecord
 from app.desktop.request_feed import RequestFeed, ended_entry_of, entry_of
 from engine.generation import Generation
 from engine.stopping.record import StopInfo, StopKind

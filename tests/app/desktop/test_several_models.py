@@ -10,10 +10,10 @@ import pytest
 from api.dialects.openai.chat import detokenize, tokenize
 from api.dialects.openai.chat_wire import DetokenizeParams, TokenizeParams
 from api.dialects.shared.requests import ParsedRequest
-from api.transport.generations import run_generations
-from api.transport.models import address_requests, check_model
-from api.transport.record import RequestRecord
-from api.transport.service import Service
+from api.service.generations import run_generations
+from api.service.models import address_requests, check_model
+from api.service.record import RequestRecord
+from api.service.service import Service
 from app.composition import offered_models
 from app.desktop.server import LocalServer
 from app.settings.keychain import KeyStore

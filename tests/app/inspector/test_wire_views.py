@@ -19,7 +19,7 @@ from api.dialects.shared.body import parse_body
 from api.dialects.shared.dialect import Dialect
 from api.server.routes import DIALECTS
 from api.server.server import ServerThread
-from api.transport.config import ServerConfig
+from api.service.config import ServerConfig
 from app.inspector import body_of, wire_views
 from app.request_code import python_of
 from engine.engine import Engine

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from api.transport.config import ServerConfig
-from api.transport.metrics import Metrics
+from api.service.config import ServerConfig
+from api.service.metrics import Metrics
 from app import terminal
 from app.terminal import LoadMeter, live_line, load_text, server_banner
 from engine import Finished, StopInfo, StopKind, Timing, Usage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from api.transport.metrics import Metrics
+from api.service.metrics import Metrics
 from engine.engine import Engine
 from engine.inference.cache.disk import DiskCache
 from engine.inference.cache.prompt_cache import STRIDE

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from api.server.server import ServerThread
-from api.transport.config import ServerConfig
+from api.service.config import ServerConfig
 from engine.engine import Engine
 from tests.support.scripted import Stage
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from api.server.server import ServerThread
-from api.transport.config import ServerConfig
+from api.service.config import ServerConfig
 from engine.engine import Engine
 from engine.generation import Generation
 from engine.values.limits import Limits

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from api.transport.config import ConfigError
-from api.transport.response_store import ResponseStore, StoredResponse
+from api.service.config import ConfigError
+from api.service.response_store import ResponseStore, StoredResponse
 
 URL = "/v1/responses"
 

@@ -5,7 +5,7 @@ from typing import Any
 import openai
 import pytest
 
-from api.transport.response_store import ResponseStore, StoredResponse
+from api.service.response_store import ResponseStore, StoredResponse
 
 URL = "/v1/responses"
 TOOL = {

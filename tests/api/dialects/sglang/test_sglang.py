@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from api.dialects.sglang.wire import GenerateAnswer
-from api.transport.errors import ApiError, ErrorKind
+from api.service.errors import ApiError, ErrorKind
 from engine.stopping.record import Channel
 from engine.values.events import Event, TextDelta, TokenTrace
 from tests.api.conftest import LONG

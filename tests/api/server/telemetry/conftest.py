@@ -7,7 +7,7 @@ import pytest
 
 from api.server.server import ServerThread
 from api.server.telemetry import telemetry_for
-from api.transport.config import ServerConfig
+from api.service.config import ServerConfig
 from engine.engine import Engine
 from tests.api.conftest import Site
 from tests.support.outside.collector import Collector, collecting

@@ -8,7 +8,7 @@ import pytest
 
 from api.server.server import ServerThread
 from api.server.telemetry import OtelLogFilter, telemetry_for, traces_variable
-from api.transport.config import ServerConfig
+from api.service.config import ServerConfig
 from engine.engine import Engine
 from tests.api.conftest import Site
 from tests.support.outside.collector import Collector

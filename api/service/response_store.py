@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from api.transport.config import ConfigError
+from api.service.config import ConfigError
 from engine.files.causes import os_cause
 
 _log = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from api.transport.errors import ApiError, ErrorKind, required, shown
-from api.transport.service import Service
+from api.service.errors import ApiError, ErrorKind, required, shown
+from api.service.service import Service
 from engine import GenerationRequest, ModelInfo, ModelStatus, NoModel, untagged
 from engine.library.local_models import chat_template
 

@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from api.transport.errors import failure_of
-from api.transport.models import engine_name, model_name
-from api.transport.record import RequestRecord
-from api.transport.service import Service
+from api.service.errors import failure_of
+from api.service.models import engine_name, model_name
+from api.service.record import RequestRecord
+from api.service.service import Service
 from engine import (
     CacheOwner,
     EmbeddingRequest,

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from api.transport.errors import ErrorKind
-from api.transport.redaction import safe_body
+from api.service.errors import ErrorKind
+from api.service.redaction import safe_body
 from engine import (
     Event,
     Finished,

@@ -8,9 +8,9 @@ from contextlib import suppress
 from hashlib import sha256
 from uuid import uuid4
 
-from api.transport.config import ServerConfig
-from api.transport.metrics import Metrics
-from api.transport.response_store import ResponseStore
+from api.service.config import ServerConfig
+from api.service.metrics import Metrics
+from api.service.response_store import ResponseStore
 from engine import Engine, EngineError, Generation, ModelStatus
 
 

@@ -1,1 +1,0 @@
-"""What every dialect needs for one HTTP request and its answer: context, body, stream, errors."""
