@@ -67,7 +67,7 @@ class RecordedEngine:
     def is_choosing(self) -> bool:
         return False
 
-    def model_status(self, name: str | None = None) -> ModelStatus | None:
+    def resolve_model(self, name: str | None = None) -> ModelStatus | None:
         return self.models[0]
 
     async def generate_together(

@@ -133,7 +133,7 @@ if TYPE_CHECKING:
     from engine.inference.loader import Loader, compare_with_plain_loop, mlx_in_use
     from engine.output.answer import DecodingContext
     from engine.output.vocabulary import Vocabulary
-    from engine.scheduling.model_list import ModelStatus, OfferedModel, Offering, untagged
+    from engine.scheduling.model_list import ModelStatus, OfferedModel, Offering
 
 _LAZY = {
     "TemplateReport": "engine.conversation.template_check",
@@ -152,7 +152,6 @@ _LAZY = {
     "ModelStatus": "engine.scheduling.model_list",
     "OfferedModel": "engine.scheduling.model_list",
     "Offering": "engine.scheduling.model_list",
-    "untagged": "engine.scheduling.model_list",
 }
 
 

@@ -89,7 +89,7 @@ class Engine:
     @property
     def is_choosing(self) -> bool:
         """Whether requests choose among several models; if not, one model answers all of them."""
-        return not self._models.has_single_model
+        return self._models.is_choosing
 
     def offer(self, models: Sequence[OfferedModel] | None) -> None:
         """Let requests name these models; each is loaded when it is needed and memory is free.
@@ -99,9 +99,12 @@ class Engine:
         """
         self._models.offer(models)
 
-    def model_status(self, name: str | None = None) -> ModelStatus | None:
-        """Return the status of a model by its name; None if there is no default model."""
-        return self._models.status_of(name)
+    def resolve_model(self, name: str | None = None) -> ModelStatus | None:
+        """Return the model that a name means, with its status; None if there is no such model.
+
+        Without a name it is the default one. If requests do not choose, that answers all of them.
+        """
+        return self._models.resolve(name)
 
     async def load(
         self,
@@ -164,7 +167,7 @@ class Engine:
             NoModel: There is no such model.
             ModelLoadFailed: It cannot be loaded; the message is the cause.
         """
-        status = self.model_status(name)
+        status = self.resolve_model(name)
         if status is None:
             raise NoModel("no model is loaded")
         draft = status.offered.draft if status.offered is not None else None

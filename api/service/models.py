@@ -11,7 +11,7 @@ from pathlib import Path
 
 from api.service.errors import ApiError, ErrorKind, required, shown
 from api.service.service import Service
-from engine import GenerationRequest, ModelInfo, ModelStatus, NoModel, untagged
+from engine import GenerationRequest, ModelInfo, ModelStatus, NoModel
 from engine.library.local_models import chat_template
 
 # Open WebUI's requests for titles, tags, suggestions and searches begin with this. Nobody waits for
@@ -30,7 +30,7 @@ def _info(service: Service, name: str | None) -> ModelInfo | None:
     """Return a model's description; None if it was never loaded."""
     if not service.is_choosing:
         return service.engine.model
-    status = service.engine.model_status(name)
+    status = service.engine.resolve_model(name)
     return None if status is None else status.info
 
 
@@ -51,11 +51,6 @@ async def loaded_model(service: Service, model: str = "") -> ModelInfo:
     return info
 
 
-def _is_named(model: str, model_id: str) -> bool:
-    """Whether a name means the only model, with or without Ollama's tag."""
-    return model == model_id or untagged(model).lower() == untagged(model_id).lower()
-
-
 def check_model(service: Service, model: str) -> None:
     """Refuse an unknown model name; if one model answers all requests, only in strict mode.
 
@@ -63,12 +58,12 @@ def check_model(service: Service, model: str) -> None:
         ApiError: The named model is not the loaded one, or none is named.
     """
     if service.is_choosing:
-        service.engine.model_status(model or None)
+        service.engine.resolve_model(model or None)
         return
-    loaded = service.engine.model
+    loaded = service.engine.status
     if service.config.strict and not model:
         raise required(("model",))
-    if service.config.strict and loaded is not None and not _is_named(model, loaded.id):
+    if service.config.strict and loaded.info is not None and not loaded.has_name(model):
         raise ApiError(
             ErrorKind.NOT_FOUND,
             f"{shown(model)} is not loaded; {loaded.id} is",
@@ -80,7 +75,7 @@ def check_model(service: Service, model: str) -> None:
 def model_name(service: Service, model: str) -> str:
     """Return the name that an answer reports: that of the model that answers."""
     if service.is_choosing:
-        status = service.engine.model_status(model or None)
+        status = service.engine.resolve_model(model or None)
         return model if status is None else status.id
     loaded = service.engine.model
     return loaded.id if loaded is not None else model
@@ -154,8 +149,9 @@ def listed_models(service: Service) -> list[ListedModel]:
 def listed_model(service: Service, name: str) -> ListedModel | None:
     """Return the model with a name; None if it is not listed."""
     if not service.is_choosing:
-        return next((model for model in listed_models(service) if _is_named(name, model.id)), None)
-    status = service.engine.model_status(name or None)
+        status = service.engine.resolve_model()
+        return None if status is None or not status.has_name(name) else _list_model(status)
+    status = service.engine.resolve_model(name or None)
     return None if status is None else _list_model(status)
 
 
@@ -190,7 +186,7 @@ async def can_render_tools(service: Service, name: str | None) -> bool:
     """Whether a model's chat template renders tools; True if that is not known yet."""
     info = _info(service, name)
     if info is None and service.is_choosing:
-        status = service.engine.model_status(name)
+        status = service.engine.resolve_model(name)
         if status is not None:
             return "tools" in await asyncio.to_thread(chat_template, status.folder)
     return info is None or info.takes_tools
@@ -204,7 +200,7 @@ async def capabilities_of(service: Service, name: str) -> tuple[bool, bool, int 
     Raises:
         NoModel: There is no model.
     """
-    status = service.engine.model_status(name) if service.is_choosing else None
+    status = service.engine.resolve_model(name) if service.is_choosing else None
     if status is None or status.info is not None:
         info = await loaded_model(service, name)
         return info.can_think, info.can_call_tools, info.vocabulary_size

@@ -24,9 +24,9 @@ from engine.inference.drafts import Drafting
 from engine.inference.embedding import EmbeddingPass
 from engine.inference.mlx_lm_internals import DecodingRows, together
 from engine.inference.prefill import PrefillBudget
+from engine.inference.prefix_sharing import WORTH_TOKENS, PrefixSharing
 from engine.inference.running_cache import is_sole
 from engine.inference.sequence import Sequence
-from engine.inference.sequences import WORTH_TOKENS, Sequences
 from engine.inference.speculation.cost import PassCosts
 from engine.inference.speculation.head_drafts import OwnHead, head_of, without_head
 from engine.values.events import CacheMiss
@@ -59,7 +59,7 @@ class RunningBatch:
             model, limits.rows, pads_prompts=can.prompts, sequences=by_number
         )
         self.prompts = PromptCache(fresh, limits.cache_bytes, self._stream, is_alone=self.is_alone)
-        self.sequences = Sequences(
+        self.sequences = PrefixSharing(
             by_number, self._batch, is_cut_anywhere=self.prompts.can_cut_anywhere
         )
         self._drafting = Drafting(model, by_number, costs or PassCosts())

@@ -6,14 +6,15 @@ measured costs show that it pays, and only while few rows decode.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import abc
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import mlx.core as mx
 
 from engine.inference.backend import Step
 from engine.inference.mlx_lm_internals import DecodingRows
-from engine.inference.sequence import Sequence as BatchSequence
+from engine.inference.sequence import Sequence
 from engine.inference.speculation.cost import MAX_ROWS, PassCosts
 from engine.inference.speculation.head_drafts import HeadDrafts
 from engine.inference.speculation.rollback import Rollback
@@ -31,9 +32,7 @@ from engine.values.tokens import TokenOrigin
 class Drafting:
     """Drafts tokens for the sequences of one batch, which are by their numbers."""
 
-    def __init__(
-        self, model: Any, sequences: Mapping[int, BatchSequence], costs: PassCosts
-    ) -> None:
+    def __init__(self, model: Any, sequences: Mapping[int, Sequence], costs: PassCosts) -> None:
         self._rollback = Rollback(model)
         self._sequences = sequences
         self._costs = costs
@@ -113,7 +112,7 @@ class Drafting:
         }
         return step
 
-    def shorten(self, number: int, cache: Sequence[Any], unused: int) -> bool:
+    def shorten(self, number: int, cache: abc.Sequence[Any], unused: int) -> bool:
         """Remove the last tokens of a pass from the cache of a removed sequence, if possible."""
         index, tokens = self._verified.get(number, (0, 0))
         return self._rollback.shorten(cache, index, unused, tokens - unused)
@@ -122,9 +121,7 @@ class Drafting:
         self._verified = {}
         self._rollback.forget()
 
-    def _extend(
-        self, sequence: BatchSequence, tokens: list[int], pending: int | None = None
-    ) -> None:
+    def _extend(self, sequence: Sequence, tokens: list[int], pending: int | None = None) -> None:
         known = self._known.get(sequence.number, 0)
         new = tokens[len(sequence) + known :]
         if pending is not None and len(sequence) + known <= len(tokens):
@@ -134,7 +131,7 @@ class Drafting:
                 source.extend(new)
             self._known[sequence.number] = known + len(new)
 
-    def _plan(self, sequences: Sequence[BatchSequence]) -> tuple[int, list[DraftSource | None]]:
+    def _plan(self, sequences: abc.Sequence[Sequence]) -> tuple[int, list[DraftSource | None]]:
         """Return the width of the next pass, 0 for a decode step, and the source for each row."""
         best = [_best(sequence.sources) for sequence in sequences]
         width, gain = self._choose(best)
@@ -148,13 +145,13 @@ class Drafting:
                 return free_width, free
         return width, best
 
-    def _choose(self, sources: Sequence[DraftSource | None]) -> tuple[int, float]:
+    def _choose(self, sources: abc.Sequence[DraftSource | None]) -> tuple[int, float]:
         drafted = [source for source in sources if source is not None]
         return self._costs.choose(len(sources), drafted)
 
     def _propose(
-        self, rows: DecodingRows, sources: Sequence[DraftSource | None], max_drafts: int
-    ) -> list[Sequence[int]]:
+        self, rows: DecodingRows, sources: abc.Sequence[DraftSource | None], max_drafts: int
+    ) -> list[abc.Sequence[int]]:
         """Return the drafts of each row: ids of the model only.
 
         A draft model may produce more ids than the vocabulary that both models share. MLX does not
@@ -173,7 +170,7 @@ class Drafting:
         ]
         return [_within(drafts, size) for drafts in proposed]
 
-    def _single_logprobs(self, rows: DecodingRows, pending: Sequence[int]) -> mx.array:
+    def _single_logprobs(self, rows: DecodingRows, pending: abc.Sequence[int]) -> mx.array:
         """Return the log-probabilities after the pending tokens; the rows are as before."""
         logits = self._rollback.read(mx.array([[token] for token in pending]), rows.cache)
         logprobs = first_logprobs(logits)
@@ -183,10 +180,10 @@ class Drafting:
 
 
 def _step(
-    numbers: Sequence[int],
-    verified: Sequence[VerifiedSequence],
-    drafts: Sequence[Sequence[int]],
-    sources: Sequence[DraftSource | None],
+    numbers: abc.Sequence[int],
+    verified: abc.Sequence[VerifiedSequence],
+    drafts: abc.Sequence[abc.Sequence[int]],
+    sources: abc.Sequence[DraftSource | None],
 ) -> Step:
     step = Step()
     for number, each, drafted, source in zip(numbers, verified, drafts, sources, strict=True):
@@ -211,14 +208,14 @@ def _step(
     return step
 
 
-def _best(sources: Sequence[DraftSource]) -> DraftSource | None:
+def _best(sources: abc.Sequence[DraftSource]) -> DraftSource | None:
     """Return the source of which the most drafts are expected to be accepted; None for none."""
     # Drafts that are less likely right are ignored.
     likely = [source for source in sources if source.likelihood() >= 0.4]
     return max(likely, key=lambda source: source.expected_hits(WIDTHS[-1]), default=None)
 
 
-def _within(drafts: Sequence[int], size: int) -> Sequence[int]:
+def _within(drafts: abc.Sequence[int], size: int) -> abc.Sequence[int]:
     """Return drafts up to the first id outside the model's vocabulary."""
     if not drafts or (max(drafts) < size and min(drafts) >= 0):
         return drafts

@@ -1,6 +1,6 @@
 """Whether a request can be accepted: its values, and its sequence with its limits."""
 
-from collections.abc import Sequence as AbstractSequence
+from collections import abc
 from typing import TYPE_CHECKING
 
 from engine.errors import InvalidRequest, PromptTooLong
@@ -108,7 +108,7 @@ def _check_scoring(scoring: PromptScoring, size: int) -> None:
     _check_chosen(scoring.token_ids, "prompt_scoring.token_ids", size)
 
 
-def _check_chosen(token_ids: AbstractSequence[int], field: str, size: int) -> None:
+def _check_chosen(token_ids: abc.Sequence[int], field: str, size: int) -> None:
     if len(token_ids) > MAX_CHOSEN_IDS:
         raise InvalidRequest(field, f"at most {MAX_CHOSEN_IDS} ids are possible")
     for token_id in token_ids:

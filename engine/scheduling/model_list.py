@@ -146,6 +146,10 @@ class ModelStatus:
     def is_loaded(self) -> bool:
         return self.state == "ready"
 
+    def has_name(self, name: str) -> bool:
+        """Whether a name means this model where there is no other, with or without its tag."""
+        return name == self.id or untagged(name).lower() == untagged(self.id).lower()
+
     @property
     def is_unloaded(self) -> bool:
         """Whether its memory was freed; the next request loads it again."""
@@ -168,8 +172,8 @@ class ModelList:
         self._default: object = None
 
     @property
-    def has_single_model(self) -> bool:
-        return self._offering is None
+    def is_choosing(self) -> bool:
+        return self._offering is not None
 
     def offer(self, models: Sequence[OfferedModel] | None) -> None:
         """Let requests name these models; None lets the default model answer all of them."""
@@ -193,7 +197,7 @@ class ModelList:
                 self._offering = Offering([*others, model])
             return model
 
-    def status_of(self, name: str | None) -> ModelStatus | None:
+    def resolve(self, name: str | None) -> ModelStatus | None:
         model = self.find(name)
         if model is None:
             return next((status for status in self.statuses if status.is_default), None)

@@ -7,7 +7,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from collections.abc import Sequence as AbstractSequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -58,7 +57,7 @@ class Scheduler:
         self._limits: Limits = context.limits
         self._outbox = context.outbox
         # The choices of requests whose prompts are rendered or read, with the task that renders.
-        self._rendering: dict[Future[Any], tuple[AbstractSequence[Generation], Future[Any]]] = {}
+        self._rendering: dict[Future[Any], tuple[list[Generation], Future[Any]]] = {}
         # The texts that become vectors: None until they are tokenised; the first is read next.
         self._embeddings: dict[Future[Any], EmbeddingPass | None] = {}
         self._questions: set[Future[Any]] = set()
@@ -103,7 +102,7 @@ class Scheduler:
 
     def submit(
         self,
-        generations: AbstractSequence[Generation],
+        generations: list[Generation],
         submitted_at: float,
         future: "Future[Any]",
     ) -> None:

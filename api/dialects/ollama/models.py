@@ -164,7 +164,7 @@ async def check_name(service: Service, requested: str) -> str:
     for a model that is being loaded.
     """
     if service.is_choosing:
-        status = service.engine.model_status(requested or None)
+        status = service.engine.resolve_model(requested or None)
         return requested if status is None else status.id
     model = await loaded_model(service)
     check_model(service, requested)

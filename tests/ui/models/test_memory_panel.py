@@ -41,17 +41,17 @@ async def test_each_loaded_model_is_listed_pinned_and_unloaded_by_its_name(
         panel.refresh()  # the engine has not reported the change yet
         assert by_name["alpha"].pin.isChecked()
         engine = several.engine
-        await eventually(lambda: engine.model_status("alpha").is_pinned)
-        await eventually(lambda: engine.model_status("alpha").unloads_at is None)
+        await eventually(lambda: engine.resolve_model("alpha").is_pinned)
+        await eventually(lambda: engine.resolve_model("alpha").unloads_at is None)
         by_name["alpha"].pin.click()
-        await eventually(lambda: not engine.model_status("alpha").is_pinned)
-        await eventually(lambda: engine.model_status("alpha").unloads_at is not None)
+        await eventually(lambda: not engine.resolve_model("alpha").is_pinned)
+        await eventually(lambda: engine.resolve_model("alpha").unloads_at is not None)
         panel.window().activateWindow()
         by_name["alpha"].unload.setFocus()
         await eventually(by_name["alpha"].unload.hasFocus)
         by_name["alpha"].unload.click()
         await eventually(lambda: set(lines(panel)) == {"beta"})
-        assert engine.model_status("beta").is_loaded
+        assert engine.resolve_model("beta").is_loaded
 
 
 async def test_pinned_model_stays_pinned_across_loads(
@@ -65,22 +65,22 @@ async def test_pinned_model_stays_pinned_across_loads(
         await eventually(lambda: len(panel.lines) == 1)
         [line] = panel.lines.values()
         line.pin.click()
-        await eventually(lambda: engine.model_status("alpha").is_pinned)
+        await eventually(lambda: engine.resolve_model("alpha").is_pinned)
         assert preferences.now.models.pinned == (str(several.folder / "alpha"),)
         line.unload.click()
-        await eventually(lambda: not engine.model_status("alpha").is_loaded)
+        await eventually(lambda: not engine.resolve_model("alpha").is_loaded)
         # As at the next start: the engine knows nothing of it, the settings do.
         engine.pin("alpha", is_pinned=False)
         engine.unload_after(300.0, "alpha")
         await several.load("alpha")
-        await eventually(lambda: engine.model_status("alpha").is_pinned)
+        await eventually(lambda: engine.resolve_model("alpha").is_pinned)
         await several.ask("Count from 1 to 3")
-        await eventually(lambda: engine.model_status("alpha").unloads_at is None)
+        await eventually(lambda: engine.resolve_model("alpha").unloads_at is None)
         await eventually(lambda: len(panel.lines) == 1)
         [line] = panel.lines.values()
         await eventually(line.pin.isChecked)
         line.pin.click()
-        await eventually(lambda: not engine.model_status("alpha").is_pinned)
+        await eventually(lambda: not engine.resolve_model("alpha").is_pinned)
         assert preferences.now.models.pinned == ()
 
 
@@ -107,5 +107,5 @@ async def test_the_menu_of_the_header_is_for_the_model_of_the_chat(
         assert list(entries) == ["Unload alpha", "Pin alpha", "Switch Model…", "Models…"]
         entries["Unload alpha"].trigger()
         menu.close()
-        await eventually(lambda: not several.engine.model_status("alpha").is_loaded)
-        assert several.engine.model_status("beta").is_loaded
+        await eventually(lambda: not several.engine.resolve_model("alpha").is_loaded)
+        assert several.engine.resolve_model("beta").is_loaded

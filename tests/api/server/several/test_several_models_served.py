@@ -91,8 +91,8 @@ def test_the_named_model_answers_and_says_its_id(
         assert reply.status == 200, reply.body
         # Ollama's clients get the name that they sent.
         assert reply.json["model"] == (name if route == "/api/chat" else models[1].id)
-        last = several.model_status(models[1].id)
-        other = several.model_status(models[0].id)
+        last = several.resolve_model(models[1].id)
+        other = several.resolve_model(models[0].id)
         assert last is not None
         assert other is not None
         assert last.used_at is not None
@@ -132,7 +132,7 @@ def test_lists_contain_all_models_with_their_facts(
     ]
     shown = site.send("POST", "/api/show", {"model": models[2].id}).json
     assert set(shown["capabilities"]) == {"completion", "tools", "thinking"}
-    assert several.model_status(models[2].id).state == "unloaded"  # type: ignore[union-attr]
+    assert several.resolve_model(models[2].id).state == "unloaded"  # type: ignore[union-attr]
 
 
 def test_keep_alive_sets_how_long_a_model_stays_and_can_unload_it(
@@ -175,7 +175,7 @@ def test_a_stream_gets_keepalives_while_its_model_is_loaded(
             other = site.send("POST", "/v1/chat/completions", ask("chat", models[0].id))
             assert other.status == 200
             if not loader.may_go_on.is_set():
-                status = engine.model_status(models[1].id)
+                status = engine.resolve_model(models[1].id)
                 assert status is not None
                 assert status.state == "loading"
             loader.may_go_on.set()

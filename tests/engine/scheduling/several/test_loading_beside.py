@@ -58,7 +58,7 @@ async def opened(held: Held) -> Engine:
 
 
 def state(engine: Engine, name: str) -> str:
-    status = engine.model_status(name)
+    status = engine.resolve_model(name)
     assert status is not None
     return status.state
 
@@ -82,11 +82,11 @@ async def test_a_request_that_waits_for_its_model_can_be_cancelled(held: Held) -
     engine = await opened(held)
     waiting = asyncio.ensure_future(engine.generate(request("short", model="slow")))
     await until(lambda: held.parts > 0)
-    await until(lambda: (engine.model_status("slow") or engine.models[0]).waiting == 1)
+    await until(lambda: (engine.resolve_model("slow") or engine.models[0]).waiting == 1)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    await until(lambda: (engine.model_status("slow") or engine.models[0]).waiting == 0)
+    await until(lambda: (engine.resolve_model("slow") or engine.models[0]).waiting == 0)
     held.may_end.set()
     assert (await ask(engine, "short", model="slow")).text == "no"
     await engine.aclose()

@@ -220,7 +220,7 @@ async def test_unloading_default_model_leaves_no_default(
         assert engine.model is not None
         await engine.unload()
         assert (engine.model, engine.status.state) == (None, "unloaded")
-        assert engine.model_status() is None
+        assert engine.resolve_model() is None
         with pytest.raises(NoModel):
             await ask(engine, _ASKED)
         assert (await ask(engine, _ASKED, model=models[0].id)).text

@@ -70,7 +70,7 @@ async def opened(blockade: Blockade, **limits: Any) -> Engine:
 
 
 def status(engine: Engine, name: str) -> ModelStatus:
-    found = engine.model_status(name)
+    found = engine.resolve_model(name)
     assert found is not None
     return found
 

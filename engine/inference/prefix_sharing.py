@@ -1,4 +1,4 @@
-"""The sequences of a batch: waiting, being read, decoding.
+"""Prompts of one batch that share their beginnings.
 
 A prompt that shares a long beginning with a sequence of its owner takes it from that sequence: at
 once, or as soon as the sequence has read it. Only sequences of one owner share: no number and no
@@ -26,8 +26,8 @@ from engine.inference.speculation.head_drafts import without_head
 WORTH_TOKENS = 256
 
 
-class Sequences:
-    """The sequences of one batch: waiting, being read, decoding."""
+class PrefixSharing:
+    """The sequences of one batch: some wait for others to read what they share."""
 
     def __init__(
         self, by_number: "dict[int, Sequence]", batch: ContinuousBatch, *, is_cut_anywhere: bool
