@@ -147,7 +147,7 @@ class _DamagedSecrets(OSError):
 
 
 class KeyStore:
-    """The server's API key, used on another thread. Fits ``ui.server.server_panel.KeyKeeper``."""
+    """The server's API key, used on another thread. Fits ``ui.server.local_server.KeyKeeper``."""
 
     def __init__(self, folder: Path) -> None:
         file = folder / KEY_FILE

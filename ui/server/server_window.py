@@ -33,6 +33,7 @@ from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import HEAD_PX, fixed_font, restyle
 from ui.kit.windows import OwnWindow
 from ui.preferences import declaration
+from ui.server.local_server import LocalServerState
 from ui.server.request_log import RequestLogPanel
 from ui.server.requests import (
     CLIENT_LEFT,
@@ -43,7 +44,6 @@ from ui.server.requests import (
     error_message,
     readable,
 )
-from ui.server.server_panel import ServerPanel
 from ui.server.server_switch import WINDOW_TITLE, pill_of, reach_text
 
 _CUT_BODY = "Not available: only the first part of the request’s body was kept"
@@ -56,10 +56,10 @@ class RequestDetail(QFrame):
     inspector_requested = Signal(object)  # RequestEntry
     stop_requested = Signal(object)  # RequestEntry
 
-    def __init__(self, panel: ServerPanel) -> None:
+    def __init__(self, server: LocalServerState) -> None:
         super().__init__()
         self.setObjectName("card")
-        self._panel = panel
+        self._server = server
         self.entry: RequestEntry | None = None
         self.title = ElidedLabel()
         font = QFont(self.title.font())
@@ -123,7 +123,7 @@ class RequestDetail(QFrame):
     def curl_command(self) -> str | None:
         entry = self.entry
         return (
-            as_curl(entry, self._panel.url)
+            as_curl(entry, self._server.url)
             if entry is not None and entry.request_body.is_whole
             else None
         )
@@ -321,9 +321,9 @@ def origin_problem(text: str) -> str | None:
 class ServerSettings(QWidget):
     """Every change acts at once; what a running server answers goes on."""
 
-    def __init__(self, panel: ServerPanel) -> None:
+    def __init__(self, server: LocalServerState) -> None:
         super().__init__()
-        self._panel = panel
+        self._server = server
         self.this_computer = _radio("This computer only")
         self.network = _radio(declaration("server.is_on_network").label)
         self.reach = QButtonGroup(self)
@@ -354,7 +354,7 @@ class ServerSettings(QWidget):
         self.key_field.setReadOnly(True)
         self.key_field.setAccessibleName("The new API key")
         self.key_field.setFont(fixed_font(self.key_field.font(), 0.9))
-        self._copy_key = copy_button("Copy the key", lambda: panel.key.fresh_key)
+        self._copy_key = copy_button("Copy the key", lambda: server.key.fresh_key)
         self._once = label(
             "Copy it now: it will not be shown again.", "notice", 0.92, is_wrapped=True
         )
@@ -416,7 +416,7 @@ class ServerSettings(QWidget):
         layout.addStretch(1)
 
     def _connect_signals(self) -> None:
-        preferences, key = self._panel.preferences, self._panel.key
+        preferences, key = self._server.preferences, self._server.key
         self.network.clicked.connect(lambda: preferences.change_value("server.is_on_network", True))
         self.this_computer.clicked.connect(
             lambda: preferences.change_value("server.is_on_network", False)
@@ -440,7 +440,7 @@ class ServerSettings(QWidget):
         key.changed.connect(self._show_key)
 
     def _show_preferences(self) -> None:
-        server = self._panel.preferences.now.server
+        server = self._server.preferences.now.server
         self.network.setChecked(server.is_on_network)
         self.this_computer.setChecked(not server.is_on_network)
         self._in_clear.setVisible(server.is_on_network)
@@ -456,7 +456,7 @@ class ServerSettings(QWidget):
         self._show_key()
 
     def _show_key(self) -> None:
-        key, server = self._panel.key, self._panel.preferences.now.server
+        key, server = self._server.key, self._server.preferences.now.server
         positions = {
             "none": "There is no API key yet.",
             "keychain": "There is a key, kept in this system’s keychain.",
@@ -507,24 +507,24 @@ def _card(layout: QVBoxLayout, title: str) -> QVBoxLayout:
 class ServerWindow(OwnWindow):
     """Everything about serving other programs."""
 
-    def __init__(self, panel: ServerPanel, parent: QWidget | None = None) -> None:
+    def __init__(self, server: LocalServerState, parent: QWidget | None = None) -> None:
         super().__init__(WINDOW_TITLE, (1420, 800), parent)
-        self._panel = panel
+        self._server = server
         self._replaying: set[asyncio.Task[None]] = set()
         self.switch = ToggleSwitch("Server")
         self.pill = StatusPill("Server")
         self.address = label("", "", 1.0)
         self.address.setFont(fixed_font(self.address.font(), 0.98))
         self.address.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.copy = copy_button("Copy the server’s address", lambda: panel.switch.url)
+        self.copy = copy_button("Copy the server’s address", lambda: server.switch.url)
         self._reach = label("", "muted", 0.95)
         self._title = label(WINDOW_TITLE, "title", 1.15, weight=QFont.Weight.DemiBold)
         self.settings_shown = ChipButton("sliders", "Settings", is_toggle=True)
         self.settings_shown.setToolTip("Show the settings")
         self.notice = label("", "fault", 0.95, is_wrapped=True)
-        self.settings = ServerSettings(panel)
-        self.log = RequestLogPanel(panel.log)
-        self.detail = RequestDetail(panel)
+        self.settings = ServerSettings(server)
+        self.log = RequestLogPanel(server.log)
+        self.detail = RequestDetail(server)
         self.detail.hide()
         self._lay_out()
         self._connect_signals()
@@ -540,7 +540,7 @@ class ServerWindow(OwnWindow):
         """Hide a new key: it is shown only once."""
         super().hideEvent(event)
         if not event.spontaneous():
-            self._panel.key.hide_key()
+            self._server.key.hide_key()
 
     def changeEvent(self, event: QEvent) -> None:
         """Stop following the log while the window is minimized, too."""
@@ -602,17 +602,17 @@ class ServerWindow(OwnWindow):
         return area
 
     def _connect_signals(self) -> None:
-        panel = self._panel
-        self.switch.clicked.connect(panel.switch.turn)
+        server = self._server
+        self.switch.clicked.connect(server.switch.turn)
         self.settings_shown.toggled.connect(self._settings_area.setVisible)
-        panel.switch.changed.connect(self._refresh)
-        panel.preferences.keeping_failed.connect(self._show_problem)
+        server.switch.changed.connect(self._refresh)
+        server.preferences.keeping_failed.connect(self._show_problem)
         self.log.entry_chosen.connect(self._show_entry)
         self.log.entry_changed.connect(self._follow_entry)
         self.log.export_failed.connect(self._show_problem)
         self.log.menu_requested.connect(self._show_menu)
         self.detail.replay_requested.connect(self._replay)
-        self.detail.stop_requested.connect(panel.log.stop)
+        self.detail.stop_requested.connect(server.log.stop)
         self.detail.close_button.clicked.connect(self._close_detail)
 
     # -- intents ---------------------------------------------------------------------------
@@ -624,7 +624,7 @@ class ServerWindow(OwnWindow):
 
     async def _send(self, entry: RequestEntry) -> None:
         try:
-            await self._panel.control.replay(entry)
+            await self._server.control.replay(entry)
         except OSError as error:
             self._show_problem(f"The request could not be sent again: {os_cause(error)}.")
 
@@ -632,14 +632,14 @@ class ServerWindow(OwnWindow):
         menu = context_menu(self, "The request")
         empty_menu(menu)
         if entry.running:
-            add_entry(menu, "Stop", lambda: self._panel.log.stop(entry))
+            add_entry(menu, "Stop", lambda: self._server.log.stop(entry))
             menu.addSeparator()
         add_entry(menu, "Show Details", lambda: self._show_entry(entry))
         inspect = add_entry(menu, "Inspect…", lambda: self.detail.inspector_requested.emit(entry))
         inspect.setEnabled(bool(entry.ends))
         again = add_entry(menu, "Send Again", lambda: self._replay(entry))
         again.setEnabled(entry.request_body.is_whole and not entry.is_open)
-        curl = add_entry(menu, "Copy as curl", lambda: copy_text(as_curl(entry, self._panel.url)))
+        curl = add_entry(menu, "Copy as curl", lambda: copy_text(as_curl(entry, self._server.url)))
         curl.setEnabled(entry.request_body.is_whole)
         text = (
             "Copy Request Body"
@@ -670,7 +670,7 @@ class ServerWindow(OwnWindow):
     # -- look ------------------------------------------------------------------------------
 
     def _refresh(self) -> None:
-        switch = self._panel.switch
+        switch = self._server.switch
         self.switch.setChecked(switch.is_requested)
         self.pill.show_state(*pill_of(switch))
         is_on = switch.stage == "on"

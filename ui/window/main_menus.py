@@ -15,7 +15,7 @@ from ui.kit.windows import bring_forward
 from ui.records.conversations import ListOrder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
-from ui.server.server_panel import AgentLines, AgentMenu
+from ui.server.agent_menu import AgentLines, AgentMenu
 from ui.server.server_switch import WINDOW_TITLE
 from ui.window.choosing_model import ChoosingModel
 from ui.window.comparing import ComparingAnswers
@@ -66,7 +66,7 @@ class MainMenus(QObject):
         self._edit = EditActions(window.workspace, window.chat.composer.input, self)
         self._navigation = Navigation(window)
         self._agents = AgentMenu(
-            window.server_panel, agents, lambda: window.workspace.model.state.info, window
+            window.local_server, agents, lambda: window.workspace.model.state.info, window
         )
         window.sidebar.export_requested.connect(self.files.export)
         bar = window.menuBar()
@@ -289,7 +289,7 @@ class MainMenus(QObject):
         ]
 
     def _server(self) -> list[Entry]:
-        switch = self._window.server_panel.switch
+        switch = self._window.local_server.switch
         return [
             Command(
                 "Star&t Local Server",

@@ -38,8 +38,9 @@ from ui.preferences_state import PreferencesState
 from ui.records.store import ConversationStore
 from ui.records.tool_choice import ToolsInUse
 from ui.records.tool_servers import ToolHost
+from ui.server.agent_menu import AgentLines
+from ui.server.local_server import ApiKeyState, KeyKeeper, LocalServerState
 from ui.server.requests import RequestLog
-from ui.server.server_panel import AgentLines, ApiKeyState, KeyKeeper, ServerPanel
 from ui.server.server_switch import ServerControl
 from ui.tools.toolbox import Toolbox
 from ui.window.answer_notices import AnswerNotices
@@ -86,7 +87,7 @@ class MainWindow(WindowParts):
         self.workspace = Workspace(engine, server, store, self.toolbox, self)
         self.workspace.traces.keeper = kept_traces
         self.model_library = ModelLibrary(self.workspace.models, preferences, model_folders, self)
-        self.server_panel = ServerPanel(
+        self.local_server = LocalServerState(
             self.workspace.server, preferences, ApiKeyState(key), log, server
         )
         self.inspector = Inspector(engine, self.workspace, self)
@@ -96,7 +97,7 @@ class MainWindow(WindowParts):
             preferences,
             self.inspector,
             self.model_library,
-            self.server_panel,
+            self.local_server,
             self.toolbox,
             make_tools=tools,
             kept=(engine.disk, traces),
@@ -135,7 +136,7 @@ class MainWindow(WindowParts):
             self.workspace.models.begin_to_load(model_path)
         # Look for models now, so that the switcher opens at once.
         self.model_library.refresh()
-        self.server_panel.start()
+        self.local_server.start()
         self.toolbox.host.begin()
 
     def quit(self, *, confirm: bool = True) -> None:
@@ -148,7 +149,7 @@ class MainWindow(WindowParts):
         bring_forward(self)
 
     async def finish(self) -> None:
-        self.server_panel.end()
+        self.local_server.end()
         await self._unsaved.finish()
         await self.model_library.finish()
         await self.chat.composer.attachments.finish()
@@ -158,7 +159,7 @@ class MainWindow(WindowParts):
         await self.chat.tools.finish()
         await self.others.finish()
         await self.inspector.finish()
-        await self.server_panel.finish()
+        await self.local_server.finish()
         await self.toolbox.host.finish()
 
     def new_conversation(self) -> None:

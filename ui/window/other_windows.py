@@ -36,8 +36,8 @@ from ui.kit.windows import OwnWindow, bring_forward, move_focus
 from ui.models.model_library import ModelLibrary
 from ui.preferences_state import PreferencesState
 from ui.records.runs import Run
+from ui.server.local_server import LocalServerState
 from ui.server.requests import RequestEntry
-from ui.server.server_panel import ServerPanel
 from ui.server.server_window import ServerWindow
 from ui.tools.toolbox import Toolbox
 from ui.window.preferences_dialog import KeptPrompts, PreferencesDialog
@@ -204,7 +204,7 @@ class OtherWindows(QObject):
         preferences: PreferencesState,
         inspector: Inspector,
         models: ModelLibrary,
-        server_panel: ServerPanel,
+        local_server: LocalServerState,
         toolbox: Toolbox,
         *,
         make_tools: Callable[[], InspectorTools],
@@ -217,7 +217,7 @@ class OtherWindows(QObject):
         self._main = main
         self._make_tools = make_tools
         self._preferences, self._inspected, self._models = preferences, inspector, models
-        self._server_panel, self._toolbox = server_panel, toolbox
+        self._local_server, self._toolbox = local_server, toolbox
         self._kept = kept
         self.inspector: InspectorWindow | None = None
         self.capture: CaptureWindow | None = None
@@ -276,7 +276,7 @@ class OtherWindows(QObject):
 
     def show_server(self) -> None:
         if self.server is None:
-            self.server = ServerWindow(self._server_panel, self._main)
+            self.server = ServerWindow(self._local_server, self._main)
             self.server.detail.inspector_requested.connect(self._inspect_request)
         bring_forward(self.server)
 

@@ -8,7 +8,7 @@ from ui.chat.sidebar import Sidebar
 from ui.chat.stop_panel import StopPanel
 from ui.models.model_library import ModelLibrary
 from ui.preferences_state import PreferencesState
-from ui.server.server_panel import ServerPanel
+from ui.server.local_server import LocalServerState
 from ui.window.other_windows import OtherWindows
 
 
@@ -18,7 +18,7 @@ class WindowParts(QMainWindow):
     workspace: Workspace
     model_library: ModelLibrary
     preferences: PreferencesState
-    server_panel: ServerPanel
+    local_server: LocalServerState
     sidebar: Sidebar
     chat: ChatPanel
     stop_panel: StopPanel

@@ -70,7 +70,7 @@ async def post(url: str, body: dict[str, Any]) -> bytes:
 
 async def inspected(window: MainWindow) -> InspectorWindow:
     """Open the newest request in the inspector, like a click on its button."""
-    panel = window.server_panel
+    panel = window.local_server
     assert panel is not None
     await eventually(lambda: bool(len(panel.log)) and not list(panel.log)[-1].is_open)
     window.others._inspect_request(list(panel.log)[-1])
@@ -92,7 +92,7 @@ async def test_a_large_request_with_a_long_answer_is_shown_whole(
     async with served(stage, theme) as (window, url):
         await post(f"{url}/v1/chat/completions", body)
         inspector = await inspected(window)
-        entry = list(window.server_panel.log)[-1]  # type: ignore[union-attr]
+        entry = list(window.local_server.log)[-1]  # type: ignore[union-attr]
         assert not entry.request_body.is_whole, "the body alone does not contain the stop list"
         assert not inspector.bar.choice.isVisible(), "there is only one answer"
         shown = window.inspector.shown

@@ -8,7 +8,7 @@ from engine.values.request import TraceLevel
 from tests.support.looks.pictured_chat import Show, Until
 from tests.support.outside.tool_hosts import SUMS_ON
 from ui.records.stop_entries import StopEntry
-from ui.server.server_panel import AgentMenu
+from ui.server.agent_menu import AgentMenu
 from ui.window.main_window import MainWindow
 
 COUNT = "Count from 1 to 10, one number per line"
@@ -55,7 +55,7 @@ class LastingRuns:
         window = self._window
         menu = QMenu("Copy Setup Command", window)
         model = window.workspace.models
-        AgentMenu(window.server_panel, CopiedLines(), lambda: model.info, window).fill(menu)
+        AgentMenu(window.local_server, CopiedLines(), lambda: model.info, window).fill(menu)
         menu.popup(window.mapToGlobal(QPoint(300, 120)))
         await self._show("copy-lines", menu)
         menu.close()

@@ -15,8 +15,9 @@ from tests.support.shown import NoKey, SilentServer
 from tests.ui.driving import MODEL, eventually
 from ui.kit.menus import copied_text, copy_text
 from ui.preferences import Preferences, ServerPreferences
+from ui.server.agent_menu import AgentMenu
+from ui.server.local_server import ApiKeyState, LocalServerState
 from ui.server.requests import RequestLog
-from ui.server.server_panel import AgentMenu, ApiKeyState, ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
 
 LARGE = replace(MODEL, context_length=65_536)
@@ -50,11 +51,13 @@ def menu_of(
     control: ServerControl | None = None,
     *,
     is_key_required: bool = False,
-) -> tuple[AgentMenu, ServerPanel]:
+) -> tuple[AgentMenu, LocalServerState]:
     server = ServerPreferences(is_key_required=is_key_required)
     preferences = preferences_state(Preferences(server=server))
     switch = ServerSwitch(control or SilentServer(), parent)
-    panel = ServerPanel(switch, preferences, ApiKeyState(NoKey()), RequestLog(), SilentServer())
+    panel = LocalServerState(
+        switch, preferences, ApiKeyState(NoKey()), RequestLog(), SilentServer()
+    )
     return AgentMenu(panel, CopiedLines(), lambda: model, parent), panel
 
 

@@ -277,7 +277,7 @@ async def test_the_keyboard_saves_a_run_and_copies_the_servers_address(
     QTest.keyClick(field, Qt.Key.Key_Return)
     await eventually(kept.exists)
     assert "Count from 1 to 10" in kept.read_text()
-    panel = window.server_panel
+    panel = window.local_server
     assert panel is not None
     switch = panel.switch
     switch.turn(True)

@@ -13,9 +13,9 @@ from tests.ui.server.test_request_log import Running, began, ended
 from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
 from ui.preferences import KeyLocation, Preferences, ServerPreferences
+from ui.server.local_server import ApiKeyState, LocalServerState
 from ui.server.request_log import RequestColumn
 from ui.server.requests import RequestBody, RequestEntry, RequestLog
-from ui.server.server_panel import ApiKeyState, ServerPanel
 from ui.server.server_switch import AddressRefused, ServerSwitch, pill_of
 from ui.server.server_window import ServerWindow
 
@@ -68,13 +68,13 @@ class Keeper:
 
 def panel_with(
     control: Control, keeper: Keeper | None = None, server: ServerPreferences | None = None
-) -> ServerPanel:
+) -> LocalServerState:
     preferences = preferences_state(Preferences(server=server or ServerPreferences()))
     key = ApiKeyState(keeper or Keeper())
-    return ServerPanel(ServerSwitch(control), preferences, key, RequestLog(), control)
+    return LocalServerState(ServerSwitch(control), preferences, key, RequestLog(), control)
 
 
-async def on(panel: ServerPanel) -> None:
+async def on(panel: LocalServerState) -> None:
     await eventually(lambda: panel.switch.stage == "on")
 
 

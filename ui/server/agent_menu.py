@@ -1,0 +1,88 @@
+"""The menu that copies setup commands of coding agents. Main thread."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QMenu, QWidget
+
+from engine import ModelInfo
+from ui.kit.dialogs import show_error, show_message
+from ui.kit.menus import add_entry, copy_text, escape_mnemonics
+from ui.preferences import API_KEY_VARIABLE
+from ui.server.local_server import LocalServerState
+
+
+class AgentLines(Protocol):
+    """The names of coding agents, and what each of them needs."""
+
+    def titles(self) -> Mapping[str, str]:
+        """Return the agents' names by their keys, such as ``claude``."""
+
+    def lines(self, agent: str, url: str, model: ModelInfo, *, has_key: bool) -> str:
+        """Return what to paste in a terminal."""
+
+    def lacks(self, agent: str, model: ModelInfo) -> str:
+        """Return what the model lacks for an agent; empty if the agent can use it."""
+
+
+class AgentMenu(QObject):
+    """Copies the lines for an agent, once the server is on."""
+
+    def __init__(
+        self,
+        server: LocalServerState,
+        agents: AgentLines,
+        model: Callable[[], ModelInfo | None],
+        parent: QWidget,
+    ) -> None:
+        super().__init__(parent)
+        self._server = server
+        self._agents = agents
+        self._model = model
+        self._parent = parent
+        self._titles = agents.titles()
+        # The agent whose lines are copied as soon as the server is on; empty for none.
+        self._pending_agent = ""
+        server.switch.changed.connect(self._go_on)
+
+    def fill(self, menu: QMenu) -> None:
+        for word, title in self._titles.items():
+            add_entry(menu, escape_mnemonics(title), partial(self.copy, word))
+
+    def copy(self, agent: str) -> None:
+        title = self._titles[agent]
+        if self._model() is None:
+            detail = f"Load a model, then copy the lines for {title} again."
+            show_error(self._parent, "No model is loaded.", detail)
+            return
+        self._pending_agent = agent
+        self._server.switch.turn(True)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        switch, agent = self._server.switch, self._pending_agent
+        if not agent or switch.stage not in ("on", "failed", "off"):
+            return
+        if switch.stage == "on":
+            self._pending_agent = ""
+            self._copy_now(agent, switch.url)
+        elif not switch.is_requested:
+            self._pending_agent = ""
+            if switch.stage == "failed":
+                show_error(self._parent, "The server could not be started.", switch.message)
+
+    def _copy_now(self, agent: str, url: str) -> None:
+        model, title = self._model(), self._titles[agent]
+        if model is None:
+            return
+        server = self._server.preferences.now.server
+        has_key = server.is_key_required
+        copy_text(self._agents.lines(agent, url, model, has_key=has_key))
+        parts = [f"Paste them into a terminal. {title} then uses {model.id} at {url}."]
+        if has_key:
+            parts.append(f"Set {API_KEY_VARIABLE} to the server’s key first.")
+        if lacks := self._agents.lacks(agent, model):
+            parts.append(f"{model.id} is not suitable for {title}, however: {lacks}.")
+        show_message(self._parent, f"Setup command for {title} copied.", "\n\n".join(parts))
