@@ -89,8 +89,8 @@ def _run(arguments: list[str]) -> int:
         options = argparse.Namespace(**{"is_json": False} | vars(given))  # models --json list
         options.stops = _checked_stops(vars(given))
     code = _import(command.work)(options)
-    if (composition := sys.modules.get("app.composition")) is not None:
-        composition.end_if_stuck(code)
+    if (engines := sys.modules.get("app.engines")) is not None:
+        engines.end_if_stuck(code)
     return code
 
 

@@ -33,14 +33,11 @@ class EndingSignals:
     """Catches the signals that end a program from now until ``close``.
 
     Created before the loop, so that a signal during start-up is neither lost nor fatal. SIGHUP
-    stays ignored if it is ignored already, as by ``nohup``.
-
-    Args:
-        force: Called at a second signal, in case the program cannot end cleanly.
+    stays ignored if it is ignored already, as by ``nohup``. A second signal ends the program at
+    once, in case it cannot end cleanly.
     """
 
-    def __init__(self, force: Callable[[], object] = exit_at_once) -> None:
-        self._force = force
+    def __init__(self) -> None:
         self._count = 0
         self._reading, self._writing = socket.socketpair()
         self._reading.setblocking(False)
@@ -83,14 +80,14 @@ class EndingSignals:
         # The wake-up descriptor has the signal; the loop does the rest.
         self._count += 1
         if self._count > 1:
-            self._force()
+            exit_at_once()
 
 
 class Interrupts:
     """Catches Ctrl-C while it is open and calls the handler of the innermost ``calling``.
 
-    Open it in a coroutine of the main thread. A Ctrl-C outside of every ``calling`` is kept for the
-    next one, so that none is lost between two of them.
+    Open it in a coroutine of the main thread. A Ctrl-C outside of every ``calling`` waits for
+    the next one, so that none is lost between two of them.
     """
 
     def __init__(self) -> None:

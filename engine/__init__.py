@@ -3,7 +3,7 @@
 Knows no HTTP, no Qt and no pydantic. ``api``, ``ui`` and ``app`` import its public names from here,
 and contracts keep them out of its packages. Four packages are public themselves, because they work
 without an engine: ``engine.library`` (models on disk), ``engine.recording`` (saved runs),
-``engine.files`` (JSON files) and, for ``app.composition`` alone, ``engine.distributed``. A package
+``engine.files`` (JSON files) and, for ``app.engines`` alone, ``engine.distributed``. A package
 never imports from here.
 
 Values are imported at once, and the names that need more at their first use, so that a command

@@ -10,18 +10,18 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from app import exits, paths
-from app.composition import load, open_engine
+from app.engines import load, open_engine
 from app.exits import CommandError
 from app.printer import Printer
 from app.settings.options import AskOptions, ModelOptions, RunOptions
 from app.signals import Interrupts
-from app.terminal import LoadMeter, answer, files_at, live_line
+from app.terminal.answers import read_files, stream_answer
+from app.terminal.status_line import LoadMeter, live_line
 from engine import (
     Answer,
     EngineError,
@@ -29,6 +29,7 @@ from engine import (
     Limits,
     Message,
     StopKind,
+    TraceLevel,
     figures,
     plain_cause,
     sentence,
@@ -45,7 +46,7 @@ _EXIT_CODES = {StopKind.CANCELLED: exits.INTERRUPTED, StopKind.ERROR: exits.FAIL
 
 def run(options: AskOptions) -> int:
     """Answer the prompt and return the exit code."""
-    prompt = with_attachments(whole_prompt(options.prompt), files_at(options.files))
+    prompt = with_attachments(whole_prompt(options.prompt), read_files(options.files))
     if options.saved_run is not None and not options.saved_run.parent.is_dir():
         raise CommandError(
             f"--save-run: there is no folder {options.saved_run.parent}", exits.USAGE
@@ -58,7 +59,7 @@ def run_model(options: RunOptions) -> int:
     prompt = " ".join(options.prompt)
     of_model = {field.name: getattr(options, field.name) for field in fields(ModelOptions)}
     if not prompt and sys.stdin is not None and sys.stdin.isatty():
-        from app.terminal_chat import chat
+        from app.terminal.chat import chat
 
         return chat(ModelOptions(**of_model), options.files)
     return run(AskOptions(**of_model, prompt=prompt or "-", files=options.files))
@@ -85,19 +86,22 @@ def as_json(given: Answer) -> dict[str, Any]:
 async def _ask(options: AskOptions, prompt: str) -> int:
     printer = Printer()
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
-        async with live_line(LoadMeter(lambda: (engine.status,)).text, sys.stderr):
+        async with live_line(LoadMeter(engine).text, sys.stderr):
             await load(engine, options.model or paths.demo_model(), options.draft)
         request = options.answer.request((Message("user", prompt),))
+        if options.saved_run is not None:
+            request = dataclasses.replace(request, trace=TraceLevel.STOPS)
         try:
-            keep = _keeper(options.saved_run, prompt)
             with Interrupts() as interrupts:
-                given = await answer(
-                    engine, request, None if options.is_json else printer, interrupts, keep
+                given, trace = await stream_answer(
+                    engine, request, None if options.is_json else printer, interrupts
                 )
         except InvalidRequest as error:
             raise CommandError(str(error), exits.USAGE) from error
         except EngineError as error:
             raise CommandError(plain_cause(str(error))) from error
+        if options.saved_run is not None:
+            _save_run(options.saved_run, trace, prompt)
         if options.is_json:
             print(json.dumps(as_json(given), ensure_ascii=False), flush=True)
         else:
@@ -106,17 +110,11 @@ async def _ask(options: AskOptions, prompt: str) -> int:
     return _EXIT_CODES.get(given.finished.stop.kind, exits.OK)
 
 
-def _keeper(path: Path | None, prompt: str) -> Callable[[RunTrace], None] | None:
-    if path is None:
-        return None
-
-    def keep(recording: RunTrace) -> None:
-        try:
-            write_whole(path, to_json(recording, prompt))
-        except OSError as error:
-            raise CommandError(f"--save-run: cannot write {path}: {os_cause(error)}") from error
-
-    return keep
+def _save_run(path: Path, trace: RunTrace, prompt: str) -> None:
+    try:
+        write_whole(path, to_json(trace, prompt))
+    except OSError as error:
+        raise CommandError(f"--save-run: cannot write {path}: {os_cause(error)}") from error
 
 
 def whole_prompt(given: str) -> str:

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from app import exits, paths
-from app.composition import open_engine
+from app.engines import open_engine
 from app.exits import CommandError, did_you_mean
 from app.printer import Printer, table
-from app.terminal import LoadMeter, live_line
+from app.terminal.status_line import LoadMeter, live_line
 from engine import (
     Comparison,
     Difference,
@@ -160,7 +160,7 @@ def _must_exist(folder: Path) -> None:
 
 async def _report(options: Namespace, printer: Printer) -> Report:
     async with open_engine() as engine:
-        async with live_line(LoadMeter(lambda: (engine.status,)).text, sys.stderr):
+        async with live_line(LoadMeter(engine).text, sys.stderr):
             model = await engine.load(options.model, draft=options.draft)
         answers: dict[str, list[_Tokens]] = {}
         for text in (_FREE, _COPY):

@@ -5,18 +5,20 @@ Results go to standard output, everything else to standard error. Main thread; l
 
 import json
 import sys
+import threading
 from argparse import Namespace
+from concurrent.futures import Future, wait
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from api.terminal_text import harmless_json, on_one_line
 from app import exits, paths
 from app.exits import CommandError, did_you_mean
-from app.printer import Printer, table
-from app.terminal import fetch
+from app.printer import Printer, table, takes_controls
 from engine import EngineError, counted, format_size
-from engine.library.downloads import repository_of
-from engine.library.hub import Hub, HubCancelled, HubFailed
+from engine.library.downloads import HubDownload, repository_of
+from engine.library.hub import DownloadProgress, Hub, HubCancelled, HubFailed
 from engine.library.hub_models import USUAL_RESULTS, HubModel, look_up, look_up_all, with_needs
 from engine.library.hub_models import search as search_hub
 from engine.library.local_models import FoundModel, hub_cache, models_named
@@ -25,7 +27,7 @@ from engine.library.removal import Removal, RemovalFailed, removal_of
 from engine.library.removal import remove as remove_files
 from engine.library.suggestions import WRITTEN_ON, suggestions
 from engine.library.weights import has_draft_head, weights_size
-from ui.models.model_words import ORIGINS, fit_text
+from ui.models.model_words import ORIGINS, TransferRate, fit_text, percent
 
 _FITS = {Fit.FITS: "yes", Fit.TIGHT: "tight", Fit.TOO_LARGE: "no", None: "?"}
 _HUB_HEAD = ("NAME", "SIZE", "BITS", "FITS", "DOWNLOADS", "UPDATED", "LICENSE", "NOTES")
@@ -130,7 +132,7 @@ def download(options: Namespace) -> int:
     finally:
         printer.status("")
     try:
-        folder = fetch(repository, hub_cache(), printer)
+        folder = _fetch(repository, hub_cache(), printer)
     except HubCancelled as error:
         printer.remark(f"{error}: the same command resumes it")
         return exits.INTERRUPTED
@@ -140,6 +142,44 @@ def download(options: Namespace) -> int:
     if options.is_json:
         return _printed({"name": repository, "folder": str(folder), "size_bytes": size})
     return _printed(f"{repository} ({format_size(size)}) is in {on_one_line(str(folder))}\n")
+
+
+def _fetch(repository: str, cache: Path, printer: Printer) -> Path:
+    """Download a model and show its progress; Ctrl-C raises ``HubCancelled`` and keeps the part."""
+    download = HubDownload(repository, cache)
+    outcome: Future[Path] = Future()
+
+    def work() -> None:
+        try:
+            folder = download.run()
+        except BaseException as error:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(folder)
+
+    if not takes_controls(sys.stderr):
+        printer.remark(f"downloading {repository} …")
+    rate = TransferRate()
+    threading.Thread(target=work, name=f"download {repository}", daemon=True).start()
+    try:
+        while not outcome.done():
+            printer.status(_progress_line(rate, download.progress))
+            wait([outcome], 0.2)
+    except KeyboardInterrupt:
+        download.gives_up.set()
+        # A stalled transfer does not notice that it was cancelled.
+        wait([outcome], 2.0)
+        raise HubCancelled("the download was cancelled; the partial download is kept") from None
+    finally:
+        printer.status("")
+    return outcome.result()
+
+
+def _progress_line(rate: TransferRate, progress: DownloadProgress) -> str:
+    text = rate.text(progress)
+    if progress.total_bytes:
+        text = f"{percent(progress.done_bytes, progress.total_bytes):3}%  {text}"
+    return text
 
 
 def remove(options: Namespace) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 from app import __version__, exits, paths
 from app.commands.window import qt_problem
-from app.composition import open_engine
+from app.engines import open_engine
 from engine import Engine, GenerationRequest, Message, Sampling, StopRules, mlx_in_use, sentence
 
 COUNT = "Count from 1 to 10, one number per line"

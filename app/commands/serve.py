@@ -2,7 +2,7 @@
 
 Must not import Qt. Main thread: the server and its signals share one event loop. Started by
 ``mlx.launch`` on several machines, it is one server with a sharded model (see
-``app.composition``).
+``app.engines``).
 """
 
 import asyncio
@@ -23,13 +23,12 @@ from api.server.tls import context_of
 from api.service.config import ConfigError, ServerConfig
 from api.service.response_store import prepare_folder
 from app import __version__, exits, paths
-from app.composition import (
+from app.engines import (
     exit_process,
     follow_rank_0,
     load,
     meet,
-    open_engine_of,
-    served_models,
+    open_engine,
     world_of_this_process,
 )
 from app.exits import CommandError
@@ -37,12 +36,13 @@ from app.logs import log_as_json_lines, log_to_standard_error
 from app.printer import takes_controls
 from app.private_files import access_problem
 from app.process import raise_limit
+from app.served_models import served_models
 from app.settings.options import check_guessing
 from app.settings.serve import ServeOptions
 from app.signals import EndingSignals
 from app.streams import write_in_background
-from app.terminal import LOADS, LoadMeter, live_line, load_text, server_banner, server_facts
-from engine import DiskCache, Limits, ModelInfo, ModelStatus, OfferedModel
+from app.terminal.status_line import LOADS, LoadMeter, live_line
+from engine import DiskCache, Limits, ModelInfo, OfferedModel, counted, format_size
 from engine.distributed.world import World
 from engine.files.causes import os_cause
 from engine.library.model_files import model_name
@@ -129,25 +129,19 @@ async def _serve(
     limits = Limits(**_shared(options, Limits))
     disk = _disk_cache(options)
     with signals.delivered(loop, is_ending.set):
-        async with open_engine_of(world, limits, disk) as engine:
+        async with open_engine(limits, disk, world) as engine:
             ending = asyncio.create_task(is_ending.wait())
             engine.offer(offered)
             loading = asyncio.create_task(load(engine, default, options.draft_model))
             telemetry = telemetry_for(os.environ, __version__, config.api_key)
             server = ApiServer(engine, config, () if telemetry is None else (telemetry,))
-
-            def statuses() -> tuple[ModelStatus, ...]:
-                return engine.models or (engine.status,)
-
-            meter = LoadMeter(statuses)
+            meter = LoadMeter(engine)
             logging_loads = asyncio.create_task(meter.log())
 
             def live() -> AbstractAsyncContextManager[None]:
                 if options.log == "json":  # such a log must contain no other lines
                     return nullcontext()
-                return live_line(
-                    lambda: load_text(statuses(), server.metrics, meter.text()), sys.stderr
-                )
+                return live_line(lambda: meter.server_text(server.metrics), sys.stderr)
 
             try:
                 # Listen before the model is loaded, so that a taken port is reported at once.
@@ -184,6 +178,38 @@ def _announce(url: str, model: ModelInfo | None, config: ServerConfig, *, is_jso
         print("\n".join(server_banner(url, model, config)), flush=True)
     if config.is_readable_on_the_way:
         _warn(_IN_CLEAR, is_json=is_json)
+
+
+def server_banner(url: str, model: ModelInfo | None, config: ServerConfig) -> list[str]:
+    """Return the facts that a user needs to use a server that has started."""
+    key = "required" if config.api_key is not None else "none; programs may send any"
+    return [
+        f"  model    {_model_text(model)}",
+        f"  API key  {key}",
+        f"  OpenAI   {url}/v1",
+        f"  others   {url} (Anthropic, Ollama, /generate; GET {url}/openapi.json lists all routes)",
+        "Ctrl-C ends it.",
+    ]
+
+
+def server_facts(url: str, model: ModelInfo | None, config: ServerConfig) -> dict[str, object]:
+    """Return the same for a JSON log; see ``server_banner``."""
+    return {
+        "url": url,
+        "model": None if model is None else model.id,
+        "context": None if model is None else model.context_length,
+        "requires_key": config.api_key is not None,
+    }
+
+
+def _model_text(model: ModelInfo | None) -> str:
+    if model is None:
+        return "none"
+    draft = "" if model.draft is None else f", draft {model.draft.id}"
+    if model.own_head_problem == "":
+        draft += ", own draft head"
+    context = counted(model.context_length, "token")
+    return f"{model.id} (context {context}, {format_size(model.weights_bytes)}{draft})"
 
 
 def _warn_of_a_readable_key(options: ServeOptions) -> None:

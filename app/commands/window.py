@@ -28,7 +28,7 @@ def run(options: ChatOptions) -> int:
             exits.USAGE,
         )
     print(f"No window: {problem}. Chatting in the terminal instead.", file=sys.stderr)
-    from app.terminal_chat import chat
+    from app.terminal.chat import chat
 
     return chat(options, options.files)
 

@@ -7,7 +7,7 @@ all of them. Main thread.
 from dataclasses import replace
 from pathlib import Path
 
-from app.composition import offered_models
+from app.served_models import offered_models
 from engine import Engine, OfferedModel
 from engine.library.model_files import model_name
 from ui.models.model_library import ModelLibrary

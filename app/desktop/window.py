@@ -13,13 +13,13 @@ from PySide6.QtCore import Qt
 
 from app import exits, paths
 from app.agent_commands import CopiedLines
-from app.composition import open_engine
 from app.desktop.application import Application
 from app.desktop.garbage_collection import freeze_gc, gc_on_main_thread
 from app.desktop.offered_models import keep_offered
 from app.desktop.request_feed import RequestFeed
 from app.desktop.server import LocalServer
 from app.desktop.single_instance import SingleInstance, only_instance, shown_on_demand
+from app.engines import open_engine
 from app.logs import log_to_file, log_to_standard_error
 from app.mcp.host import ToolServers
 from app.private_files import made_private, tighten

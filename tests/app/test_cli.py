@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app import __version__, exits, paths, terminal_chat
+from app import __version__, exits, paths
 from app.cli import main
 from app.commands import ask, serve, window
 from app.settings.commands import COMMANDS
@@ -160,7 +160,7 @@ def test_cli_run_with_prompt(asked: list[AskOptions]) -> None:
 
 def test_cli_run_without_prompt_chats(monkeypatch: pytest.MonkeyPatch) -> None:
     chats: list[tuple[ModelOptions, tuple[str, ...]]] = []
-    monkeypatch.setattr(terminal_chat, "chat", lambda *given: chats.append(given) or 0)
+    monkeypatch.setattr("app.terminal.chat.chat", lambda *given: chats.append(given) or 0)
     parent, terminal = os.openpty()
     with os.fdopen(terminal, encoding="utf-8") as opened:
         monkeypatch.setattr(sys, "stdin", opened)

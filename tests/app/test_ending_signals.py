@@ -2,18 +2,23 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 
-from app.signals import EndingSignals
+from app import engines
+from app.process_groups import add_group
+from app.signals import EndingSignals, exit_at_once
 
 
 @pytest.fixture
 def signals() -> Iterator[EndingSignals]:
     """Signals that are caught during a test."""
-    with contextlib.closing(EndingSignals(force=lambda: None)) as taken:
-        yield taken
+    with contextlib.closing(EndingSignals()) as caught:
+        yield caught
 
 
 async def delivered(signals: EndingSignals, *, within_s: float = 60, number: int = 0) -> None:
@@ -45,9 +50,10 @@ def test_other_signals_are_not_delivered(signals: EndingSignals) -> None:
         asyncio.run(delivered(signals, within_s=0.05))
 
 
-def test_second_signal_forces_exit() -> None:
+def test_second_signal_forces_exit(monkeypatch: pytest.MonkeyPatch) -> None:
     forced: list[bool] = []
-    with contextlib.closing(EndingSignals(force=lambda: forced.append(True))):
+    monkeypatch.setattr("app.signals.exit_at_once", lambda: forced.append(True))
+    with contextlib.closing(EndingSignals()):
         os.kill(os.getpid(), signal.SIGTERM)
         assert forced == []
         os.kill(os.getpid(), signal.SIGINT)
@@ -69,3 +75,20 @@ def test_signal_handlers_are_restored() -> None:
     before = [signal.getsignal(number) for number in numbers]
     EndingSignals().close()
     assert [signal.getsignal(number) for number in numbers] == before
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [lambda: engines.end_if_stuck(0), engines.exit_process, exit_at_once],
+    ids=["stuck", "rank", "second signal"],
+)
+def test_exit_without_clean_up_ends_tool_servers(
+    leave: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "_closed", [SimpleNamespace(is_stuck=True)])
+    monkeypatch.setattr("os._exit", lambda _: None)
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with subprocess.Popen(command, start_new_session=True) as process:
+        add_group(process.pid)
+        leave()
+        assert process.wait(30) == -9

@@ -14,8 +14,8 @@ from api.service.generations import run_generations
 from api.service.models import address_requests, check_model
 from api.service.record import RequestRecord
 from api.service.service import Service
-from app.composition import offered_models
 from app.desktop.server import LocalServer
+from app.served_models import offered_models
 from app.settings.keychain import KeyStore
 from engine.engine import Engine
 from engine.errors import UnknownModel

@@ -9,8 +9,9 @@ from app import paths
 from app.printer import Printer
 from app.settings.options import AnswerOptions
 from app.signals import Interrupts
-from app.terminal_chat import HELP, ChatSession, _answer, completer, is_quote_open
-from app.terminal_tools import ChatTools
+from app.terminal.chat import _answer, completer
+from app.terminal.chat_session import HELP, ChatSession, is_quote_open
+from app.terminal.tools import ChatTools
 from engine.generation import Answer
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopOptions, StopScope

@@ -6,10 +6,10 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from app import terminal_tools
 from app.printer import Printer
 from app.signals import Interrupts
-from app.terminal_tools import ChatTools
+from app.terminal import tools as terminal_tools
+from app.terminal.tools import ChatTools
 from engine import ToolCall
 from ui.preferences import ToolPreferences
 from ui.records.conversations import Conversation

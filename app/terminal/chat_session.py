@@ -1,47 +1,31 @@
-"""A conversation in the terminal: the same engine, conversations and reasons as in the window.
+"""A conversation in the terminal and the slash commands that change it; saved as in the window."""
 
-Main thread, on one event loop for the whole conversation.
-"""
-
-import asyncio
-import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from app import exits, paths
-from app.composition import load, open_engine
+from app import paths
 from app.exits import CommandError, did_you_mean
 from app.printer import Printer
-from app.settings.options import AnswerOptions, ModelOptions
-from app.settings.settings_file import StoredPreferences
-from app.signals import Interrupts
-from app.terminal import LoadMeter, answer, files_at, live_line
-from app.terminal_tools import ChatTools
+from app.settings.options import AnswerOptions
+from app.terminal.answers import read_files
 from engine import (
     SAMPLING_OPTIONS,
     Answer,
     Engine,
-    EngineError,
     GenerationRequest,
     InvalidRequest,
-    Limits,
     ModelInfo,
     StopKind,
     checked_strings,
     counted,
     escaped,
-    figures,
     quoted,
-    sentence,
 )
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
 from engine.files.safe_files import read_bounded, write_whole
-from engine.library.model_files import model_name
 from ui.preferences import NewConversation, declared
 from ui.records.attachments import attached_chars, with_attachments
 from ui.records.conversations import ChosenModel, Conversation, ConversationSettings
@@ -53,13 +37,7 @@ from ui.records.requests import new_run, prompt_messages, request_for, sent_mess
 from ui.records.runs import NO_CHANGE, LeftOut
 from ui.records.stop_entries import StopEntry
 from ui.records.titles import UNTITLED, title_of
-from ui.records.tool_servers import ToolsRefused
-from ui.words import describe_error, unescaped
-
-if TYPE_CHECKING:
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.completion import Completer
-    from prompt_toolkit.key_binding import KeyBindings
+from ui.words import unescaped
 
 HELP = """\
 /stop add S        end answers before S, taken as typed; in double quotes \\n, \\t … are read
@@ -83,11 +61,11 @@ Ctrl-C ends an answer. A message that begins with a slash is typed with two. It 
 line after Alt-Return, and between \"\"\" and \"\"\"; what is pasted stays one message."""
 
 _OTHER_NAMES = {"/bye": "/quit", "/exit": "/quit", "/clear": "/new", "/?": "/help"}
-_WITH_FILES = ("/file", "/save", "/load")
+FILE_COMMANDS = ("/file", "/save", "/load")
 
 # The names of ``/set``: for numbers the minimum, the maximum and whether they are whole, for others
 # the field of ``ConversationSettings``.
-_SETTINGS: dict[str, tuple[float, float, bool] | str] = {
+SETTINGS: dict[str, tuple[float, float, bool] | str] = {
     **{option.name: (option.min, option.max, option.is_whole) for option in SAMPLING_OPTIONS},
     **{
         field.name: (field.minimum, field.maximum, field.kind == int | None)
@@ -98,7 +76,7 @@ _SETTINGS: dict[str, tuple[float, float, bool] | str] = {
     "system": "system_prompt",
 }
 _QUOTES = '"""'
-_PROMPT, _NEXT_LINE = "you> ", "...> "
+PROMPT = "you> "
 
 
 class ChatSession:
@@ -190,7 +168,7 @@ class ChatSession:
         given: Answer,
         left_out: LeftOut | None = None,
     ) -> ConversationMessage | None:
-        """Keep a turn as the user saw it; return its answer, None for a failed or empty one."""
+        """Record a turn as the user saw it; return its answer, None for a failed or empty one."""
         is_empty = not (given.text or given.thinking or given.tool_calls)
         if given.finished.stop.kind is StopKind.ERROR or is_empty:
             self.withdraw(turn)
@@ -208,7 +186,7 @@ class ChatSession:
         return answered
 
     def obey(self, line: str) -> str:
-        """Carry out a slash command and return what to tell the person, possibly nothing."""
+        """Carry out a slash command and return its reply, which may be empty."""
         if not line.strip():
             return ""
         typed, rest = _parts(line)
@@ -256,8 +234,8 @@ class ChatSession:
         if not value.strip().isdecimal() or not 1 <= int(value) <= len(stops):
             return f"/stop remove takes the number of a stop; there are {len(stops)} (/stop list)"
         removed = stops[int(value) - 1]
-        kept = [entry for entry in self.conversation.stops if entry.stop.text != removed]
-        self.conversation.stops = kept
+        remaining = [entry for entry in self.conversation.stops if entry.stop.text != removed]
+        self.conversation.stops = remaining
         return f"removed {quoted(removed)}"
 
     def _set(self, rest: str) -> str:
@@ -265,11 +243,11 @@ class ChatSession:
         name, _, value = rest.strip().removeprefix("parameter ").strip().partition(" ")
         name, value = name.replace("-", "_"), value.strip()
         if not name:
-            return "\n".join(f"{name:<20}{self._shown(name)}" for name in _SETTINGS)
+            return "\n".join(f"{name:<20}{self._shown(name)}" for name in SETTINGS)
         if name == "stop":
             return self._add_stop(value)
-        if name not in _SETTINGS:
-            near = did_you_mean(name, _SETTINGS)
+        if name not in SETTINGS:
+            near = did_you_mean(name, SETTINGS)
             return f"there is no setting {name}.{near} /set lists the settings."
         if value in ("default", "none"):
             self._change(name, getattr(ConversationSettings(), _field(name)))
@@ -322,7 +300,7 @@ class ChatSession:
         return ""
 
     def attach(self, files: Iterable[str], printer: Printer | None = None) -> None:
-        added = files_at(files, printer)
+        added = read_files(files, printer)
         self.conversation.attachments = (*self.conversation.attachments, *added)
 
     def _file_added(self, rest: str) -> str:
@@ -367,7 +345,7 @@ class ChatSession:
             return f"not loaded: {file} holds {count}; the window imports such files"
         self.conversation, self._file = conversations[0], file
         lines = [
-            f"{_PROMPT if message.role == 'user' else ''}{message.text}"
+            f"{PROMPT if message.role == 'user' else ''}{message.text}"
             for message in self.conversation.messages[-2:]
         ]
         messages = counted(len(self.conversation.messages), "message")
@@ -411,13 +389,13 @@ def unquoted(typed: str) -> str:
 
 
 def _field(name: str) -> str:
-    field = _SETTINGS[name]
+    field = SETTINGS[name]
     return field if isinstance(field, str) else name
 
 
 def _setting_value(name: str, typed: str) -> Any:
     """Return the value of a setting; raise ``CommandError`` if it cannot have that."""
-    limits = _SETTINGS[name]
+    limits = SETTINGS[name]
     if name == "system":
         return unquoted(typed)
     if isinstance(limits, str):
@@ -438,195 +416,3 @@ def _setting_value(name: str, typed: str) -> Any:
 def _saved_file(typed: str) -> Path:
     file = Path(typed).expanduser().absolute()
     return file if file.suffix else file.with_suffix(".json")
-
-
-class _Interrupted(Exception):
-    """Ctrl-C was typed as a key. Not ``KeyboardInterrupt``, which asyncio treats specially."""
-
-
-def chat(options: ModelOptions, files: Iterable[str] = ()) -> int:
-    """Chat until the user leaves; return the exit code."""
-    return asyncio.run(_chat(options, files))
-
-
-async def _chat(options: ModelOptions, files: Iterable[str]) -> int:
-    printer = Printer()
-    session = ChatSession(options.answer)
-    session.attach(files, printer)
-    async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
-        folder = options.model or paths.demo_model()
-        session.model = await _loaded(engine, folder, options.draft)
-        printer.remark(f"{model_name(folder)} is ready. /help lists commands, Ctrl-D ends.")
-        for file in session.conversation.attachments:
-            printer.remark(f"{file.title} goes with the first question")
-        with Interrupts() as interrupts:
-            await _converse(engine, session, printer, interrupts)
-    return exits.OK
-
-
-async def _loaded(engine: Engine, folder: Path, draft: Path | None = None) -> ModelInfo:
-    async with live_line(LoadMeter(lambda: (engine.status,)).text, sys.stderr):
-        return await load(engine, folder, draft)
-
-
-async def _converse(
-    engine: Engine, session: ChatSession, printer: Printer, interrupts: Interrupts
-) -> None:
-    from prompt_toolkit import PromptSession  # needed for a chat alone
-
-    prompt: PromptSession[str] = PromptSession(
-        interrupt_exception=_Interrupted,
-        completer=completer(),
-        complete_while_typing=False,
-        key_bindings=_line_keys(),
-        prompt_continuation=_NEXT_LINE,
-    )
-    asking: PromptSession[str] = PromptSession(interrupt_exception=_Interrupted)
-    stored = StoredPreferences(paths.config_folder())
-    if stored.notice:
-        printer.remark(stored.notice)
-    tools = ChatTools(printer, partial(_read, asking, interrupts), stored.preferences().tools)
-    try:
-        while not session.has_ended:
-            try:
-                line = await _read(prompt, interrupts, _PROMPT)
-            except EOFError:
-                return
-            if line is None:
-                printer.remark("Ctrl-D or /quit leaves")
-                continue
-            question = session.question(line)
-            if question is not None:
-                await _answer(engine, session, question, printer, interrupts, tools)
-            elif reply := await asyncio.to_thread(session.obey, line):
-                printer.remark(reply)
-            if session.requested_tools is not None:
-                name, session.requested_tools = session.requested_tools, None
-                try:
-                    printer.remark(await tools.switch(session.conversation, name))
-                except ToolsRefused as error:
-                    printer.remark(str(error))
-            if session.requested_model is not None:
-                await _change_model(engine, session, printer, interrupts)
-    finally:
-        await tools.finish()
-
-
-def _line_keys() -> "KeyBindings":
-    """Return the keys that begin another line of a message."""
-    from prompt_toolkit.application import get_app
-    from prompt_toolkit.filters import Condition
-    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-
-    keys = KeyBindings()
-
-    @keys.add("enter", filter=Condition(lambda: is_quote_open(get_app().current_buffer.text)))
-    @keys.add("escape", "enter")
-    def _begin_line(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text("\n")
-
-    return keys
-
-
-async def _answer(
-    engine: Engine,
-    session: ChatSession,
-    question: str,
-    printer: Printer,
-    interrupts: Interrupts,
-    tools: ChatTools,
-) -> None:
-    """Answer a question; as long as the model calls tools, run them and let it go on."""
-    turn, request = session.ask(question)
-    allowed_calls = tools.preferences.most_calls
-    while True:
-        try:
-            if session.model is not None and session.model.can_call_tools:
-                request = replace(request, tools=await tools.offered(session.conversation))
-            before = last_left_out(session.conversation.tree.path_to(turn))
-            request, left_out = await session.fitted(turn, request, engine)
-            if left_out is not None and left_out != before:
-                printer.remark(left_out.sentence)
-            given = await answer(engine, request, printer, interrupts)
-        except EngineError as error:
-            session.withdraw(turn)
-            printer.remark(f"not answered: {describe_error(error)}")
-            return
-        answered = session.record(turn, request, given, left_out)
-        printer.end_line()
-        printer.remark(f"[{' · '.join((sentence(given.finished), *figures(given.finished)))}]")
-        run = None if answered is None else answered.run
-        if answered is None or run is None or given.finished.stop.kind is not StopKind.TOOL_CALL:
-            return
-        if not await tools.carry_out(session.conversation, run, interrupts, allowed_calls):
-            return
-        allowed_calls -= len(run.results)
-        turn = answered
-        request = request_for(session.conversation, session.model, answered)
-
-
-async def _change_model(
-    engine: Engine, session: ChatSession, printer: Printer, interrupts: Interrupts
-) -> None:
-    """Load the model that the person chose; the present one stays if that fails or is cancelled."""
-    assert session.requested_model is not None
-    folder, session.requested_model = session.requested_model, None
-    loading = asyncio.ensure_future(_loaded(engine, folder))
-    with interrupts.calling(loading.cancel):
-        await asyncio.wait([loading])
-    if loading.cancelled():
-        printer.remark("not loaded: cancelled")
-        return
-    try:
-        session.model = loading.result()
-    except CommandError as error:
-        printer.remark(f"not loaded: {error}")
-        return
-    session.conversation.model = ChosenModel.of(folder)
-    printer.remark(f"{session.model.id} answers from here on")
-
-
-def completer() -> "Completer":
-    """Return the completer of slash commands and their arguments."""
-    from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
-    from prompt_toolkit.document import Document
-
-    files = PathCompleter(expanduser=True)
-    arguments: dict[str, Iterable[str]] = {
-        "/stop": ("add", "remove", "list"),
-        "/set": _SETTINGS,
-        "/thinking": ("on", "off"),
-        "/model": paths.model_names(),
-    }
-
-    class Commands(Completer):
-        def get_completions(
-            self, document: Document, complete_event: CompleteEvent
-        ) -> Iterable[Completion]:
-            word, has_more, rest = document.text_before_cursor.partition(" ")
-            if has_more and word in _WITH_FILES:
-                yield from files.get_completions(Document(rest), complete_event)
-                return
-            if not word.startswith("/"):
-                return
-            typed = rest if has_more else word
-            commands = dict.fromkeys(re.findall(r"^/\w+", HELP, re.MULTILINE))
-            for completion in arguments.get(word, ()) if has_more else commands:
-                if completion.startswith(typed):
-                    yield Completion(completion, -len(typed))
-
-    return Commands()
-
-
-async def _read(prompt: "PromptSession[str]", interrupts: Interrupts, shown: str) -> str | None:
-    """Return the line that the person types; None after Ctrl-C."""
-    # While a line is edited, Ctrl-C is a key; just before and after that, it is a signal.
-    reading = asyncio.ensure_future(prompt.prompt_async(shown, handle_sigint=False))
-    with interrupts.calling(reading.cancel):
-        await asyncio.wait([reading])
-    if reading.cancelled():
-        return None
-    try:
-        return reading.result()
-    except _Interrupted:
-        return None

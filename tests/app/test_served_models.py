@@ -1,18 +1,13 @@
 """Which models a server offers: the given ones, those of a folder, or all on this computer."""
 
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from app import composition, paths, signals
-from app.composition import offered_models, served_models
+from app import paths
 from app.exits import CommandError
-from app.process_groups import add_group
+from app.served_models import offered_models, served_models
 from app.settings.serve import ServeOptions
 from engine.library.local_models import Origin, look_into
 from tests.support.several.offered_models import write_models
@@ -106,20 +101,3 @@ def test_offered_models_of_same_name(folder: Path, tmp_path: Path) -> None:
         "owner--model-2",
         "elsewhere/owner--model-2",
     ]
-
-
-@pytest.mark.parametrize(
-    "leave",
-    [lambda: composition.end_if_stuck(0), composition.exit_process, signals.exit_at_once],
-    ids=["stuck", "rank", "second signal"],
-)
-def test_exit_without_clean_up_ends_tool_servers(
-    leave: Callable[[], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(composition, "_closed", [SimpleNamespace(is_stuck=True)])
-    monkeypatch.setattr("os._exit", lambda _: None)
-    command = [sys.executable, "-c", "import time; time.sleep(60)"]
-    with subprocess.Popen(command, start_new_session=True) as process:
-        add_group(process.pid)
-        leave()
-        assert process.wait(30) == -9

@@ -1,21 +1,22 @@
-"""The lines of ``serve`` for a person: address, model, key and load."""
+"""The lines of ``serve``: address, model, key and load."""
 
 import asyncio
 import io
 import logging
 import re
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from api.service.config import ServerConfig
 from api.service.metrics import Metrics
-from app import terminal
-from app.terminal import LoadMeter, live_line, load_text, server_banner
+from app.commands.serve import server_banner
+from app.terminal.status_line import LoadMeter, live_line
 from engine import Finished, StopInfo, StopKind, Timing, Usage
 from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
@@ -44,6 +45,10 @@ class Terminal(io.StringIO):
         return super().write(text)
 
 
+def meter(statuses: Sequence[ModelStatus]) -> LoadMeter:
+    return LoadMeter(cast(Engine, SimpleNamespace(models=statuses)))
+
+
 @pytest.fixture(autouse=True)
 def usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
@@ -70,10 +75,10 @@ def test_the_live_line_counts_the_answers_of_all_models_and_totals() -> None:
         ModelStatus(id="small", state="ready", running=2, waiting=1),
         ModelStatus(id="other", state="ready", running=3),
     ]
-    words = load_text(statuses, metrics)
-    assert words == "5 answering · 1 waiting · 1 request · 1,234 output tokens"
-    assert "unloaded" in load_text([ModelStatus(info=MODEL)], None)
-    assert "unloaded" not in load_text([*statuses, ModelStatus(info=MODEL)], None)
+    text = meter(statuses).server_text(metrics)
+    assert text == "5 answering · 1 waiting · 1 request · 1,234 output tokens"
+    assert "unloaded" in meter([ModelStatus(info=MODEL)]).server_text(None)
+    assert "unloaded" not in meter([*statuses, ModelStatus(info=MODEL)]).server_text(None)
 
 
 def test_every_model_that_loads_is_shown() -> None:
@@ -81,15 +86,14 @@ def test_every_model_that_loads_is_shown() -> None:
     loading = [
         ModelStatus(id=name, state="loading", message=name, loading=progress) for name in "ab"
     ]
-    words = LoadMeter(lambda: loading).text()
-    assert words.count("loading: ") == 2
-    assert words.endswith("b")
+    text = meter(loading).text()
+    assert text.count("loading: ") == 2
+    assert text.endswith("b")
 
 
-async def lines_of_a_load_that_stalls(
-    watching: Callable[[Engine], AbstractAsyncContextManager[Callable[[], str]]], folder: Path
-) -> list[str]:
-    """Return what is shown of a load while it reads nothing, until that has changed twice."""
+def test_a_load_that_reads_nothing_for_long_shows_on_a_terminal_that_it_goes_on(
+    tmp_path: Path,
+) -> None:
     goes_on = threading.Event()
 
     def stalled(folder: Path, *, on_progress: OnLoadProgress, **options: Any) -> Any:
@@ -97,28 +101,24 @@ async def lines_of_a_load_that_stalls(
         goes_on.wait(120)
         return Stage(folder, {}).load(folder, on_progress=on_progress, **options)
 
-    engine = Engine(loader=stalled)
-    shown: dict[str, None] = {}
-    async with asyncio.timeout(60), aclosing(engine), watching(engine) as said:
-        loading = asyncio.create_task(engine.load(folder))
-        while len(shown) < 3:
-            shown |= dict.fromkeys(re.findall(r"loading: [^\r\n]*", said()))
-            await asyncio.sleep(0.01)
-        goes_on.set()
-        await loading
-    return [*shown]
+    async def lines_of_load() -> list[str]:
+        """Return the lines of a load while it reads nothing, until they have changed twice."""
+        engine, terminal = Engine(loader=stalled), Terminal()
+        shown: dict[str, None] = {}
+        async with (
+            asyncio.timeout(60),
+            aclosing(engine),
+            live_line(LoadMeter(engine).text, terminal),
+        ):
+            loading = asyncio.create_task(engine.load(tmp_path))
+            while len(shown) < 3:
+                shown |= dict.fromkeys(re.findall(r"loading: [^\r\n]*", terminal.getvalue()))
+                await asyncio.sleep(0.01)
+            goes_on.set()
+            await loading
+        return [*shown]
 
-
-def test_a_load_that_reads_nothing_for_long_shows_on_a_terminal_that_it_goes_on(
-    tmp_path: Path,
-) -> None:
-    @asynccontextmanager
-    async def watching(engine: Engine) -> AsyncIterator[Callable[[], str]]:
-        terminal = Terminal()
-        async with live_line(LoadMeter(lambda: (engine.status,)).text, terminal):
-            yield terminal.getvalue
-
-    shown = asyncio.run(lines_of_a_load_that_stalls(watching, tmp_path))
+    shown = asyncio.run(lines_of_load())
     assert all("Reading the weights, 1.1 GB of 4.3 GB" in line for line in shown[-2:]), shown
 
 
@@ -137,16 +137,14 @@ def test_the_log_says_once_how_a_load_has_ended(
     ended: ModelStatus,
     said: str,
     fields: dict[str, object] | None,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(terminal, "_LOGGED_EACH_S", 0.001)
     progress = LoadProgress("weights", 1 << 30, 1 << 32)
     status = [ModelStatus(state="loading", message="small", loading=progress)]
 
     async def play() -> None:
-        logging_loads = asyncio.create_task(LoadMeter(lambda: status).log())
+        logging_loads = asyncio.create_task(meter(status).log(0.001))
         await until(lambda: bool(caplog.records))
         status[0] = ended
         await until(lambda: said in caplog.messages)
