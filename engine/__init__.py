@@ -47,6 +47,7 @@ from engine.stopping.rules import (
 )
 from engine.values.embedding import EmbeddingRequest, Embeddings
 from engine.values.events import (
+    BudgetEnd,
     CacheMiss,
     Event,
     Finished,

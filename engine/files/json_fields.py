@@ -18,7 +18,14 @@ _T = TypeVar("_T")
 # Databases, windows and other programs' numbers have 64 bits.
 _MIN, _MAX = -(1 << 63), (1 << 63) - 1
 _HALF = re.compile("[\ud800-\udfff]")  # of a character beyond U+FFFF
-_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+_NAMES = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
 
 _NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -50,10 +57,10 @@ class Fields:
         self._where = f"{where}." if where else ""
 
     def take(self, name: str, kind: type[_T]) -> _T:
-        """Return a field that must be there."""
+        """Return a field that must be there; see ``from_values`` for its kinds."""
         value = self.maybe(name, kind)
         if value is None:
-            raise DamagedFile(f"{self._where}{name}: is missing")
+            raise self.wrong(name, "is missing")
         return value
 
     def maybe(self, name: str, kind: type[_T]) -> _T | None:
@@ -61,46 +68,23 @@ class Fields:
         value = self._values.get(name)
         if value is None:
             return None
-        if type(value) is int and not _MIN <= value <= _MAX:
-            raise self.wrong(name, "the number is too large")
-        if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        is_number = kind in (int, float) and isinstance(value, bool)
-        if not isinstance(value, kind) or is_number:
-            expected = _NAMES.get(kind, "a list" if kind is list else "an object")
-            raise DamagedFile(f"{self._where}{name}: must be {expected}")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise self.wrong(name, "must be a number, not infinity or NaN")
-        if isinstance(value, str):
-            self._must_be_whole(name, value)
-        return value
+        # Files of this program alone may hold infinite numbers, and any text.
+        if kind is float and isinstance(value, str):
+            raise self.wrong(name, "must be a number")
+        if kind is str or kind not in _NAMES:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            if _HALF.search(text):
+                raise self.wrong(name, "contains half of a character (a surrogate)")
+        read: _T = from_values(kind, value, self._where + name)
+        return read
 
     def raw(self, name: str) -> Any:
         """Return a field unchecked; None if it is missing."""
         return self._values.get(name)
 
-    def _must_be_whole(self, name: str, text: str) -> None:
-        if _HALF.search(text):
-            raise self.wrong(name, "contains half of a character (a surrogate)")
-
-    def choice(self, name: str, kind: type[_T]) -> _T:
-        """Return a field that must name a member of an enumeration."""
-        value = self.take(name, str)
-        try:
-            return kind(value)  # type: ignore[call-arg]
-        except ValueError as error:
-            known = ", ".join(str(member.value) for member in kind)  # type: ignore[attr-defined]
-            raise DamagedFile(f"{self._where}{name}: must be one of {known}") from error
-
     def inner(self, name: str) -> "Fields":
         """Return the fields of an inner object."""
         return Fields(self._values.get(name), f"{self._where}{name}")
-
-    def each(self, kind: type[_T]) -> dict[str, _T]:
-        """Return all fields of an object with arbitrary names and values of one kind."""
-        for name in self._values:
-            self._must_be_whole(name, name)
-        return {name: self.take(name, kind) for name in self._values}
 
     def has(self, name: str) -> bool:
         """Return whether a field exists and is not null."""
@@ -110,15 +94,6 @@ class Fields:
         """Return the objects of an inner list; a missing list counts as empty."""
         values = self.maybe(name, list) or []
         return [Fields(value, f"{self._where}{name}[{n}]") for n, value in enumerate(values)]
-
-    def ints(self, name: str) -> tuple[int, ...]:
-        """Return a list of whole numbers that must be there."""
-        values = self.take(name, list)
-        if not all(type(value) is int for value in values):
-            raise self.wrong(name, "must be a list of whole numbers")
-        if not all(_MIN <= value <= _MAX for value in values):
-            raise self.wrong(name, "a number is too large")
-        return tuple(values)
 
     def plain(self, kind: type) -> dict[str, Any]:
         """Return the set fields that a dataclass has, those of one text, number or truth value."""
@@ -156,12 +131,43 @@ def to_values(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
-def from_values(kind: Any, values: Any) -> Any:
-    """Return a type's value from JSON values, without unknown fields; raises ``DamagedFile``."""
-    try:
-        return _read(kind, values)
-    except (TypeError, ValueError, KeyError) as error:
-        raise DamagedFile(f"not a {getattr(kind, '__name__', kind)}: {error}") from error
+def from_values(kind: Any, value: Any, where: str = "the file") -> Any:
+    """Return a value of some type from JSON values, as ``to_values`` writes them.
+
+    Fields that a dataclass does not have are ignored: a later version may add some.
+
+    Args:
+        kind: A dataclass, an enumeration, text, bytes, a number, a path, or a collection of them.
+        value: What ``json`` read.
+        where: The name of the value in an error.
+
+    Raises:
+        DamagedFile: The value, or a part of it, is of another type.
+    """
+    if kind in _NAMES:
+        return _read_plain(kind, value, where)
+    if kind is Any:
+        return value
+    origin = get_origin(kind) or kind
+    if origin in (Union, UnionType):
+        return _read_union(get_args(kind), value, where)
+    if origin is Literal:
+        if value not in get_args(kind):
+            raise DamagedFile(f"{where}: must be one of {', '.join(map(str, get_args(kind)))}")
+        return value
+    if dataclasses.is_dataclass(origin):
+        return _read_dataclass(kind, value, where)
+    if issubclass(origin, Enum):
+        try:
+            return kind(value)
+        except ValueError as error:
+            known = ", ".join(str(member.value) for member in kind)
+            raise DamagedFile(f"{where}: must be one of {known}") from error
+    if issubclass(origin, Path):
+        return Path(value).expanduser()
+    if issubclass(origin, bytes):
+        return _read_bytes(value, where)
+    return _read_many(origin, get_args(kind), value, where)
 
 
 def _default(field: "dataclasses.Field[Any]") -> Any:
@@ -177,73 +183,93 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=256)
+def _required(kind: type) -> tuple[str, ...]:
+    fields = dataclasses.fields(kind)
+    return tuple(field.name for field in fields if _default(field) is dataclasses.MISSING)
+
+
+@lru_cache(maxsize=256)
 def _plain_kinds(kind: type) -> dict[str, Any]:
     """Return the types of the fields with a single value, optional ones included."""
     kinds = {name: set(get_args(of) or (of,)) - {NoneType} for name, of in _hints(kind).items()}
-    plain = (str, bool, int, float)
-    return {name: of.pop() for name, of in kinds.items() if len(of) == 1 and of <= {*plain}}
+    return {name: of.pop() for name, of in kinds.items() if len(of) == 1 and of <= {*_NAMES}}
 
 
-def _read(kind: Any, values: Any) -> Any:
-    if kind is Any:
-        return values
-    origin = get_origin(kind)
-    if origin in (Union, UnionType):
-        return _read_union(get_args(kind), values)
-    if origin is Literal:
-        if values not in get_args(kind):
-            raise ValueError(f"{values!r} is not one of {get_args(kind)}")
-        return values
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        if not isinstance(values, dict):
-            raise TypeError("must be an object")
-        known = _hints(kind)
-        return kind(**{n: _read(known[n], item) for n, item in values.items() if n in known})
-    if origin is not None:
-        return _read_many(origin, get_args(kind), values)
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(values)
-    return _read_plain(kind, values)
+def _read_plain(kind: Any, value: Any, where: str) -> Any:
+    if type(value) is int and not _MIN <= value <= _MAX:
+        raise DamagedFile(f"{where}: the number is too large")
+    if kind is float and type(value) is int:
+        return float(value)
+    if kind is float and isinstance(value, str) and value in _NUMBERS:
+        return _NUMBERS[value]
+    if type(value) is not kind:
+        raise DamagedFile(f"{where}: must be {_NAMES[kind]}")
+    if kind is float and not math.isfinite(value):
+        raise DamagedFile(f"{where}: must be a number, not infinity or NaN")
+    return value
 
 
-def _read_union(kinds: tuple[Any, ...], values: Any) -> Any:
-    if values is None and NoneType in kinds:
+def _read_bytes(value: Any, where: str) -> bytes:
+    try:
+        return bytes.fromhex(value)
+    except (TypeError, ValueError) as error:
+        raise DamagedFile(f"{where}: must be bytes in hexadecimal digits") from error
+
+
+def _read_union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+    if value is None and NoneType in kinds:
         return None
-    problem: Exception = ValueError(f"{values!r} fits none of {kinds}")
+    fault = DamagedFile(f"{where}: is missing")
     for kind in kinds:
-        try:
-            return _read(kind, values)
-        except (TypeError, ValueError, KeyError) as error:
-            problem = error
-    raise problem
+        if kind is not NoneType:
+            try:
+                return from_values(kind, value, where)
+            except DamagedFile as error:
+                fault = error
+    raise fault
 
 
-def _read_many(origin: Any, kinds: tuple[Any, ...], values: Any) -> Any:
+def _read_dataclass(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise DamagedFile(f"{where}: must be an object")
+    known = _hints(kind)
+    for name in _required(kind):
+        if name not in value:
+            raise DamagedFile(f"{where}.{name}: is missing")
+    read = {
+        n: from_values(known[n], item, f"{where}.{n}") for n, item in value.items() if n in known
+    }
+    try:
+        return kind(**read)
+    except (TypeError, ValueError) as error:
+        raise DamagedFile(f"{where}: {error}") from error
+
+
+def _read_many(origin: Any, kinds: tuple[Any, ...], value: Any, where: str) -> Any:
     if issubclass(origin, Mapping):
-        if not isinstance(values, dict):
-            raise TypeError("must be an object")
-        return {_key(kinds[0], name): _read(kinds[1], item) for name, item in values.items()}
-    if not isinstance(values, list):
-        raise TypeError("must be a list")
+        if not isinstance(value, dict):
+            raise DamagedFile(f"{where}: must be an object")
+        key, item = kinds
+        return {
+            _read_key(key, name, where): from_values(item, inner, f"{where}.{name}")
+            for name, inner in value.items()
+        }
+    if not isinstance(value, list):
+        raise DamagedFile(f"{where}: must be a list")
     if origin is tuple and kinds[1:] != (Ellipsis,):
-        if len(values) != len(kinds):
-            raise ValueError(f"must have {counted(len(kinds), 'item')}")
-        return tuple(_read(kind, item) for kind, item in zip(kinds, values, strict=True))
+        if len(value) != len(kinds):
+            raise DamagedFile(f"{where}: must have {counted(len(kinds), 'item')}")
+    else:
+        kinds = kinds[:1] * len(value)
     make = origin if origin in (tuple, list, set, frozenset) else tuple
-    return make(_read(kinds[0], item) for item in values)
+    return make(
+        from_values(kind, item, f"{where}[{n}]")
+        for n, (kind, item) in enumerate(zip(kinds, value, strict=True))
+    )
 
 
-def _key(kind: Any, name: str) -> Any:
-    return int(name) if kind is int else name
-
-
-def _read_plain(kind: Any, values: Any) -> Any:
-    if kind is bytes:
-        return bytes.fromhex(values)
-    if kind is Path:
-        return Path(values).expanduser()
-    if kind is float and type(values) in (int, str):
-        return _NUMBERS[values] if isinstance(values, str) else float(values)
-    if kind in (bool, int, float, str, NoneType) and type(values) is not kind:
-        raise TypeError(f"must be {kind.__name__}, not {type(values).__name__}")
-    return values
+def _read_key(kind: Any, name: str, where: str) -> Any:
+    try:
+        return int(name) if kind is int else from_values(kind, name, where)
+    except ValueError as error:
+        raise DamagedFile(f"{where}: {name[:40]!r} is not a whole number") from error

@@ -278,12 +278,12 @@ def saved_tags(fields: Fields) -> Family:
         tags=_by_id(fields, "ids"),
         parts=_by_id(fields, "parts") if fields.has("parts") else {},
         call_style=fields.maybe("call_style", str) or "",
-        untagged=fields.inner("untagged").each(str) if fields.has("untagged") else {},
+        untagged=fields.maybe("untagged", dict[str, str]) or {},
     )
 
 
 def _by_id(fields: Fields, name: str) -> dict[int, str]:
-    texts = fields.inner(name).each(str)
+    texts = fields.take(name, dict[str, str])
     for token_id in texts:
         if not _TOKEN_ID.fullmatch(token_id):
             raise fields.wrong(name, f"{token_id[:40]!r} is not a token id")
@@ -378,7 +378,7 @@ def family_to_fields(family: Family) -> dict[str, object]:
 
 def family_from_fields(fields: Fields) -> Family:
     """Return the family of a saved run; raises ``DamagedFile``."""
-    markers = fields.inner("harmony").each(int)
+    markers = fields.take("harmony", dict[str, int])
     if markers:
         return HeaderFamily(tags={token_id: text for text, token_id in markers.items()})
     return saved_tags(fields)

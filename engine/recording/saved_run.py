@@ -47,7 +47,7 @@ from engine.output.channels import Beginning
 from engine.output.families import family_from_fields, family_to_fields
 from engine.recording.replay import MAX_TOKEN_ID
 from engine.recording.run_trace import RunTrace
-from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.record import Channel, StopInfo
 from engine.stopping.rules import (
     STOP_OPTIONS,
     Stop,
@@ -124,12 +124,12 @@ def _run(top: Fields) -> RunTrace:
         tokens=deque(_token(index, fields) for index, fields in enumerate(_all(top, "tokens"))),
         residue=top.take("residue", str),
         calls={
-            fields.take("raw", str): tuple(_call(call) for call in _all(fields, "calls"))
+            fields.take("raw", str): fields.take("calls", tuple[ToolCall, ...])
             for fields in _all(top, "calls")
         },
-        stop=stop_from(top.inner("stop")),
-        speculation=speculation_from(top),
-        budget_end=budget_end_from(top),
+        stop=top.take("stop", StopInfo),
+        speculation=top.maybe("speculation", Speculation) or Speculation(),
+        budget_end=top.maybe("budget_end", BudgetEnd),
     )
 
 
@@ -165,7 +165,7 @@ def _rules(fields: Fields) -> StopRules:
     own = _own_options(fields)
     return StopRules(
         tuple(stop_from_fields(t, own.inner(t)) if own.has(t) else Stop(t) for t in texts),
-        fields.ints("token_ids"),
+        fields.take("token_ids", tuple[int, ...]),
     ).with_options(stop_options_from_fields(fields))
 
 
@@ -207,7 +207,7 @@ def setting_from(top: Fields) -> DecodingContext:
         model=top.maybe("model", str) or "",
         family=family,
         beginning=_beginning(fields, has_headers=family.has_headers),
-        eos=fields.ints("eos"),
+        eos=fields.take("eos", tuple[int, ...]),
         eos_sources=tuple(map(str, fields.maybe("eos_sources", list) or ())),
         context_budget=fields.take("context_room", int),
         memory_budget=fields.maybe("memory_room", int),
@@ -221,7 +221,7 @@ def _beginning(fields: Fields, *, has_headers: bool) -> Beginning:
     if has_headers and not fields.has("call"):
         header = ""  # for earlier versions, every answer began in a header
     return Beginning(
-        channel=fields.choice("starts_in", Channel),
+        channel=fields.take("starts_in", Channel),
         header=header,
         call=fields.maybe("call", str) or "",
         tool_name=fields.maybe("tool_name", str),
@@ -230,10 +230,7 @@ def _beginning(fields: Fields, *, has_headers: bool) -> Beginning:
 
 
 def _token(index: int, fields: Fields) -> TokenTrace:
-    try:
-        raw = bytes.fromhex(fields.take("hex", str))
-    except ValueError as error:
-        raise fields.wrong("hex", str(error)) from error
+    raw = fields.take("hex", bytes)
     token_id = fields.take("id", int)
     if not 0 <= token_id <= MAX_TOKEN_ID:
         raise fields.wrong("id", "no vocabulary has this token id")
@@ -255,34 +252,3 @@ def _token(index: int, fields: Fields) -> TokenTrace:
 def _origin(name: str | None) -> TokenOrigin:
     # A later version may know more sources of draft tokens.
     return TokenOrigin(name) if name in set(TokenOrigin) else TokenOrigin.SAMPLED
-
-
-def speculation_from(fields: Fields) -> Speculation:
-    """Return the counts in the field ``speculation`` of an object; zeros where it has none."""
-    if not fields.has("speculation"):
-        return Speculation()
-    return Speculation(**fields.inner("speculation").plain(Speculation))
-
-
-def budget_end_from(fields: Fields) -> BudgetEnd | None:
-    """Return the field ``budget_end`` of an object; None where it has none."""
-    if not fields.has("budget_end"):
-        return None
-    end = fields.inner("budget_end")
-    return BudgetEnd(*(end.take(field.name, int) for field in dataclasses.fields(BudgetEnd)))
-
-
-def _call(fields: Fields) -> ToolCall:
-    return ToolCall(fields.take("id", str), fields.take("name", str), fields.take("arguments", str))
-
-
-def stop_from(fields: Fields) -> StopInfo:
-    """Return the record of an end as ``dataclasses.asdict`` wrote it; raises ``DamagedFile``."""
-    kind = fields.choice("kind", StopKind)
-    value: str | int | None = None
-    if kind is StopKind.STOP_STRING:
-        value = fields.take("value", str)
-    elif kind is StopKind.STOP_TOKEN:
-        value = fields.take("value", int)
-    channel = fields.choice("channel", Channel)
-    return StopInfo(kind=kind, value=value, channel=channel, **fields.plain(StopInfo))

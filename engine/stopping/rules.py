@@ -6,7 +6,7 @@ Pure values and checks; knows no model. Used on every thread.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import Any, get_args, get_type_hints
 
 from engine.errors import InvalidRequest
@@ -251,10 +251,5 @@ def stop_from_fields(text: str, fields: Fields) -> Stop:
 
 
 def _from_fields(fields: Fields, options: Sequence[StopOption]) -> dict[str, Any]:
-    return {option.name: _value(fields, option) for option in options if fields.has(option.name)}
-
-
-def _value(fields: Fields, option: StopOption) -> Any:
-    if issubclass(option.kind, Enum):
-        return fields.choice(option.name, option.kind)
-    return fields.take(option.name, option.kind)
+    read = {option.name: fields.maybe(option.name, option.kind) for option in options}
+    return {name: value for name, value in read.items() if value is not None}

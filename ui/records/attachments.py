@@ -178,7 +178,7 @@ def attachment_from(fields: Fields) -> Attachment:
     if not fields.has("pages"):
         text = fields.take("text", str)
         return Attachment(name, text, remark=remark, sent_chars=sent_chars)
-    numbers, known = fields.ints("pages"), fields.maybe("all_pages", list) or []
+    numbers, known = fields.take("pages", tuple[int, ...]), fields.maybe("all_pages", list) or []
     if len(numbers) != 3 or not 1 <= numbers[0] <= numbers[1] <= numbers[2]:
         raise fields.wrong("pages", "must be the first page, the last one and their number")
     if not all(isinstance(page, str) for page in known) or len(known) > numbers[2]:

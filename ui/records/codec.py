@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from engine import (
+    BudgetEnd,
     CacheMiss,
     Finished,
     InvalidRequest,
+    Speculation,
     Stop,
+    StopInfo,
     StopRules,
     Timing,
     ToolCall,
@@ -28,11 +31,9 @@ from engine import (
 from engine.files.json_fields import (
     DamagedFile,
     Fields,
-    from_values,
     parsed_json,
     to_values,
 )
-from engine.recording.saved_run import budget_end_from, speculation_from, stop_from
 from ui.records.attachments import attachment_from, attachment_values
 from ui.records.conversations import (
     ChosenModel,
@@ -285,10 +286,7 @@ def run_from(fields: Fields, text: str, without_end: RunState = "interrupted") -
         text=text,
         thinking=fields.maybe("thinking", str) or "",
         thinking_s=fields.maybe("thinking_s", float),
-        tool_calls=[
-            ToolCall(c.take("id", str), c.take("name", str), c.take("arguments", str))
-            for c in fields.items("tool_calls")
-        ],
+        tool_calls=fields.maybe("tool_calls", list[ToolCall]) or [],
         prompt_total=fields.maybe("prompt_total", int) or 0,
         prompt_cached=fields.maybe("prompt_cached", int) or 0,
         finished=_finished(fields.inner("finished")) if fields.has("finished") else None,
@@ -311,11 +309,10 @@ def run_from(fields: Fields, text: str, without_end: RunState = "interrupted") -
 
 
 def _rules(fields: Fields, stops: list[str]) -> StopRules:
-    try:
-        rules = from_values(StopRules | None, fields.maybe("rules", dict))
-    except DamagedFile:  # a later version may know more scopes
-        rules = None
-    return StopRules.of(*stops) if rules is None else cast(StopRules, rules)
+    rules = None
+    with contextlib.suppress(DamagedFile):  # a later version may know more scopes
+        rules = fields.maybe("rules", StopRules)
+    return StopRules.of(*stops) if rules is None else rules
 
 
 def _state(fields: Fields) -> RunState:
@@ -334,11 +331,11 @@ def _usage(fields: Fields) -> Usage:
 
 def _finished(fields: Fields) -> Finished:
     return Finished(
-        stop=stop_from(fields.inner("stop")),
+        stop=fields.take("stop", StopInfo),
         usage=_usage(fields.inner("usage")),
         timing=Timing(**fields.inner("timing").plain(Timing)),
-        speculation=speculation_from(fields),
-        budget_end=budget_end_from(fields),
+        speculation=fields.maybe("speculation", Speculation) or Speculation(),
+        budget_end=fields.maybe("budget_end", BudgetEnd),
         **fields.plain(Finished),
     )
 

@@ -143,7 +143,7 @@ def channels(**changes: object) -> dict[str, object]:
         (channels(harmony={"<|call|>": math.inf}), r"channels\.harmony\.<\|call\|>: must be a"),
         (rules(scopes=[[["a"], "all"]]), r"rules\.scopes\[0\]: must be a string"),
         (channels(ids={"9" * 5_000: "<a>"}), r"channels\.ids: '9{40}' is not a token id"),
-        (channels(parts={"5": "\ud800"}), r"channels\.parts\.5: contains half of a character"),
+        (channels(parts={"5": "\ud800"}), r"channels\.parts: contains half of a character"),
     ],
 )
 def test_a_damaged_run_names_the_place(change: dict[str, object], message: str) -> None:

@@ -58,7 +58,7 @@ class ExportReader:
         contents.unread = answer.take("unread", list)
         self.is_ours = contents.program == OURS
         if self.is_ours:
-            contents.traces = answer.inner("traces").each(str)
+            contents.traces = answer.take("traces", dict[str, str])
         return contents
 
     def conversations(
