@@ -16,7 +16,8 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from app import __version__, exits, paths
-from app.exits import CommandError, OneLineParser
+from app.arguments import OneLineParser
+from app.exits import CommandError
 from app.printer import run_cli
 from app.settings.commands import COMMANDS, WINDOW
 from app.settings.options import (
@@ -24,8 +25,8 @@ from app.settings.options import (
     LOCAL_MODEL,
     Command,
     absolute_path,
-    add_stops,
     number_parser,
+    stop_arguments,
     strip_literal,
 )
 from app.settings.serve import ServeOptions
@@ -162,10 +163,10 @@ def build_options(kind: type[_T], values: Mapping[str, Any]) -> _T:
     return kind(**given)
 
 
-def _add_commands(root: argparse.ArgumentParser, commands: Sequence[Command], metavar: str) -> None:
+def _add_commands(root: OneLineParser, commands: Sequence[Command], metavar: str) -> None:
     subparsers = root.add_subparsers(title="commands", metavar=metavar)
     for command in commands:
-        added: argparse.ArgumentParser = subparsers.add_parser(
+        added = subparsers.add_parser(
             command.name,
             help=command.help,
             description=command.description or f"{command.help[:1].upper()}{command.help[1:]}.",
@@ -178,7 +179,7 @@ def _add_commands(root: argparse.ArgumentParser, commands: Sequence[Command], me
         elif command.options is not None:
             _add_options(added, command.options)
         else:
-            command.add(added)
+            added.add_arguments(command.arguments)
         added.set_defaults(parser=added, command=command)
         if command.actions:
             names = ",".join(action.name for action in command.actions)
@@ -198,7 +199,7 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
         title = option.section
         if title not in groups:
             groups[title] = serve.add_argument_group(title)
-        _add_option(groups[title], option, Path)
+        _add_option(groups[title], option)
 
 
 def _own_options(kind: type) -> list[Declaration]:
@@ -218,8 +219,7 @@ def _add_options(container: argparse._ActionsContainer, kind: type) -> None:
         elif isinstance(option.kind, type) and is_dataclass(option.kind):
             _add_options(container, option.kind)
         else:
-            is_model = option.metavar == LOCAL_MODEL
-            _add_option(container, option, paths.model_folder if is_model else absolute_path)
+            _add_option(container, option)
 
 
 def _add_stop_options(container: argparse._ActionsContainer) -> None:
@@ -240,16 +240,15 @@ def _add_stop_options(container: argparse._ActionsContainer) -> None:
         )
 
 
-def _add_option(
-    container: argparse._ActionsContainer, option: Declaration, parse_path: Callable[[str], Path]
-) -> None:
+def _add_option(container: argparse._ActionsContainer, option: Declaration) -> None:
     """Add a declared option; the namespace lacks it unless it is given."""
     flag = option.option or f"--{option.name.replace('_', '-')}"
     if flag == "--stop":
-        add_stops(container, option.help)
+        for names, stop_details in stop_arguments(option.help):
+            container.add_argument(*names, **stop_details)
         return
     is_positional = not flag.startswith("--") or flag.startswith("-- ")
-    details = _argument_details(option, flag, parse_path)
+    details = _argument_details(option, flag)
     if is_positional:
         if get_origin(option.kind) is tuple:
             details |= {"nargs": "*", "default": argparse.SUPPRESS}  # else it is required
@@ -262,9 +261,7 @@ def _add_option(
     )
 
 
-def _argument_details(
-    option: Declaration, flag: str, parse_path: Callable[[str], Path]
-) -> dict[str, Any]:
+def _argument_details(option: Declaration, flag: str) -> dict[str, Any]:
     kind = get_args(option.kind)[0] if isinstance(option.kind, UnionType) else option.kind
     if kind is bool:
         return {"action": "store_true"}
@@ -274,6 +271,7 @@ def _argument_details(
     if kind in (int, float):
         return {"type": number_parser(kind, option), "metavar": metavar}
     if kind is Path:
+        parse_path = paths.model_folder if metavar == LOCAL_MODEL else absolute_path
         return {"type": parse_path, "metavar": metavar}
     return {"type": strip_literal if flag in _LITERAL_OPTIONS else str, "metavar": metavar}
 

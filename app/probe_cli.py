@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from app import __version__
-from app.exits import OneLineParser
+from app.arguments import OneLineParser
 from app.printer import run_cli
-from app.settings.probe_options import add_options
+from app.settings.probe_options import ARGUMENTS, examples
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,9 +55,10 @@ def _parser() -> OneLineParser:
     parser = OneLineParser(
         prog="fullstop-probe",
         description="Test how any server handles stops. fullstop-probe inspect FILE reads answers.",
+        epilog=examples("fullstop-probe"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"fullstop-probe {__version__}")
-    add_options(parser)
+    parser.add_arguments(ARGUMENTS)
     return parser

@@ -27,6 +27,7 @@ PARTS = (
     "app/commands/__init__.py",
     "app/commands/inspect.py",
     "app/commands/probe.py",
+    "app/arguments.py",
     "app/exits.py",
     "app/printer.py",
     "app/streams.py",

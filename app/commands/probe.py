@@ -36,7 +36,7 @@ from api.terminal_text import harmless_json
 from app import exits
 from app.exits import CommandError
 from app.printer import Printer
-from app.settings.probe_options import ALL_DIALECTS
+from app.settings.probe_options import ALL_DIALECTS, PROBE_KEY_VARIABLE
 from engine.files.causes import os_cause
 from engine.files.safe_files import WholeFile, write_whole
 
@@ -150,7 +150,7 @@ def _options_of(given: argparse.Namespace) -> ProbeOptions:
         given.url,
         dialect=None if given.dialect in (None, ALL_DIALECTS) else WireDialect(given.dialect),
         model=given.model,
-        api_key=given.api_key or os.environ.get(given.key_variable) or None,
+        api_key=given.api_key or os.environ.get(PROBE_KEY_VARIABLE) or None,
         timeout_s=given.timeout,
         time_limit_s=given.time_limit,
         max_tokens=given.max_tokens,

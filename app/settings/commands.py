@@ -1,11 +1,11 @@
 """The table of commands, of which the parser, completion and the page of options are made."""
 
 import argparse
-from argparse import ArgumentParser
 from dataclasses import replace
 
 from app import paths
 from app.agents import AGENTS
+from app.arguments import argument
 from app.settings import probe_options
 from app.settings.options import (
     LOCAL_MODEL,
@@ -15,8 +15,8 @@ from app.settings.options import (
     Command,
     RunOptions,
     absolute_path,
-    add_stops,
     number_parser,
+    stop_arguments,
 )
 from app.settings.serve import DRAFT_HELP, ServeOptions
 from ui.preferences import API_KEY_VARIABLE, Declaration
@@ -122,152 +122,129 @@ examples:
 """
 
 
-def _add_json(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--json",
-        dest="is_json",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="print one JSON object",
-    )
-
-
-def _add_list(parser: ArgumentParser) -> None:
-    _add_json(parser)
-    parser.add_argument("--names", action="store_true", help="print names only")
-
-
-def _add_unload(parser: ArgumentParser) -> None:
-    parser.add_argument("model", metavar=LOCAL_MODEL, help="its name, as fullstop ps lists it")
-
-
-def _add_show(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar=LOCAL_MODEL, help="its name, as fullstop models lists it")
-    _add_json(parser)
-
-
-def _add_remove(parser: ArgumentParser) -> None:
-    _add_show(parser)
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-
-
-def _add_download(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "name", metavar=REMOTE_MODEL, help="the model on the hub, or the address of its page"
-    )
-    _add_json(parser)
-
-
-def _add_search(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "query",
-        metavar="WORDS",
-        nargs="*",
-        help="parts of the name; without any, models that fit this computer are suggested",
-    )
-    parser.add_argument(
-        "--limit",
-        type=number_parser(int, Declaration(minimum=1, maximum=200)),
-        metavar="N",
-        help="show N models at most (default 20, most 200)",
-    )
-    _add_json(parser)
-
-
-def _add_check(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "model",
-        type=paths.model_folder,
-        metavar=LOCAL_MODEL,
-        help="the model, by folder or name, as fullstop models lists it",
-    )
-    parser.add_argument(
-        "--draft-model",
-        dest="draft",
-        type=paths.model_folder,
-        metavar=LOCAL_MODEL,
-        help=DRAFT_HELP,
-    )
-    parser.add_argument(
-        "--tokens",
-        type=number_parser(int, Declaration(minimum=16, maximum=10_000)),
-        default=200,
-        metavar="N",
-        help="compare and measure answers of N tokens (default 200)",
-    )
-    _add_json(parser)
-
-
-def _add_replay(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "file", type=absolute_path, metavar="FILE", help="a run saved by --save-run"
-    )
-    add_stops(parser, "stop before this text, in place of the run's own stops; repeatable")
-    parser.add_argument("--no-stop", action="store_true", help="play it without any stop strings")
-    _add_json(parser)
-
-
-def _add_inspect(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "file", metavar="FILE", help="the answer, saved or pasted; - reads standard input"
-    )
-    add_stops(parser, "a stop of the request, taken exactly as given; repeatable")
-    _add_json(parser)
-
-
-def _add_launch(parser: ArgumentParser) -> None:
-    names = ", ".join(AGENTS)
-    parser.add_argument("agent", metavar="AGENT", choices=tuple(AGENTS), help=f"the agent: {names}")
-    parser.add_argument(
-        "--model",
-        metavar=LOCAL_MODEL,
-        help="model to use, by folder or name (default: the one that the server uses)",
-    )
-    parser.add_argument(
-        "--url", metavar="URL", help="server to use (default: a running one, or a new one)"
-    )
-    parser.add_argument(
-        "--print",
-        action="store_true",
-        help="print the equivalent shell commands, and start nothing",
-    )
-    parser.add_argument(
-        "--anyway",
-        action="store_true",
-        help="start the agent even if the model is too small for it",
-    )
-    parser.add_argument(
-        "arguments", metavar="-- ARGS", nargs="*", help="arguments for the agent itself"
-    )
-
-
-def _add_completion(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", metavar="SHELL", choices=_SHELLS, help=", ".join(_SHELLS))
-
+_JSON = argument(
+    "--json",
+    dest="is_json",
+    action="store_true",
+    default=argparse.SUPPRESS,
+    help="print one JSON object",
+)
+_LOCAL_NAME = argument("name", metavar=LOCAL_MODEL, help="its name, as fullstop models lists it")
 
 _LIST = Command(
     name="list",
     help="list the models on this computer",
     work="app.commands.models:show",
-    add=_add_list,
+    arguments=(_JSON, argument("--names", action="store_true", help="print names only")),
 )
 _SHOW = Command(
     name="show",
     help="describe a model on this computer: its size, context, folder, and whether it fits",
     work="app.commands.models:describe",
-    add=_add_show,
+    arguments=(_LOCAL_NAME, _JSON),
 )
 _DOWNLOAD = Command(
     name="download",
     help="download a model, or resume a partial download, and verify it",
     work="app.commands.models:download",
-    add=_add_download,
+    arguments=(
+        argument(
+            "name", metavar=REMOTE_MODEL, help="the model on the hub, or the address of its page"
+        ),
+        _JSON,
+    ),
 )
 _REMOVE = Command(
     name="remove",
     help="delete a downloaded model from this computer",
     work="app.commands.models:remove",
-    add=_add_remove,
+    arguments=(
+        _LOCAL_NAME,
+        _JSON,
+        argument("--yes", action="store_true", help="do not ask for confirmation"),
+    ),
+)
+_SEARCH = Command(
+    name="search",
+    help="search the Hugging Face hub for MLX models",
+    work="app.commands.models:search",
+    arguments=(
+        argument(
+            "query",
+            metavar="WORDS",
+            nargs="*",
+            help="parts of the name; without any, models that fit this computer are suggested",
+        ),
+        argument(
+            "--limit",
+            type=number_parser(int, Declaration(minimum=1, maximum=200)),
+            metavar="N",
+            help="show N models at most (default 20, most 200)",
+        ),
+        _JSON,
+    ),
+)
+_CHECK = Command(
+    name="check",
+    help="compare a model's answers with mlx-lm's, and measure what drafts gain",
+    work="app.commands.check:run",
+    arguments=(
+        argument(
+            "model",
+            type=paths.model_folder,
+            metavar=LOCAL_MODEL,
+            help="the model, by folder or name, as fullstop models lists it",
+        ),
+        argument(
+            "--draft-model",
+            dest="draft",
+            type=paths.model_folder,
+            metavar=LOCAL_MODEL,
+            help=DRAFT_HELP,
+        ),
+        argument(
+            "--tokens",
+            type=number_parser(int, Declaration(minimum=16, maximum=10_000)),
+            default=200,
+            metavar="N",
+            help="compare and measure answers of N tokens (default 200)",
+        ),
+        _JSON,
+    ),
+)
+_LAUNCH = Command(
+    name="launch",
+    help="start a coding agent (Claude Code, Codex, …) that uses your models",
+    description="Start a coding agent that uses your models.",
+    work="app.commands.launch:run",
+    arguments=(
+        argument(
+            "agent",
+            metavar="AGENT",
+            choices=tuple(AGENTS),
+            help=f"the agent: {', '.join(AGENTS)}",
+        ),
+        argument(
+            "--model",
+            metavar=LOCAL_MODEL,
+            help="model to use, by folder or name (default: the one that the server uses)",
+        ),
+        argument(
+            "--url", metavar="URL", help="server to use (default: a running one, or a new one)"
+        ),
+        argument(
+            "--print",
+            action="store_true",
+            help="print the equivalent shell commands, and start nothing",
+        ),
+        argument(
+            "--anyway",
+            action="store_true",
+            help="start the agent even if the model is too small for it",
+        ),
+        argument("arguments", metavar="-- ARGS", nargs="*", help="arguments for the agent itself"),
+    ),
+    examples=_LAUNCH_EXAMPLES,
 )
 
 
@@ -305,35 +282,18 @@ COMMANDS = (
         options=ServeOptions,
         examples=_SERVE_EXAMPLES,
     ),
-    Command(
-        name="launch",
-        help="start a coding agent (Claude Code, Codex, …) that uses your models",
-        description="Start a coding agent that uses your models.",
-        work="app.commands.launch:run",
-        add=_add_launch,
-        examples=_LAUNCH_EXAMPLES,
-    ),
+    _LAUNCH,
     Command(
         name="models",
         help="list, search, check, download and remove models",
         work="app.commands.models:show",
-        add=_add_json,
+        arguments=(_JSON,),
         examples=_MODELS_EXAMPLES,
         actions=(
             _LIST,
             _SHOW,
-            Command(
-                name="search",
-                help="search the Hugging Face hub for MLX models",
-                work="app.commands.models:search",
-                add=_add_search,
-            ),
-            Command(
-                name="check",
-                help="compare a model's answers with mlx-lm's, and measure what drafts gain",
-                work="app.commands.check:run",
-                add=_add_check,
-            ),
+            _SEARCH,
+            _CHECK,
             _DOWNLOAD,
             _REMOVE,
         ),
@@ -346,14 +306,16 @@ COMMANDS = (
         name="ps",
         help="list the models that running servers have loaded",
         work="app.commands.loaded:show",
-        add=_add_json,
+        arguments=(_JSON,),
         examples=_LOADED_NOTE,
     ),
     Command(
         name="stop",
         help="unload a model from the servers that run here, once its answers have ended",
         work="app.commands.loaded:unload",
-        add=_add_unload,
+        arguments=(
+            argument("model", metavar=LOCAL_MODEL, help="its name, as fullstop ps lists it"),
+        ),
         examples=_LOADED_NOTE,
     ),
     Command(
@@ -361,27 +323,39 @@ COMMANDS = (
         help="play a saved run again, with the same stops or with others",
         description="Replay a saved run through the real matcher; no model is needed.",
         work="app.commands.replay:run",
-        add=_add_replay,
+        arguments=(
+            argument("file", type=absolute_path, metavar="FILE", help="a run saved by --save-run"),
+            *stop_arguments("stop before this text, in place of the run's own stops; repeatable"),
+            argument("--no-stop", action="store_true", help="play it without any stop strings"),
+            _JSON,
+        ),
         examples=_REPLAY_EXAMPLES,
     ),
     Command(
         name="inspect",
         help="say what is wrong with an answer that any server gave",
         work="app.commands.inspect:run",
-        add=_add_inspect,
+        arguments=(
+            argument(
+                "file", metavar="FILE", help="the answer, saved or pasted; - reads standard input"
+            ),
+            *stop_arguments("a stop of the request, taken exactly as given; repeatable"),
+            _JSON,
+        ),
         examples=_INSPECT_EXAMPLES,
     ),
     Command(
         name="probe",
         help="test how any server handles stops",
         work="app.commands.probe:run_arguments",
-        add=probe_options.add_options,
+        arguments=probe_options.ARGUMENTS,
+        examples=probe_options.examples("fullstop probe"),
     ),
     Command(
         name="completion",
         help="print a script that completes commands, options and models in a shell",
         work="app.commands.completion:run",
-        add=_add_completion,
+        arguments=(argument("shell", metavar="SHELL", choices=_SHELLS, help=", ".join(_SHELLS)),),
         examples=_COMPLETION_EXAMPLES,
     ),
 )

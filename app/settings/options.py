@@ -1,4 +1,4 @@
-"""The options of each command: those of a conversation are declared, others added to its parser."""
+"""The declared options of a conversation and its model, and the type of a command."""
 
 import argparse
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app import exits
+from app.arguments import Argument, argument
 from app.exits import CommandError
 from app.settings.serve import DRAFT_HELP, MODEL_HELP, PLAIN_HELP
 from engine import GenerationRequest, Message, Sampling, StopOptions, StopRules, StopScope
@@ -141,22 +142,24 @@ class RunOptions(ModelOptions):
     files: tuple[str, ...] = declare((), option="--file", metavar="FILE", help=_FILE_HELP)
 
 
-def add_stops(parser: argparse._ActionsContainer, text: str) -> None:
-    """Add ``--stop`` and ``--escapes``."""
-    parser.add_argument(
-        "--stop",
-        dest="stops",
-        type=strip_literal,
-        action="append",
-        default=argparse.SUPPRESS,
-        metavar="S",
-        help=text,
-    )
-    parser.add_argument(
-        "--escapes",
-        default=argparse.SUPPRESS,
-        action="store_true",
-        help=r"read \n, \t, \\, \xHH and \uHHHH in --stop as the characters they mean",
+def stop_arguments(text: str) -> tuple[Argument, ...]:
+    """Return ``--stop`` and ``--escapes``."""
+    return (
+        argument(
+            "--stop",
+            dest="stops",
+            type=strip_literal,
+            action="append",
+            default=argparse.SUPPRESS,
+            metavar="S",
+            help=text,
+        ),
+        argument(
+            "--escapes",
+            default=argparse.SUPPRESS,
+            action="store_true",
+            help=r"read \n, \t, \\, \xHH and \uHHHH in --stop as the characters they mean",
+        ),
     )
 
 
@@ -206,7 +209,7 @@ class Command:
     help: str
     work: str
     options: type | None = None  # a dataclass of declared options
-    add: Callable[[argparse.ArgumentParser], None] = lambda _: None  # adds the others to its parser
+    arguments: tuple[Argument, ...] = ()  # those of a command without such options
     actions: tuple["Command", ...] = ()
     description: str = ""  # empty for the help
     examples: str = ""

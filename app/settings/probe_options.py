@@ -4,6 +4,8 @@ import argparse
 import math
 from pathlib import Path
 
+from app.arguments import argument
+
 PROBE_KEY_VARIABLE = "FULLSTOP_PROBE_KEY"
 
 # The same as in ``api.conformance``; a test compares them.
@@ -26,132 +28,9 @@ usage, 3 incomplete or not judged, 4 no server that can be judged, 130 ended wit
 """
 
 
-def add_options(probe: argparse.ArgumentParser) -> None:
-    """Add the options of the probe and the end of its help to a parser."""
-    probe.epilog = _EXAMPLES.format(program=probe.prog)
-    probe.set_defaults(key_variable=PROBE_KEY_VARIABLE)
-    probe.add_argument(
-        "url", metavar="URL", nargs="?", help="address of the server, or of one endpoint"
-    )
-    _add_asking(probe)
-    _add_checks(probe)
-    _add_reports(probe)
-
-
-def _add_asking(probe: argparse.ArgumentParser) -> None:
-    probe.add_argument(
-        "--dialect",
-        choices=(*DIALECTS, ALL_DIALECTS),
-        help="API of the server (default: detected); all probes each that is detected",
-    )
-    probe.add_argument(
-        "--model", metavar="NAME", help="name of the model (default: the first one listed)"
-    )
-    probe.add_argument(
-        "--api-key",
-        metavar="KEY",
-        help=f"default: the environment's {PROBE_KEY_VARIABLE}, which other users cannot read",
-    )
-    probe.add_argument(
-        "--header",
-        type=_header,
-        action="append",
-        default=[],
-        metavar="NAME:VALUE",
-        help="send this header with every request; repeatable",
-    )
-    probe.add_argument("--base-path", metavar="PATH", help="path to use instead of /v1")
-    probe.add_argument(
-        "--max-tokens",
-        type=_count,
-        metavar="N",
-        help="limit of ordinary answers (default: the probe chooses)",
-    )
-    probe.add_argument(
-        "--prompt",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="ask this before the probe's own questions; repeatable",
-    )
-    probe.add_argument(
-        "--ca", type=Path, metavar="FILE", help="certificates to trust, in PEM format"
-    )
-    probe.add_argument("--insecure", action="store_true", help="accept untrusted certificates")
-    probe.add_argument(
-        "--timeout",
-        type=_seconds,
-        default=60.0,
-        metavar="S",
-        help="longest wait for one answer, in seconds (default 60)",
-    )
-    probe.add_argument(
-        "--time-limit",
-        type=_seconds,
-        default=900.0,
-        metavar="S",
-        help="end after this many seconds, even if checks are left (default 900)",
-    )
-
-
-def _add_checks(probe: argparse.ArgumentParser) -> None:
-    probe.add_argument(
-        "--list", action="store_true", help="print the catalogue of checks instead of probing"
-    )
-    probe.add_argument(
-        "--quick",
-        action="store_true",
-        help="run the most telling checks only, with short answers: 2 minutes at 8 tokens/s",
-    )
-    for option, purpose in (("--only", "run only these checks"), ("--skip", "skip these checks")):
-        probe.add_argument(
-            option,
-            type=_patterns,
-            action="extend",
-            default=[],
-            metavar="ID",
-            help=f"{purpose}: ids, or patterns such as stop.*; repeatable, or separated by commas",
-        )
-    probe.add_argument(
-        "--level",
-        choices=LEVELS,
-        default=LEVELS[1],
-        help="the least binding level whose failures count (default extension)",
-    )
-    probe.add_argument(
-        "--expected-failures",
-        type=Path,
-        metavar="FILE",
-        help="ids of checks that are known to fail, one per line, with the word flaky and the "
-        "issue's address if you like; new failures and unexpected passes fail",
-    )
-
-
-def _add_reports(probe: argparse.ArgumentParser) -> None:
-    probe.add_argument(
-        "--json",
-        action="store_true",
-        help="print one JSON object instead of the table, even if the probe cannot begin",
-    )
-    for name, purpose in (
-        ("html", "as a page"),
-        ("markdown", "as Markdown, with the raw answers folded"),
-        ("junit", "as JUnit's XML"),
-        ("sarif", "as SARIF 2.1.0"),
-    ):
-        probe.add_argument(
-            f"--{name}",
-            type=Path,
-            metavar="FILE",
-            help=f"write the report {purpose} to this file too",
-        )
-    probe.add_argument(
-        "--diff",
-        nargs=2,
-        type=Path,
-        metavar=("OLD", "NEW"),
-        help="compare two reports of --json instead of probing; exit code 1 if a check newly fails",
-    )
+def examples(program: str) -> str:
+    """Return the end of the help."""
+    return _EXAMPLES.format(program=program)
 
 
 def _patterns(text: str) -> list[str]:
@@ -182,3 +61,118 @@ def _seconds(text: str) -> float:
     if not (number > 0 and math.isfinite(number)):
         raise argparse.ArgumentTypeError(f"{text} is not a number of seconds greater than 0")
     return number
+
+
+ARGUMENTS = (
+    argument("url", metavar="URL", nargs="?", help="address of the server, or of one endpoint"),
+    argument(
+        "--dialect",
+        choices=(*DIALECTS, ALL_DIALECTS),
+        help="API of the server (default: detected); all probes each that is detected",
+    ),
+    argument("--model", metavar="NAME", help="name of the model (default: the first one listed)"),
+    argument(
+        "--api-key",
+        metavar="KEY",
+        help=f"default: the environment's {PROBE_KEY_VARIABLE}, which other users cannot read",
+    ),
+    argument(
+        "--header",
+        type=_header,
+        action="append",
+        default=[],
+        metavar="NAME:VALUE",
+        help="send this header with every request; repeatable",
+    ),
+    argument("--base-path", metavar="PATH", help="path to use instead of /v1"),
+    argument(
+        "--max-tokens",
+        type=_count,
+        metavar="N",
+        help="limit of ordinary answers (default: the probe chooses)",
+    ),
+    argument(
+        "--prompt",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="ask this before the probe's own questions; repeatable",
+    ),
+    argument("--ca", type=Path, metavar="FILE", help="certificates to trust, in PEM format"),
+    argument("--insecure", action="store_true", help="accept untrusted certificates"),
+    argument(
+        "--timeout",
+        type=_seconds,
+        default=60.0,
+        metavar="S",
+        help="longest wait for one answer, in seconds (default 60)",
+    ),
+    argument(
+        "--time-limit",
+        type=_seconds,
+        default=900.0,
+        metavar="S",
+        help="end after this many seconds, even if checks are left (default 900)",
+    ),
+    argument(
+        "--list", action="store_true", help="print the catalogue of checks instead of probing"
+    ),
+    argument(
+        "--quick",
+        action="store_true",
+        help="run the most telling checks only, with short answers: 2 minutes at 8 tokens/s",
+    ),
+    *(
+        argument(
+            option,
+            type=_patterns,
+            action="extend",
+            default=[],
+            metavar="ID",
+            help=f"{purpose}: ids, or patterns such as stop.*; repeatable, or separated by commas",
+        )
+        for option, purpose in (
+            ("--only", "run only these checks"),
+            ("--skip", "skip these checks"),
+        )
+    ),
+    argument(
+        "--level",
+        choices=LEVELS,
+        default=LEVELS[1],
+        help="the least binding level whose failures count (default extension)",
+    ),
+    argument(
+        "--expected-failures",
+        type=Path,
+        metavar="FILE",
+        help="ids of checks that are known to fail, one per line, with the word flaky and the "
+        "issue's address if you like; new failures and unexpected passes fail",
+    ),
+    argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object instead of the table, even if the probe cannot begin",
+    ),
+    *(
+        argument(
+            f"--{name}",
+            type=Path,
+            metavar="FILE",
+            help=f"write the report {purpose} to this file too",
+        )
+        for name, purpose in (
+            ("html", "as a page"),
+            ("markdown", "as Markdown, with the raw answers folded"),
+            ("junit", "as JUnit's XML"),
+            ("sarif", "as SARIF 2.1.0"),
+        )
+    ),
+    argument(
+        "--diff",
+        nargs=2,
+        type=Path,
+        metavar=("OLD", "NEW"),
+        help="compare two reports of --json instead of probing; exit code 1 if a check newly fails",
+    ),
+)

@@ -146,7 +146,7 @@ def test_cli_aliases_of_models(name: str, meant: str) -> None:
     alias = next(one for one in COMMANDS if one.name == name)
     models = next(one for one in COMMANDS if one.name == "models")
     action = next(one for one in models.actions if one.name == meant)
-    assert (alias.work, alias.add) == (action.work, action.add)
+    assert (alias.work, alias.arguments) == (action.work, action.arguments)
     assert alias.alias_of == f"models {meant}"
 
 
