@@ -4,23 +4,26 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
 from aiohttp import web
 
 from api.dialects.shared.answer_text import json_text
-from api.dialects.shared.body import WireModel, parse_body
+from api.dialects.shared.body import parse_body
 from api.dialects.shared.dialect import (
     EVENTS,
     AnswerRoute,
+    AnyRoute,
     Dialect,
     Head,
+    ParsedRequest,
     QueryRoute,
 )
-from api.dialects.shared.requests import ParsedRequest, left_out_tools, read_generations
+from api.dialects.shared.parameters import with_image_rule
+from api.dialects.shared.requests import left_out_tools, read_generations
 from api.server.bodies import BodyReceiver, decompress, is_compressed
 from api.server.streams import StreamWriter
 from api.service.config import IMAGES_HEADER, ImageRule
@@ -40,7 +43,6 @@ from engine import (
     Finished,
     Generation,
     GenerationRequest,
-    InvalidRequest,
     counted,
 )
 
@@ -53,34 +55,6 @@ RECORD = web.RequestKey("record", RequestRecord)
 _ON_LOOP_BYTES = 1 << 20
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """One route."""
-
-    method: str
-    path: str
-    handler: Handler
-    description: str
-    dialect: Dialect | None = None
-    needs_key: bool = True
-    request: type[WireModel] | None = None
-    answer: Any = None
-    media_type: str | None = "application/json"
-    other_answers: Mapping[int, Any] = field(default_factory=dict)
-    stream: str | None = None
-    operation: str = ""
-    is_safe: bool = True
-
-
-def own_route(method: str, path: str, **fields: Any) -> Callable[[Handler], Route]:
-    """Make a function the handler of a route that is no dialect's; its docstring is the summary."""
-
-    def route(handler: Handler) -> Route:
-        return Route(method, path, handler, (handler.__doc__ or "").removesuffix("."), **fields)
-
-    return route
 
 
 def failure_response(
@@ -101,31 +75,36 @@ def failure_response(
 
 
 async def receive_request(
-    request: web.Request, dialect: Dialect, route: AnswerRoute[Any] | QueryRoute
+    request: web.Request, dialect: Dialect | None, route: AnyRoute
 ) -> ParsedRequest[Any]:
-    """Return a request's body as a wire model, with the generations that it asks for."""
+    """Return a request with its body as a wire model, and the generations that it asks for."""
     service, record, receiver = request.app[SERVICE], request[RECORD], request.app[BODIES]
+    url = {**request.query, **request.match_info}
+    if route.request is None or dialect is None:
+        return ParsedRequest(service, record, None, url=url)
+    model = route.request
     images, is_packed = _image_rule(request, service), is_compressed(request)
 
     def parse() -> ParsedRequest[Any]:
         whole = decompress(raw, service.config.max_body_bytes) if is_packed and raw else raw
         if record.observers:
             record.request_body.add(whole)
-        assert route.request is not None, "only routes with a body are parsed"
-        params, not_applied = parse_body(whole, route.request)
-        if route.recall is not None:
-            params = route.recall(service, record, params)
+        params, record.not_applied = parse_body(whole, model)
+        if dialect.recall is not None:
+            params = dialect.recall(service, record, params)
+        params = with_image_rule(params, images)
+        record.field_names = {**dialect.field_names, **route.field_names(params)}
         if route.read is None:
-            return ParsedRequest(params, (), not_applied=not_applied)
+            return ParsedRequest(service, record, params, url=url)
         try:
-            return read_generations(
-                params, route.read, not_applied, strict=service.config.strict, images=images
+            generations = read_generations(
+                params, route.read, record.not_applied, strict=service.config.strict
             )
-        except InvalidRequest as refusal:
-            own = route.field_names(params) if isinstance(route, AnswerRoute) else route.field_names
-            raise from_engine(refusal, {**dialect.field_names, **own}) from None
         except RecursionError:
             raise invalid((), "the body is nested too deeply") from None
+        if generations:
+            record.not_applied = generations[0].not_applied
+        return ParsedRequest(service, record, params, generations, url)
 
     async with receiver.receive(request) as raw:
         if len(raw) <= _ON_LOOP_BYTES and not is_packed:
@@ -153,7 +132,6 @@ class _Answer:
     route: AnswerRoute[Any]
     params: Any
     requests: Sequence[GenerationRequest]
-    names: Mapping[str, str]
     head: Head
 
     async def answer_whole(self) -> web.Response:
@@ -206,7 +184,7 @@ class _Answer:
             except Exception as error:
                 if not writer.response.prepared:
                     raise
-                failure = _failure(error, self.names)
+                failure = _failure(error, record.field_names)
                 record.failure = failure.kind
                 await writer.write(encoder.fail(failure))
                 del failure  # its traceback keeps this frame alive
@@ -219,9 +197,11 @@ class _Answer:
         service, first = self.request.app[SERVICE], generations[0]
         self.route.on_accepted(service, self.params)
         # The reader has named the first parts, and the engine the others.
-        read = first.request.not_applied
-        engines = [rename_field(field, self.names) for field in first.not_applied[len(read) :]]
-        self.request[RECORD].not_applied = (*read, *engines)
+        record, read = self.request[RECORD], first.request.not_applied
+        engines = [
+            rename_field(name, record.field_names) for name in first.not_applied[len(read) :]
+        ]
+        record.not_applied = (*read, *engines)
         self.head = replace(
             self.head,
             # The model may have been loaded meanwhile.
@@ -231,40 +211,65 @@ class _Answer:
         )
 
 
-def make_answer_handler(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
-    """Return the handler of a route whose answers the model generates."""
+def make_handler(dialect: Dialect | None, route: AnyRoute) -> Handler:
+    """Return the handler of a route; those of the server itself have no dialect."""
 
-    async def answer(request: web.Request) -> web.StreamResponse:
-        service, record = request.app[SERVICE], request[RECORD]
-        body = await receive_request(request, dialect, route)
-        params = body.params
-        names = {**dialect.field_names, **route.field_names(params)}
-        try:
-            requests, model = body.generations, route.model_of(params)
-            record.requests, record.requested_model = requests, model
-            record.wants_stream = route.wants_stream(params)
-            record.advance()
-            await route.admit(service, params)
-            requests = address_requests(service, requests, model)
-            _note_task_limit(record, requests)
-            head = Head(
-                new_id(""),
-                time.time(),
-                model_name(service, model),
-                record.request_id,
-                store=route.storage(service, record, params),
-            )
-            record.answer_id = route.answer_id(params, head)
-            head = replace(head, answer_id=record.answer_id)
-            if not requests:
-                return _json(await route.reply_without_prompt(service, params, head))
-            await _note_unrendered_tools(service, record, requests)
-            making = _Answer(request, route, params, requests, names, head)
-            return await (making.answer_stream() if record.wants_stream else making.answer_whole())
-        except EngineError as refusal:
-            raise from_engine(refusal, names) from None
+    async def handle(request: web.Request) -> web.StreamResponse:
+        parsed = await receive_request(request, dialect, route)
+        if isinstance(route, AnswerRoute):
+            return await _generate(request, route, parsed)
+        return await _reply(request, route, parsed)
 
-    return answer
+    return handle
+
+
+async def _generate(
+    request: web.Request, route: AnswerRoute[Any], parsed: ParsedRequest[Any]
+) -> web.StreamResponse:
+    service, record, params = parsed.service, parsed.record, parsed.params
+    model = route.model_of(params)
+    record.requests, record.requested_model = parsed.generations, model
+    record.wants_stream = route.wants_stream(params)
+    record.advance()
+    await route.admit(service, params)
+    requests = address_requests(service, parsed.generations, model)
+    _note_task_limit(record, requests)
+    head = Head(
+        new_id(""),
+        time.time(),
+        model_name(service, model),
+        record.request_id,
+        store=route.storage(parsed),
+    )
+    record.answer_id = route.answer_id(params, head)
+    head = replace(head, answer_id=record.answer_id)
+    if not requests:
+        return _json(await route.reply_without_prompt(service, params, head))
+    await _note_unrendered_tools(service, record, requests)
+    making = _Answer(request, route, params, requests, head)
+    return await (making.answer_stream() if record.wants_stream else making.answer_whole())
+
+
+async def _reply(
+    request: web.Request, route: QueryRoute, parsed: ParsedRequest[Any]
+) -> web.StreamResponse:
+    body = await route.reply(parsed)
+    match body:
+        case web.StreamResponse():
+            return body
+        case None:
+            return web.Response()
+        case str():  # JSON already
+            return web.json_response(text=body)
+        case list():  # the events of a stream
+            async with StreamWriter(
+                request, parsed.record, parsed.service.config, route.media_type or EVENTS
+            ) as writer:
+                await writer.write(body)
+                await writer.finish()
+            return writer.response
+        case _:
+            return _json(body)
 
 
 def _note_task_limit(record: RequestRecord, requests: Sequence[GenerationRequest]) -> None:
@@ -291,57 +296,6 @@ async def _note_unrendered_tools(
     has_tools = any(request.tools for request in requests)
     if has_tools and not forces and not await can_render_tools(service, requests[0].model):
         record.tools_left_out = (*record.tools_left_out, "function")
-
-
-def make_reply_handler(dialect: Dialect, route: QueryRoute) -> Handler:
-    """Return the handler of a route whose answers are made without generating."""
-
-    async def reply(request: web.Request) -> web.StreamResponse:
-        service, record = request.app[SERVICE], request[RECORD]
-        params: object = None
-        if "{" in route.path:
-            params = {**request.query, **request.match_info}
-        elif route.request is not None:
-            found = await receive_request(request, dialect, route)
-            record.not_applied = found.not_applied
-            params = found.params if route.read is None else found
-        try:
-            body = await route.reply(service, record, params)
-        except EngineError as refusal:
-            raise from_engine(refusal, {**dialect.field_names, **route.field_names}) from None
-        if isinstance(body, str):  # JSON already
-            return web.json_response(text=body)
-        if isinstance(body, list):  # the events of a stream
-            async with StreamWriter(
-                request, record, service.config, route.media_type or EVENTS
-            ) as writer:
-                await writer.write(body)
-                await writer.finish()
-            return writer.response
-        return web.Response() if body is None else _json(body)
-
-    return reply
-
-
-def routes_of(dialect: Dialect) -> Iterator[Route]:
-    """Yield the routes of a dialect."""
-    routes: list[AnswerRoute[Any] | QueryRoute] = [*dialect.answers, *dialect.queries]
-    for route in routes:
-        yield Route(
-            route.method,
-            route.path,
-            make_answer_handler(dialect, route)
-            if isinstance(route, AnswerRoute)
-            else make_reply_handler(dialect, route),
-            route.summary,
-            dialect,
-            request=route.request,
-            answer=route.answer,
-            media_type=None,
-            stream=route.media_type and route.media_type.partition(";")[0],
-            operation=route.operation,
-            is_safe=isinstance(route, AnswerRoute) or route.is_safe,
-        )
 
 
 def _failure(error: Exception, names: Mapping[str, str]) -> ApiError:

@@ -97,15 +97,16 @@ async def _record_request(request: web.Request, handler: Handler) -> web.StreamR
 
 
 def _record_of(request: web.Request) -> RequestRecord:
-    route, observers = route_of(request), request.app[_OBSERVERS]
+    (dialect, route), observers = route_of(request), request.app[_OBSERVERS]
     record = RequestRecord(
         request_id=new_id("req_"),
         began_at=time.time(),
         client=request.remote or "",
         method=request.method,
-        dialect="" if route is None or route.dialect is None else route.dialect.name,
+        dialect="" if dialect is None else dialect.name,
         route="" if route is None else route.path,
         operation="" if route is None else route.operation,
+        field_names={} if dialect is None else dialect.field_names,
     )
     if not observers:
         return record
@@ -165,7 +166,7 @@ async def _render_errors(request: web.Request, handler: Handler) -> web.StreamRe
     except ApiError as caught:
         error = caught
     except EngineError as refusal:
-        error = from_engine(refusal, dialect.field_names)
+        error = from_engine(refusal, request[RECORD].field_names)
     except web.HTTPException as caught_http:
         error = _from_http(request, caught_http)
         allowed_methods = caught_http.headers.get("Allow")
@@ -234,7 +235,7 @@ async def _check_access(request: web.Request, handler: Handler) -> web.StreamRes
         and "Access-Control-Request-Method" in headers
     ):
         return web.Response(status=204, headers=preflight_headers(headers))
-    route = route_of(request)
+    _, route = route_of(request)
     if route is None or route.needs_key:
         is_free = config.is_open_here and is_local
         key = check_key(headers, None if is_free else config.api_key)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from aiohttp import web
 
 from api.dialects.shared.answer_text import json_text
-from api.server.answering import SERVICE, own_route
+from api.dialects.shared.dialect import ParsedRequest, query
 from api.service.config import GREETING
 from api.service.errors import ApiError, ErrorKind, shown
 from api.service.metrics import CONTENT_TYPE
@@ -19,10 +19,10 @@ from api.service.models import ListedModel, listed_model, listed_models
 _HEALTH = dict[Literal["status", "running", "waiting"], str | int]
 
 
-@own_route("GET", "/health", needs_key=False, answer=_HEALTH, other_answers={503: _HEALTH})
-async def get_health(request: web.Request) -> web.StreamResponse:
+@query("GET", "/health", needs_key=False, answer=_HEALTH, other_answers={503: _HEALTH})
+async def get_health(request: ParsedRequest[None]) -> web.Response:
     """Whether a model is ready, and how much is running."""
-    service = request.app[SERVICE]
+    service = request.service
     status, models = service.engine.status, service.models
     if status.state == "failed":
         # Clients that wait for a healthy server send no request that would load the model: start
@@ -45,8 +45,8 @@ async def get_health(request: web.Request) -> web.StreamResponse:
     return web.json_response(body, status=200 if health == "ok" else 503, dumps=json_text)
 
 
-@own_route("GET", "/", needs_key=False, media_type="text/plain")
-async def get_root(request: web.Request) -> web.StreamResponse:
+@query("GET", "/", needs_key=False, media_type="text/plain")
+async def get_root(request: ParsedRequest[None]) -> web.Response:
     """Whether a server is running."""
     return web.Response(text=GREETING)
 
@@ -76,38 +76,37 @@ def model_to_wire(model: ListedModel) -> dict[str, Any]:
     }
 
 
-@own_route("GET", "/v1/models", answer=dict[str, Any])
-async def list_models(request: web.Request) -> web.StreamResponse:
+@query("GET", "/v1/models", answer=dict[str, Any])
+async def list_models(request: ParsedRequest[None]) -> dict[str, Any]:
     """The models that requests may name, for clients of Anthropic and OpenAI."""
-    data = [model_to_wire(model) for model in listed_models(request.app[SERVICE])]
-    body = {
+    data = [model_to_wire(model) for model in listed_models(request.service)]
+    return {
         "object": "list",
         "data": data,
         "has_more": False,
         "first_id": data[0]["id"] if data else None,
         "last_id": data[-1]["id"] if data else None,
     }
-    return web.json_response(body, dumps=json_text)
 
 
-@own_route("GET", "/v1/models/{id}", answer=dict[str, Any])
-async def retrieve_model(request: web.Request) -> web.StreamResponse:
+@query("GET", "/v1/models/{id}", answer=dict[str, Any])
+async def retrieve_model(request: ParsedRequest[None]) -> dict[str, Any]:
     """One model by its name."""
-    name = request.match_info["id"]
-    model = listed_model(request.app[SERVICE], name)
+    name = request.url["id"]
+    model = listed_model(request.service, name)
     if model is None:
         raise ApiError(
             ErrorKind.NOT_FOUND,
             f"no model named {shown(name)} is loaded; GET /v1/models lists what is",
             code="model_not_found",
         )
-    return web.json_response(model_to_wire(model), dumps=json_text)
+    return model_to_wire(model)
 
 
-@own_route("GET", "/metrics", media_type="text/plain")
-async def get_metrics(request: web.Request) -> web.StreamResponse:
+@query("GET", "/metrics", media_type="text/plain")
+async def get_metrics(request: ParsedRequest[None]) -> web.Response:
     """Metrics for Prometheus."""
-    service = request.app[SERVICE]
+    service = request.service
     statuses = service.models or (service.engine.status,)
     body = service.metrics.exposition(statuses, service.engine.limits.prompt_cache_bytes)
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})

@@ -1,63 +1,69 @@
 """The table of routes: those of the dialects, and the server's own. Runs on the server's loop.
 
-To add a dialect, add its class to ``DIALECTS``.
+To add a dialect, add it to ``DIALECTS``.
 """
 
+import asyncio
 import re
 from collections.abc import Mapping
+from functools import cache
 
 from aiohttp import web
 
-from api.dialects.anthropic.dialect import Messages
-from api.dialects.ollama.dialect import Ollama
+from api.dialects.anthropic.dialect import MESSAGES
+from api.dialects.ollama.dialect import OLLAMA
 from api.dialects.openai.chat import CHAT
-from api.dialects.openai.completions import Completions
-from api.dialects.responses.dialect import Responses
-from api.dialects.sglang.dialect import Generate
-from api.dialects.shared.dialect import Dialect
-from api.server.answering import Route, routes_of
+from api.dialects.openai.completions import COMPLETIONS
+from api.dialects.responses.dialect import RESPONSES
+from api.dialects.sglang.dialect import GENERATE
+from api.dialects.shared.answer_text import json_text
+from api.dialects.shared.dialect import AnyRoute, Dialect, ParsedRequest, query
+from api.server.answering import make_handler
 from api.server.handlers import get_health, get_metrics, get_root, list_models, retrieve_model
-from api.server.openapi import TABLE, get_openapi
 
 _SLASHES = re.compile(r"/{2,}")
 
-_MESSAGES = Messages()
-DIALECTS: tuple[Dialect, ...] = (
-    _MESSAGES,
-    CHAT,
-    Completions(),
-    Responses(),
-    Generate(),
-    Ollama(),
+DIALECTS: tuple[Dialect, ...] = (MESSAGES, CHAT, COMPLETIONS, RESPONSES, GENERATE, OLLAMA)
+
+
+@query("GET", "/openapi.json", media_type="application/json")
+async def get_openapi(request: ParsedRequest[None]) -> str:
+    """These routes as an OpenAPI 3.1 document."""
+    return await asyncio.to_thread(_openapi_text)
+
+
+@cache
+def _openapi_text() -> str:
+    from api.server.openapi import document  # which takes memory that no other request needs
+
+    return json_text(document(TABLE))
+
+
+# Each route, with the dialect of its requests and errors; the server's own have none.
+TABLE: tuple[tuple[Dialect | None, AnyRoute], ...] = (
+    *((dialect, route) for dialect in DIALECTS for route in dialect.routes),
+    *(
+        (None, route)
+        for route in (list_models, retrieve_model, get_health, get_metrics, get_openapi, get_root)
+    ),
 )
-ROUTES: tuple[Route, ...] = (
-    *(route for dialect in DIALECTS for route in routes_of(dialect)),
-    list_models,
-    retrieve_model,
-    get_health,
-    get_metrics,
-    get_openapi,
-    get_root,
-)
-_DIALECTS = {route.path: route.dialect for route in ROUTES if route.dialect is not None}
-_BY_HANDLER = {(route.method, route.handler): route for route in ROUTES}
+ROUTES: tuple[AnyRoute, ...] = tuple(route for _, route in TABLE)
+_BY_HANDLER = {make_handler(dialect, route): (dialect, route) for dialect, route in TABLE}
 
 
 def add_to(app: web.Application) -> None:
     """Register every route; HEAD where there is a safe GET (RFC 9110, section 9.3.2)."""
-    app[TABLE] = ROUTES
-    for route in ROUTES:
+    for handler, (_, route) in _BY_HANDLER.items():
         # A model's name may contain slashes.
         path = route.path.replace("{id}", "{id:.+}")
         has_head = route.method == "GET" and route.is_safe
         for method in (route.method, "HEAD") if has_head else (route.method,):
-            app.router.add_route(method, path, route.handler)
+            app.router.add_route(method, path, handler)
 
 
-def route_of(request: web.Request) -> Route | None:
-    """Return the route that answers a request, or None."""
-    method = "GET" if request.method == "HEAD" else request.method
-    return _BY_HANDLER.get((method, request.match_info.handler))
+def route_of(request: web.Request) -> tuple[Dialect | None, AnyRoute | None]:
+    """Return the route that answers a request, with its dialect."""
+    return _BY_HANDLER.get(request.match_info.handler, (None, None))
 
 
 def route_path(path: str) -> str:
@@ -73,10 +79,10 @@ def route_path(path: str) -> str:
 
 def dialect_of(path: str, headers: Mapping[str, str]) -> Dialect:
     """Return the dialect of a request's errors, for known and unknown paths."""
-    for known, dialect in _DIALECTS.items():
-        if path == known or path.startswith(f"{known}/"):
+    for dialect, route in TABLE:
+        if dialect and (path == route.path or path.startswith(f"{route.path}/")):
             return dialect
     for dialect in DIALECTS:
         if dialect.prefix and path.startswith(dialect.prefix):
             return dialect
-    return _MESSAGES if "anthropic-version" in headers else CHAT
+    return MESSAGES if "anthropic-version" in headers else CHAT

@@ -4,7 +4,7 @@ Runs on the server's loop. Without an observer no content is recorded.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from api.service.errors import ErrorKind
@@ -89,6 +89,7 @@ class RequestRecord:
         operation: The operation's name in OpenTelemetry's conventions; empty for routes whose
             answer the model does not generate.
         client_id: The client's name in caches and kept answers: others get nothing of it.
+        field_names: The request's own names of engine fields, for errors.
         embedded_tokens: How many tokens became vectors; None if none did.
     """
 
@@ -116,6 +117,7 @@ class RequestRecord:
     runs: list[RecordedRun] = field(default_factory=list)
     failure: ErrorKind | None = None
     answer_id: str = ""
+    field_names: Mapping[str, str] = field(default_factory=dict)
     embedded_tokens: int | None = None
     tools_left_out: tuple[str, ...] = ()
     not_applied: tuple[str, ...] = ()

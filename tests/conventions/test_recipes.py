@@ -9,7 +9,7 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QFileDialog, QLabel, QMenu
 from pytestqt.qtbot import QtBot
 
-from api.dialects.openai.completions import CompletionParams, CompletionsRoute
+from api.dialects.openai.completions import COMPLETIONS, CompletionParams, CompletionsRoute
 from engine import Engine, GenerationRequest, TextDelta, counted
 from tests.api.conftest import serving
 from tests.support.answers.said import conversation
@@ -204,7 +204,7 @@ def test_field_of_a_dialect_reaches_the_request(
         limit = params.max_tokens if params.answer_limit is None else params.answer_limit
         return read(params.model_copy(update={"max_tokens": limit}), strict=strict)
 
-    monkeypatch.setattr(CompletionsRoute, "request", LongerParams)
+    monkeypatch.setitem(vars(COMPLETIONS.answers[0]), "request", LongerParams)
     monkeypatch.setattr(CompletionsRoute, "read", staticmethod(read_limit))
     with serving(engine) as site:
         requests = watched(site, monkeypatch)

@@ -360,11 +360,6 @@ def _why(stop: StopInfo) -> Why:
 
 
 class PlainRoute(AnswerRoute[PlainParams]):
-    path = "/plain"
-    summary = "Plain"
-    request = PlainParams
-    answer = PlainAnswer
-
     def read(self, params: PlainParams, *, strict: bool) -> Sequence[GenerationRequest]:
         stops = StopRules.of(*checked_strings(params.marks, "stops.strings"))
         messages = (Message("user", params.question),)
@@ -380,22 +375,24 @@ class PlainRoute(AnswerRoute[PlainParams]):
         return PlainEncoder(params, head)
 
 
-class Plain(Dialect):
-    name = "Plain"
-    title = "Plain"
-    vendor = "OpenAI"
-    reference = "https://plain.example/reference"
-    error_type = dict[str, str]
-    field_names = {"stops.strings": "marks"}
-    answers = (PlainRoute(),)
+def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, str]]:
+    return error.kind.status, {"problem": with_field(error)}
 
-    def render_error(self, error: ApiError, request_id: str) -> tuple[int, dict[str, str]]:
-        return error.kind.status, {"problem": with_field(error)}
 
-    def request_body(
-        self, request: GenerationRequest, model: str, prompt: str
-    ) -> dict[str, Any] | None:
-        return {"question": request.messages[-1].content, "marks": list(request.stops.strings)}
+def request_body(request: GenerationRequest, model: str, prompt: str) -> dict[str, Any] | None:
+    return {"question": request.messages[-1].content, "marks": list(request.stops.strings)}
+
+
+PLAIN = Dialect(
+    name="Plain",
+    title="Plain",
+    vendor="OpenAI",
+    error_type=dict[str, str],
+    render_error=error_to_wire,
+    request_body=request_body,
+    field_names={"stops.strings": "marks"},
+    routes=(PlainRoute(path="/plain", summary="Plain", request=PlainParams, answer=PlainAnswer),),
+)
 '''
 
 
@@ -403,8 +400,8 @@ def test_dialect_answers_streams_refuses_and_is_documented(tree: Path) -> None:
     routes = "api/server/routes.py"
     (tree / "api/dialects/plain.py").write_text(_DIALECT, encoding="utf-8")
     before = "from api.dialects.responses.dialect import"
-    insert(tree, routes, before, "from api.dialects.plain import Plain\n")
-    replace(tree, routes, "    Ollama(),\n", "    Ollama(),\n    Plain(),\n")
+    insert(tree, routes, before, "from api.dialects.plain import PLAIN\n")
+    replace(tree, routes, "GENERATE, OLLAMA)", "GENERATE, OLLAMA, PLAIN)")
     body = {"question": _PROMPT, "longest": 40}
     with serve(tree) as address:
         counted = {"text": "1\n2\n3\n", "why": "mark", "mark": "4"}

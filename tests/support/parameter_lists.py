@@ -12,7 +12,7 @@ from typing import Any, get_args
 from api.dialects.shared.parameters import Vendor
 from api.dialects.shared.unknown_parameters import REFUSED
 from api.server.openapi import document
-from api.server.routes import ROUTES
+from api.server.routes import TABLE
 
 _Schema = dict[str, Any]
 _Field = tuple[str, str]
@@ -22,8 +22,8 @@ _Field = tuple[str, str]
 VENDORS = {
     vendor: [
         route.path
-        for route in ROUTES
-        if route.dialect is not None and route.dialect.vendor == vendor and route.request
+        for dialect, route in TABLE
+        if dialect is not None and dialect.vendor == vendor and route.request
     ]
     for vendor in get_args(Vendor)
 }
@@ -51,7 +51,7 @@ _HUGE = 2**53
 @cache
 def requests() -> dict[str, list[_Field]]:
     """Return the parameters of every route that reads any, by the route's path."""
-    whole = document(ROUTES)
+    whole = document(TABLE)
     schemas = whole["components"]["schemas"]
     found: dict[str, list[_Field]] = {}
     for path, operations in whole["paths"].items():
@@ -74,7 +74,7 @@ def parameters(vendor: str, before: str) -> str:
 
 def own_parameters(before: str) -> str:
     """Return the list of what is in the object ``fullstop``, with the meanings in ``before``."""
-    schemas = document(ROUTES)["components"]["schemas"]
+    schemas = document(TABLE)["components"]["schemas"]
     own = {"$ref": "#/components/schemas/FullstopOptions"}
     return _table([], {field: [] for field in _fields(own, schemas, f"{_OWN}.")}, before)
 

@@ -41,7 +41,7 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def routes() -> str:
-    rows = ((route.method, f"`{route.path}`", route.description) for route in ROUTES)
+    rows = ((route.method, f"`{route.path}`", route.summary) for route in ROUTES)
     return table(("method", "path", "what it is"), rows)
 
 

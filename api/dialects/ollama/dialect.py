@@ -5,10 +5,18 @@ https://github.com/ollama/ollama/blob/main/docs/api.md
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, TypeVar
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
 
-from api.dialects.ollama.models import MODEL_QUERIES, add_tag, check_name
+from api.dialects.ollama.models import (
+    add_tag,
+    check_name,
+    list_running,
+    list_tags,
+    pull,
+    show,
+    version,
+)
 from api.dialects.ollama.read import (
     chat_from_wire,
     prompt_from_wire,
@@ -32,11 +40,10 @@ from api.dialects.ollama.write import (
     write_answer,
 )
 from api.dialects.shared.answer_text import long_json_text
-from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, Head, query
+from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, Head, ParsedRequest, query
 from api.service.errors import invalid
 from api.service.generations import embed_texts
 from api.service.models import capabilities_of, engine_name, loaded_model
-from api.service.record import RequestRecord
 from api.service.service import Service
 from engine import EmbeddingRequest, Embeddings, GenerationRequest
 
@@ -46,8 +53,6 @@ _Params = TypeVar("_Params", bound=AnswerParams)
 class OllamaRoute(AnswerRoute[_Params]):
     """A route whose answer is a line, or several."""
 
-    answer = OllamaAnswer
-    media_type = LINES
     write_whole = staticmethod(write_answer)
     encoder = staticmethod(LineEncoder)
 
@@ -83,21 +88,12 @@ class OllamaRoute(AnswerRoute[_Params]):
 class ChatRoute(OllamaRoute[ChatParams]):
     """``POST /api/chat``."""
 
-    path = "/api/chat"
-    summary = "Ollama's chat"
-    request = ChatParams
-
     def read(self, params: ChatParams, *, strict: bool) -> Sequence[GenerationRequest]:
         return chat_from_wire(params)
 
 
 class PromptRoute(OllamaRoute[PromptParams]):
     """``POST /api/generate``."""
-
-    path = "/api/generate"
-    summary = "Ollama's single prompts"
-    request = PromptParams
-    operation = "text_completion"
 
     def read(self, params: PromptParams, *, strict: bool) -> Sequence[GenerationRequest]:
         return prompt_from_wire(params)
@@ -132,20 +128,20 @@ async def _load(service: Service, params: ModelParams) -> str:
     request=EmbedParams,
     answer=dict[str, Any],
     operation="embeddings",
-    field_names={"inputs": "input"},
+    names={"inputs": "input"},
 )
-async def embed(service: Service, record: RequestRecord, params: EmbedParams) -> str:
+async def embed(request: ParsedRequest[EmbedParams]) -> str:
     """Ollama's embeddings: texts as vectors."""
-    begun_s = time.perf_counter()
+    service, params, begun_s = request.service, request.params, time.perf_counter()
     name = await _load(service, params)
     embeddings = Embeddings((), ())
     if params.texts:
-        request = EmbeddingRequest(
+        embedding = EmbeddingRequest(
             tuple(params.texts),
             params.dimensions or None,
             truncates=params.truncate is not False,
         )
-        embeddings = await embed_texts(service, record, request, params.model)
+        embeddings = await embed_texts(service, request.record, embedding, params.model)
     apply_keep_alive(service, params)
     answer = {
         "model": params.model or add_tag(name),
@@ -163,41 +159,57 @@ async def embed(service: Service, record: RequestRecord, params: EmbedParams) ->
     request=OldEmbedParams,
     answer=dict[str, list[float]],
     operation="embeddings",
-    field_names={"inputs[0]": "prompt"},
+    names={"inputs[0]": "prompt"},
 )
-async def embed_one(
-    service: Service, record: RequestRecord, params: OldEmbedParams
-) -> dict[str, list[float]]:
+async def embed_one(request: ParsedRequest[OldEmbedParams]) -> dict[str, list[float]]:
     """Ollama's earlier route for one text as a vector."""
+    service, params = request.service, request.params
     await _load(service, params)
     vector: list[float] = []
     if params.prompt:
-        request = EmbeddingRequest((params.prompt,), truncates=True)
-        embeddings = await embed_texts(service, record, request, params.model)
+        embedding = EmbeddingRequest((params.prompt,), truncates=True)
+        embeddings = await embed_texts(service, request.record, embedding, params.model)
         vector = list(embeddings.vectors[0])
     apply_keep_alive(service, params)
     return {"embedding": vector}
 
 
-class Ollama(Dialect):
-    """Ollama's API."""
-
-    name = "Ollama"
-    title = "Ollama"
-    vendor = "Ollama"
-    error_type = OllamaText
-    field_names: ClassVar[Mapping[str, str]] = {
+OLLAMA = Dialect(
+    name="Ollama",
+    title="Ollama",
+    vendor="Ollama",
+    error_type=OllamaText,
+    render_error=error_to_wire,
+    request_body=request_body,
+    field_names={
         "stops.strings": "options.stop",
         "max_tokens": "options.num_predict",
         "constraint.json_schema": "format",
         "constraint": "format",
-    }
-    prefix = "/api/"
-    answers = (ChatRoute(), PromptRoute())
-    queries = (
+    },
+    prefix="/api/",
+    routes=(
+        ChatRoute(
+            path="/api/chat",
+            summary="Ollama's chat",
+            request=ChatParams,
+            answer=OllamaAnswer,
+            media_type=LINES,
+        ),
+        PromptRoute(
+            path="/api/generate",
+            summary="Ollama's single prompts",
+            request=PromptParams,
+            answer=OllamaAnswer,
+            media_type=LINES,
+            operation="text_completion",
+        ),
         embed,
         embed_one,
-        *MODEL_QUERIES,
-    )
-    render_error = staticmethod(error_to_wire)
-    request_body = staticmethod(request_body)
+        show,
+        list_tags,
+        list_running,
+        version,
+        pull,
+    ),
+)

@@ -11,7 +11,7 @@ from typing import Any
 
 from api.dialects.ollama.wire import NamedModelParams, OllamaText
 from api.dialects.shared.answer_text import json_line
-from api.dialects.shared.dialect import LINES, query
+from api.dialects.shared.dialect import LINES, ParsedRequest, query
 from api.service.errors import required
 from api.service.models import (
     ListedModel,
@@ -21,7 +21,6 @@ from api.service.models import (
     listed_models,
     loaded_model,
 )
-from api.service.record import RequestRecord
 from api.service.service import Service
 from engine import NoModel
 from engine.library.weights import weight_figures
@@ -124,26 +123,23 @@ def _count_text(count: int) -> str:
 
 
 @query("GET", "/api/tags", answer=OllamaModels)
-async def list_tags(service: Service, record: RequestRecord, _: None) -> OllamaModels:
+async def list_tags(request: ParsedRequest[None]) -> OllamaModels:
     """The models that requests may name, for Ollama's clients."""
-    models = listed_models(service)
+    models = listed_models(request.service)
     return {"models": await asyncio.to_thread(lambda: list(map(listed_entry, models)))}
 
 
 @query("GET", "/api/ps", answer=OllamaModels)
-async def list_running(service: Service, record: RequestRecord, _: None) -> OllamaModels:
+async def list_running(request: ParsedRequest[None]) -> OllamaModels:
     """The models in memory, their size and how long they remain, for Ollama's clients."""
-    loaded = [model for model in listed_models(service) if model.is_loaded]
+    loaded = [model for model in listed_models(request.service) if model.is_loaded]
     return {"models": await asyncio.to_thread(lambda: list(map(running_entry, loaded)))}
 
 
 @query("POST", "/api/show", request=NamedModelParams, answer=dict[str, Any])
-async def show(service: Service, record: RequestRecord, params: NamedModelParams) -> dict[str, Any]:
+async def show(request: ParsedRequest[NamedModelParams]) -> dict[str, Any]:
     """What a model can do, for Ollama's clients."""
-    requested = params.model or params.name
-    if not requested:
-        raise required(("model",))
-    name = await check_name(service, requested)
+    service, name = request.service, await _requested_model(request)
     capabilities = await capabilities_of(service, name)
     model = listed_model(service, name)
     if model is None:
@@ -152,7 +148,7 @@ async def show(service: Service, record: RequestRecord, params: NamedModelParams
 
 
 @query("GET", "/api/version", answer=OllamaText)
-async def version(service: Service, record: RequestRecord, _: None) -> OllamaText:
+async def version(request: ParsedRequest[None]) -> OllamaText:
     """The version of Ollama's API that is supported."""
     return {"version": API_VERSION}
 
@@ -171,24 +167,17 @@ async def check_name(service: Service, requested: str) -> str:
     return model.id
 
 
-@query("POST", "/api/pull", request=NamedModelParams, answer=OllamaText, media_type=LINES)
-async def pull(
-    service: Service, record: RequestRecord, params: NamedModelParams
-) -> OllamaText | list[str]:
-    """Whether a model is available, as Ollama reports a download that is complete."""
-    requested = params.model or params.name
+async def _requested_model(request: ParsedRequest[NamedModelParams]) -> str:
+    requested = request.params.model or request.params.name
     if not requested:
         raise required(("model",))
-    await check_name(service, requested)
-    if params.stream is False:
+    return await check_name(request.service, requested)
+
+
+@query("POST", "/api/pull", request=NamedModelParams, answer=OllamaText, media_type=LINES)
+async def pull(request: ParsedRequest[NamedModelParams]) -> OllamaText | list[str]:
+    """Whether a model is available, as Ollama reports a download that is complete."""
+    await _requested_model(request)
+    if request.params.stream is False:
         return {"status": _PULLED[-1]}
     return [json_line({"status": status}) for status in _PULLED]
-
-
-MODEL_QUERIES = (
-    show,
-    list_tags,
-    list_running,
-    version,
-    pull,
-)

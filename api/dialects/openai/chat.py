@@ -6,7 +6,7 @@ Queries run on the server's loop. https://platform.openai.com/docs/api-reference
 import asyncio
 import base64
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 from api.dialects.openai.chat_read import (
     MAX_TOKENS,
@@ -26,23 +26,15 @@ from api.dialects.openai.read import form_names
 from api.dialects.openai.wire import EmbeddingAnswer, EmbeddingParams, ErrorAnswer
 from api.dialects.openai.write import FIELD_NAMES, error_to_wire
 from api.dialects.shared.answer_text import long_json_text
-from api.dialects.shared.dialect import AnswerRoute, Dialect, query
-from api.dialects.shared.requests import ParsedRequest
+from api.dialects.shared.dialect import AnswerRoute, Dialect, ParsedRequest, query
 from api.service.generations import embed_texts
 from api.service.models import address_requests, check_model, engine_name, loaded_model
-from api.service.record import RequestRecord
-from api.service.service import Service
 from engine import EmbeddingRequest, Embeddings
 
 
 class ChatRoute(AnswerRoute[ChatCompletionParams]):
     """``POST /v1/chat/completions``."""
 
-    path = "/v1/chat/completions"
-    summary = "OpenAI Chat Completions"
-    request = ChatCompletionParams
-    answer = ChatCompletion
-    id_prefix = "chatcmpl-"
     read = staticmethod(requests_from_wire)
     write_whole = staticmethod(write_completion)
     encoder = staticmethod(ChatEncoder)
@@ -53,18 +45,18 @@ class ChatRoute(AnswerRoute[ChatCompletionParams]):
 
 
 @query("POST", "/tokenize", request=TokenizeParams, read=prompt_from_wire, answer=TokenizeAnswer)
-async def tokenize(
-    service: Service, record: RequestRecord, body: ParsedRequest[TokenizeParams]
-) -> str:
+async def tokenize(request: ParsedRequest[TokenizeParams]) -> str:
     """The tokens of a text or of a conversation, for vLLM's clients."""
-    params = body.params
+    service, params = request.service, request.params
     check_model(service, params.model)
     model = await loaded_model(service, params.model)
-    [request] = address_requests(service, body.generations, params.model)
-    if request.prompt == "" or (request.prompt is not None and params.add_special_tokens is False):
-        pieces = await service.engine.tokenize(str(request.prompt), request.model)
+    [generation] = address_requests(service, request.generations, params.model)
+    if generation.prompt == "" or (
+        generation.prompt is not None and params.add_special_tokens is False
+    ):
+        pieces = await service.engine.tokenize(str(generation.prompt), generation.model)
     else:
-        pieces = await service.engine.prompt_pieces(request)
+        pieces = await service.engine.prompt_pieces(generation)
     answer: TokenizeAnswer = {
         "count": len(pieces),
         "max_model_len": model.context_length,
@@ -75,10 +67,9 @@ async def tokenize(
 
 
 @query("POST", "/detokenize", request=DetokenizeParams, answer=dict[Literal["prompt"], str])
-async def detokenize(
-    service: Service, record: RequestRecord, params: DetokenizeParams
-) -> dict[str, str]:
+async def detokenize(request: ParsedRequest[DetokenizeParams]) -> dict[str, str]:
     """The text of token ids, for vLLM's clients."""
+    service, params = request.service, request.params
     check_model(service, params.model)
     name = engine_name(service, params.model)
     return {"prompt": await service.engine.detokenize(params.tokens, name)}
@@ -90,16 +81,15 @@ async def detokenize(
     request=EmbeddingParams,
     answer=EmbeddingAnswer,
     operation="embeddings",
-    field_names={"inputs": "input"},
+    names={"inputs": "input"},
 )
-async def embed(service: Service, record: RequestRecord, params: EmbeddingParams) -> str:
+async def embed(request: ParsedRequest[EmbeddingParams]) -> str:
     """OpenAI Embeddings: texts as vectors."""
+    service, record, params = request.service, request.record, request.params
     check_model(service, params.model)
-    request = EmbeddingRequest(
-        tuple(text if isinstance(text, str) else tuple(text) for text in params.texts),
-        params.dimensions,
-    )
-    embeddings = await embed_texts(service, record, request, params.model)
+    inputs = tuple(text if isinstance(text, str) else tuple(text) for text in params.texts)
+    embedding = EmbeddingRequest(inputs, params.dimensions)
+    embeddings = await embed_texts(service, record, embedding, params.model)
     return await asyncio.to_thread(_embedding_json, embeddings, record.model, params)
 
 
@@ -123,26 +113,32 @@ def _embedding_json(embeddings: Embeddings, model: str, params: EmbeddingParams)
     return long_json_text(answer)
 
 
-class ChatCompletions(Dialect):
-    """OpenAI's Chat Completions API."""
-
-    name = "Chat Completions"
-    title = "OpenAI Chat Completions"
-    vendor = "OpenAI"
-    error_type = ErrorAnswer
-    field_names: ClassVar[Mapping[str, str]] = {
+# Its errors answer requests that show no dialect.
+CHAT = Dialect(
+    name="Chat Completions",
+    title="OpenAI Chat Completions",
+    vendor="OpenAI",
+    error_type=ErrorAnswer,
+    render_error=error_to_wire,
+    request_body=request_body,
+    field_names={
         **FIELD_NAMES,
         "prompt_scoring.top": "prompt_logprobs",
         "tool_choice.name": "tool_choice",
         "constraint.json_schema": "response_format.json_schema.schema",
         "constraint": "response_format",
-    }
-    stream_fields: ClassVar[Mapping[str, object]] = {"stream_options": {"include_usage": True}}
-    answers = (ChatRoute(),)
-    queries = (tokenize, detokenize, embed)
-    render_error = staticmethod(error_to_wire)
-    request_body = staticmethod(request_body)
-
-
-# Its errors answer requests that show no dialect.
-CHAT = ChatCompletions()
+    },
+    stream_fields={"stream_options": {"include_usage": True}},
+    routes=(
+        ChatRoute(
+            path="/v1/chat/completions",
+            summary="OpenAI Chat Completions",
+            request=ChatCompletionParams,
+            answer=ChatCompletion,
+            id_prefix="chatcmpl-",
+        ),
+        tokenize,
+        detokenize,
+        embed,
+    ),
+)

@@ -5,9 +5,9 @@ and by its open relatives. Pure except for the encoder's own state. Any thread.
 """
 
 import codecs
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -301,32 +301,34 @@ def _scored_tokens(
 class CompletionsRoute(AnswerRoute[CompletionParams]):
     """``POST /v1/completions``."""
 
-    path = "/v1/completions"
-    summary = "OpenAI Completions"
-    request = CompletionParams
-    answer = Completion
-    id_prefix = "cmpl-"
-    operation = "text_completion"
     read = staticmethod(requests_from_wire)
     write_whole = staticmethod(write_completion)
     encoder = staticmethod(CompletionEncoder)
     field_names = staticmethod(form_names)
 
 
-class Completions(Dialect):
-    """OpenAI's Completions API."""
-
-    name = "Completions"
-    title = "OpenAI Completions"
-    vendor = "OpenAI"
-    error_type = ErrorAnswer
-    field_names: ClassVar[Mapping[str, str]] = {
+COMPLETIONS = Dialect(
+    name="Completions",
+    title="OpenAI Completions",
+    vendor="OpenAI",
+    error_type=ErrorAnswer,
+    render_error=error_to_wire,
+    request_body=request_body,
+    field_names={
         **FIELD_NAMES,
         "messages": "prompt",
         "top_logprobs": "logprobs",
         "prompt_scoring.top": "prompt_logprobs",
-    }
-    stream_fields: ClassVar[Mapping[str, object]] = {"stream_options": {"include_usage": True}}
-    answers = (CompletionsRoute(),)
-    render_error = staticmethod(error_to_wire)
-    request_body = staticmethod(request_body)
+    },
+    stream_fields={"stream_options": {"include_usage": True}},
+    routes=(
+        CompletionsRoute(
+            path="/v1/completions",
+            summary="OpenAI Completions",
+            request=CompletionParams,
+            answer=Completion,
+            id_prefix="cmpl-",
+            operation="text_completion",
+        ),
+    ),
+)

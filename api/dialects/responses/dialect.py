@@ -5,10 +5,10 @@ Runs on the server's loop. https://platform.openai.com/docs/api-reference/respon
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from api.dialects.openai.read import form_names
 from api.dialects.openai.wire import ErrorAnswer
@@ -33,10 +33,10 @@ from api.dialects.shared.answers import text_of
 from api.dialects.shared.dialect import (
     AnswerRoute,
     Dialect,
+    ParsedRequest,
     StoreAnswer,
     query,
 )
-from api.dialects.shared.requests import ParsedRequest
 from api.dialects.shared.sealed import SUMMARY_MARK, seal_text
 from api.service.errors import ApiError, ErrorKind, invalid, shown, unsupported
 from api.service.generations import collect_events, run_generations
@@ -44,8 +44,10 @@ from api.service.models import address_requests, check_model
 from api.service.record import RequestRecord
 from api.service.response_store import StoredResponse
 from api.service.service import Service, new_id
+from engine import GenerationRequest
 
-_ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item])
+# Built at its first use: it takes 1.5 MB.
+_ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item], config=ConfigDict(defer_build=True))
 
 
 def recall(service: Service, record: RequestRecord, params: ResponseParams) -> ResponseParams:
@@ -66,11 +68,11 @@ def recall(service: Service, record: RequestRecord, params: ResponseParams) -> R
 
 
 @query("GET", "/v1/responses/{response_id}", answer=ResponseAnswer)
-async def retrieve(service: Service, record: RequestRecord, url: Mapping[str, str]) -> str:
+async def retrieve(request: ParsedRequest[None]) -> str:
     """A stored response."""
-    if url.get("stream", "false") != "false":
+    if request.url.get("stream", "false") != "false":
         raise unsupported(("stream",), "the stream of a response that has ended")
-    return _find_stored(service, record, url).answer
+    return _find_stored(request).answer
 
 
 @query(
@@ -78,23 +80,19 @@ async def retrieve(service: Service, record: RequestRecord, url: Mapping[str, st
     "/v1/responses/{response_id}",
     answer=dict[Literal["id", "object", "deleted"], str | bool],
 )
-async def delete(
-    service: Service, record: RequestRecord, url: Mapping[str, str]
-) -> dict[str, str | bool]:
+async def delete(request: ParsedRequest[None]) -> dict[str, str | bool]:
     """Deletes a stored response."""
-    response_id = _find_stored(service, record, url).id
-    service.responses.delete(response_id)
-    is_deleted = service.responses.get(record.client_id, response_id) is None
+    response_id, responses = _find_stored(request).id, request.service.responses
+    responses.delete(response_id)
+    is_deleted = responses.get(request.record.client_id, response_id) is None
     return {"id": response_id, "object": "response", "deleted": is_deleted}
 
 
 @query("GET", "/v1/responses/{response_id}/input_items", answer=ItemList)
-async def list_input_items(
-    service: Service, record: RequestRecord, url: Mapping[str, str]
-) -> ItemList:
+async def list_input_items(request: ParsedRequest[None]) -> ItemList:
     """The input of a stored response."""
-    response = _find_stored(service, record, url)
-    chain = service.responses.chain(record.client_id, response.id)
+    response, url = _find_stored(request), request.url
+    chain = request.service.responses.chain(request.record.client_id, response.id)
     if chain is None:
         raise _missing("A response before the one", response.id)
     items = [item for earlier in chain[:-1] for item in _items_with_ids(earlier)]
@@ -122,9 +120,9 @@ async def list_input_items(
     }
 
 
-def _find_stored(service: Service, record: RequestRecord, url: Mapping[str, str]) -> StoredResponse:
-    response_id = url["response_id"]
-    response = service.responses.get(record.client_id, response_id)
+def _find_stored(request: ParsedRequest[None]) -> StoredResponse:
+    response_id = request.url["response_id"]
+    response = request.service.responses.get(request.record.client_id, response_id)
     if response is None:
         raise _missing("Response", response_id)
     return response
@@ -163,22 +161,24 @@ def _sent_of(response: StoredResponse) -> list[dict[str, Any]]:
     ]
 
 
+def _addressed(request: ParsedRequest[ResponseParams]) -> list[GenerationRequest]:
+    service, model = request.service, request.params.model
+    if model:
+        check_model(service, model)
+    return address_requests(service, request.generations, model)
+
+
 @query(
     "POST",
     "/v1/responses/input_tokens",
     request=ResponseParams,
     read=requests_from_wire,
     answer=dict[Literal["object", "input_tokens"], str | int],
-    recall=recall,
 )
-async def count_input(
-    service: Service, record: RequestRecord, body: ParsedRequest[ResponseParams]
-) -> dict[str, str | int]:
+async def count_input(request: ParsedRequest[ResponseParams]) -> dict[str, str | int]:
     """The number of tokens of a Responses prompt."""
-    if body.params.model:
-        check_model(service, body.params.model)
-    [request] = address_requests(service, body.generations, body.params.model)
-    count = await service.engine.count_tokens(request)
+    [generation] = _addressed(request)
+    count = await request.service.engine.count_tokens(generation)
     return {"object": "response.input_tokens", "input_tokens": count}
 
 
@@ -188,20 +188,15 @@ async def count_input(
     request=ResponseParams,
     read=summary_requests,
     answer=CompactedResponse,
-    recall=recall,
 )
-async def compact(
-    service: Service, record: RequestRecord, body: ParsedRequest[ResponseParams]
-) -> CompactedResponse:
+async def compact(request: ParsedRequest[ResponseParams]) -> CompactedResponse:
     """A long conversation as its questions and a summary.
 
     The loaded model writes the summary. It is not encrypted, but UTF-8 in base64 after a prefix.
     Nothing is stored: the client sends the items with its next request.
     """
-    if body.params.model:
-        check_model(service, body.params.model)
-    requests = address_requests(service, body.generations, body.params.model)
-    async with run_generations(service, record, requests) as [generation]:
+    requests = _addressed(request)
+    async with run_generations(request.service, request.record, requests) as [generation]:
         events, finished = await collect_events(generation)
     items = [
         {
@@ -209,7 +204,7 @@ async def compact(
             "status": "completed",
             **item.model_dump(by_alias=True, exclude_none=True),
         }
-        for item in body.params.input
+        for item in request.params.input
         if isinstance(item, MessageItem) and item.role == "user"
     ]
     summary = {
@@ -229,20 +224,13 @@ async def compact(
 class ResponsesRoute(AnswerRoute[ResponseParams]):
     """``POST /v1/responses``."""
 
-    path = "/v1/responses"
-    summary = "OpenAI Responses"
-    request = ResponseParams
-    answer = ResponseAnswer
-    id_prefix = "resp_"
     read = staticmethod(requests_from_wire)
     write_whole = staticmethod(write_response)
     encoder = staticmethod(ResponseEncoder)
     field_names = staticmethod(form_names)
-    recall = staticmethod(recall)
 
-    def storage(
-        self, service: Service, record: RequestRecord, params: ResponseParams
-    ) -> StoreAnswer | None:
+    def storage(self, request: ParsedRequest[ResponseParams]) -> StoreAnswer | None:
+        service, record, params = request.service, request.record, request.params
         if params.store is False or not service.responses.is_on:
             return None
         sent = params.sent_items()
@@ -259,22 +247,34 @@ class ResponsesRoute(AnswerRoute[ResponseParams]):
         return store
 
 
-class Responses(Dialect):
-    """OpenAI's Responses API."""
-
-    name = "Responses"
-    title = "OpenAI Responses"
-    vendor = "OpenAI"
-    error_type = ErrorAnswer
-    field_names: ClassVar[Mapping[str, str]] = {
+RESPONSES = Dialect(
+    name="Responses",
+    title="OpenAI Responses",
+    vendor="OpenAI",
+    error_type=ErrorAnswer,
+    render_error=error_to_wire,
+    request_body=request_body,
+    field_names={
         **FIELD_NAMES,
         "tool_choice.name": "tool_choice",
         "messages": "input",
         "max_tokens": "max_output_tokens",
         "constraint.json_schema": "text.format.schema",
         "constraint": "text.format",
-    }
-    answers = (ResponsesRoute(),)
-    queries = (count_input, compact, retrieve, delete, list_input_items)
-    render_error = staticmethod(error_to_wire)
-    request_body = staticmethod(request_body)
+    },
+    recall=recall,
+    routes=(
+        ResponsesRoute(
+            path="/v1/responses",
+            summary="OpenAI Responses",
+            request=ResponseParams,
+            answer=ResponseAnswer,
+            id_prefix="resp_",
+        ),
+        count_input,
+        compact,
+        retrieve,
+        delete,
+        list_input_items,
+    ),
+)

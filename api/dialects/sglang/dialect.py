@@ -6,7 +6,7 @@ https://docs.sglang.ai/basic_usage/native_api.html
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
-from typing import Any, ClassVar
+from typing import Any
 
 from api.dialects.sglang.read import request_body, requests_from_wire
 from api.dialects.sglang.wire import (
@@ -15,10 +15,9 @@ from api.dialects.sglang.wire import (
     SglangError,
 )
 from api.dialects.sglang.write import GenerateEncoder, answer_id, error_to_wire, write_answers
-from api.dialects.shared.dialect import AnswerRoute, Dialect, Head, query
+from api.dialects.shared.dialect import AnswerRoute, Dialect, Head, ParsedRequest, query
 from api.service.generations import collect_events, run_generations
 from api.service.models import loaded_model
-from api.service.record import RequestRecord
 from api.service.service import Service
 from engine import CacheOwner, GenerationRequest, StopRules, counted
 
@@ -26,11 +25,6 @@ from engine import CacheOwner, GenerationRequest, StopRules, counted
 class GenerateRoute(AnswerRoute[GenerateParams]):
     """``POST /generate``."""
 
-    path = "/generate"
-    summary = "SGLang's native API: raw prompts"
-    request = GenerateParams
-    answer = GenerateAnswers
-    operation = "text_completion"
     read = staticmethod(requests_from_wire)
     write_whole = staticmethod(write_answers)
     encoder = staticmethod(GenerateEncoder)
@@ -46,9 +40,9 @@ class GenerateRoute(AnswerRoute[GenerateParams]):
 
 
 @query("GET", "/get_model_info", answer=dict[str, Any])
-async def get_model_info(service: Service, record: RequestRecord, _: None) -> dict[str, Any]:
+async def get_model_info(request: ParsedRequest[None]) -> dict[str, Any]:
     """The loaded model, for SGLang's clients."""
-    model = await loaded_model(service)
+    model = await loaded_model(request.service)
     return {
         "model_path": model.id,
         "tokenizer_path": model.id,
@@ -61,11 +55,12 @@ async def get_model_info(service: Service, record: RequestRecord, _: None) -> di
 
 
 @query("GET", "/server_info", answer=dict[str, Any])
-async def get_server_info(service: Service, record: RequestRecord, _: None) -> dict[str, Any]:
+async def get_server_info(request: ParsedRequest[None]) -> dict[str, Any]:
     """The server's state, for SGLang's clients."""
-    model = await loaded_model(service)
-    states = service.models or (service.engine.status,)
-    cached = service.engine.status.cache_use.shares.get(record.client_id)
+    model = await loaded_model(request.service)
+    states = request.service.models or (request.service.engine.status,)
+    shares = request.service.engine.status.cache_use.shares
+    cached = shares.get(request.record.client_id)
     return {
         "model_path": model.id,
         "tokenizer_path": model.id,
@@ -84,12 +79,10 @@ async def get_server_info(service: Service, record: RequestRecord, _: None) -> d
 
 
 @query("POST", "/flush_cache", answer=dict[str, bool | str | int])
-async def flush_cache(
-    service: Service, record: RequestRecord, _: None
-) -> dict[str, bool | str | int]:
+async def flush_cache(request: ParsedRequest[None]) -> dict[str, bool | str | int]:
     """Clear the prompt cache in memory."""
-    owner = CacheOwner(record.client_id)
-    prompts, size_bytes = await service.engine.forget_prompts(owner)
+    owner = CacheOwner(request.record.client_id)
+    prompts, size_bytes = await request.service.engine.forget_prompts(owner)
     return {
         "success": True,
         "message": f"Cache flushed: {counted(prompts, 'prompt')}. Running answers continue.",
@@ -99,26 +92,26 @@ async def flush_cache(
 
 
 @query("GET", "/health_generate", is_safe=False)
-async def check_generation(service: Service, record: RequestRecord, _: None) -> None:
+async def check_generation(request: ParsedRequest[None]) -> None:
     """Whether a token can be sampled."""
-    model = await loaded_model(service)
+    model = await loaded_model(request.service)
     probe = GenerationRequest(
         prompt=(model.eos[0].token_id if model.eos else 0,),
         stops=StopRules(ignore_eos=True),
         max_tokens=1,
     )
-    async with run_generations(service, record, [probe]) as [generation]:
+    async with run_generations(request.service, request.record, [probe]) as [generation]:
         await collect_events(generation)
 
 
-class Generate(Dialect):
-    """SGLang's native API."""
-
-    name = "Generate"
-    title = "SGLang /generate"
-    vendor = "SGLang"
-    error_type = dict[str, SglangError]
-    field_names: ClassVar[Mapping[str, str]] = {
+GENERATE = Dialect(
+    name="Generate",
+    title="SGLang /generate",
+    vendor="SGLang",
+    error_type=dict[str, SglangError],
+    render_error=error_to_wire,
+    request_body=request_body,
+    field_names={
         "stops.strings": "sampling_params.stop",
         "stops.token_ids": "sampling_params.stop_token_ids",
         "max_tokens": "sampling_params.max_new_tokens",
@@ -133,15 +126,20 @@ class Generate(Dialect):
         "constraint": "sampling_params",
         # The engine uses this name only to say that the prompt is empty.
         "messages": "text",
-    }
-    answers = (GenerateRoute(),)
-    queries = (
+    },
+    routes=(
+        GenerateRoute(
+            path="/generate",
+            summary="SGLang's native API: raw prompts",
+            request=GenerateParams,
+            answer=GenerateAnswers,
+            operation="text_completion",
+        ),
         get_model_info,
         get_server_info,
         replace(get_server_info, path="/get_server_info"),
         flush_cache,
         replace(flush_cache, method="GET", is_safe=False),  # SGLang accepts both methods
         check_generation,
-    )
-    render_error = staticmethod(error_to_wire)
-    request_body = staticmethod(request_body)
+    ),
+)

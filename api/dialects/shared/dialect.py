@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, overload
 
 from api.dialects.shared.answers import AnswerEncoder
 from api.dialects.shared.body import WireModel
@@ -27,9 +27,30 @@ LINES = "application/x-ndjson"
 Collected = tuple[Sequence[Event], Finished]
 # Stores an answer, so that a later request can continue it: its id, its JSON, its items' ids.
 StoreAnswer = Callable[[str, str, Sequence[str]], None]
-Reply = Callable[[Service, RequestRecord, Any], Awaitable[object]]
+Method = Literal["DELETE", "GET", "POST"]
 
-_Params = TypeVar("_Params", bound=WireModel)
+_Params = TypeVar("_Params", bound=WireModel | None)
+_Body = TypeVar("_Body", bound=WireModel)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRequest(Generic[_Params]):
+    """A request after parsing.
+
+    Attributes:
+        params: Its body; None where the route has none.
+        generations: The generations that it asks for; none if it has no prompt.
+        url: The parameters of its path and of its query.
+    """
+
+    service: Service
+    record: RequestRecord
+    params: _Params
+    generations: Sequence[GenerationRequest] = ()
+    url: Mapping[str, str] = field(default_factory=dict)
+
+
+Reply = Callable[[ParsedRequest[_Params]], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,140 +73,151 @@ class Head:
     clock: Callable[[], float] = time.time
 
 
-class AnswerRoute(ABC, Generic[_Params]):
-    """A route whose answers the model generates; each has a subclass.
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """A row of the table of routes: either an ``AnswerRoute`` or a ``QueryRoute``.
 
     Attributes:
+        request: The type of its body; None where it has none.
+        answer: The type of its answer, as the OpenAPI document describes it.
+        other_answers: The same by HTTP status, of answers that are no errors.
+        media_type: Of its stream, or of an answer that is not JSON.
         operation: The operation's name in OpenTelemetry's conventions
             (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans).
-    """
-
-    method: ClassVar[str] = "POST"
-    path: ClassVar[str]
-    summary: ClassVar[str]
-    request: type[_Params]
-    answer: Any
-    id_prefix: ClassVar[str] = ""
-    media_type: ClassVar[str] = EVENTS
-    operation: ClassVar[Literal["chat", "text_completion"]] = "chat"
-
-    @abstractmethod
-    def read(self, params: _Params, *, strict: bool) -> Sequence[GenerationRequest]:
-        """Return the generations that a request asks for; none if it has no prompt."""
-
-    @abstractmethod
-    def write_whole(self, answers: Sequence[Collected], params: _Params, head: Head) -> object:
-        """Return the body of an answer that is sent whole."""
-
-    @abstractmethod
-    def encoder(self, params: _Params, head: Head) -> AnswerEncoder:
-        """Return the encoder of a stream."""
-
-    def wants_stream(self, params: _Params) -> bool:
-        """Whether a request asks for a stream."""
-        return bool(getattr(params, "stream", None))
-
-    async def admit(self, service: Service, params: _Params) -> None:
-        """Refuse a request that the model cannot answer."""
-        check_model(service, self.model_of(params))
-
-    def model_of(self, params: _Params) -> str:
-        """Return the name of the model that a request is for; empty if it names none."""
-        return getattr(params, "model", None) or ""
-
-    def field_names(self, params: _Params) -> Mapping[str, str]:
-        """Return the request's own names of engine fields; all others have the dialect's names."""
-        return {}
-
-    def on_accepted(self, service: Service, params: _Params) -> None:
-        """Act once the generations of a request have been accepted."""
-
-    async def reply_without_prompt(self, service: Service, params: _Params, head: Head) -> object:
-        """Answer a request without a prompt."""
-        raise AssertionError("a request was read as no generation")
-
-    def recall(self, service: Service, record: RequestRecord, params: _Params) -> _Params:
-        """Return the request with the items of stored answers that it refers to."""
-        return params
-
-    def storage(
-        self, service: Service, record: RequestRecord, params: _Params
-    ) -> StoreAnswer | None:
-        """Return the function that stores the answer; None if it is not to be stored."""
-        return None
-
-    def answer_id(self, params: _Params, head: Head) -> str:
-        """Return the answer's id as the client gets it; empty if answers have none."""
-        return f"{self.id_prefix}{head.unique}" if self.id_prefix else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryRoute:
-    """A route that answers without generating an answer for the client; ``query`` makes it.
-
-    Attributes:
-        reply: Returns the answer's body from the request's body or, if the path has parameters,
-            from those and the query's; None is an answer without a body, a text is JSON already,
-            and a list is the events of a stream.
-        read: Converts the body to generations; ``reply`` then gets both, as ``ParsedRequest``.
+        needs_key: Whether the server's key is required, if it has one.
         is_safe: Whether a GET changes nothing and generates nothing, so that HEAD may do the same
             (RFC 9110, section 9.2.1).
     """
 
-    method: Literal["DELETE", "GET", "POST"]
+    method: Method = "POST"
     path: str
     summary: str
-    reply: Reply
     request: type[WireModel] | None = None
-    read: ReadRequest | None = None
     answer: Any = None
-    recall: Callable[[Service, RequestRecord, Any], Any] | None = None
-    operation: Literal["", "embeddings"] = ""
-    field_names: Mapping[str, str] = field(default_factory=dict)
+    other_answers: Mapping[int, Any] = field(default_factory=dict)
     media_type: str | None = None
+    operation: Literal["", "chat", "embeddings", "text_completion"] = ""
+    needs_key: bool = True
     is_safe: bool = True
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnswerRoute(Route, ABC, Generic[_Body]):
+    """A route whose answers the model generates; each has a subclass."""
+
+    request: type[_Body]
+    id_prefix: str = ""
+    media_type: str = EVENTS
+    operation: Literal["chat", "text_completion"] = "chat"
+
+    @abstractmethod
+    def read(self, params: _Body, *, strict: bool) -> Sequence[GenerationRequest]:
+        """Return the generations that a request asks for; none if it has no prompt."""
+
+    @abstractmethod
+    def write_whole(self, answers: Sequence[Collected], params: _Body, head: Head) -> object:
+        """Return the body of an answer that is sent whole."""
+
+    @abstractmethod
+    def encoder(self, params: _Body, head: Head) -> AnswerEncoder:
+        """Return the encoder of a stream."""
+
+    def wants_stream(self, params: _Body) -> bool:
+        """Whether a request asks for a stream."""
+        return bool(getattr(params, "stream", None))
+
+    async def admit(self, service: Service, params: _Body) -> None:
+        """Refuse a request that the model cannot answer."""
+        check_model(service, self.model_of(params))
+
+    def model_of(self, params: _Body) -> str:
+        """Return the name of the model that a request is for; empty if it names none."""
+        return getattr(params, "model", None) or ""
+
+    def field_names(self, params: _Body) -> Mapping[str, str]:
+        """Return the request's own names of engine fields; all others have the dialect's names."""
+        return {}
+
+    def on_accepted(self, service: Service, params: _Body) -> None:
+        """Act once the generations of a request have been accepted."""
+
+    async def reply_without_prompt(self, service: Service, params: _Body, head: Head) -> object:
+        """Answer a request without a prompt."""
+        raise AssertionError("a request was read as no generation")
+
+    def storage(self, request: ParsedRequest[_Body]) -> StoreAnswer | None:
+        """Return the function that stores the answer; None if it is not to be stored."""
+        return None
+
+    def answer_id(self, params: _Body, head: Head) -> str:
+        """Return the answer's id as the client gets it; empty if answers have none."""
+        return f"{self.id_prefix}{head.unique}" if self.id_prefix else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryRoute(Route):
+    """A route that a function answers, without generating for the client; ``query`` makes it.
+
+    Attributes:
+        reply: Returns the answer's body: None is none, a text is JSON already, a list is the events
+            of a stream. A reply of the server itself may return the whole response.
+        read: Converts the body to generations, which ``reply`` gets beside it.
+        names: The request's own names of engine fields.
+    """
+
+    reply: Reply[Any]
+    read: ReadRequest | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def field_names(self, params: WireModel) -> Mapping[str, str]:
+        return self.names
+
+
+@overload
 def query(
-    method: Literal["DELETE", "GET", "POST"], path: str, **fields: Any
-) -> Callable[[Reply], QueryRoute]:
+    method: Method, path: str, *, request: type[_Body], **fields: Any
+) -> Callable[[Reply[_Body]], QueryRoute]: ...
+@overload
+def query(method: Method, path: str, **fields: Any) -> Callable[[Reply[None]], QueryRoute]: ...
+def query(method: Method, path: str, **fields: Any) -> Callable[[Reply[Any]], QueryRoute]:
     """Make a function the reply of a route; its docstring's first line is the route's summary."""
 
-    def route(reply: Reply) -> QueryRoute:
+    def route(reply: Reply[Any]) -> QueryRoute:
         summary = (reply.__doc__ or "").partition("\n")[0].removesuffix(".")
         return QueryRoute(method=method, path=path, summary=summary, reply=reply, **fields)
 
     return route
 
 
-class Dialect(ABC):
-    """One vendor's API; each has a subclass.
+AnyRoute = AnswerRoute[Any] | QueryRoute
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Dialect:
+    """One vendor's API.
 
     Attributes:
+        render_error: Returns the HTTP status and the body of an error, with its request's id.
+        request_body: Returns the body that asks the first route for a generation: of a model, with
+            a rendered prompt. None if the API cannot express it. The inspector shows it.
         field_names: Maps the engine's names of request fields to this dialect's.
         stream_fields: Fields of a request that ask for a stream, in addition to ``stream``.
         prefix: Errors for unknown paths that begin with it are in this dialect; empty for none.
+        recall: Returns a request's body with the stored items that it refers to.
     """
 
-    name: ClassVar[str]
-    title: ClassVar[str]
-    vendor: ClassVar[Vendor]
+    name: str
+    title: str
+    vendor: Vendor
     error_type: Any
-    field_names: ClassVar[Mapping[str, str]]
-    answers: ClassVar[tuple[AnswerRoute[Any], ...]]
-    queries: ClassVar[tuple[QueryRoute, ...]] = ()
-    stream_fields: ClassVar[Mapping[str, object]] = {}
-    prefix: ClassVar[str] = ""
+    render_error: Callable[[ApiError, str], tuple[int, Mapping[str, object]]]
+    request_body: Callable[[GenerationRequest, str, str], dict[str, Any] | None]
+    field_names: Mapping[str, str]
+    routes: Sequence[AnyRoute]
+    stream_fields: Mapping[str, object] = field(default_factory=dict)
+    prefix: str = ""
+    recall: Callable[[Service, RequestRecord, Any], Any] | None = None
 
-    @abstractmethod
-    def render_error(self, error: ApiError, request_id: str) -> tuple[int, Mapping[str, object]]:
-        """Return the HTTP status and the body of an error, with the id of its request."""
-
-    @abstractmethod
-    def request_body(
-        self, request: GenerationRequest, model: str, prompt: str
-    ) -> dict[str, Any] | None:
-        """Return the body that asks the first route for a generation with this rendered prompt.
-
-        None if the API cannot express it.
-        """
+    @property
+    def answers(self) -> tuple[AnswerRoute[Any], ...]:
+        return tuple(route for route in self.routes if isinstance(route, AnswerRoute))

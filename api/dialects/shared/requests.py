@@ -6,8 +6,8 @@ Pure; any thread, any process.
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, TypeVar
+from dataclasses import replace
+from typing import Any, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
@@ -17,13 +17,11 @@ from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import (
     sampling_to_wire,
     stop_options_to_wire,
-    with_image_rule,
 )
-from api.service.config import IMAGES_HEADER, ImageRule
+from api.service.config import IMAGES_HEADER
 from api.service.errors import ApiError, FieldPath, invalid, required, unsupported
 from engine import GenerationRequest, Message, Tool, ToolCall
 
-_Params = TypeVar("_Params", bound=WireModel)
 # Converts a request's body to generations, none if it has no prompt: ``read(params, strict=…)``
 # raises ``ApiError`` where the dialect refuses it, ``InvalidRequest`` where the engine would.
 ReadRequest = Callable[..., Sequence[GenerationRequest]]
@@ -42,36 +40,19 @@ _FUNCTIONS = ("", "custom", "function", "namespace")
 _KIND = re.compile(r"[a-z0-9_.-]{1,64}")
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedRequest(Generic[_Params]):
-    """A request's body after parsing, with the generations that it asks for."""
-
-    params: _Params
-    generations: Sequence[GenerationRequest]
-    not_applied: tuple[str, ...] = ()
-
-
 def read_generations(
-    params: _Params,
-    read: ReadRequest,
-    not_applied: tuple[str, ...] = (),
-    *,
-    strict: bool,
-    images: ImageRule = "refuse",
-) -> ParsedRequest[_Params]:
-    """Return a body with the generations that it asks for.
+    params: WireModel, read: ReadRequest, not_applied: tuple[str, ...] = (), *, strict: bool
+) -> list[GenerationRequest]:
+    """Return the generations that a body asks for, with the names of its fields without effect.
 
     Raises:
         ApiError: The dialect refuses it.
         InvalidRequest: The engine would refuse it.
     """
-    params = with_image_rule(params, images)
     requests = [without_billing_line(request) for request in read(params, strict=strict)]
-    if requests:
-        not_applied = (*not_applied, *requests[0].not_applied)
-    if not_applied:
-        requests = [replace(request, not_applied=not_applied) for request in requests]
-    return ParsedRequest(params, requests, not_applied)
+    return [
+        replace(request, not_applied=(*not_applied, *request.not_applied)) for request in requests
+    ]
 
 
 def text_or(parts: Any, *, accepts_null: bool = False, part_type: str = "text") -> BeforeValidator:

@@ -7,9 +7,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from api.server.openapi import document
-from api.server.routes import ROUTES
+from api.server.routes import ROUTES, TABLE
 
-DOCUMENT = document(ROUTES)
+DOCUMENT = document(TABLE)
 
 COUNT = "Count from 1 to 3, one number per line"
 TURNS = [{"role": "user", "content": COUNT}]

@@ -25,8 +25,8 @@ SENT: list[tuple[str, dict[str, Any]]] = [
 
 
 def _messages(api: str, **fields: Any) -> tuple[Message, ...]:
-    parsed = read_generations(params(api, **fields), ROUTES[api].read, strict=False)
-    return parsed.generations[0].messages
+    [generation] = read_generations(params(api, **fields), ROUTES[api].read, strict=False)
+    return generation.messages
 
 
 @pytest.mark.parametrize(("api", "fields"), SENT)

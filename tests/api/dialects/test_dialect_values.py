@@ -10,7 +10,7 @@ import pytest
 from api.dialects.shared.answer_text import json_text
 from api.dialects.shared.dialect import Dialect
 from api.server import openapi
-from api.server.routes import DIALECTS, ROUTES
+from api.server.routes import DIALECTS, TABLE
 from api.service.errors import ApiError, ErrorKind
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
@@ -41,7 +41,7 @@ def is_there(schema: dict[str, Any], parts: Sequence[str], schemas: dict[str, An
 
 @each_dialect
 def test_an_error_names_a_field_as_the_request_spells_it(dialect: Dialect) -> None:
-    document = openapi.document(ROUTES)
+    document = openapi.document(TABLE)
     schemas = document["components"]["schemas"]
     bodies = [
         document["paths"][route.path]["post"]["requestBody"]["content"]["application/json"]

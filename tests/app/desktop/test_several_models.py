@@ -9,7 +9,7 @@ import pytest
 
 from api.dialects.openai.chat import detokenize, tokenize
 from api.dialects.openai.chat_wire import DetokenizeParams, TokenizeParams
-from api.dialects.shared.requests import ParsedRequest
+from api.dialects.shared.dialect import ParsedRequest
 from api.service.generations import run_generations
 from api.service.models import address_requests, check_model
 from api.service.record import RequestRecord
@@ -100,10 +100,9 @@ def test_several_models_tokenizer_of_named_model(
     monkeypatch.setattr(several, "detokenize", text_of)
     read = [GenerationRequest(prompt="Hello")]
     params = TokenizeParams(model="alpha", prompt="Hello", add_special_tokens=False)
-    assert run(tokenize.reply(service, RequestRecord(), ParsedRequest(params, read)))
-    assert run(
-        detokenize.reply(service, RequestRecord(), DetokenizeParams(model="alpha", tokens=[65]))
-    )
+    record, ids = RequestRecord(), DetokenizeParams(model="alpha", tokens=[65])
+    assert run(tokenize.reply(ParsedRequest(service, record, params, read)))
+    assert run(detokenize.reply(ParsedRequest(service, record, ids)))
     assert names == ["alpha", "alpha"]
 
 
