@@ -8,18 +8,14 @@ import pytest
 
 from engine.helper_process import HelperDied, HelperProcess
 
-# As every helper does, it keeps its output to itself; so its end closes it.
 _READS_ONE = """
 import os, signal, sys
-from engine.helper_process import read_frame
+from engine.helper_process import serve
 
-def main():
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    read_frame(sys.stdin.buffer)
+def answer(question):
     {then}
 
-main()
+serve(answer, 1 << 30)
 """
 
 
@@ -36,7 +32,7 @@ def helper(
         made.append(HelperProcess("one_helper"))
 
         with pytest.raises(HelperDied) as death:
-            made[-1].ask(b"x", 60)
+            made[-1].ask({}, 60, 60)
         return death.value
 
     yield died
@@ -47,8 +43,8 @@ def helper(
 def test_helper_exit_code_of_failure(
     helper: Callable[[str], HelperDied],
 ) -> None:
-    # Ending takes a moment: longer than this process takes to notice that the output is closed.
-    slow_end = "import atexit, time; atexit.register(time.sleep, 0.3); answers.close()"
+    # Ending takes a moment: longer than this process takes to notice that the other end is closed.
+    slow_end = "import atexit, time; atexit.register(time.sleep, 0.3); os.close(int(sys.argv[1]))"
     for then in ("raise RuntimeError('broken')", f"{slow_end}; sys.exit(1)"):
         death = helper(then)
         assert death.code == 1

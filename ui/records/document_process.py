@@ -1,9 +1,8 @@
 """The process that reads documents: a hostile document may crash or block the reading process.
 
-Started as ``python -m ui.records.document_process``. It reads frames from its standard input,
-answers each on its standard output, and ends when its input ends. Each frame is a JSON object:
+Started as ``python -m ui.records.document_process`` by ``engine.helper_process``. Its questions:
 
-    {"path": …, "kind": "pdf" or "zip", "first": n, "max": m, "cpu_s": s}
+    {"path": …, "kind": "pdf" or "zip", "first": n, "max": m}
         → {"pages": [texts of at most m pages from n on], "total": pages that the file has}
         → {"pages": [text], "total": 0}     a Word document, which has no fixed pages
         → {"refused": "encrypted" | "damaged" | "too large" | "memory"}
@@ -12,16 +11,13 @@ answers each on its standard output, and ends when its input ends. Each frame is
 Its memory, and its processor time for each answer, are limited; the program's own are not.
 """
 
-import os
-import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from json import dumps, loads
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from engine.helper_process import cpu_limit, limit_memory, lower_priority, read_frame, write_frame
+from engine.helper_process import serve
 
 MAX_MEMORY_BYTES = 160 << 20
 # Control characters and surrogates, which cause trouble when text is stored or shown.
@@ -164,25 +160,9 @@ def read_pages(reader: "PdfReader", first: int, max_pages: int, max_s: float) ->
 
 
 def main() -> None:
-    """Answer frames until the input ends."""
+    """Answer questions until the program ends."""
     documents: dict[str, Any] = {}
-    serve(lambda request: _answer(request, documents))
-
-
-def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Answer each frame of the input, with limits of memory and of processor time."""
-    lower_priority()
-    # The output of a library must not mix with the answers.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    sys.setrecursionlimit(3000)  # functions that call each other read nested objects
-    limit_memory(MAX_MEMORY_BYTES)
-    while (frame := read_frame(sys.stdin.buffer)) is not None:
-        request = loads(frame)
-        with cpu_limit(request["cpu_s"]):
-            written = dumps(answer(request)).encode()
-        write_frame(answers, written)
-        del written
+    serve(lambda request: _answer(request, documents), MAX_MEMORY_BYTES)
 
 
 def _answer(request: dict[str, Any], documents: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ Blocks; any thread but the window's.
 
 import os
 from collections.abc import Callable
-from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
@@ -167,11 +166,9 @@ class FileReader:
             "kind": kind,
             "first": first,
             "max": max_pages,
-            "cpu_s": MAX_CPU_S,
         }
-        data = dumps(question).encode()
         try:
-            answer: dict[str, Any] = loads(self._process.ask(data, 120.0))
+            answer = self._process.ask(question, 120.0, MAX_CPU_S)
         except OSError as error:
             raise self._refused(_NOT_STARTED) from error
         if answer.get("refused") == "other":

@@ -1,13 +1,13 @@
 """The process that reads exports: a hostile file may take its memory, or end it.
 
-Started as ``python -m ui.records.exchange.export_process``; it answers frames as
-``ui/records/document_process.py`` does. Each frame is a JSON object:
+Started as ``python -m ui.records.exchange.export_process`` by ``engine.helper_process``. Its
+questions:
 
-    {"path": …, "max_bytes": n, "pictures": folder or null, "cpu_s": s}
+    {"path": …, "max_bytes": n, "pictures": folder or null}
         → {"program": …, "listed": [[title, messages, updated_at, origin, folder_id], …],
            "folders": […], "presets": […], "damaged": [words], "left_out": {kind: count},
            "unread": [names], "traces": {run: name}}
-    the same with "numbers": [n, …], then {"cpu_s": s} for each further answer
+    the same with "numbers": [n, …], then {} for each further answer
         → {"conversation": …}               as in our own archive
         → {"left_out": {kind: count}}       of these conversations; there are no more
     → {"refused": words} or {"errno": n, "cause": words} instead of each
@@ -24,9 +24,10 @@ from typing import Any
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile, Fields
 from engine.files.json_items import MAX_ITEM_BYTES, JsonItem, json_items
+from engine.helper_process import serve
 from ui.records.codec import folder_values, preset_values
 from ui.records.conversations import Conversation, Placement
-from ui.records.document_process import serve
+from ui.records.document_process import MAX_MEMORY_BYTES
 from ui.records.exchange.archive import LISTS, OURS, conversation_values, read_archive_item
 from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
 from ui.records.exchange.claude import CLAUDE, read_claude, read_project
@@ -312,7 +313,7 @@ def _noting_damage(contents: FileContents, name: str) -> Iterator[None]:
 
 
 def main() -> None:
-    """Answer frames until the input ends."""
+    """Answer questions until the program ends."""
     answers: Iterator[dict[str, Any]] = iter(())
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -321,11 +322,11 @@ def main() -> None:
             answers = _answers(request)
         return next(answers)
 
-    serve(answer)
+    serve(answer, MAX_MEMORY_BYTES)
 
 
 def _answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the answers to a frame; the last one has the reason if reading failed."""
+    """Yield the answers to a question; the last one has the reason if reading failed."""
     numbers = frozenset(request["numbers"]) if "numbers" in request else None
     pictures = None if request["pictures"] is None else Path(request["pictures"])
     try:

@@ -6,7 +6,6 @@ Each file has its own reader, which another thread may close.
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
@@ -88,15 +87,13 @@ class ExportReader:
         return {"path": path, "max_bytes": self._max_bytes, "pictures": folder}
 
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        data = dumps({**question, "cpu_s": _TIMEOUT_S}).encode()
         try:
-            raw = self._process.ask(data, _TIMEOUT_S)
+            answer = self._process.ask(question, _TIMEOUT_S, _TIMEOUT_S)
         except HelperDied as death:
             is_slow = death.exceeded_time
             raise DamagedFile(_TOO_SLOW if is_slow else _ENDED) from death
         except OSError as error:
             raise DamagedFile(_NOT_STARTED) from error
-        answer: dict[str, Any] = loads(raw.decode())
         if "errno" in answer:
             raise OSError(answer["errno"], answer["cause"], str(self._path))
         if "refused" in answer:
