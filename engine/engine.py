@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -68,8 +67,6 @@ class Engine:
         self._thread: EngineThread | None = None
         self._abandoned: list[EngineThread] = []
         self._is_closed = False
-        # By model: when it is unloaded.
-        self._max_idle_s: dict[OfferedModel | None, float | None] = {}
 
     @property
     def status(self) -> ModelStatus:
@@ -192,13 +189,12 @@ class Engine:
         Without a name, the time is that of all models that have none of their own.
         """
         model = self._models.find(name)
-        self._max_idle_s[model] = idle_s
         self._call_soon(lambda models: models.set_max_idle(model, idle_s))
 
     def pin(self, name: str | None = None, *, is_pinned: bool = True) -> None:
         """Keep a model in memory when another one needs room, or not any more."""
         model = self._models.find(name)
-        self._call_soon(lambda models: models.find(model).set_pinned(is_pinned), starts=True)
+        self._call_soon(lambda models: models.find(model).set_pinned(is_pinned))
 
     def unload_when_idle(self, name: str | None = None) -> None:
         """Free a model's memory once nothing runs, unless a request comes first.
@@ -304,15 +300,9 @@ class Engine:
         Running answers continue.
         """
         future: Future[tuple[int, int]] = Future()
-        with self._lock:
-            if self._is_closed:
-                raise EngineClosed(SHUT_DOWN)
-            # A thread that died or hung has lost its prompts.
-            if self._thread is None or not self._thread.queue.post(
-                future, lambda models: settle(future, models.evict_prompts(owner.name))
-            ):
-                return 0, 0
-        return await asyncio.wrap_future(future)
+        return await self._run(
+            future, lambda models: settle(future, models.evict_prompts(owner.name))
+        )
 
     def forget(self, owner: CacheOwner) -> None:
         """Delete an owner's caches on disk that are kept with the same thing; returns at once.
@@ -326,24 +316,23 @@ class Engine:
     # -- the thread ------------------------------------------------------------------------
 
     async def _post(self, model: OfferedModel | None, job: Job | Transition) -> Any:
-        """Run a job on the engine thread, which is started if there is none; return its result."""
+        """Return the result of a job."""
+        return await self._run(job.future, lambda models: models.do(model, job))
 
-        def call(models: Models) -> None:
-            models.do(model, job)
-
+    async def _run(self, future: "Future[Any]", call: Callable[[Models], object]) -> Any:
+        """Run a call that settles a future on the engine thread; return the future's result."""
         with self._lock:
             if self._is_closed:
                 raise EngineClosed(SHUT_DOWN)
-            if self._thread is None or not self._thread.queue.post(job.future, call):
-                self._start().queue.post(job.future, call)
-        return await asyncio.wrap_future(job.future)
+            if self._thread is None or not self._thread.queue.post(future, call):
+                self._start().queue.post(future, call)
+        return await asyncio.wrap_future(future)
 
-    def _call_soon(self, call: Callable[[Models], object], *, starts: bool = False) -> None:
-        """Run a call on the engine thread, if there was ever one or it ``starts`` the first."""
+    def _call_soon(self, call: Callable[[Models], object]) -> None:
         with self._lock:
-            thread = self._thread
-            if self._is_closed or (thread is None and not starts):
+            if self._is_closed:
                 return
+            thread = self._thread
             if thread is None or not thread.queue.is_open:
                 thread = self._start()
             thread.queue.calls.put(call)
@@ -355,8 +344,6 @@ class Engine:
         if previous is not None:
             self._abandoned = [one for one in (*self._abandoned, previous) if one.is_alive]
         self._thread = EngineThread(self.limits, self._loader, self.disk, self._models, previous)
-        for model, idle_s in self._max_idle_s.items():
-            self._thread.queue.calls.put(partial(Models.set_max_idle, offered=model, idle_s=idle_s))
         return self._thread
 
     @property

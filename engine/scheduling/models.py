@@ -10,7 +10,6 @@ where a method says otherwise.
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from engine.errors import ModelLoadFailed
 from engine.generation import Generation
@@ -165,18 +164,11 @@ class Models:
             scheduler.end_starved()
 
     def refresh_plans(self) -> None:
-        """Plan the memory for answers anew: before each call, and whenever models change.
-
-        Other programs may use more or less memory now; the answers of an only model keep theirs.
-        """
+        """Plan the memory for answers anew: before each call, and whenever models change."""
         for model in self.models:
-            if (scheduler := model.scheduler) is None:
-                continue
-            plan = self._budget.plan(model, scheduler.backend.info, self._others(model))
-            before = scheduler.plan
-            if len(self.models) == 1 and before.total:
-                plan = replace(plan, free=before.free, prompts=before.prompts)
-            scheduler.plan = plan
+            if (scheduler := model.scheduler) is not None:
+                info, others = scheduler.backend.info, self._others(model)
+                scheduler.plan = self._budget.plan(model, info, others)
 
     def refresh_statuses(self) -> None:
         for model in self.models:

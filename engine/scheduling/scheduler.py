@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 # Waiting requests whose caches are read from disk ahead of their turn: each takes memory.
 _MAX_READ_AHEAD = 4
-# Between two wake-ups of the readers: each costs both threads some tens of microseconds and the
-# interpreter's lock. The first and the last event of an answer do not wait.
+# Between two wake-ups of the readers for text. The first text and the end of an answer do not wait;
+# progress of prompts alone waits for several intervals.
 _WAKE_UP_INTERVAL_S = 0.02
 # A prompt of up to this many characters is tokenised in a few milliseconds.
 _SHORT_PROMPT = 32_000
@@ -413,7 +413,7 @@ class Scheduler:
                 ended.append((sequence, sequence.builder.take_events(), end_event))
                 removed[number] = step.unused(number, taken.get(number, 0))
             elif sequence.builder.count == 1 and sequence.builder.events:
-                put(sequence.generation, sequence.builder.take_events())
+                put(sequence.generation, sequence.builder.take_events(), is_urgent=True)
         for number, drafts in checked.items():
             if (sequence := running.get(number)) is not None:
                 sequence.count_drafts(drafts)
@@ -439,9 +439,8 @@ class Scheduler:
                 sequence = running.pop(number)
                 self._finish(sequence, StopKind.MAX_TOKENS)
                 removed[number] = 0
-        is_due = now - self._put_at >= _WAKE_UP_INTERVAL_S
-        if is_due or removed or self._outbox.due:
-            # Until a wake-up is due, events stay with their sequences.
+        interval_s = _WAKE_UP_INTERVAL_S if step.sampled else 5 * _WAKE_UP_INTERVAL_S
+        if removed or self._outbox.is_urgent or now - self._put_at >= interval_s:
             self._put_at = now
             for sequence in running.values():
                 if sequence.builder.events:
