@@ -299,10 +299,11 @@ class Engine:
 
         Running answers continue.
         """
-        future: Future[tuple[int, int]] = Future()
-        return await self._run(
+        future: Future[Any] = Future()
+        evicted: tuple[int, int] = await self._run(
             future, lambda models: settle(future, models.evict_prompts(owner.name))
         )
+        return evicted
 
     def forget(self, owner: CacheOwner) -> None:
         """Delete an owner's caches on disk that are kept with the same thing; returns at once.

@@ -114,23 +114,16 @@ class EngineThread:
 
     def _fail(self, cause: str, *, is_stuck: bool) -> None:
         """End all answers with an error; the next request starts a new thread."""
-        self._abandon()
         heartbeat, models = self._context.heartbeat, self.models.models.copy()
+        heartbeat.is_stopped = True  # it publishes nothing from now on
         failed = next((model for model in models if model is heartbeat.model), None)
         if failed is not None and is_stuck:
             failed.stuck = cause, self._thread
-        # Under new keys: posts of this thread are ignored from now on.
-        statuses: dict[object, ModelStatus] = {}
-        default = object()
         for model in models:
-            is_failed = model is failed or (failed is None and model is self.models.default)
-            key = default if model is self.models.default else object()
-            statuses[key] = model.ended_status(
-                cause if is_failed else "", is_stuck=is_failed and is_stuck
-            )
-        self._context.statuses.begin(statuses, default)
-        if failed is not None and failed.load_future is not None:
-            settle(failed.load_future, ModelLoadFailed(cause))
+            model.end(cause if model is (failed or self.models.default) else "")
+        self._abandon()
+        if failed is not None and failed.loading is not None:
+            settle(failed.loading, ModelLoadFailed(cause))
         if is_stuck:
             self.models.push_pending_events()
         else:

@@ -1,4 +1,4 @@
-"""Jobs of one model: work with it, loads and unloads."""
+"""Jobs of one model: work with it, loads and unloads; and those of them that wait."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from engine.errors import EngineError, QueueFull
+from engine.scheduling.call_queue import settle
 from engine.scheduling.scheduler import Scheduler
 
 
@@ -41,3 +43,29 @@ class Transition:
     @property
     def is_cancelled(self) -> bool:
         return self.cancel_requested or self.future.cancelled()
+
+
+class PendingJobs(list[Job | Transition]):
+    """The jobs of one model that wait for a load or an unload before them, in order."""
+
+    @property
+    def choices(self) -> int:
+        return sum(job.choices for job in self if isinstance(job, Job))
+
+    def add(self, job: Job | Transition, max_choices: int) -> None:
+        """Let a job wait, or refuse it if too many answers wait."""
+        choices = job.choices if isinstance(job, Job) else 0
+        if choices and (waiting := self.choices) + choices > max_choices:
+            settle(job.future, QueueFull(waiting, choices))
+        else:
+            self.append(job)
+
+    def refuse(self, why: EngineError) -> None:
+        """Refuse the jobs that need the model in memory; loads and unloads continue to wait."""
+        for job in self:
+            if isinstance(job, Job):
+                settle(job.future, why)
+        self[:] = [job for job in self if isinstance(job, Transition)]
+
+    def drop_cancelled(self) -> None:
+        self[:] = [job for job in self if not job.future.cancelled()]

@@ -6,10 +6,10 @@ thread.
 
 import difflib
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from engine.errors import UnknownModel
 from engine.inference.backend import LoadProgress, PromptCacheUse
@@ -156,20 +156,29 @@ class ModelStatus:
         return self.state == "unloaded" and self.info is not None
 
 
+class Shown(Protocol):
+    """A model of the engine thread, whose status is replaced as a whole."""
+
+    offered: OfferedModel | None
+    status: ModelStatus
+
+
 class ModelList:
     """The models that requests may name, and the status of each model of the engine thread.
 
-    Until models are offered, one model answers every request. The engine thread posts the statuses
-    of its models; any thread reads.
+    Until models are offered, one model answers every request.
     """
 
     def __init__(self) -> None:
-        self.status = ModelStatus()
         self._lock = threading.Lock()
         self._offering: Offering | None = None
-        # By model object. Posts of others are ignored: their thread has ended.
-        self._posted: dict[object, ModelStatus] = {}
-        self._default: object = None
+        self._slots: Sequence[Shown] = ()
+        self._default: Shown | None = None
+
+    @property
+    def status(self) -> ModelStatus:
+        default = self._default
+        return ModelStatus() if default is None else default.status
 
     @property
     def is_choosing(self) -> bool:
@@ -206,15 +215,15 @@ class ModelList:
     @property
     def statuses(self) -> tuple[ModelStatus, ...]:
         """The status of every model: offered ones, then others, loaded or loading."""
-        with self._lock:
-            offered = () if self._offering is None else self._offering.models
-            default = self._default
-            # Two models can have one folder; the default one is listed.
-            posted = dict(sorted(self._posted.items(), key=lambda item: item[0] is not default))
+        offering, default = self._offering, self._default
+        # Two models can have one folder; the default one is listed.
+        slots = sorted(self._slots, key=lambda slot: slot is not default)
         statuses: dict[str, ModelStatus] = {}
-        for model in offered:
-            own = next((key for key in posted if _belongs_to(posted[key], model)), None)
-            status = ModelStatus(is_pinned=model.is_pinned) if own is None else posted.pop(own)
+        for model in () if offering is None else offering.models:
+            own = next((slot for slot in slots if _belongs_to(slot.status, model)), None)
+            status = ModelStatus(is_pinned=model.is_pinned) if own is None else own.status
+            if own is not None:
+                slots.remove(own)
             statuses[model.id] = replace(
                 status,
                 id=model.id,
@@ -222,49 +231,23 @@ class ModelList:
                 offered=model,
                 is_default=own is default and own is not None,
             )
-        for key, status in posted.items():
-            if status.id:
-                statuses.setdefault(status.id, replace(status, is_default=key is default))
+        for slot in slots:
+            if slot.status.id:
+                status = replace(slot.status, is_default=slot is default)
+                statuses.setdefault(status.id, status)
         return tuple(statuses.values())
 
     # -- for the engine thread -------------------------------------------------------------
 
-    def begin(self, statuses: Mapping[object, ModelStatus], default: object) -> None:
-        with self._lock:
-            self._posted, self._default = dict(statuses), default
-            if (status := self._posted.get(default)) is not None:
-                self.status = status
-
-    def add(self, model: object) -> None:
-        with self._lock:
-            self._posted[model] = ModelStatus()
-
-    def post(self, model: object, status: ModelStatus) -> None:
-        with self._lock:
-            if model not in self._posted:
-                return
-            self._posted[model] = status
-            if model is self._default:
-                self.status = status
-
-    def set_default(self, model: object) -> None:
-        with self._lock:
-            self._default = model
-            if (status := self._posted.get(model)) is not None:
-                self.status = status
-
-    def remove(self, model: object) -> None:
-        with self._lock:
-            self._posted.pop(model, None)
+    def show(self, slots: Sequence[Shown], default: Shown) -> None:
+        """Show these models, also as the list of them changes."""
+        self._slots, self._default = slots, default
 
     def end(self, status: ModelStatus) -> None:
-        """Publish the last status of the default model: the engine has ended."""
-        with self._lock:
-            if (last := self._posted.get(self._default)) is not None:
-                status = replace(status, offered=last.offered)
-            self._default = object()
-            self._posted = {self._default: status}
-            self.status = status
+        """Show a last status of the default model alone: the engine has ended."""
+        if (default := self._default) is not None:
+            default.status = replace(status, offered=default.offered)
+            self._slots = (default,)
 
 
 def _belongs_to(status: ModelStatus, model: OfferedModel) -> bool:

@@ -1,10 +1,9 @@
-"""One model of the engine thread: its jobs, its loads and unloads, its published status.
+"""One model of the engine thread: its memory, its loads and unloads, its published status.
 
 Belongs to the engine thread, except where a method says otherwise. Knows no other model.
 """
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -15,12 +14,10 @@ from engine.errors import (
     EngineStuck,
     ModelLoadFailed,
     NoModel,
-    QueueFull,
     RequestCancelled,
 )
 from engine.generation import Generation
 from engine.inference.backend import (
-    BatchLimits,
     LoadCancelled,
     LoadProgress,
     PromptCacheUse,
@@ -30,8 +27,9 @@ from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
 from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
-from engine.scheduling.failures import cause_of
-from engine.scheduling.jobs import Job, Source, Transition
+from engine.scheduling.idle_timer import IdleTimer
+from engine.scheduling.jobs import Job, PendingJobs, Source, Transition
+from engine.scheduling.loading import load_backend
 from engine.scheduling.model_list import ModelState, ModelStatus, OfferedModel
 from engine.scheduling.scheduler import Scheduler
 
@@ -44,7 +42,9 @@ _NO_CACHE = PromptCacheUse()
 class ModelSlot:
     """Holds one model, which is in memory, or is loaded when it is next needed."""
 
-    def __init__(self, context: EngineContext, offered: OfferedModel | None) -> None:
+    def __init__(
+        self, context: EngineContext, offered: OfferedModel | None, max_idle_s: float | None
+    ) -> None:
         self._context = context
         self.offered = offered
         # The model in memory, or the one to load when it is next needed.
@@ -55,37 +55,32 @@ class ModelSlot:
         # Why it hung, and the thread that may still hang in it.
         self.stuck: tuple[str, threading.Thread] | None = None
         self.is_pinned = offered is not None and offered.is_pinned
-        # The load or unload that is due; jobs and transitions that wait behind it, or for the load.
+        # The load or unload that is due; jobs that wait behind it, or for the load.
         self.transition: Transition | None = None
-        # The caller of the load that is under way.
-        self.load_future: Future[Any] | None = None
-        self._deferred: list[Job | Transition] = []
-        self.is_loading = False
+        self._pending = PendingJobs()
+        # Of the load that is under way.
+        self.loading: Future[Any] | None = None
         # Whether it takes no more requests, so that it can be unloaded for another model.
         self.is_leaving = False
-        self.has_own_idle_time = False
-        self.max_idle_s: float | None = None
-        self._unloads_once_idle = False
+        self.idle = IdleTimer(max_idle_s)
         # The time of its steps, for turns among models.
         self.step_s = 0.0
-        self.idle_since_s = self.used_s = time.monotonic()
-        self.used_at: float | None = None
         # The published status, and the same without its figures.
-        self.status = self._base = ModelStatus(cache_use=_NO_CACHE)
+        self.status = self._base = ModelStatus(offered=offered, is_pinned=self.is_pinned)
         # The reason why a due load waits; empty where none waits.
         self._waiting_message = ""
 
     def restore(self, previous: "ModelSlot") -> None:
         """Take the place of a model whose thread has ended; it is loaded when it is needed."""
-        self.info = previous.info
-        self.is_pinned = previous.is_pinned
-        self.used_s, self.used_at = previous.used_s, previous.used_at
-        self.stuck = previous.stuck
-        cause = "" if self.stuck is None else self.stuck[0]
-        self._set_status(previous.ended_status(cause, is_stuck=self.stuck is not None))
+        self.info, self.stuck = previous.info, previous.stuck
+        self.is_pinned, self.idle = previous.is_pinned, previous.idle
+        self._set_status(previous.status)
 
-    def ended_status(self, cause: str = "", *, is_stuck: bool = False) -> ModelStatus:
-        return replace(
+    def end(self, cause: str = "") -> None:
+        """Publish that its thread has ended, and ``cause`` if that is its own failure."""
+        if self.stuck is not None:
+            cause, _ = self.stuck
+        self.status = replace(
             self.status,
             state="failed" if cause else "unloaded",
             message=cause,
@@ -95,7 +90,7 @@ class ModelSlot:
             running=0,
             waiting=0,
             unloads_at=None,
-            is_stuck=is_stuck,
+            is_stuck=self.stuck is not None,
         )
 
     # -- identity --------------------------------------------------------------------------
@@ -131,7 +126,7 @@ class ModelSlot:
             return
         if self.backend is not None:
             self.begin(Transition(Source(offered.folder, offered.draft)))
-        elif not self.is_loading:
+        elif self.loading is None:
             self.info = None
             self._set_status(ModelStatus())
 
@@ -139,7 +134,7 @@ class ModelSlot:
 
     @property
     def is_idle(self) -> bool:
-        return self._is_unused and self.transition is None and not self._deferred
+        return self._is_unused and self.transition is None and not self._pending
 
     @property
     def _is_unused(self) -> bool:
@@ -147,7 +142,7 @@ class ModelSlot:
 
     @property
     def _is_unloaded(self) -> bool:
-        return self.scheduler is None and self.source is not None and not self.is_loading
+        return self.scheduler is None and self.source is not None and self.loading is None
 
     @property
     def is_running(self) -> bool:
@@ -159,11 +154,11 @@ class ModelSlot:
 
     @property
     def needs_load(self) -> bool:
-        if self.is_loading or not self._is_unused:
+        if self.loading is not None or not self._is_unused:
             return False
         if self.transition is not None:
             return self.transition.source is not None
-        return self._is_unloaded and bool(self._deferred)
+        return self._is_unloaded and bool(self._pending)
 
     # -- its memory ------------------------------------------------------------------------
 
@@ -208,62 +203,61 @@ class ModelSlot:
 
     # -- its status ------------------------------------------------------------------------
 
-    def _set_status(self, status: ModelStatus) -> None:
-        self._base = status
-        info, unloads_at = status.info, None
+    def _set_status(self, base: ModelStatus) -> None:
+        self._base = base
+        self.refresh_status()
+
+    def refresh_status(self) -> None:
+        """Publish the status with its figures, unless its thread was abandoned."""
+        if self._context.heartbeat.is_stopped:
+            return
+        base, info = self._base, self._base.info
         running, waiting, cache_use = self._figures()
-        if status.is_loaded and self.used_at is not None:
-            idle_s = 0.0 if self._unloads_once_idle else self.max_idle_s
-            unloads_at = None if idle_s is None else self.used_at + idle_s
         self.status = replace(
-            status,
-            id=status.id if info is None else info.id,
-            folder=status.folder if info is None else info.path,
-            state="loading" if self._waiting_message else status.state,
-            message=self._waiting_message or status.message,
+            base,
+            id=base.id if info is None else info.id,
+            folder=base.folder if info is None else info.path,
+            state="loading" if self._waiting_message else base.state,
+            message=self._waiting_message or base.message,
             offered=self.offered,
-            memory_bytes=self.used_bytes if status.is_loaded else 0,
+            memory_bytes=self.used_bytes if base.is_loaded else 0,
             cache_use=cache_use,
             running=running,
             waiting=waiting,
-            used_at=self.used_at,
-            unloads_at=unloads_at,
+            used_at=self.idle.used_at,
+            unloads_at=self.idle.unloads_at if base.is_loaded else None,
             is_pinned=self.is_pinned,
         )
-        self._context.statuses.post(self, self.status)
+
+    def refresh_figures(self) -> None:
+        """Publish the status again if its figures have changed."""
+        status, (running, waiting, cache_use) = self.status, self._figures()
+        if running != status.running:
+            self.idle.note_use()
+        elif waiting == status.waiting and cache_use is status.cache_use:
+            return
+        self.refresh_status()
 
     def _figures(self) -> tuple[int, int, PromptCacheUse]:
         """Return how many answers run and wait, and the use of the prompt cache."""
-        waiting, scheduler = self._deferred_choices, self.scheduler
+        waiting, scheduler = self._pending.choices, self.scheduler
         if scheduler is None:
             return 0, waiting, _NO_CACHE
         use = scheduler.backend.batch.cache_use
         return len(scheduler.running), waiting + scheduler.waiting_answers, use
 
-    def refresh_status(self) -> None:
-        status = self.status
-        running, waiting, use = self._figures()
-        if (running, waiting) == (status.running, status.waiting) and use is status.cache_use:
-            return
-        if running != status.running:
-            self._note_use()
-        self._set_status(self._base)
-
     def set_waiting_message(self, message: str) -> None:
         if message != self._waiting_message:
             self._waiting_message = message
-            self._set_status(self._base)
-
-    def _note_use(self) -> None:
-        self.used_s, self.used_at = time.monotonic(), time.time()
+            self.refresh_status()
 
     def set_pinned(self, is_pinned: bool) -> None:
         self.is_pinned = is_pinned
-        self._set_status(self._base)
+        self.refresh_status()
 
     def set_max_idle(self, idle_s: float | None) -> None:
-        self.max_idle_s = idle_s
-        self._set_status(self._base)
+        self.idle.max_s = idle_s
+        self.refresh_status()
 
     # -- jobs ------------------------------------------------------------------------------
 
@@ -276,45 +270,30 @@ class ModelSlot:
                 settle(job.future, why)
                 return
             self.stuck = None
-        is_blocked = self._deferred or self.transition is not None or self.is_loading
+        is_blocked = self._pending or self.transition is not None or self.loading is not None
         if is_blocked or (isinstance(job, Job) and (self._is_unloaded or self.is_leaving)):
-            limit = self._context.limits.max_rows + self._context.limits.max_waiting
-            choices = job.choices if isinstance(job, Job) else 0
-            if choices and (waiting := self._deferred_choices) + choices > limit:
-                settle(job.future, QueueFull(waiting, choices))
-            else:
-                self._deferred.append(job)
+            limits = self._context.limits
+            self._pending.add(job, limits.max_rows + limits.max_waiting)
         elif isinstance(job, Transition):
             self.begin(job)
         elif not job.future.cancelled():
-            self._note_use()
+            self.idle.note_use()
             if self.scheduler is None:
                 settle(job.future, self._no_model())
             else:
-                self._unloads_once_idle = False
+                self.idle.ends_at_once = False
                 job.run(self.scheduler, job.future)
 
     def _no_model(self) -> NoModel:
         return NoModel(self._base.message or "no model is loaded")
 
-    @property
-    def _deferred_choices(self) -> int:
-        return sum(job.choices for job in self._deferred if isinstance(job, Job))
-
-    def _run_deferred(self) -> None:
-        deferred, self._deferred = self._deferred, []
-        for job in deferred:  # from the first that has to wait on, all wait again
+    def _run_pending(self) -> None:
+        pending, self._pending = self._pending, PendingJobs()
+        for job in pending:  # from the first that has to wait on, all wait again
             self.do(job)
 
-    def _refuse_deferred(self, why: EngineError) -> None:
-        """Refuse the jobs that need the model in memory; loads and unloads continue to wait."""
-        for job in self._deferred:
-            if isinstance(job, Job):
-                settle(job.future, why)
-        self._deferred = [job for job in self._deferred if isinstance(job, Transition)]
-
     def drop_cancelled(self) -> None:
-        self._deferred = [job for job in self._deferred if not job.future.cancelled()]
+        self._pending.drop_cancelled()
         if self.scheduler is not None:
             self.scheduler.drop_cancelled()
         self._apply_transition()
@@ -351,14 +330,14 @@ class ModelSlot:
             self.transition = None
             self.set_waiting_message("")
             settle(transition.future, LoadCancelled())
-            self._run_deferred()
+            self._run_pending()
         elif transition.source is None and self._is_unused:
             self.transition = None
             self.close()
             self.info = None
             self._set_status(ModelStatus())
             settle(transition.future, None)
-            self._run_deferred()
+            self._run_pending()
 
     def load(self, step_others: Callable[[], None] | None) -> None:
         """Load the model that is due; if that fails, the one before it is loaded when needed."""
@@ -367,16 +346,15 @@ class ModelSlot:
         assert source is not None
         self.close()
         self.stuck, self._waiting_message = None, ""
-        self.is_loading = True
-        self.load_future = None if transition is None else transition.future
+        self.loading = Future() if transition is None else transition.future
         outcome = self._load(source, transition, step_others)
-        self.is_loading, self.load_future = False, None
+        self.loading = None
         self._context.heartbeat.beat(self)
         if transition is not None:
             settle(transition.future, outcome)
         # If another model was loaded instead, it answers the waiting requests.
         if self.backend is None and self.source == source:
-            self._refuse_deferred(self._no_model())
+            self._pending.refuse(self._no_model())
 
     def _load(
         self, source: Source, transition: Transition | None, step_others: Callable[[], None] | None
@@ -395,34 +373,18 @@ class ModelSlot:
                 step_others()
                 heartbeat.beat(self, is_loading=True)
 
-        limits = self._context.limits
-        batch = BatchLimits(
-            limits.prefill_chunk,
-            self.cache_bytes,
-            limits.max_rows,
-            not limits.plain_decoding,
-            self._context.disk,
-        )
-        # Most loaders do not know about draft models.
-        draft = {} if source.draft is None else {"draft": source.draft}
         heartbeat.beat(self, is_loading=True)
         try:
-            backend = self._context.loader(folder, limits=batch, on_progress=on_progress, **draft)
-        except Exception as error:
+            backend = load_backend(self._context, source, self.cache_bytes, on_progress)
+        except EngineError as error:
             heartbeat.beat(self)
-            why = error if isinstance(error, EngineError) else None
-            if why is None:
-                why = ModelLoadFailed(cause_of(error, folder, folder.resolve()))
-            message = str(why)
-            if known is not None and not isinstance(error, LoadCancelled):
+            message, is_cancelled = str(error), isinstance(error, LoadCancelled)
+            if known is not None and not is_cancelled:
                 message = f"reloading {known.id} failed: {message}"
-            if self.info is not None and not queue.is_closing:
-                self._set_status(ModelStatus(info=self.info, message=message))
-            else:
-                is_cancelled = isinstance(error, LoadCancelled)
-                state: ModelState = "unloaded" if is_cancelled else "failed"
-                self._set_status(ModelStatus(state=state, message=message))
-            return why
+            info = None if queue.is_closing else self.info
+            state: ModelState = "failed" if info is None and not is_cancelled else "unloaded"
+            self._set_status(ModelStatus(state=state, message=message, info=info))
+            return error
         heartbeat.beat(self)
         if self.offered is not None:
             backend.info = replace(backend.info, id=self.offered.id)
@@ -438,13 +400,13 @@ class ModelSlot:
         if self.backend is None:
             state: ModelState = "unloaded" if self.info is not None else "failed"
             self._set_status(ModelStatus(state=state, info=self.info, message=str(why)))
-            self._refuse_deferred(NoModel(str(why)))
+            self._pending.refuse(NoModel(str(why)))
         if transition is not None:
             settle(transition.future, why)
 
     def resume(self) -> None:
         self.is_leaving = False
-        self._run_deferred()
+        self._run_pending()
 
     # -- unloading -------------------------------------------------------------------------
 
@@ -453,18 +415,11 @@ class ModelSlot:
         if self.stuck is not None:  # the next request loads it again
             self.stuck = None
             self._set_status(ModelStatus(info=self.info))
-        self._unloads_once_idle = self.scheduler is not None
+        self.idle.ends_at_once = self.scheduler is not None
 
     @property
     def unload_due_s(self) -> float | None:
-        """In how many seconds the memory of an idle model should be freed; None for never."""
-        if self.backend is None:
-            return None
-        if self._unloads_once_idle:
-            return 0.0
-        if self.max_idle_s is None:
-            return None
-        return max(0.0, self.idle_since_s + self.max_idle_s - time.monotonic())
+        return None if self.backend is None else self.idle.due_s
 
     def unload(self) -> None:
         """Free the memory of the model, which nothing may be using; it still counts as loaded."""
@@ -475,6 +430,6 @@ class ModelSlot:
 
     def close(self) -> None:
         scheduler, self.scheduler = self.scheduler, None
-        self._unloads_once_idle = False
+        self.idle.ends_at_once = False
         if scheduler is not None:
             scheduler.backend.close()

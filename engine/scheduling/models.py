@@ -39,22 +39,21 @@ class Models:
         if previous is None:
             self.default = self._add(None)
         else:
+            self.max_idle_s = previous.max_idle_s
             for old in previous.models.copy():
                 model = self._add(old.offered)
                 model.restore(old)
                 if old is previous.default:
                     self.default = model
         self._last_stepped = self.default
-        context.statuses.begin({model: model.status for model in self.models}, self.default)
+        context.statuses.show(self.models, self.default)
 
     # -- which models there are ------------------------------------------------------------
 
     def _add(self, offered: OfferedModel | None) -> ModelSlot:
         """Add one of several models, or a slot for any model that is loaded."""
-        model = ModelSlot(self._context, offered)
-        model.max_idle_s = self.max_idle_s
+        model = ModelSlot(self._context, offered, self.max_idle_s)
         self.models.append(model)
-        self._context.statuses.add(model)
         if offered is not None:
             self._by_id[offered.id] = model
         return model
@@ -78,10 +77,10 @@ class Models:
 
     def _set_default(self, model: ModelSlot) -> None:
         before, self.default = self.default, model
-        self._context.statuses.set_default(model)
+        if not self._context.heartbeat.is_stopped:
+            self._context.statuses.show(self.models, model)
         if before is not model and before.source is None and before.is_idle:
             self.models.remove(before)
-            self._context.statuses.remove(before)
             if self._last_stepped is before:
                 self._last_stepped = model
 
@@ -172,7 +171,7 @@ class Models:
 
     def refresh_statuses(self) -> None:
         for model in self.models:
-            model.refresh_status()
+            model.refresh_figures()
 
     # -- jobs ------------------------------------------------------------------------------
 
@@ -186,7 +185,7 @@ class Models:
             removed.do(job)
             return
         model = self.find(offered)
-        model.idle_since_s = time.monotonic()
+        model.idle.since_s = time.monotonic()
         model.do(job)
         if model.backend is not None or self.default.source is None:
             self._on_loaded(model, transition)
@@ -202,12 +201,12 @@ class Models:
         """Unload a model, or all without a time of their own, after ``idle_s``; None never does."""
         if offered is not None:
             model = self.find(offered)
-            model.has_own_idle_time = True
+            model.idle.has_own_limit = True
             model.set_max_idle(idle_s)
             return
         self.max_idle_s = idle_s
         for model in self.models:
-            if not model.has_own_idle_time:
+            if not model.idle.has_own_limit:
                 model.set_max_idle(idle_s)
 
     def evict_prompts(self, owner: str) -> tuple[int, int]:
@@ -307,7 +306,7 @@ class Models:
         now_s = time.monotonic()
         for model in self.models:
             if len(self.models) == 1 or not model.is_idle:
-                model.idle_since_s = now_s
+                model.idle.since_s = now_s
 
     @property
     def unload_due_s(self) -> float | None:
@@ -348,5 +347,5 @@ class Models:
 def _by_last_use(models: Sequence[ModelSlot]) -> list[ModelSlot]:
     """Return the models that may be unloaded for another one, the least recently used first."""
     return sorted(
-        (model for model in models if not model.is_pinned), key=lambda model: model.used_s
+        (model for model in models if not model.is_pinned), key=lambda model: model.idle.used_s
     )

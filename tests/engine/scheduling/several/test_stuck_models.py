@@ -92,6 +92,7 @@ async def test_stuck_model_fails_and_other_models_answer(
     blockade: Blockade,
 ) -> None:
     engine = await opened(blockade)
+    engine.unload_after(900.0, "here")
     answer = await failed(engine, blockade)
     assert WHY in (answer.finished.error or "")
     there = status(engine, "there")
@@ -102,6 +103,7 @@ async def test_stuck_model_fails_and_other_models_answer(
     assert (await ask(engine, "short", model="here")).text == "yes"
     assert (await ask(engine, "short")).text == "yes"
     assert status(engine, "here").is_default
+    assert status(engine, "here").unloads_at is not None  # its idle time outlives the thread
     await engine.aclose()
 
 
