@@ -489,7 +489,6 @@ class OddsCurve(QWidget):
         self._odds: EndingOdds | None = None
         self.setMinimumHeight(120)
         self.setMouseTracking(True)
-        current_theme().changed.connect(self.update)
 
     def show_odds(self, odds: EndingOdds | None) -> None:
         self._odds = odds

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.kit import icons
+from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import WrappedLabel
 from ui.kit.layouts import column, row
 from ui.kit.menus import COPIED_MS, copy_text
@@ -55,13 +56,7 @@ class FoldButton(QPushButton):
         self.setProperty("kind", "fold")
         self.setCheckable(True)
         self.setIconSize(QSize(14, 14))
-        self.toggled.connect(self._tint)
-        current_theme().changed.connect(self._tint)
-        self._tint()
-
-    def _tint(self) -> None:
-        name = "chevron-down" if self.isChecked() else "chevron-right"
-        self.setIcon(icons.icon(name, current_theme().colors.muted, 14))
+        self.setIcon(themed_icon("chevron-right", checked_name="chevron-down"))
 
 
 class IconButton(QToolButton):
@@ -77,21 +72,13 @@ class IconButton(QToolButton):
     ) -> None:
         super().__init__()
         self._color = color
-        self._size = size
-        current_theme().changed.connect(self._tint)
+        self.setIconSize(QSize(size, size))
         self.show_icon(name, accessible_name, keys)
 
     def show_icon(self, name: str, accessible_name: str, keys: str = "") -> None:
-        self._name = name
         self.setAccessibleName(accessible_name)
         self.setToolTip(with_keys(accessible_name, keys))
-        self._tint()
-
-    def _tint(self) -> None:
-        colors = current_theme().colors
-        color = getattr(colors, self._color)
-        self.setIconSize(QSize(self._size, self._size))
-        self.setIcon(icons.icon(self._name, color, self._size, disabled=colors.disabled))
+        self.setIcon(themed_icon(name, self._color))
 
 
 class ChipButton(QPushButton):
@@ -99,15 +86,13 @@ class ChipButton(QPushButton):
 
     def __init__(self, name: str, text: str, is_toggle: bool = False) -> None:
         super().__init__()
-        self._name = name
         self._text = ""
         self._is_compact = False
         self.set_label(text, text)
         self.setProperty("kind", "chip")
         self.setCheckable(is_toggle)
-        current_theme().changed.connect(self._tint)
-        self.toggled.connect(self._tint)
-        self._tint()
+        self.setIconSize(QSize(16, 16))
+        self.setIcon(themed_icon(name, checked_color="match"))
 
     def set_label(self, text: str, accessible_name: str) -> None:
         self._text = f"\u2009{text}"  # Qt leaves too little between icon and text
@@ -125,12 +110,6 @@ class ChipButton(QPushButton):
         """The width that is saved by showing only the icon."""
         return self.fontMetrics().horizontalAdvance(self._text)
 
-    def _tint(self) -> None:
-        colors = current_theme().colors
-        color = colors.match if self.isChecked() else colors.muted
-        self.setIconSize(QSize(16, 16))
-        self.setIcon(icons.icon(self._name, color, 16))
-
 
 class IconBadge(QLabel):
     """An icon in a soft square of its tone."""
@@ -140,7 +119,6 @@ class IconBadge(QLabel):
         self._name = "chat"
         self._tone: Tone = "quiet"
         self.setFixedSize(size, size)
-        current_theme().changed.connect(self.update)
 
     def show_icon(self, name: str, tone: Tone) -> None:
         self._name, self._tone = name, tone
@@ -171,7 +149,6 @@ class ToggleSwitch(QAbstractButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setFixedSize(38, 22)
-        current_theme().changed.connect(self.update)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colors = current_theme().colors

@@ -8,7 +8,6 @@ from PySide6.QtCore import QEvent, QMimeData, QObject, QSignalBlocker, QSize, Qt
 from PySide6.QtGui import (
     QDropEvent,
     QFocusEvent,
-    QIcon,
     QInputMethodEvent,
     QKeyEvent,
     QKeySequence,
@@ -25,8 +24,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.kit import icons
-from ui.kit.theme import current_theme, restyle
+from ui.kit.icon_engine import themed_icon
+from ui.kit.theme import restyle
 
 _HARMLESS = (
     Qt.KeyboardModifier.ShiftModifier
@@ -36,7 +35,6 @@ _HARMLESS = (
 # On a Mac, Option types letters; elsewhere Alt opens menus.
 _WRITES = _HARMLESS | Qt.KeyboardModifier.AltModifier if sys.platform == "darwin" else _HARMLESS
 
-_ICON_PX = 16
 # A longer text that is pasted would fill the field with what no user reads there.
 MAX_PASTED_CHARS = 8_000
 
@@ -324,24 +322,15 @@ class SearchLineEdit(QLineEdit):
         super().__init__()
         self.setAccessibleName(accessible_name)
         positions = QLineEdit.ActionPosition
-        self._magnifier = None
         if has_icon:
-            self._magnifier = self.addAction(QIcon(), positions.LeadingPosition)
-            self._magnifier.setText("Search")
-            self._magnifier.triggered.connect(self.selectAll)
-        self.clear_action = self.addAction(QIcon(), positions.TrailingPosition)
+            magnifier = self.addAction(themed_icon("search", "faint"), positions.LeadingPosition)
+            magnifier.setText("Search")
+            magnifier.triggered.connect(self.selectAll)
+        self.clear_action = self.addAction(themed_icon("close"), positions.TrailingPosition)
         self.clear_action.setText(clear_label)
         self.clear_action.setVisible(False)
         self.clear_action.triggered.connect(self.clear)
         self.textChanged.connect(lambda text: self.clear_action.setVisible(bool(text)))
-        current_theme().changed.connect(self._tint)
-        self._tint()
-
-    def _tint(self) -> None:
-        colors = current_theme().colors
-        self.clear_action.setIcon(icons.icon("close", colors.muted, _ICON_PX))
-        if self._magnifier is not None:
-            self._magnifier.setIcon(icons.icon("search", colors.faint, _ICON_PX))
 
 
 class ListSearchField(SearchLineEdit):

@@ -97,12 +97,11 @@ def draw(painter: QPainter, area: QRectF, name: str, color: str) -> None:
     painter.drawPixmap(area, image, QRectF(image.rect()))
 
 
-def icon(name: str, color: str, size: int = 18, disabled: str | None = None) -> QIcon:
-    """Return an icon that is sharp on ordinary and on high-resolution screens."""
+def icon(name: str, color: str, size: int = 18) -> QIcon:
+    """Return an icon of a fixed color that is sharp on ordinary and high-resolution screens."""
     result = QIcon()
     for scale in (1.0, 2.0):
         result.addPixmap(pixmap(name, color, size, scale))
-        result.addPixmap(pixmap(name, disabled or color, size, scale), QIcon.Mode.Disabled)
     return result
 
 

@@ -240,7 +240,6 @@ class StatusPill(QWidget):
         self._tone: Tone = "quiet"
         rescale(self, 0.92)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        current_theme().changed.connect(self.update)
 
     def show_state(self, word: str, icon: str, tone: Tone) -> None:
         self.word, self._icon, self._tone = word, icon, tone

@@ -89,7 +89,6 @@ class RowDelegate(QStyledItemDelegate):
     def __init__(self, view: QAbstractItemView) -> None:
         super().__init__(view)
         self._view = view
-        current_theme().changed.connect(view.viewport().update)
 
     @property
     def selected_color(self) -> str:

@@ -338,7 +338,12 @@ def current_theme() -> "Theme":
 
 
 class Theme(QObject):
-    """The colors of the application, which follow the system unless a mode is chosen."""
+    """The colors of the application, which follow the system unless a mode is chosen.
+
+    The style sheet, ``paintEvent`` and ``themed_icon`` take new colors by themselves, because Qt
+    sends ``StyleChange`` and repaints. ``changed`` is for documents whose text has colors of its
+    own, and for the size of messages.
+    """
 
     changing = Signal()
     changed = Signal()

@@ -144,7 +144,6 @@ class HubResultList(QListView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.offers.modelReset.connect(self._pick_again)
-        current_theme().changed.connect(self.doItemsLayout)
 
     @property
     def current(self) -> HubResult | None:

@@ -76,6 +76,7 @@ class MainWindow(WindowParts):
     ) -> None:
         super().__init__()
         self.setWindowTitle("Fullstop")
+        self.setWindowIcon(icons.icon("stop-match", current_theme().colors.accent, 64))
         self.resize(1280, 820)
         self.setMinimumHeight(480)
         self.theme = current_theme()
@@ -122,7 +123,6 @@ class MainWindow(WindowParts):
         preferences.changed.connect(self._apply_preferences)
         self._apply_preferences()
         self._connect_signals()
-        self._tint()
         self.chat.focus_composer()
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
@@ -260,7 +260,6 @@ class MainWindow(WindowParts):
         self.chat.composer.stops.clicked.connect(self.stop_panel.show_list)
         self.stop_panel.verdict.inspect.clicked.connect(self.others.show_inspector)
         self.sidebar.server.details.clicked.connect(self.others.show_server)
-        self.theme.changed.connect(self._tint)
         self.theme.code_look_chosen.connect(self._save_code_look)
         self.theme.columns_chosen.connect(self._save_columns)
         workspace.model.changed.connect(self._apply_model_defaults)
@@ -315,6 +314,3 @@ class MainWindow(WindowParts):
         # The user who moves through a list with the arrow keys keeps the focus in it.
         if not (self.sidebar.list.is_walked or self.sidebar.results.is_walked):
             self.chat.focus_composer()
-
-    def _tint(self) -> None:
-        self.setWindowIcon(icons.icon("stop-match", self.theme.colors.match, 64))

@@ -30,7 +30,6 @@ from ui.kit.labels import ElidedLabel, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import add_entry
 from ui.kit.tasks import start_task
-from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus
 from ui.preferences import (
     KEPT_PROMPTS,
@@ -361,7 +360,6 @@ class AppearanceMenu(QObject):
         self._smaller = self._add_size(menu, "Zoom &Out", -1, "Ctrl+-")
         self._usual = self._add_size(menu, "&Actual Size", 0, "Ctrl+0")
         preferences.changed.connect(self._mark)
-        current_theme().changed.connect(self._mark)
         self._mark()
 
     def _add_size(self, menu: QMenu, text: str, step: int, *keys: str) -> QAction:
@@ -372,4 +370,4 @@ class AppearanceMenu(QObject):
         self._larger.setEnabled(percent < TEXT_PERCENTS[-1])
         self._smaller.setEnabled(percent > TEXT_PERCENTS[0])
         self._usual.setEnabled(percent != 100)
-        self._actions[current_theme().mode].setChecked(True)
+        self._actions[self._preferences.now.theme].setChecked(True)

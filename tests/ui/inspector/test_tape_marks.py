@@ -18,17 +18,6 @@ def view(theme: Theme, qtbot: QtBot) -> TapeView:
     return made
 
 
-def test_the_tape_has_the_colors_of_a_new_theme(
-    view: TapeView, record: Record, theme: Theme
-) -> None:
-    view.show_trace(record(["one ", "two "], guesses=True).trace)
-    light = view.document().toHtml()
-    theme.set_mode("dark")
-    assert view.document().toHtml() != light
-    theme.set_mode("light")
-    assert view.document().toHtml() == light
-
-
 def test_the_tape_marks_what_was_guessed_in_a_real_run(view: TapeView, record: Record) -> None:
     view.show_trace(record([f"w{number} " for number in range(12)]).trace)
     assert view.legend == ""

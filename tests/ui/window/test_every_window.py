@@ -3,13 +3,15 @@
 import ast
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QKeySequence
+from PySide6.QtGui import QColor, QImage, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QApplication,
@@ -31,6 +33,7 @@ from tests.support.shown import whole_window
 from tests.support.sources import modules, nodes
 from tests.ui.driving import Enter, Living, eventually, opened
 from tests.ui.walks import MAX_STEPS, answered, settled, wrong
+from ui.kit.colors import DARK, LIGHT, Colors
 from ui.kit.theme import Theme
 from ui.preferences import Preferences, ServerPreferences
 from ui.records.attachments import Attachment
@@ -236,6 +239,39 @@ async def test_tab_reads_a_window_its_controls_are_named_and_a_key_leads_back(
     await left(top)
     assert shown(name) == []
     assert await focus_in(parent.window()) is was
+
+
+def pixels_of(top: QWidget, colors: Colors, other: Colors) -> int:
+    """Count the pixels in colors that only the first of two palettes has."""
+    image = top.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
+    pixels = Counter(memoryview(image.constBits()).cast("B").cast("I"))
+    only = {value for value in vars_of(colors) if value not in vars_of(other)}
+    return sum(pixels[QColor(value).rgb()] for value in only)
+
+
+def vars_of(colors: Colors) -> set[str]:
+    return {value for value in asdict(colors).values() if isinstance(value, str)}
+
+
+async def test_every_window_follows_the_theme(
+    window: MainWindow, theme: Theme, tmp_path: Path
+) -> None:
+    await answered(window)
+    tops: dict[str, QWidget] = {"MainWindow": window}
+    for name, open_one in OPENED.items():
+        await open_one(window, tmp_path)
+        await settled()
+        (tops[name],) = shown(name)
+    stale: dict[str, int] = {}
+    for mode, now, before in (("dark", DARK, LIGHT), ("light", LIGHT, DARK)):
+        theme.set_mode(mode)
+        await settled()
+        for name, top in tops.items():
+            assert pixels_of(top, now, before) > 10
+            count = pixels_of(top, before, now)
+            if count > 10:  # blended edges of letters have a few such colors by chance
+                stale[f"{name} turned {mode}"] = count
+    assert stale == {}
 
 
 def menus(window: MainWindow) -> dict[str, QMenu]:

@@ -14,12 +14,12 @@ from engine import counted
 from ui.chat.composer.attachments import AttachmentRow
 from ui.chat.composer.message_editor import READING
 from ui.chat.session.context_meter import Count
-from ui.kit import icons
 from ui.kit.buttons import ChipButton, IconButton, with_keys
 from ui.kit.fields import GrowingInput
+from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.theme import current_theme, restyle
+from ui.kit.theme import restyle
 from ui.records.attachments import with_attachments
 
 _SETTINGS_HINT = "System prompt, temperature and length"
@@ -321,7 +321,6 @@ class Composer(QFrame):
         self.attachments.changed.connect(self._refresh)
         self.input.focus_changed.connect(self.show_drop)
         self.action.clicked.connect(self._act)
-        current_theme().changed.connect(self._refresh)
 
     def _act(self) -> None:
         if self._is_running:
@@ -344,7 +343,6 @@ class Composer(QFrame):
         return bool(self.text.strip()) or bool(self.attachments.files)
 
     def _refresh(self) -> None:
-        theme = current_theme()
         why_not = READING if self.attachments.is_reading else self.full_because
         has_message = self._is_written or self._has_queue
         can_send = self._is_ready and has_message and not why_not
@@ -356,9 +354,8 @@ class Composer(QFrame):
             accessible_name, keys = f"Can’t send yet. {why_not}", ""
         self.action.setAccessibleName(accessible_name)
         self.action.setToolTip(with_keys(accessible_name, keys))
-        colors = theme.colors
-        color = colors.on_accent if self.action.isEnabled() else colors.faint
-        self.action.setIcon(icons.icon("square" if self._is_running else "send", color, 19))
+        name = "square" if self._is_running else "send"
+        self.action.setIcon(themed_icon(name, "on_accent", disabled_color="faint"))
 
     def show_drop(self, is_hovering: bool) -> None:
         restyle(self, "focused", is_hovering or self.input.hasFocus())

@@ -24,14 +24,13 @@ from PySide6.QtWidgets import (
 from engine import SAMPLING_OPTIONS, STOP_OPTIONS, StopOption, counted
 from ui.chat.composer.composer import Composer
 from ui.chat.session.presets import PresetList
-from ui.kit import icons
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.dialogs import choose_file, choose_target, prompt_text
 from ui.kit.fields import NumberField, Slider, disable_horizontal_scrolling
+from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import ElidedLabel, label, rescale
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, empty_menu, escape_mnemonics
-from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, lay_out_hidden, move_within_screen, pop_up_above
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
@@ -61,8 +60,8 @@ class PresetButton(QPushButton):
     def __init__(self, presets: PresetList, dialogs_on: QWidget) -> None:
         super().__init__("Presets\u2009")
         self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the arrow after the word
-        current_theme().changed.connect(self._tint)
-        self._tint()
+        self.setIconSize(QSize(12, 12))
+        self.setIcon(themed_icon("chevron-down"))
         self._presets = presets
         self._dialogs_on = dialogs_on
         self.setAccessibleName("Presets: use, save, delete, import or export")
@@ -70,12 +69,6 @@ class PresetButton(QPushButton):
         self.menu_of_presets = QMenu(self)
         self.menu_of_presets.aboutToShow.connect(self._fill)
         self.setMenu(self.menu_of_presets)
-
-    def _tint(self) -> None:
-        theme = current_theme()
-        size = 12
-        self.setIconSize(QSize(size, size))
-        self.setIcon(icons.icon("chevron-down", theme.colors.muted, size))
 
     def _fill(self) -> None:
         menu, presets = self.menu_of_presets, self._presets

@@ -11,10 +11,10 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_slots import MessageList, MessageSlot, ScrollAnchor, ViewportCache
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.conversation_controller import ConversationController
-from ui.kit import icons
 from ui.kit.buttons import with_keys
 from ui.kit.flow_text import Highlight
 from ui.kit.following import Following
+from ui.kit.icon_engine import themed_icon
 from ui.kit.theme import current_theme, restyle
 from ui.records.messages import ConversationMessage
 from ui.records.prompt_fit import last_left_out
@@ -34,7 +34,7 @@ class JumpButton(QPushButton):
         self.setProperty("kind", "jump")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        current_theme().changed.connect(self._refresh_label)
+        self.setIconSize(QSize(15, 15))
         self._refresh_label()
         self.hide()
 
@@ -66,15 +66,11 @@ class JumpButton(QPushButton):
             self._refresh_label()
 
     def _refresh_label(self) -> None:
-        theme = current_theme()
         text = "New Messages" if self.has_news else "Scroll to Bottom"
         self.setText(f"\u2009{text}")
         self.setAccessibleName("New text below: jump to the latest" if self.has_news else text)
         self.setToolTip(with_keys("Jump to the latest message", "Ctrl+J"))
-        colors, size = theme.colors, 15
-        color = colors.on_accent if self.has_news else colors.muted
-        self.setIconSize(QSize(size, size))
-        self.setIcon(icons.icon("down", color, size))
+        self.setIcon(themed_icon("down", "on_accent" if self.has_news else "muted"))
         self.move_to_bottom()
 
 

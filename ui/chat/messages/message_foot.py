@@ -41,7 +41,6 @@ class ReasonLine(QAbstractButton):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(40)
-        current_theme().changed.connect(self._fit)
 
     def show_reason(
         self, model: str, word: str, figures: Sequence[str], icon: str, tone: Tone
@@ -53,10 +52,6 @@ class ReasonLine(QAbstractButton):
         self.setEnabled(bool(word))
         self.setAccessibleName(f"{spoken}. Show why it stopped" if word else spoken)
         self.setToolTip("Show why it stopped" if word else "")
-        self.updateGeometry()
-        self.update()
-
-    def _fit(self) -> None:
         self.updateGeometry()
         self.update()
 
