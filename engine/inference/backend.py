@@ -12,20 +12,21 @@ from engine.values.events import BudgetEnd, VerifiedDrafts
 from engine.values.tokens import PromptScores
 
 if TYPE_CHECKING:
-    from engine.inference.cache.index import DiskPrefix, MemoryUsage
+    from engine.inference.cache.index import MemoryUsage
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """A request as the model reads it.
 
-    ``prediction`` is what its answer may repeat; ``on_disk`` what files hold and memory lacks.
+    ``prediction`` is what its answer may repeat. Where it ``is_on_disk``, files have a beginning of
+    it that memory lacks.
     """
 
     tokens: list[int]
     beginning: Beginning = field(default_factory=Beginning)
     prediction: list[int] = field(default_factory=list)
-    on_disk: "DiskPrefix | None" = None
+    is_on_disk: bool = False
     not_applied: tuple[str, ...] = ()
 
     @property

@@ -71,10 +71,9 @@ class RunningBatch:
         """Add a sequence, or let it wait for another with the same beginning; return its number."""
         tokens, owner, scorer = sequence.tokens, sequence.owner, sequence.scorer
         unscored = tokens if scorer is None else tokens[: scorer.begins + 1]
-        on_disk, sequence.on_disk = sequence.on_disk, None
         with self._stream():
             sequence.cache, sequence.cached, sequence.from_disk = self.prompts.fetch(
-                owner, unscored, on_disk if scorer is None else None
+                owner, unscored
             )
         sequence.cache_miss = self.prompts.index.why_missing(owner.name, tokens, sequence.cached)
         if sequence.cache_miss is not None and scorer is not None:

@@ -124,8 +124,8 @@ class MlxBackend:
         beginning = Beginning()
         if request.prompt is None:
             beginning = family.beginning(request, tokens, self.vocabulary)
-        on_disk = self.batch.prompts.needed_from_disk(owner, tokens)
-        return Prompt(tokens, beginning, prediction, on_disk, unknown)
+        is_on_disk = self.batch.prompts.is_on_disk(owner, tokens)
+        return Prompt(tokens, beginning, prediction, is_on_disk, unknown)
 
     def check_template(self) -> TemplateReport | None:
         return check_template(self._template) if self._tokenizer.has_chat_template else None

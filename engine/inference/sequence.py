@@ -5,7 +5,7 @@ Times are ``time.perf_counter()`` seconds. Engine thread.
 
 from collections import abc
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.generation import Generation
@@ -29,7 +29,6 @@ from engine.values.tokens import PromptScores, TokenOrigin, TokenStats
 
 if TYPE_CHECKING:
     from engine.grammar.masks import TokenConstraint
-    from engine.inference.cache.index import DiskPrefix
     from engine.inference.prompt_scoring import PromptScorer
     from engine.inference.speculation.draft_model import ModelDrafts
     from engine.inference.speculation.sources import DraftSource
@@ -65,7 +64,6 @@ class Sequence:
     sampler: Callable[[Any], Any] | None = None
     processors: list[Any] = field(default_factory=list)
     owner: CacheOwner = LOCAL_OWNER
-    on_disk: "DiskPrefix | None" = None
     scorer: "PromptScorer | None" = None
     sources: "abc.Sequence[DraftSource]" = ()
     draft: "ModelDrafts | None" = None
@@ -116,8 +114,7 @@ class Sequence:
     def begin_answer(
         self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
     ) -> None:
-        self.generation, self.builder = generation, builder
-        self.on_disk, self.prompt = prompt.on_disk, replace(prompt, on_disk=None)
+        self.generation, self.prompt, self.builder = generation, prompt, builder
         self.owner = generation.request.cache_owner
         self.submitted_at = self._last_at = submitted_at
         request, setting = generation.request, generation.setting

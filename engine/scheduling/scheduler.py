@@ -151,7 +151,11 @@ class Scheduler:
         max_tokens = self.plan.max_tokens(model, len(generations))
         try:
             prompts: tuple[Prompt, ...] = rendering.result()
-            on_disk = [prompt.on_disk for prompt in prompts if prompt.on_disk is not None]
+            on_disk = [
+                (generation.request.cache_owner, prompt.tokens)
+                for generation, prompt in zip(generations, prompts, strict=True)
+                if prompt.is_on_disk
+            ]
             if on_disk and not is_read and len(self.waiting) < _MAX_READ_AHEAD:
                 reading = self.backend.batch.prompts.read(on_disk)
                 self._admit_after(reading, future, at, is_read=True)

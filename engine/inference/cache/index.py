@@ -1,25 +1,24 @@
-"""The prefix index: for each owner a tree of blocks of tokens, with their keys and values in
-memory, in files, or both.
+"""The prefix index: for each owner a tree of cached tokens, in memory, in files, or both.
 
-As in vLLM, a block has a fixed number of tokens and is named by the hash of all tokens up to its
-end; the last block of a prompt may be shorter, and has no children. Prompts that begin with the
-same tokens share blocks. Each owner has a tree of its own: the prompts of one are never found by
-another, neither as a number nor as time saved.
+As in vLLM, a block has the keys and values of a fixed number of tokens and is named by the hash of
+all tokens up to its end; the last block of a prompt may be shorter, and nothing follows it. Prompts
+that begin with the same tokens share blocks. Each owner has a tree of its own: the prompts of one
+are never found by another, neither as a number nor as time saved.
 
 A model whose every layer keeps keys and values of all tokens continues from any token. Any other
-continues only from a snapshot of its other layers, which belongs to an offset in a block.
+continues only from a snapshot of its other layers. A snapshot belongs to the last full block before
+it and to the tokens from there on, so it is independent of the blocks that follow.
 
-The engine thread stores and evicts arrays; the threads of the disk add and remove files. A lock is
-held by whoever reads or changes the tree.
+The engine thread stores and evicts arrays; the threads of the disk add them from files, and add and
+remove files. A lock is held by whoever reads or changes the tree.
 """
 
 import hashlib
 import threading
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Sequence, Set
+from typing import Any, Literal, NamedTuple
 
 import mlx.core as mx
 
@@ -80,71 +79,59 @@ class MemoryUsage(NamedTuple):
     snapshot_bytes: int = 0
 
 
-class Block:
-    """Some tokens, their keys and values in memory, and the blocks that follow.
+class Entry:
+    """A block, or a snapshot: the cache of some tokens, in memory, in files, or both.
 
     Attributes:
-        snapshots: By the number of the block's tokens before each.
-        files: Names of files, by what each is deleted with, such as the id of a conversation, and
-            by the offset of its snapshot; 0 for keys and values.
+        parent: The full block before the tokens; None for the root of an owner, without tokens.
+        content: What memory holds: a ``Segment`` of a block, or a ``Snapshot``.
+        files: Names of files, by what each is deleted with, such as the id of a conversation.
+        disk_tokens: How many tokens reading a file has added, until the first prompt uses them.
+        blocks, snapshots: What follows a full block, by its tokens.
     """
 
-    def __init__(self, key: bytes, parent: "Block | None", owner: str) -> None:
-        self.key, self.parent, self.owner = key, parent, owner
-        self.start: int = 0 if parent is None else parent.end
+    def __init__(
+        self, owner: str, parent: "Entry | None" = None, key: bytes = b"", *, is_snapshot: bool
+    ) -> None:
+        self.owner, self.parent, self.key, self.is_snapshot = owner, parent, key, is_snapshot
         self.hash: str = root_hash(owner) if parent is None else block_hash(parent.hash, key)
-        self.children: dict[bytes, Block] = {}
-        self.segment: Segment | None = None
-        self.snapshots: dict[int, Snapshot] = {}
-        self.files: dict[tuple[str, int], str] = {}
+        self.end: int = len(key) // TOKEN_BYTES + (0 if parent is None else parent.end)
+        self.content: Segment | Snapshot | None = None
+        self.files: dict[str, str] = {}
+        self.disk_tokens = 0
+        self.blocks: dict[bytes, Entry] = {}
+        self.snapshots: dict[bytes, Entry] = {}
 
     @property
-    def end(self) -> int:
-        return self.start + len(self.key) // TOKEN_BYTES
-
-    def file(self, offset: int = 0) -> "StoredFile | None":
-        """Return a file of its keys and values, or of the snapshot at an offset."""
-        names = (name for (_, at), name in self.files.items() if at == offset)
-        return next(((name, self, offset) for name in names), None)
-
-    def up(self) -> "Iterator[Block]":
-        """Yield this block, its parent, and so on; not the root."""
-        block = self
-        while block.parent is not None:
-            yield block
-            block = block.parent
-
-
-StoredFile = tuple[str, Block, int]
-"""The name of a file, the block that it belongs to, and the offset of its snapshot there."""
-
-
-@dataclass(slots=True, eq=False)
-class DiskPrefix:
-    """The first tokens of a prompt that files have, the files that memory lacks, and their
-    content; ``snapshot`` is None until it was read.
-    """
-
-    owner: str
-    key: bytes
-    files: Sequence[StoredFile] = ()
-    snapshot_file: StoredFile | None = None
-    segments: list[Segment] = field(default_factory=list)
-    snapshot: Snapshot | None = None
+    def start(self) -> int:
+        return self.end - len(self.key) // TOKEN_BYTES
 
     @property
-    def tokens(self) -> int:
-        return len(self.key) // TOKEN_BYTES
+    def siblings(self) -> "dict[bytes, Entry]":
+        """The entries of its kind that follow the same block, by their tokens."""
+        if self.parent is None:
+            return {}
+        return self.parent.snapshots if self.is_snapshot else self.parent.blocks
+
+    def path(self) -> "list[Entry]":
+        """Return this entry and the blocks before it in order, without the root."""
+        path, entry = [], self
+        while entry.parent is not None:
+            path.append(entry)
+            entry = entry.parent
+        return path[::-1]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Match:
+class _Match(NamedTuple):
     """The longest prefix that a model can continue: its blocks, its tokens, and its snapshot."""
 
-    path: Sequence[Block] = ()
-    count: int = 0
-    block: Block | None = None
-    offset: int = 0
+    path: Sequence[Entry] = ()
+    tokens: int = 0
+    snapshot: Entry | None = None
+
+
+Where = Literal["memory", "files", "known"]
+"""Where a search finds blocks: in memory; there or in files; also without their content."""
 
 
 class PrefixIndex:
@@ -155,22 +142,21 @@ class PrefixIndex:
         fresh: Sequence[Any],
         max_bytes: int,
         max_path_bytes: int | None = None,
-        *,
-        block_tokens: int = BLOCK_TOKENS,
     ) -> None:
         self.can_cut_anywhere = can_cut_anywhere(fresh)
         self.has_segments = has_segments(fresh)
         # Snapshots alone are no larger for having all tokens before them.
-        self._block_bytes = (block_tokens if self.has_segments else 1 << 40) * TOKEN_BYTES
+        self._block_bytes = (BLOCK_TOKENS if self.has_segments else 1 << 40) * TOKEN_BYTES
         self._max_bytes = max_bytes
         self._max_path_bytes = max_path_bytes
         self._lock = threading.RLock()
-        self._roots: dict[str, Block] = {}
-        self._blocks: dict[str, Block] = {}
+        self._roots: dict[str, Entry] = {}
+        # Roots and blocks, by their hashes.
+        self._blocks: dict[str, Entry] = {}
         self._usage: dict[str, MemoryUsage] = {}
-        # The bytes of blocks (offset 0) and snapshots in memory, the least recently used first. All
-        # blocks before a used one are used after it, so the first is needed by no other.
-        self._used: OrderedDict[tuple[Block, int], int] = OrderedDict()
+        # The bytes of entries in memory, the least recently used first. All blocks before a used
+        # one are used after it, so the first is needed by no other.
+        self._used: OrderedDict[Entry, int] = OrderedDict()
         self._evicted: deque[tuple[str, bytes]] = deque(maxlen=_MAX_EVICTED)
         # The layers of a cache that can be cut anywhere, and how many of its layers have segments.
         self._layers: Sequence[Any] = ()
@@ -191,28 +177,33 @@ class PrefixIndex:
 
     # -- memory ----------------------------------------------------------------------------
 
-    def fetch(self, owner: str, tokens: Sequence[int]) -> tuple[list[Any] | None, int]:
-        """Return a fresh cache of the longest prefix in memory, not all of a prompt; its size."""
+    def fetch(self, owner: str, tokens: Sequence[int]) -> tuple[list[Any] | None, int, int]:
+        """Return a fresh cache of the longest prefix in memory, not all of a prompt.
+
+        Also returns its tokens, and how many of them were read from files for this prompt.
+        """
         with self._lock:
-            match = self._match(owner, key_of(tokens[:-1]))
-            if not match.count:
-                return None, 0
-            snapshot = Snapshot(match.count, self._layers)
-            if match.block is not None:
-                snapshot = match.block.snapshots[match.offset]
-                self._use(match.block, match.offset)
-            self._use(match.path[-1])
-            segments = [block.segment for block in match.path if block.segment is not None]
-            return join_cache(segments, snapshot, match.count), match.count
+            path, count, entry = self._match(owner, key_of(tokens[:-1]))
+            if not count:
+                return None, 0, 0
+            snapshot = Snapshot(count, self._layers)
+            if entry is not None and isinstance(entry.content, Snapshot):
+                snapshot = entry.content
+            disk_tokens = 0
+            for last in (*([] if entry is None else [entry]), *path[-1:]):
+                self._use(last)
+                disk_tokens, last.disk_tokens = disk_tokens + last.disk_tokens, 0
+            segments = [block.content for block in path if isinstance(block.content, Segment)]
+            return join_cache(segments, snapshot, count), count, disk_tokens
 
     def count_usable(self, owner: str, tokens: Sequence[int]) -> int:
         """Return for how many first tokens of a prompt ``fetch`` would return a cache."""
         with self._lock:
-            return self._match(owner, key_of(tokens[:-1])).count
+            return self._match(owner, key_of(tokens[:-1])).tokens
 
     def count_common(self, owner: str, tokens: Sequence[int]) -> int:
         with self._lock:
-            return self._walk(owner, key_of(tokens[:-1]))[1]
+            return self._walk(owner, key_of(tokens[:-1]), "known")[1]
 
     def store(
         self, owner: str, tokens: Sequence[int], cache: Sequence[Any]
@@ -228,56 +219,32 @@ class PrefixIndex:
             if not self._fits(segment, snapshot):
                 return None
             key = key_of(tokens)
+            parts = [
+                key[at : at + self._block_bytes] for at in range(0, len(key), self._block_bytes)
+            ]
             # Copying comes first, because it may fail for lack of memory.
-            new = self._new_segments(owner, key, segment)
+            new = self._new_segments(owner, parts, segment)
             if not self.can_cut_anywhere:
                 snapshot.compact()
-            block = self._roots.get(owner) or self._add_block(b"", None, owner)
-            for begin in range(0, len(key), self._block_bytes):
-                part = key[begin : begin + self._block_bytes]
-                block = self._find(block, part) or self._add_block(part, block, owner)
-                if (copied := new.get(begin)) is not None:
-                    self._hold(block, 0, copied)
-            offset = len(tokens) - block.start
+            before = last = self._root(owner)
+            blocks: list[tuple[bytes, Segment | None]] = []
+            for part in parts:
+                before = last
+                held = None
+                if self.has_segments:
+                    last = self._holder(before, part) or self._add(before, part)
+                    if last.content is None:
+                        self._hold(last, new[len(blocks)])
+                    held = last.content if isinstance(last.content, Segment) else None
+                blocks.append((part, held))
             if not self.can_cut_anywhere:
-                self._hold(block, offset, snapshot)
-                self._use(block, offset)
-            self._use(block)
-            blocks = [(above.key, above.segment) for above in block.up()][::-1]
-            last, held = blocks[-1]
-            blocks[-1] = last[: offset * TOKEN_BYTES], held  # another prompt may continue the block
-            self._limit_snapshots(block)
+                self._hold(self._add(before, parts[-1], is_snapshot=True), snapshot)
+                self._use(before.snapshots[parts[-1]])
+                self._limit_snapshots(owner, key)
+            if self.has_segments:
+                self._use(last)
             self.shrink_to()
             return blocks, snapshot
-
-    def install(self, loaded: DiskPrefix) -> None:
-        """Hold a prefix from disk in memory, if it was read and still fits.
-
-        ``shrink_to`` after fetching it.
-        """
-        if loaded.snapshot is None:
-            return
-        with self._lock:
-            path, common = self._walk(loaded.owner, loaded.key)
-            segments = {
-                block.hash: segment
-                for (_, block, _), segment in zip(loaded.files, loaded.segments, strict=True)
-            }
-            lacking = [block for block in path if self.has_segments and block.segment is None]
-            if (
-                common < loaded.tokens
-                or any(block.hash not in segments for block in lacking)
-                or not all(self._fits(segments[block.hash], loaded.snapshot) for block in lacking)
-            ):
-                return
-            for block in lacking:
-                self._hold(block, 0, segments[block.hash])
-            if loaded.snapshot_file is not None:
-                _, block, offset = loaded.snapshot_file
-                if (last := self._blocks.get(block.hash)) is not None:
-                    self._hold(last, offset, loaded.snapshot)
-                    self._use(last, offset)
-            self._use(path[-1])
 
     def shrink_to(self, entries: int | None = None, size_bytes: int | None = None) -> None:
         """Evict the least recently used from memory; a limit that is None is that of this index."""
@@ -287,19 +254,19 @@ class PrefixIndex:
                 # Metal allows 499,000 buffers in a process, and each array takes one.
                 entries = 100_000 // max(1, 2 * self._segment_layers)
             while self._used and (len(self._used) > entries or self.size_bytes > max_bytes):
-                block, offset = next(iter(self._used))
-                key = b"".join([above.key for above in block.up()][::-1])
+                entry = next(iter(self._used))
+                key = b"".join([above.key for above in entry.path()])
                 if not any(
-                    owner == block.owner and other.startswith(key) for owner, other in self._evicted
+                    owner == entry.owner and other.startswith(key) for owner, other in self._evicted
                 ):
-                    self._evicted.append((block.owner, key))
-                self._evict(block, offset)
+                    self._evicted.append((entry.owner, key))
+                self._evict(entry)
 
     def clear(self, owner: str | None = None) -> None:
         with self._lock:
-            for block, offset in list(self._used):
-                if owner is None or block.owner == owner:
-                    self._evict(block, offset)
+            for entry in list(self._used):
+                if owner is None or entry.owner == owner:
+                    self._evict(entry)
             kept = [
                 evicted for evicted in self._evicted if owner is not None and evicted[0] != owner
             ]
@@ -309,9 +276,9 @@ class PrefixIndex:
         """Return why only ``cached`` tokens of a prompt are held; None where no more could be."""
         with self._lock:
             key = key_of(tokens[:-1])
-            if self._match(owner, key, on_disk=True).count - cached >= _MIN_COMMON:
+            if self._match(owner, key, "files").tokens - cached >= _MIN_COMMON:
                 return CacheMiss.ON_DISK
-            if self._walk(owner, key)[1] - cached >= _MIN_COMMON:
+            if self._walk(owner, key, "known")[1] - cached >= _MIN_COMMON:
                 return CacheMiss.NO_SNAPSHOT
             lost = (common_tokens(other, key) for name, other in self._evicted if name == owner)
             if max(lost, default=0) - cached >= _MIN_COMMON:
@@ -331,48 +298,56 @@ class PrefixIndex:
         is_whole = not self.can_cut_anywhere or all(part.empty() for part in snapshot.parts)
         return count == self._segment_layers and is_whole
 
-    def _new_segments(self, owner: str, key: bytes, segment: Segment) -> dict[int, Segment]:
-        """Return copies of the keys and values that memory lacks, by where their block begins."""
+    def _new_segments(
+        self, owner: str, parts: Sequence[bytes], segment: Segment
+    ) -> dict[int, Segment]:
+        """Return copies of the keys and values that memory lacks, by the index of their block."""
         new: dict[int, Segment] = {}
-        block = self._roots.get(owner)
-        for begin in range(0, len(key) if self.has_segments else 0, self._block_bytes):
-            part = key[begin : begin + self._block_bytes]
-            block = None if block is None else self._find(block, part)
-            if block is None or block.segment is None:
-                first = begin // TOKEN_BYTES
-                new[begin] = segment.part(first, first + len(part) // TOKEN_BYTES).copied()
+        block, begin = self._roots.get(owner), 0
+        for index, part in enumerate(parts if self.has_segments else ()):
+            block = None if block is None else self._holder(block, part)
+            end = begin + len(part) // TOKEN_BYTES
+            if block is None:
+                new[index] = segment.part(begin, end).copied()
+            begin = end
         # Evaluating even an empty part of a lazy segment would make MLX compute the whole.
         if new:
             mx.eval([copied.layers for copied in new.values()])
         return new
 
-    def _hold(self, block: Block, offset: int, held: Segment | Snapshot) -> None:
-        if (block, offset) in self._used:
-            self._count(block.owner, -self._used.pop((block, offset)), offset, -1)
-        if isinstance(held, Segment):
-            block.segment = held
-        else:
-            block.snapshots[offset] = held
-        self._used[block, offset] = held.size_bytes
-        self._count(block.owner, held.size_bytes, offset, 1)
+    def _hold(self, entry: Entry, content: Segment | Snapshot) -> None:
+        """Hold content in memory; shorter blocks with the same keys and values are evicted."""
+        self._forget_size(entry)
+        entry.content = content
+        self._used[entry] = content.size_bytes
+        self._count(entry, content.size_bytes, 1)
+        for other in list(entry.siblings.values()) if not entry.is_snapshot else ():
+            if other is not entry and other.content and entry.key.startswith(other.key):
+                self._evict(other)
 
-    def _evict(self, block: Block, offset: int) -> None:
-        self._count(block.owner, -self._used.pop((block, offset)), offset, -1)
-        if offset:
-            del block.snapshots[offset]
-        else:
-            block.segment = None
-        self._remove_empty(block)
+    def _evict(self, entry: Entry) -> None:
+        self._forget_size(entry)
+        entry.content = None
+        self._remove_empty(entry)
 
-    def _use(self, last: Block, offset: int = 0) -> None:
-        """Mark a path as used now: the snapshot at an offset, then the blocks from the last one."""
-        if offset:
-            self._used.move_to_end((last, offset))
-        for block in last.up():
-            if block.segment is not None:
-                self._used.move_to_end((block, 0))
+    def _forget_size(self, entry: Entry) -> None:
+        if (size := self._used.pop(entry, None)) is not None:
+            self._count(entry, -size, -1)
 
-    def _limit_snapshots(self, last: Block) -> None:
+    def _count(self, entry: Entry, size: int, entries: int) -> None:
+        total, size_bytes, snapshot_bytes = self._usage.get(entry.owner, MemoryUsage())
+        snapshot_bytes += size if entry.is_snapshot else 0
+        self._usage[entry.owner] = MemoryUsage(total + entries, size_bytes + size, snapshot_bytes)
+        if total + entries == 0:
+            del self._usage[entry.owner]
+
+    def _use(self, last: Entry) -> None:
+        """Mark an entry as used now, and then the blocks before it, the first one last."""
+        for entry in reversed(last.path()):
+            if entry.content is not None:
+                self._used.move_to_end(entry)
+
+    def _limit_snapshots(self, owner: str, key: bytes) -> None:
         """Evict snapshots along a path until they are within their limit.
 
         The two deepest are kept: the next turn continues from the end of the answer or, where it
@@ -382,183 +357,201 @@ class PrefixIndex:
         if self._max_path_bytes is None:
             return
         kept = [
-            (block, offset)
-            for block in last.up()
-            for offset in sorted(block.snapshots, reverse=True)
+            snapshot
+            for snapshot in self._snapshots_along(owner, key, self._walk(owner, key, "known")[0])
+            if snapshot.content is not None
         ]
         size = sum(self._used[snapshot] for snapshot in kept)
         while size > self._max_path_bytes and len(kept) > 2:
-            ends = [*(block.start + offset for block, offset in kept), 0]
-            index = min(range(2, len(kept)), key=lambda at: ends[at] - ends[at + 1])
-            snapshot = kept.pop(index)
+            ends = [*(snapshot.end for snapshot in kept), 0]
+            snapshot = kept.pop(min(range(2, len(kept)), key=lambda at: ends[at] - ends[at + 1]))
             size -= self._used[snapshot]
-            self._evict(*snapshot)
+            self._evict(snapshot)
 
     # -- the tree --------------------------------------------------------------------------
 
-    def _find(self, parent: Block, key: bytes) -> Block | None:
-        """Return the block of some tokens, or a longer one in memory that begins with them."""
-        child = parent.children.get(key)
-        if child is None or (self.has_segments and child.segment is None):
-            for other in parent.children.values():
-                if other.key.startswith(key) and (other.segment or not self.has_segments):
-                    return other
-        return child
+    def _root(self, owner: str) -> Entry:
+        if owner not in self._roots:
+            root = self._roots[owner] = Entry(owner, is_snapshot=False)
+            self._blocks[root.hash] = root
+        return self._roots[owner]
 
-    def _add_block(self, key: bytes, parent: Block | None, owner: str) -> Block:
-        """Add a block; the arrays of a shorter block that it contains are evicted."""
-        block = Block(key, parent, owner)
-        self._blocks[block.hash] = block
-        if parent is None:
-            self._roots[owner] = block
-            return block
-        for other in list(parent.children.values()):
-            if key.startswith(other.key):
-                for offset, snapshot in other.snapshots.items():
-                    self._hold(block, offset, snapshot)
-                parent.children[key] = block
-                for offset in [*other.snapshots, *([0] if other.segment else [])]:
-                    self._evict(other, offset)
-        parent.children[key] = block
-        return block
+    def _add(self, parent: Entry, key: bytes, *, is_snapshot: bool = False) -> Entry:
+        """Return the entry of some tokens after a block, added if there is none."""
+        found = (parent.snapshots if is_snapshot else parent.blocks).get(key)
+        if found is None:
+            found = Entry(parent.owner, parent, key, is_snapshot=is_snapshot)
+            found.siblings[key] = found
+            if not is_snapshot:
+                self._blocks[found.hash] = found
+        return found
 
-    def _remove_empty(self, block: Block) -> None:
-        while not (block.children or block.segment or block.snapshots or block.files):
-            del self._blocks[block.hash]
-            if block.parent is None:
-                del self._roots[block.owner]
+    @staticmethod
+    def _holder(parent: Entry, key: bytes) -> Entry | None:
+        """Return a block in memory that begins with some tokens."""
+        exact = parent.blocks.get(key)
+        if exact is not None and exact.content is not None:
+            return exact
+        held = (one for one in parent.blocks.values() if one.content is not None)
+        return next((one for one in held if one.key.startswith(key)), None)
+
+    def _remove_empty(self, entry: Entry) -> None:
+        while not (entry.blocks or entry.snapshots or entry.content or entry.files):
+            if not entry.is_snapshot:
+                del self._blocks[entry.hash]
+            if entry.parent is None:
+                del self._roots[entry.owner]
                 return
-            del block.parent.children[block.key]
-            block = block.parent
+            del entry.siblings[entry.key]
+            entry = entry.parent
 
-    def _walk(self, owner: str, key: bytes) -> tuple[list[Block], int]:
+    def _walk(self, owner: str, key: bytes, where: Where) -> tuple[list[Entry], int]:
         """Return the blocks along a key, the last perhaps only in part, and the common tokens."""
-        path: list[Block] = []
-        at = 0
+        path: list[Entry] = []
         block = self._roots.get(owner)
         while block is not None:
-            part = key[at : at + self._block_bytes]
-            child = block.children.get(part) if len(part) == self._block_bytes else None
-            if child is None:
-                # Of several that share as much, one in memory.
-                best, found = (0, False), None
-                for other in block.children.values():
-                    shared = common_tokens(other.key, part), other.segment is not None
-                    if shared[0] and shared > best:
-                        best, found = shared, other
-                if found is not None:
-                    path.append(found)
-                    at += best[0] * TOKEN_BYTES
-                break
-            path.append(child)
-            at += self._block_bytes
-            block = child
-        return path, at // TOKEN_BYTES
+            begin = block.end * TOKEN_BYTES
+            part = key[begin : begin + self._block_bytes]
+            child = block.blocks.get(part) if len(part) == self._block_bytes else None
+            if child is not None and _is_found(child, where):
+                path.append(child)
+                block = child
+                continue
+            # Of several blocks that share as much, one in memory.
+            last = max(
+                (one for one in block.blocks.values() if _is_found(one, where)),
+                key=lambda one: (common_tokens(one.key, part), one.content is not None),
+                default=None,
+            )
+            shared = 0 if last is None else common_tokens(last.key, part)
+            if last is not None and shared:
+                path.append(last)
+            if where == "known":
+                keys = [snapshot.key for snapshot in block.snapshots.values()]
+                shared = max([shared, *(common_tokens(other, part) for other in keys)])
+            return path, block.end + shared
+        return path, 0
 
-    def _match(self, owner: str, key: bytes, *, on_disk: bool = False) -> _Match:
+    def _snapshots_along(self, owner: str, key: bytes, path: Sequence[Entry]) -> list[Entry]:
+        """Return the snapshots after the first tokens of a key, the deepest first."""
+        root = self._roots.get(owner)
+        found = [
+            snapshot
+            for block in (() if root is None else (root, *path))
+            for snapshot in block.snapshots.values()
+            if key.startswith(snapshot.key, block.end * TOKEN_BYTES)
+        ]
+        return sorted(found, key=lambda snapshot: -snapshot.end)
+
+    def _match(self, owner: str, key: bytes, where: Where = "memory") -> _Match:
         """Return the longest prefix that can be continued, by memory or by memory and files."""
-        path, reach = self._walk(owner, key)
-        for block in path if self.has_segments else ():
-            if block.segment is None and not (on_disk and block.file()):
-                reach = min(reach, block.start)
-                break
-        path = [block for block in path if block.start < reach]
+        path, reach = self._walk(owner, key, where)
         if self.can_cut_anywhere:
             return _Match(path, reach)
-        for depth in range(len(path) - 1, -1, -1):
-            start, parent = path[depth].start, path[depth].parent
-            part = key[start * TOKEN_BYTES : reach * TOKEN_BYTES]
-            found = [
-                (offset, block)
-                for block in (parent.children.values() if parent is not None else ())
-                for offset in {*block.snapshots, *(at for _, at in block.files if on_disk)}
-                if 0 < offset <= common_tokens(block.key, part)
-            ]
-            if found:
-                offset, block = max(found, key=lambda item: item[0])
-                return _Match(path[: depth + 1], start + offset, block, offset)
+        for snapshot in self._snapshots_along(owner, key, path):
+            if _is_found(snapshot, where) and (snapshot.end <= reach or not self.has_segments):
+                used = [block for block in path if block.start < snapshot.end]
+                return _Match(used, snapshot.end, snapshot)
         return _Match()
-
-    def _count(self, owner: str, size: int, offset: int, entries: int) -> None:
-        total, size_bytes, snapshot_bytes = self._usage.get(owner, MemoryUsage())
-        snapshot_bytes += size if offset else 0
-        self._usage[owner] = MemoryUsage(total + entries, size_bytes + size, snapshot_bytes)
-        if total + entries == 0:
-            del self._usage[owner]
 
     # -- files -----------------------------------------------------------------------------
 
-    def needed_from_disk(self, owner: str, tokens: Sequence[int]) -> DiskPrefix | None:
-        """Return what to read of a prompt; None where files add nothing to memory."""
+    def lacking(self, owner: str, tokens: Sequence[int]) -> tuple[list[tuple[Entry, str]], int]:
+        """Return what to read for a prompt from which files, and how many tokens that adds."""
         with self._lock:
             key = key_of(tokens[:-1])
-            match = self._match(owner, key, on_disk=True)
-            if match.count <= self._match(owner, key).count:
-                return None
-            lacking = [block for block in match.path if self.has_segments and block.segment is None]
-            files = [file for block in lacking if (file := block.file()) is not None]
-            snapshot = None if match.block is None else match.block.file(match.offset)
-            if match.block is not None and snapshot is None:
-                return None
-            return DiskPrefix(owner, key[: match.count * TOKEN_BYTES], files, snapshot)
+            path, count, snapshot = self._match(owner, key, "files")
+            entries = [*path] if snapshot is None else [*path, snapshot]
+            lacking = [
+                (entry, next(iter(entry.files.values())))
+                for entry in entries
+                if entry.content is None and entry.files
+            ]
+            return lacking, count - self._match(owner, key).tokens
+
+    def hold_read(
+        self, read: Sequence[tuple[Entry, Segment | Snapshot]], layers: Snapshot, tokens: int
+    ) -> None:
+        """Hold entries that were read from files, beyond the limit: ``fetch``, then shrink.
+
+        Args:
+            read: Entries in the order of their tokens, each with its content.
+            layers: For a cache that can be cut anywhere, its layers without their segments.
+            tokens: How many tokens all of it adds to memory.
+        """
+        with self._lock:
+            for entry, content in read:
+                is_listed = entry.siblings.get(entry.key) is entry
+                if not is_listed or (
+                    isinstance(content, Segment) and not self._fits(content, layers)
+                ):
+                    return
+                if entry.content is None:
+                    self._hold(entry, content)
+            for entry, _ in read[:-3:-1]:
+                self._use(entry)
+            read[-1][0].disk_tokens = tokens
 
     def add_file(self, header: FileHeader, name: str) -> list[str]:
         """Add a file, unless the block before it is unknown; return the files that it replaces."""
         with self._lock:
-            owner, kept_with = header.owner.name, header.owner.kept_with or ""
-            if header.parent == root_hash(owner) and owner not in self._roots:
-                self._add_block(b"", None, owner)
-            above = self._blocks.get(header.parent)
-            if above is None:
+            kept_with = header.owner.kept_with or ""
+            if header.parent == root_hash(header.owner.name):
+                self._root(header.owner.name)
+            parent = self._blocks.get(header.parent)
+            if parent is None:
                 return []
-            key, is_snapshot = header.tokens, header.is_snapshot
-            block = above.children.get(key)
-            if is_snapshot and (block is None or (kept_with, 0) not in block.files):
-                for other in above.children.values():
-                    if other.key.startswith(key) and (kept_with, 0) in other.files:
-                        block = other
-            block = block or self._add_block(key, above, owner)
-            offset = len(key) // TOKEN_BYTES if is_snapshot else 0
-            unused = [] if (old := block.files.get((kept_with, offset))) is None else [old]
-            block.files[kept_with, offset] = name
-            for other in list(above.children.values()) if not is_snapshot else ():
-                if (
-                    other is not block
-                    and key.startswith(other.key)
-                    and (kept_with, 0) in other.files
-                ):
-                    unused.append(other.files.pop((kept_with, 0)))
-                    for at in [at for at in other.files if at[0] == kept_with]:
-                        block.files[at] = other.files.pop(at)
+            entry = self._add(parent, header.tokens, is_snapshot=header.is_snapshot)
+            replaced = [entry.files[kept_with]] if kept_with in entry.files else []
+            entry.files[kept_with] = name
+            for other in list(entry.siblings.values()) if not entry.is_snapshot else ():
+                is_part = other is not entry and entry.key.startswith(other.key)
+                if is_part and kept_with in other.files:
+                    replaced.append(other.files.pop(kept_with))
                     self._remove_empty(other)
-            return [old for old in unused if old != name]
+            return [old for old in replaced if old != name]
 
-    def has_file(self, kept_with: str, hashed: str, offset: int = 0) -> bool:
+    def has_file(self, header: FileHeader) -> bool:
+        """Whether files have what a header describes; of a block, perhaps with more tokens."""
         with self._lock:
-            block = self._blocks.get(hashed)
-            return block is not None and (kept_with, offset) in block.files
+            parent, kept_with = self._blocks.get(header.parent), header.owner.kept_with or ""
+            if parent is None:
+                return False
+            if header.is_snapshot:
+                snapshot = parent.snapshots.get(header.tokens)
+                return snapshot is not None and kept_with in snapshot.files
+            return any(
+                kept_with in block.files and block.key.startswith(header.tokens)
+                for block in parent.blocks.values()
+            )
 
     def files_of(self, owner: str, key: bytes) -> list[str]:
         """Return the files of the tokens of a key, those of the first tokens last."""
         with self._lock:
-            path, common = self._walk(owner, key)
-            return [
-                name
-                for block in reversed(path)
-                for (_, offset), name in block.files.items()
-                if not offset or block.start + offset == common
-            ]
+            path, common = self._walk(owner, key, "known")
+            snapshots = self._snapshots_along(owner, key, path)
+            last = [snapshot for snapshot in snapshots if snapshot.end == common]
+            return [name for entry in (*last, *path[::-1]) for name in entry.files.values()]
 
     def discard(self, names: Set[str]) -> None:
+        """Remove files that were deleted."""
         with self._lock:
-            for block in list(self._blocks.values()):
-                removed = [at for at, name in block.files.items() if name in names]
+            for entry in self._entries():
+                removed = [at for at, name in entry.files.items() if name in names]
                 for at in removed:
-                    del block.files[at]
+                    del entry.files[at]
                 if removed:
-                    self._remove_empty(block)
+                    self._remove_empty(entry)
 
     def keep_only(self, names: Set[str]) -> None:
         with self._lock:
-            held = {name for block in self._blocks.values() for name in block.files.values()}
-            self.discard(held - names)
+            listed = {name for entry in self._entries() for name in entry.files.values()}
+            self.discard(listed - names)
+
+    def _entries(self) -> list[Entry]:
+        blocks = self._blocks.values()
+        return [entry for block in blocks for entry in (block, *block.snapshots.values())]
+
+
+def _is_found(entry: Entry, where: Where) -> bool:
+    return entry.content is not None or where == "known" or (where == "files" and bool(entry.files))

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,7 @@ from engine.files.json_fields import DamagedFile
 from engine.inference.cache.disk import TOKEN_BYTES, DiskCache, FileHeader
 from engine.inference.cache.fingerprint import Stamps, fingerprint_of
 from engine.inference.cache.index import (
-    BLOCK_TOKENS,
-    DiskPrefix,
+    Entry,
     PrefixIndex,
     block_hash,
     key_of,
@@ -79,7 +79,6 @@ class PromptCache:
             fresh,
             max_bytes,
             self._max_path_bytes if is_alone else None,
-            block_tokens=BLOCK_TOKENS,
         )
         self.can_cut_anywhere = self.index.can_cut_anywhere
         # The size of the last snapshot; 0 before any was taken.
@@ -95,22 +94,14 @@ class PromptCache:
 
     # -- prompts ---------------------------------------------------------------------------
 
-    def fetch(
-        self, owner: CacheOwner, tokens: list[int], loaded: DiskPrefix | None = None
-    ) -> tuple[list[Any] | None, int, int]:
-        """Return the cache of a prompt's first tokens, their number, and how many are from disk."""
-        held = 0
-        if loaded is not None:
-            held = self.index.count_usable(owner.name, tokens)
-            if loaded.tokens > held:
-                self.index.install(loaded)
-        cache, cached = self.index.fetch(owner.name, tokens)
-        if loaded is not None:
-            self.index.shrink_to()
+    def fetch(self, owner: CacheOwner, tokens: Sequence[int]) -> tuple[list[Any] | None, int, int]:
+        """Return the cache of a prompt's first tokens, their number, and how many were on disk."""
+        cache, cached, disk_tokens = self.index.fetch(owner.name, tokens)
+        self.index.shrink_to()  # prefixes that were read may exceed the limit
         if cached and self.disk is not None and owner.kept_with is not None:
             key = key_of(tokens[:cached])
             self.disk.run_on_writer("touched", lambda: self._touch(owner.name, key))
-        return cache, cached, cached - held if loaded is not None else 0
+        return cache, cached, disk_tokens
 
     def snapshot_positions(self, tokens: int, cached: int, ends: Sequence[int]) -> set[int]:
         """Return after how many tokens of a prompt a snapshot is taken, near ends of messages."""
@@ -143,7 +134,8 @@ class PromptCache:
             return
         self._snapshot_bytes = stored[1].size_bytes
         if epoch is not None and len(tokens) >= MIN_DISK_TOKENS:
-            self._write_later(owner, epoch, *stored)
+            files = self._files_for(owner, *stored)
+            self._write_later(owner.name, epoch, key_of(tokens), files)
 
     # -- the list of files -----------------------------------------------------------------
 
@@ -190,55 +182,49 @@ class PromptCache:
 
     # -- reading ---------------------------------------------------------------------------
 
-    def needed_from_disk(self, owner: CacheOwner, tokens: Sequence[int]) -> DiskPrefix | None:
-        """Return what files add to what memory holds of a prompt; None if reading does not pay."""
+    def is_on_disk(self, owner: CacheOwner, tokens: Sequence[int]) -> bool:
+        """Whether files have more of a prompt than memory, so that reading pays. Any thread."""
         if self.disk is None or owner.kept_with is None or not self.disk.max_bytes:
-            return None
+            return False
         if len(tokens) <= MIN_DISK_TOKENS:
-            return None
-        needed = self.index.needed_from_disk(owner.name, tokens)
-        if needed is None:
-            return None
-        held = self.index.count_usable(owner.name, tokens)
-        return needed if needed.tokens >= held + MIN_DISK_TOKENS else None
+            return False
+        return self.index.lacking(owner.name, tokens)[1] >= MIN_DISK_TOKENS
 
-    def read(self, prefixes: Sequence[DiskPrefix]) -> "Future[None]":
-        """Read what files hold of prompts, on the disk's thread."""
+    def read(self, prompts: Sequence[tuple[CacheOwner, Sequence[int]]]) -> "Future[None]":
+        """Read what files have of prompts into memory, on the disk's thread."""
         assert self.disk is not None
-        distinct = list({id(prefix): prefix for prefix in prefixes}.values())  # choices share one
 
         def work() -> None:
-            for prefix in distinct:
-                self._load(prefix)
+            for owner, tokens in prompts:
+                self._load(owner.name, tokens)
 
         return self.disk.run_on_reader(work)
 
-    def _load(self, needed: DiskPrefix) -> None:
+    def _load(self, owner: str, tokens: Sequence[int]) -> None:
         disk = self.disk
         assert disk is not None
+        lacking, added = self.index.lacking(owner, tokens)
+        read: list[tuple[Entry, Segment | Snapshot]] = []
+        layers = Snapshot(0, ())
         name = ""
         try:
-            for name, *_ in needed.files:
-                needed.segments.append(self._read_segment(needed, name))
-            if needed.snapshot_file is not None:
-                name, *_ = needed.snapshot_file
+            for entry, name in lacking:
                 header, parts = self._read_file(name)
-                needed.snapshot = snapshot_from(header.layout, parts, needed.tokens)
+                if entry.is_snapshot:
+                    read.append((entry, snapshot_from(header.layout, parts, entry.end)))
+                    continue
+                read.append((entry, split_cache(parts, entry.end - entry.start)[0]))
+                if self.can_cut_anywhere:
+                    layers = snapshot_from(header.layout, None, entry.end)
         except Exception as error:  # mlx-lm may raise anything
             if not isinstance(error, FileNotFoundError):
                 _log.info("a cache on disk is damaged and deleted: %s", error)
             self.index.discard({name})
             disk.run_on_writer("deleted", lambda: disk.folder.delete([name]))
-            needed.snapshot = None
         else:
-            self._touch(needed.owner, needed.key)
-
-    def _read_segment(self, needed: DiskPrefix, name: str) -> Segment:
-        header, layers = self._read_file(name)
-        segment, _ = split_cache(layers, len(header.tokens) // TOKEN_BYTES)
-        if self.can_cut_anywhere:
-            needed.snapshot = snapshot_from(header.layout, None, needed.tokens)
-        return segment
+            if read:
+                self.index.hold_read(read, layers, added)
+                self._touch(owner, key_of(tokens[: read[-1][0].end]))
 
     def _read_file(self, name: str) -> tuple[FileHeader, list[Any]]:
         """Return the content of a file; raises ``DamagedFile`` if its digest differs."""
@@ -257,19 +243,17 @@ class PromptCache:
 
     def _write_later(
         self,
-        owner: CacheOwner,
+        owner: str,
         epoch: int,
-        blocks: Sequence[tuple[bytes, Segment | None]],
-        snapshot: Snapshot,
+        key: bytes,
+        files: Sequence[tuple[FileHeader, Segment | Snapshot]],
     ) -> None:
         disk = self.disk
         if disk is None or disk.epoch != epoch:
             return
-        hashed, size = root_hash(owner.name), snapshot.size_bytes
-        for key, segment in blocks:
-            hashed = block_hash(hashed, key)
-            if segment is not None and not self.index.has_file(owner.kept_with or "", hashed):
-                size += segment.size_bytes
+        size = sum(
+            content.size_bytes for header, content in files if not self.index.has_file(header)
+        )
         if size > disk.max_bytes:
             return
         with self._waiting_lock:
@@ -283,46 +267,54 @@ class PromptCache:
             with self._waiting_lock:
                 self._waiting_bytes -= size
             if disk.epoch == epoch and self._fingerprint is not None:
-                self._write(disk, self._fingerprint, owner, blocks, snapshot)
+                self._write(disk, self._fingerprint, owner, key, files)
 
         disk.run_on_writer("stored", work)
+
+    def _files_for(
+        self,
+        owner: CacheOwner,
+        blocks: Sequence[tuple[bytes, Segment | None]],
+        snapshot: Snapshot,
+    ) -> list[tuple[FileHeader, Segment | Snapshot]]:
+        """Return the contents of a cache, each with the header of its file, without the model."""
+        files: list[tuple[FileHeader, Segment | Snapshot]] = []
+        layout, is_cut = layout_of(snapshot), self.can_cut_anywhere
+        parent, start = root_hash(owner.name), 0
+        header = FileHeader("", owner, parent, start, b"", layout)
+        for key, segment in blocks:
+            tokens = len(key) // TOKEN_BYTES
+            header = FileHeader("", owner, parent, start, key, layout if is_cut else None)
+            if segment is not None and not (is_cut and start and tokens < MIN_FILE_TOKENS):
+                files.append((header, segment))
+            parent, start = block_hash(parent, key), start + tokens
+        if not is_cut:
+            files.append((replace(header, layout=layout, is_snapshot=True), snapshot))
+        return files
 
     def _write(
         self,
         disk: DiskCache,
         model: str,
-        owner: CacheOwner,
-        blocks: Sequence[tuple[bytes, Segment | None]],
-        snapshot: Snapshot,
+        owner: str,
+        key: bytes,
+        files: Sequence[tuple[FileHeader, Segment | Snapshot]],
     ) -> None:
-        folder, kept_with = disk.folder, owner.kept_with or ""
+        folder, index = disk.folder, self.index
         # Other processes may have deleted files, and a new file must not build on a deleted one.
-        self.index.keep_only(set(folder.files_of_model(model)))
-        layout = layout_of(snapshot)
-        parent, start = root_hash(owner.name), 0
-        for key, segment in blocks:
-            hashed, tokens = block_hash(parent, key), len(key) // TOKEN_BYTES
-            if segment is not None and not self.index.has_file(kept_with, hashed):
-                if start and tokens < MIN_FILE_TOKENS and self.can_cut_anywhere:
-                    break
-                shape = layout if self.can_cut_anywhere else None
-                header = FileHeader(model, owner, parent, start, key, shape)
+        index.keep_only(set(folder.files_of_model(model)))
+        for header, content in files:
+            if index.has_file(header):
+                continue
+            if isinstance(content, Snapshot):
+                parts = content.parts
+            else:
                 with mx.stream(mx.cpu):
-                    layers = join_layers([segment], tokens)
-                    evaluate(layers)
-                self._save(disk, header, layers)
-            is_end = start + tokens == snapshot.tokens and not self.can_cut_anywhere
-            if is_end and not self.index.has_file(kept_with, hashed, tokens):
-                header = FileHeader(model, owner, parent, start, key, layout, is_snapshot=True)
-                self._save(disk, header, snapshot.parts)
-            parent, start = hashed, start + tokens
-        folder.touch(self.index.files_of(owner.name, b"".join(key for key, _ in blocks)))
-        self.index.discard(set(folder.shrink_to(disk.max_bytes)))
-
-    def _save(self, disk: DiskCache, header: FileHeader, parts: list[Any]) -> None:
-        """Write a file and add it to the index; the files that it replaces are deleted."""
-        size = sum(int(part.nbytes) for part in parts)
-        with disk.folder.unfinished(size) as path:
-            save(path, parts, header.to_metadata())
-            name = disk.folder.commit(path, disk.folder.prefix(header.model, header.owner))
-        disk.folder.delete(self.index.add_file(header, name))
+                    parts = join_layers([content], len(header.tokens) // TOKEN_BYTES)
+                    evaluate(parts)
+            with folder.unfinished(sum(int(part.nbytes) for part in parts)) as path:
+                save(path, parts, replace(header, model=model).to_metadata())
+                name = folder.commit(path, folder.prefix(model, header.owner))
+            folder.delete(index.add_file(header, name))
+        self._touch(owner, key)
+        index.discard(set(folder.shrink_to(disk.max_bytes)))

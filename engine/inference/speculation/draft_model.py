@@ -54,7 +54,7 @@ class DraftModel:
         """Return the drafts for the answer to a prompt; None while too many answers run."""
         if self._answers > MAX_ROWS:
             return None
-        cache, cached = self._kept.fetch(owner, prompt)
+        cache, cached, _ = self._kept.fetch(owner, prompt)
         self._answers += 1
         return ModelDrafts(self, owner, prompt, cache or make_prompt_cache(self._model), cached)
 

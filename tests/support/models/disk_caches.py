@@ -8,7 +8,6 @@ from mlx_lm.models.cache import KVCache
 
 from engine.inference.cache.disk import DiskCache
 from engine.inference.cache.fingerprint import stamps_of
-from engine.inference.cache.index import DiskPrefix
 from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import evaluate
 from engine.values.request import CacheOwner
@@ -51,22 +50,21 @@ class Room:
         self.disk.run_on_reader(lambda: None).result(PATIENCE_S)
         self.disk.measured().result(PATIENCE_S)
 
-    def loaded(self, ids: list[int], owner: CacheOwner = ME) -> DiskPrefix | None:
-        """Return a prompt's first tokens as they are read from disk."""
+    def read(self, ids: list[int], owner: CacheOwner = ME) -> int:
+        """Read a prompt's first tokens from disk; return for how many memory has a cache then."""
         self.wait()
-        needed = self.model.needed_from_disk(owner, ids)
-        if needed is None:
-            return None
-        self.model.read([needed]).result(PATIENCE_S)
-        return None if needed.snapshot is None else needed
+        if not self.model.is_on_disk(owner, ids):
+            return 0
+        self.model.read([(owner, ids)]).result(PATIENCE_S)
+        return self.model.index.count_usable(owner.name, ids)
 
     def fetched(self, ids: list[int], owner: CacheOwner = ME) -> tuple[list[Any], int]:
         """Return the cache of a prompt's first tokens, and their number."""
-        loaded = self.loaded(ids, owner)
-        if loaded is None:
+        tokens = self.read(ids, owner)
+        if not tokens:
             return [], 0
-        cache, cached, from_disk = self.model.fetch(owner, ids, loaded)
-        assert cached == from_disk == loaded.tokens
+        cache, cached, from_disk = self.model.fetch(owner, ids)
+        assert cached == from_disk == tokens
         assert cache is not None
         return cache, cached
 

@@ -20,10 +20,9 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
-from engine.inference.cache import prompt_cache
+from engine.inference.cache import index, prompt_cache
 from engine.inference.cache.disk import DiskCache
 from engine.inference.cache.fingerprint import stamps_of
-from engine.inference.cache.index import DiskPrefix
 from engine.inference.mlx_lm_internals import together
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.speculation.head_drafts import HeadDrafts
@@ -173,8 +172,8 @@ class RandomBatches:
                 STRIDE=_STRIDE,
                 MIN_DISK_TOKENS=_FEW,
                 MIN_FILE_TOKENS=_FEW,
-                BLOCK_TOKENS=4 * _FEW,
             ),
+            patch.object(index, "BLOCK_TOKENS", 4 * _FEW),
             self._disk() as disk,
         ):
             self._run(answers, disk)
@@ -203,14 +202,10 @@ class RandomBatches:
         batch.prompts.attach(disk, model, stamps_of(model))
         batch.prompts.wait_for_files()
 
-    def _loaded(self, batch: RunningBatch, prompt: list[int]) -> DiskPrefix | None:
-        """Return what the disk has of a prompt."""
-        needed = batch.prompts.needed_from_disk(_OWNER, prompt)
-        if needed is None:
-            return None
-        assert batch.prompts.disk is not None
-        batch.prompts.read([needed]).result(_PATIENCE_S)
-        return needed
+    def _read(self, batch: RunningBatch, prompt: list[int]) -> None:
+        """Read what the disk has of a prompt."""
+        if batch.prompts.is_on_disk(_OWNER, prompt):
+            batch.prompts.read([(_OWNER, prompt)]).result(_PATIENCE_S)
 
     def _run(self, answers: int, disk: DiskCache | None) -> None:
         draws = self._draws
@@ -229,8 +224,8 @@ class RandomBatches:
                 if self._head:
                     assert batch.own_head is not None
                     sources.append(HeadDrafts(batch.own_head))
-                loaded = self._loaded(batch, one.prompt)
-                sequence = BatchSequence(one.prompt, owner=_OWNER, on_disk=loaded, sources=sources)
+                self._read(batch, one.prompt)
+                sequence = BatchSequence(one.prompt, owner=_OWNER, sources=sources)
                 running[batch.insert(sequence)] = one
                 self.outcome.cached += sequence.cached
                 self.outcome.from_disk += sequence.from_disk

@@ -4,6 +4,7 @@ The caches are mlx-lm's own. Their keys are the token ids, so that they show the
 """
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import mlx.core as mx
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 
+from engine.inference.cache import index as index_module
 from engine.inference.cache.disk import FileHeader
 from engine.inference.cache.index import PrefixIndex, key_of, root_hash
 from engine.inference.cache.prompt_cache import STRIDE, PromptCache
@@ -95,8 +97,15 @@ TOKENS = st.lists(st.integers(0, 2), min_size=1, max_size=12)
 BLOCK = 4
 
 
+@pytest.fixture(autouse=True, scope="module")
+def short_blocks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(index_module, "BLOCK_TOKENS", BLOCK)
+        yield
+
+
 def index_of(kind: str = "full", size: int = 10**9, path_bytes: int | None = None) -> PrefixIndex:
-    return PrefixIndex(KINDS[kind]([0]), size, path_bytes, block_tokens=BLOCK)
+    return PrefixIndex(KINDS[kind]([0]), size, path_bytes)
 
 
 def stored(index: PrefixIndex, *sequences: list[int], kind: str = "full") -> PrefixIndex:
@@ -128,7 +137,7 @@ def test_fetch_returns_the_longest_usable_prefix_and_nothing_else(
     sequences: list[list[int]], prompt: list[int], kind: str
 ) -> None:
     index = stored(index_of(kind), *sequences, kind=kind)
-    found, count = index.fetch(ME, prompt)
+    found, count, _ = index.fetch(ME, prompt)
 
     def usable(held: list[int]) -> int:
         shared = min(common(held, prompt), len(prompt) - 1)
@@ -156,7 +165,7 @@ def test_eviction_keeps_the_limit_and_fetched_caches_stay_right(
         if is_stored:
             index.store(ME, tokens, KINDS[kind](tokens))
         else:
-            found, count = index.fetch(ME, tokens)
+            found, count, _ = index.fetch(ME, tokens)
             if found is not None:
                 check(found, tokens[:count])
                 # Writing into a cache that was fetched changes nothing that is stored.
@@ -185,7 +194,7 @@ def test_shared_blocks_are_held_once(kind: str) -> None:
     index = stored(index_of(kind), *prompts, kind=kind)
     layers, snapshots = (1, 0) if kind == "full" else (2, 8 * 2 * STATE_BYTES)
     assert index.size_bytes == layers * block_bytes(*prompts) + snapshots
-    found, count = index.fetch(ME, [*prompts[3], 8])
+    found, count, _ = index.fetch(ME, [*prompts[3], 8])
     assert found is not None
     assert count == 1002
     check(found, prompts[3])
@@ -196,7 +205,7 @@ def test_a_window_is_held_without_the_tokens_that_have_left_it() -> None:
     index = stored(index_of("windowed"), tokens, kind="windowed")
     # The second portion of the prompt leaves the rotating cache with 4 - 1 + 20 tokens.
     assert index.size_bytes == (40 + 4) * TOKEN_BYTES
-    found, count = index.fetch(ME, [*tokens, 7])
+    found, count, _ = index.fetch(ME, [*tokens, 7])
     assert found is not None
     assert count == 40
     check(found, tokens)
@@ -236,7 +245,7 @@ def test_prompts_of_one_owner_are_neither_found_nor_counted_for_another(kind: st
     index.store(ME, tokens, KINDS[kind](tokens))
     mine = index.usage[ME]
 
-    assert index.fetch(ANOTHER, [*tokens, 7]) == (None, 0)
+    assert index.fetch(ANOTHER, [*tokens, 7]) == (None, 0, 0)
     assert index.count_usable(ANOTHER, [*tokens, 7]) == 0
     assert index.count_common(ANOTHER, [*tokens, 7]) == 0
     index.store(ANOTHER, tokens, KINDS[kind](tokens))
@@ -288,18 +297,26 @@ def test_files_add_to_memory_what_it_lacks() -> None:
             block.hash for block in index._blocks.values() if block.start == begin and block.key
         )
     assert index.why_missing(ME, [*tokens, 7], 8) is CacheMiss.ON_DISK
-    needed = index.needed_from_disk(ME, [*tokens, 7])
-    assert needed is not None
-    assert [name for name, *_ in needed.files] == [str(begin) for begin in range(8, 40, BLOCK)]
-    for begin in range(8, 40, BLOCK):
-        segment, needed.snapshot = split_cache(full(tokens[begin : begin + BLOCK]), BLOCK)
-        needed.segments.append(segment)
-    index.install(needed)
-    found, count = index.fetch(ME, [*tokens, 7])
+    lacking, added = index.lacking(ME, [*tokens, 7])
+    assert [name for _, name in lacking] == [str(begin) for begin in range(8, 40, BLOCK)]
+    assert added == 32
+    parts = [split_cache(full(tokens[entry.start : entry.end]), BLOCK) for entry, _ in lacking]
+    read = [(entry, part[0]) for (entry, _), part in zip(lacking, parts, strict=True)]
+    index.hold_read(read, parts[0][1], added)
+    found, count, from_disk = index.fetch(ME, [*tokens, 7])
     assert found is not None
-    assert count == 40
+    assert (count, from_disk) == (40, 32)
     check(found, tokens)
     assert index.size_bytes == 40 * TOKEN_BYTES
+    assert index.fetch(ME, [*tokens, 7])[1:] == (40, 0)
+
+
+def test_block_in_a_file_does_not_hide_a_shorter_one_in_memory() -> None:
+    index = stored(index_of(), [1, 2, 3])
+    owner = CacheOwner(ME, "a conversation")
+    key = key_of([1, 2, 3, 4])
+    index.add_file(FileHeader("a model", owner, root_hash(ME), 0, key, None), "longer")
+    assert index.fetch(ME, [1, 2, 3, 4, 5])[1] == 3
 
 
 HYBRID = [ArraysCache(2), KVCache()]

@@ -19,7 +19,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
-from engine.inference.cache import prompt_cache
+from engine.inference.cache import index, prompt_cache
 from engine.inference.cache.disk import DiskCache
 from engine.inference.cache.fingerprint import stamps_of
 from engine.inference.sequence import Sequence as BatchSequence
@@ -79,13 +79,8 @@ class Reuse:
         prompts = self.batch.prompts
         ends = [at for at, token in enumerate(prompt, 1) if token == END]
         turn_end = ends[-1] if ends and ends[-1] < len(prompt) else 0
-        sequence = BatchSequence(
-            list(prompt),
-            turn_end=turn_end,
-            message_ends=ends,
-            owner=ME,
-            on_disk=self._loaded(prompt),
-        )
+        self._read_disk(prompt)
+        sequence = BatchSequence(list(prompt), turn_end=turn_end, message_ends=ends, owner=ME)
         number = self.batch.insert(sequence)
         cached, places = sequence.cached, {*sequence.snapshots_at}
         self._check_promise(prompt, cached)
@@ -104,18 +99,16 @@ class Reuse:
         self._promised.append([*prompt, *answer[:-1]])
         return [token if token != END else END + 1 for token in answer[:-1]]
 
-    def _loaded(self, prompt: list[int]) -> Any:
+    def _read_disk(self, prompt: list[int]) -> None:
         if self._disk is None:
-            return None
+            return
         prompts = self.batch.prompts
         self._disk.measured().result(PATIENCE_S)
         prompts.wait_for_files()
-        needed = prompts.needed_from_disk(ME, prompt)
-        if needed is None:
-            return None
-        prompts.read([needed]).result(PATIENCE_S)
-        assert needed.snapshot is not None
-        return needed
+        if prompts.is_on_disk(ME, prompt):
+            held = prompts.index.count_usable(ME.name, prompt)
+            prompts.read([(ME, prompt)]).result(PATIENCE_S)
+            assert prompts.index.count_usable(ME.name, prompt) > held
 
     def _check_promise(self, prompt: list[int], cached: int) -> None:
         if not self._is_complete:
@@ -135,12 +128,12 @@ class Reuse:
             assert logits[at, token].item() > best - NOISE, (at, prompt, answer)
 
     def _check_limits(self) -> None:
-        index = self.batch.prompts.index
-        assert index.size_bytes <= self._cache_bytes
-        blocks = index._blocks.values()
-        size = sum(block.segment.size_bytes for block in blocks if block.segment is not None)
-        size += sum(held.size_bytes for block in blocks for held in block.snapshots.values())
-        assert size == index.size_bytes
+        prefixes = self.batch.prompts.index
+        assert prefixes.size_bytes <= self._cache_bytes
+        blocks = prefixes._blocks.values()
+        entries = [entry for block in blocks for entry in (block, *block.snapshots.values())]
+        size = sum(entry.content.size_bytes for entry in entries if entry.content is not None)
+        assert size == prefixes.size_bytes
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
@@ -202,7 +195,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(prompt_cache, "STRIDE", 24)
     monkeypatch.setattr(prompt_cache, "MIN_DISK_TOKENS", MIN_DISK_TOKENS)
     monkeypatch.setattr(prompt_cache, "MIN_FILE_TOKENS", MIN_DISK_TOKENS)
-    monkeypatch.setattr(prompt_cache, "BLOCK_TOKENS", 16)
+    monkeypatch.setattr(index, "BLOCK_TOKENS", 16)
     path = tmp_path / "model"
     path.mkdir()
     (path / "config.json").write_text(json.dumps({"model_type": "none"}))

@@ -14,7 +14,6 @@ from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.cache import disk as cache_files
 from engine.inference.cache.fingerprint import stamps_of
-from engine.inference.cache.index import DiskPrefix
 from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import evaluate
 from engine.inference.sequence import Sequence as BatchSequence
@@ -143,7 +142,7 @@ def test_a_cache_that_cannot_be_cut_serves_the_next_turn_whole(room: Room, model
     assert [part.offset for part in cache] == [200, 200]
     for part, other in zip(cache, rotating(ids), strict=True):
         assert mx.array_equal(part.keys, other.keys[..., -64:, :]).item()
-    assert room.loaded([*ids[:150], 1, 2]) is None
+    assert not room.read([*ids[:150], 1, 2])
 
 
 # -- troubles ------------------------------------------------------------------------------
@@ -229,11 +228,11 @@ def batch_of(model: Any, room: Room | None, folder: Path) -> RunningBatch:
     return batch
 
 
-def answer(
-    batch: RunningBatch, tokens: list[int], loaded: DiskPrefix | None = None
-) -> tuple[list[int], int]:
+def answer(batch: RunningBatch, tokens: list[int]) -> tuple[list[int], int]:
     """Return eight tokens, and how many of the prompt came from disk."""
-    sequence = BatchSequence(tokens, on_disk=loaded, owner=ME)
+    if batch.prompts.is_on_disk(ME, tokens):
+        batch.prompts.read([(ME, tokens)]).result(60)
+    sequence = BatchSequence(tokens, owner=ME)
     batch.insert(sequence)
     drawn: list[int] = []
     while len(drawn) < 8:
@@ -257,9 +256,7 @@ def test_the_next_turn_continues_from_disk_token_for_token(
     later.load(model, make_prompt_cache(network))
     # The last token of an answer has been drawn, but not read.
     turn = [*PROMPT, *first[:-1], *range(5, 25)]
-    loaded = later.loaded(turn)
-    assert loaded is not None
-    again, from_disk = answer(batch_of(network, later, model), turn, loaded)
+    again, from_disk = answer(batch_of(network, later, model), turn)
     later.wait()
     later.close()
 
