@@ -46,11 +46,6 @@ class HelperProcess:
         self._connection: Connection | None = None
         self._is_closed = False
 
-    @property
-    def pid(self) -> int | None:
-        process = self._process
-        return None if process is None else process.pid
-
     def ask(self, question: dict[str, Any], timeout_s: float, cpu_s: float) -> dict[str, Any]:
         """Return the answer to a question, which may take ``cpu_s`` of processor time.
 

@@ -208,16 +208,13 @@ def _duration_text(seconds: float) -> str:
 
 def _check_writable(name: str, path: Path) -> None:
     """Check that a file can be written at a path, without changing an existing one."""
-    file = WholeFile(path)
     try:
         if path.is_dir():
             raise IsADirectoryError(21, "it is a folder")
         if not path.exists() or path.is_file():
-            file.open()
+            WholeFile(path).forget()
     except OSError as error:
         raise _not_written(name, path, error) from error
-    finally:
-        file.forget()
 
 
 def _not_written(name: str, path: Path, error: OSError) -> CommandError:

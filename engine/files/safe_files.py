@@ -6,7 +6,7 @@ import os
 import stat
 import tempfile
 from pathlib import Path
-from typing import IO, BinaryIO, TextIO
+from typing import IO
 
 SETTINGS_BYTES = 16 << 20
 """More than any file of settings, keys, or a model's configuration needs."""
@@ -43,42 +43,24 @@ def make_folders(folder: Path) -> None:
 
 
 class WholeFile:
-    """A file that is written piece by piece and replaces the old one at the end.
+    """A new file, in bytes, that replaces the old one once it is complete; raises ``OSError``.
 
     A device or a pipe is written directly, because it cannot be replaced.
     """
 
     def __init__(self, path: Path) -> None:
-        self._is_device = path.exists() and not path.is_file()
-        self._path = path if self._is_device else path.resolve()
         self._beside: Path | None = None
-        self._file: TextIO | None = None
-
-    def open(self) -> None:
-        """Open a file beside the place; raises ``OSError`` where none can be made."""
-        if self._is_device:
-            self._file = self._path.open("w", encoding="utf-8")
+        if path.exists() and not path.is_file():
+            self._path, self.file = path, path.open("wb")
             return
-        prefix, folder = f".{self._path.name}.", self._path.parent
-        number, name = tempfile.mkstemp(prefix=prefix, dir=folder)
+        self._path = path.resolve()
+        number, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=self._path.parent)
         self._beside = Path(name)
-        self._file = os.fdopen(number, "w", encoding="utf-8")
-
-    def write(self, text: str) -> None:
-        """Append text; raises ``OSError`` where the disk is full."""
-        assert self._file is not None, "a file is opened before it is written"
-        self._file.write(text)
-
-    @property
-    def raw(self) -> BinaryIO:
-        """The open file, for a format that is bytes and not text."""
-        assert self._file is not None, "a file is opened before it is written"
-        return self._file.buffer
+        self.file = os.fdopen(number, "wb")
 
     def commit(self) -> None:
-        """Replace the old file; raises ``OSError`` if the new one cannot be written completely."""
-        assert self._file is not None, "a file is opened before it is written"
-        with self._file as file:
+        """Replace the old file."""
+        with self.file as file:
             file.flush()
             if self._beside is not None:
                 os.fsync(file.fileno())
@@ -88,9 +70,8 @@ class WholeFile:
 
     def forget(self) -> None:
         """Keep the old file and delete the new one; does nothing after ``commit``."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.close()
+        with contextlib.suppress(OSError):
+            self.file.close()
         if self._beside is not None:
             self._beside.unlink(missing_ok=True)
             self._beside = None
@@ -98,13 +79,9 @@ class WholeFile:
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Replace a file by bytes, or by text in UTF-8; the old file stays if that fails."""
-    file = WholeFile(path)
+    written = WholeFile(path)
     try:
-        file.open()
-        if isinstance(content, bytes):
-            file.raw.write(content)
-        else:
-            file.write(content)
-        file.commit()
+        written.file.write(content if isinstance(content, bytes) else content.encode("utf-8"))
+        written.commit()
     finally:
-        file.forget()
+        written.forget()

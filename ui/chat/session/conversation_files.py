@@ -136,9 +136,9 @@ class ConversationFiles(QObject):
         self, path: Path, conversations: Sequence[Conversation], transfer: Transfer, end: str
     ) -> None:
         """Write conversations one after the other; after a cancel the old file stays."""
-        target = ExportedFile(path, end, self._store.pictures_folder)
+        folder = self._store.pictures_folder
+        target = await asyncio.to_thread(ExportedFile, path, end, folder)
         missing: list[str] = []
-        await asyncio.to_thread(target.open)
         try:
             for number, conversation in enumerate(conversations):
                 transfer.advance(number, len(conversations))

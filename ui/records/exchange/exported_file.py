@@ -19,7 +19,10 @@ TEXT_FORMATS = {"Markdown": ((".md", ".markdown", ".txt"), conversation_markdown
 
 
 class ExportedFile:
-    """A file that conversations are written to one by one; blocks, so not on the main thread."""
+    """A file that conversations are written to one by one; blocks, so not on the main thread.
+
+    It is a temporary file beside the path until it is closed.
+    """
 
     def __init__(self, path: Path, end: str, pictures: Path | None = None) -> None:
         self.name = path.name
@@ -34,12 +37,8 @@ class ExportedFile:
         self._count = 0
         self._pictures = pictures
         self._picture_files: set[str] = set()
-
-    def open(self) -> None:
-        """Open a temporary file beside the path."""
-        self._file.open()
         if self.takes_traces:
-            self._archive = zipfile.ZipFile(self._file.raw, "w", zipfile.ZIP_DEFLATED)
+            self._archive = zipfile.ZipFile(self._file.file, "w", zipfile.ZIP_DEFLATED)
             # Without a date it would be a file of 1980 once it is unpacked.
             part = zipfile.ZipInfo(_CONVERSATIONS, time.localtime()[:6])
             part.compress_type = zipfile.ZIP_DEFLATED
@@ -89,10 +88,7 @@ class ExportedFile:
         self._file.forget()
 
     def _write(self, text: str) -> None:
-        if self._json is None:
-            self._file.write(text)
-        else:
-            self._json.write(text.encode("utf-8"))
+        (self._json or self._file.file).write(text.encode("utf-8"))
 
     def _end_json(self) -> None:
         if self._end:
