@@ -32,7 +32,7 @@ def set_aside(path: Path, companions: Sequence[str] = ("",)) -> Path:
     return target
 
 
-class DamagedFileKeeper:
+class OverwriteGuard:
     """Sets a damaged file aside, and lets nothing be written over it until it is."""
 
     def __init__(self, path: Path) -> None:

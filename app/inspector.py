@@ -136,14 +136,14 @@ def _sent(port: int, path: str, body: dict[str, object]) -> str:
         connection.request("POST", path, json.dumps(body).encode(), headers)
         answer = connection.getresponse()
         content = answer.read().decode("utf-8", "replace")
-        kept = [
+        shown_headers = [
             f"{name}: {value}"
             for name, value in answer.getheaders()
             if name.lower() not in _TRANSPORT_HEADERS
         ]
     finally:
         connection.close()
-    return "\n".join((f"HTTP/1.1 {answer.status} {answer.reason}", *kept, "", content))
+    return "\n".join((f"HTTP/1.1 {answer.status} {answer.reason}", *shown_headers, "", content))
 
 
 def inspector_tools(engine: Engine, url: Callable[[], str]) -> InspectorTools:

@@ -130,11 +130,11 @@ def known_keys(options: ServeOptions) -> Iterable[str]:
     if options.api_key:
         yield options.api_key
     try:
-        kept = asyncio.run(KeyStore(paths.config_folder()).key())
+        stored = asyncio.run(KeyStore(paths.config_folder()).key())
     except OSError:
-        kept = None
-    if kept:
-        yield kept
+        stored = None
+    if stored:
+        yield stored
 
 
 def running_servers(settings: ServeOptions) -> Iterator[RunningServer]:

@@ -13,7 +13,7 @@ from engine.library.model_files import model_name
 from ui.models.model_library import ModelLibrary
 
 
-def keep_offered(engine: Engine, library: ModelLibrary) -> None:
+def sync_offers(engine: Engine, library: ModelLibrary) -> None:
     """Offer the library's models and the loaded one, and again when either changes."""
     library.changed.connect(lambda: offer_found(engine, library))
 

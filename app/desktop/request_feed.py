@@ -48,8 +48,8 @@ class RequestFeed(RequestObserver):
         entry = ended_entry_of(record)
         runs = zip(entry.answers, _finished(record), strict=True)
         traces = {answer.run_id: trace_of(run) for answer, (run, _) in runs}
-        kept = {name: trace for name, trace in traces.items() if trace is not None}
-        self._put((entry, kept))
+        recorded = {name: trace for name, trace in traces.items() if trace is not None}
+        self._put((entry, recorded))
 
     def _put(self, note: _Note) -> None:
         with self._lock:
@@ -66,7 +66,7 @@ class RequestFeed(RequestObserver):
         for _, traces in notes:
             for name, trace in traces.items():
                 if self.traces is not None:
-                    self.traces.keep(name, trace)
+                    self.traces.add(name, trace)
         self._log.take([entry for entry, _ in notes])
 
 

@@ -15,7 +15,7 @@ from app import exits, paths
 from app.agent_commands import CopiedLines
 from app.desktop.application import Application
 from app.desktop.garbage_collection import freeze_gc, gc_on_main_thread
-from app.desktop.offered_models import keep_offered
+from app.desktop.offered_models import sync_offers
 from app.desktop.request_feed import RequestFeed
 from app.desktop.server import LocalServer
 from app.desktop.single_instance import SingleInstance, only_instance, shown_on_demand
@@ -31,7 +31,7 @@ from app.signals import EndingSignals
 from app.store.conversation_store import open_store
 from app.store.traces import TraceFiles
 from engine import DiskCache, Engine, Limits
-from ui.chat.session.traces import TraceKeeper
+from ui.chat.session.traces import TraceStore
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.dialogs import show_error
 from ui.kit.theme import Theme
@@ -88,7 +88,7 @@ def open_traces(store: ConversationStore, preferences: PreferencesState) -> Trac
     preferences.changed.connect(lambda _: traces.limit_to(preferences.now.kept_traces_bytes))
     if store.problem is None:
         # Where conversations could not be read, nobody knows which were deleted.
-        traces.keep_only(frozenset(conversation.id for conversation in store.conversations()))
+        traces.retain(frozenset(conversation.id for conversation in store.conversations()))
     return traces
 
 
@@ -234,7 +234,7 @@ def create_main_window(
     store: ConversationStore,
     preferences: PreferencesState,
     loop: asyncio.AbstractEventLoop,
-    traces: TraceKeeper | None = None,
+    traces: TraceStore | None = None,
 ) -> MainWindow:
     """Return the main window with its server, whose requests appear in the window’s log."""
     key = KeyStore(paths.config_folder())
@@ -263,14 +263,14 @@ def create_main_window(
         ),
         model_folders=paths.library_folders(),
         agents=CopiedLines(),
-        kept_traces=traces,
+        trace_store=traces,
         help_files=HelpFiles(
             paths.page("WINDOW.md"), paths.page("CHANGELOG.md"), paths.log_folder()
         ),
     )
     feed.traces = window.workspace.traces
     window.workspace.titles.excluded_model = paths.demo_model()  # it knows a few subjects only
-    keep_offered(engine, window.model_library)
+    sync_offers(engine, window.model_library)
     return window
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.damaged_files import DamagedFileKeeper
+from app.damaged_files import OverwriteGuard
 from app.paths import TOOL_SERVERS_FILE
 from app.private_files import made_private
 from engine.files.causes import os_cause
@@ -248,7 +248,7 @@ class ServersFile:
     def __init__(self, folder: Path) -> None:
         self.path = folder / TOOL_SERVERS_FILE
         self.notice = ""
-        self._damaged = DamagedFileKeeper(self.path)
+        self._damaged = OverwriteGuard(self.path)
 
     def load(self) -> list[ToolServerConfig]:
         """Return the servers. A file that is invalid, even in part, is set aside as it is."""
@@ -277,10 +277,9 @@ class ServersFile:
         write_whole(self.path, format_servers(configs))
 
     def _set_aside(self, reason: str, use: str = "could not be used") -> list[ToolServerConfig]:
-        kept = self._damaged.set_aside()
-        self.notice = (
-            f"The file of tool servers {use}: {reason} {kept} Correct it there and paste it again."
-        )
+        new_name = self._damaged.set_aside()
+        remedy = "Correct it there and paste it again."
+        self.notice = f"The file of tool servers {use}: {reason} {new_name} {remedy}"
         return []
 
 

@@ -113,8 +113,8 @@ class ToolServers:
             await self._save(configs | {new.name: new})
             if before is not None:
                 await self._stop(replaced)
-                kept = set(new.secrets) if new.name == replaced else set()
-                await self._delete_secrets(replaced, set(before.secrets) - kept)
+                remaining = set(new.secrets) if new.name == replaced else set()
+                await self._delete_secrets(replaced, set(before.secrets) - remaining)
 
     async def remove(self, name: str) -> None:
         async with self._operation(), self._edit_lock:

@@ -68,9 +68,9 @@ class SecretStore:
             if (filed := self._filed().get(name)) is not None:
                 return filed, "file"
             with contextlib.suppress(NoKeychain):
-                kept = self._ask(lambda chain: chain.get_password(_SERVICE, name))
-                if kept is not None:
-                    return kept, "keychain"
+                stored = self._ask(lambda chain: chain.get_password(_SERVICE, name))
+                if stored is not None:
+                    return stored, "keychain"
             return None, "none"
 
     def save(self, name: str, value: str) -> NoKeychain | None:
@@ -147,7 +147,7 @@ class _DamagedSecrets(OSError):
 
 
 class KeyStore:
-    """The server's API key, used on another thread. Fits ``ui.server.local_server.KeyKeeper``."""
+    """The server's API key, used on another thread. Fits ``ui.server.local_server.ApiKeyStore``."""
 
     def __init__(self, folder: Path) -> None:
         file = folder / KEY_FILE

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from api.terminal_text import on_one_line
-from app.damaged_files import DamagedFileKeeper
+from app.damaged_files import OverwriteGuard
 from app.paths import SETTINGS_FILE
 from app.private_files import made_private
 from app.settings.checks import checks_of
@@ -35,7 +35,7 @@ class SettingsFile:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / SETTINGS_FILE
-        self._damaged = DamagedFileKeeper(self.path)
+        self._damaged = OverwriteGuard(self.path)
         self._stored: dict[str, Any] = {}
 
     def load(self) -> tuple[Settings, str]:
@@ -94,11 +94,8 @@ class SettingsFile:
         return (settings, f"{self.path.name} contains invalid settings: {names}. The others apply.")
 
     def _set_aside(self, reason: str) -> tuple[Settings, str]:
-        kept = self._damaged.set_aside()
-        return (
-            Settings(),
-            f"The settings file could not be used: {reason}. {kept} The default settings are used.",
-        )
+        notice = f"The settings file could not be used: {reason}. {self._damaged.set_aside()}"
+        return Settings(), f"{notice} The default settings are used."
 
 
 def _merge(stored: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:

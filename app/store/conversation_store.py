@@ -99,7 +99,7 @@ class SqliteConversationStore:
         """Call ``show`` with all conversations and presets after a recovery."""
         self._on_found = show
 
-    def is_kept(self, conversation: Conversation) -> bool:
+    def is_saved(self, conversation: Conversation) -> bool:
         return not self._writer.has_pending(conversation.id)
 
     def conversations(self) -> list[Conversation]:

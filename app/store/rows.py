@@ -92,19 +92,19 @@ class RecoveredRows(NamedTuple):
 
 def message_row(conversation: Conversation, message: ConversationMessage) -> MessageRow:
     """Return a message as it is now."""
-    kept = message_values(message)
+    values = message_values(message)
     if message.run is not None:
-        kept = {**run_values(message.run), **kept}
-    elif kept:
+        values = {**run_values(message.run), **values}
+    elif values:
         # ``_PREVIEW`` reads the first number of this JSON.
-        kept = {"attached_chars": 0, **kept}
+        values = {"attached_chars": 0, **values}
     return MessageRow(
         id=message.id,
         conversation_id=conversation.id,
         parent_id=message.parent.id if message.parent else None,
         role=message.role,
         text=storable(message.content),
-        run=json.dumps(kept) if kept else None,
+        run=json.dumps(values) if values else None,
         is_running=not message.is_settled,
         created_at=message.created_at,
         shown_rank=message.shown_rank,
@@ -145,8 +145,8 @@ def unsent_from(content: str) -> Unsent:
     """Return what waits to be sent; nothing where it cannot be read."""
     try:
         values = parsed_json(content)
-        kept = Fields(values if isinstance(values, dict) else {"files": values})
-        return tuple(map(attachment_from, kept.items("files"))), queue_from(kept)
+        fields = Fields(values if isinstance(values, dict) else {"files": values})
+        return tuple(map(attachment_from, fields.items("files"))), queue_from(fields)
     except DamagedFile:
         return (), ()
 
@@ -170,13 +170,13 @@ def conversation_from(stored: ConversationRow, preview: str | None) -> Conversat
     settings, stops, model, tools = None, [], None, ToolsInUse()
     when_full, position, shown_at = None, None, 0.0
     with contextlib.suppress(DamagedFile):
-        kept = Fields(parsed_json(stored.settings))
-        settings = settings_from(kept)
-        model = model_from(kept.inner("model")) if kept.has("model") else None
-        tools = choice_from(kept.inner("tools")) if kept.has("tools") else tools
-        when_full = when_full_from(kept)
-        shown_at = moment(kept.maybe("shown_at", float))
-        position = position_from(kept.inner("place")) if kept.has("place") else None
+        fields = Fields(parsed_json(stored.settings))
+        settings = settings_from(fields)
+        model = model_from(fields.inner("model")) if fields.has("model") else None
+        tools = choice_from(fields.inner("tools")) if fields.has("tools") else tools
+        when_full = when_full_from(fields)
+        shown_at = moment(fields.maybe("shown_at", float))
+        position = position_from(fields.inner("place")) if fields.has("place") else None
     with contextlib.suppress(DamagedFile):
         stops = stops_from(Fields({"stops": parsed_json(stored.stops)}))
     created_at, updated_at = moment(stored.created_at), moment(stored.updated_at)
@@ -205,18 +205,18 @@ def messages_from(rows: Iterable[MessageRow]) -> list[ConversationMessage]:
     """Return messages with their parents, which have to come first."""
     read: dict[str, ConversationMessage] = {}
     for row in rows:
-        kept = _kept_with(row.run)
+        fields = _stored_fields(row.run)
         message = read[row.id] = ConversationMessage(
             row.role,
             row.text,
-            _run(kept, row.text) if row.role == "assistant" else None,
+            _run(fields, row.text) if row.role == "assistant" else None,
             moment(row.created_at),
             read.get(row.parent_id) if row.parent_id else None,
             shown_rank(row.shown_rank),
             row.id,
         )
-        if kept is not None:
-            take_message_values(message, kept)
+        if fields is not None:
+            take_message_values(message, fields)
     return list(read.values())
 
 
@@ -224,8 +224,8 @@ def past_run(
     conversation_id: str, title: str, question: str | None, text: str, run: str | None
 ) -> PastRun:
     """Return an answer of some conversation."""
-    kept = _kept_with(run)
-    return PastRun(conversation_id, title_from_file(title), question or "", _run(kept, text))
+    fields = _stored_fields(run)
+    return PastRun(conversation_id, title_from_file(title), question or "", _run(fields, text))
 
 
 def preset_row(preset: Preset) -> Pair:
@@ -269,7 +269,7 @@ def storable(text: str) -> str:
     return text
 
 
-def _kept_with(content: str | None) -> Fields | None:
+def _stored_fields(content: str | None) -> Fields | None:
     """Return the JSON values stored with a message; None if unreadable."""
     try:
         return Fields(parsed_json(content)) if content else None
@@ -277,9 +277,9 @@ def _kept_with(content: str | None) -> Fields | None:
         return None
 
 
-def _run(kept: Fields | None, text: str) -> Run:
-    if kept is not None:
+def _run(fields: Fields | None, text: str) -> Run:
+    if fields is not None:
         with contextlib.suppress(DamagedFile):
-            return run_from(kept, text)
+            return run_from(fields, text)
     # The answer is worth more than the record of how it ended.
     return Run(text=text, state="unrecorded")

@@ -71,11 +71,11 @@ class _Match(NamedTuple):
 
 def _without_copies(matches: Sequence[_Match]) -> list[_Match]:
     """Leave out copies: a version of an answer repeats the messages after it."""
-    kept: dict[tuple[Any, ...], _Match] = {}
+    unique: dict[tuple[Any, ...], _Match] = {}
     for match in matches:
         key = (match.conversation_id, match.role, match.created_at, match.text)
-        kept.setdefault(key, match)
-    return list(kept.values())
+        unique.setdefault(key, match)
+    return list(unique.values())
 
 
 def _filter_condition(filter_: SearchFilter, created_at: str) -> tuple[str, list[Any]]:

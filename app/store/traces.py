@@ -17,8 +17,8 @@ from app.private_files import made_private
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
 from engine.files.safe_files import read_bounded, write_whole
-from engine.recording.kept_trace import KeptTrace, packed, unpacked
 from engine.recording.run_trace import RunTrace
+from engine.recording.stored_trace import StoredTrace, packed, unpacked
 
 _SUFFIX = ".trace"
 _MAX_FILE_BYTES = 64 << 20
@@ -56,13 +56,13 @@ def _on_thread(method: _Method[_P, _T]) -> _Method[_P, "Future[_T]"]:
 class TraceFiles:
     """The traces in a folder.
 
-    Fits ``ui.chat.session.traces.TraceKeeper``. Its methods are called on the main thread and
+    Fits ``ui.chat.session.traces.TraceStore``. Its methods are called on the main thread and
     return at once; one thread compresses, reads, writes and deletes, in order. The last deleted
     files stay in memory for undo.
 
     Args:
         folder: The folder, which is made when it is needed.
-        max_bytes: The size of all files; 0 keeps none.
+        max_bytes: The size of all files; 0 stores none.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
@@ -70,14 +70,14 @@ class TraceFiles:
         self._max_bytes = max_bytes
         self._folder = folder
         # By run, with the size in bytes; read at first use.
-        self._index: dict[str, tuple[KeptTrace, int]] | None = None
-        self._deleted: OrderedDict[str, tuple[KeptTrace, bytes]] = OrderedDict()
+        self._index: dict[str, tuple[StoredTrace, int]] | None = None
+        self._deleted: OrderedDict[str, tuple[StoredTrace, bytes]] = OrderedDict()
 
     @_on_thread
-    def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> None:
+    def save(self, conversation_id: str, run_id: str, trace: RunTrace) -> None:
         content = packed(trace)
         if self._is_allowed(conversation_id, run_id, content):
-            self._write(KeptTrace(run_id, conversation_id, time.time()), content)
+            self._write(StoredTrace(run_id, conversation_id, time.time()), content)
             self._prune()
 
     async def load(self, run_id: str) -> RunTrace | None:
@@ -95,10 +95,10 @@ class TraceFiles:
         self._prune()
 
     @_on_thread
-    def keep_only(self, conversation_ids: frozenset[str]) -> None:
+    def retain(self, conversation_ids: frozenset[str]) -> None:
         """Delete the traces of all other conversations: these have been deleted."""
-        for run_id, (kept, _) in list(self._files().items()):
-            if kept.conversation_id not in conversation_ids:
+        for run_id, (stored, _) in list(self._files().items()):
+            if stored.conversation_id not in conversation_ids:
                 self._delete(run_id)
 
     @_on_thread
@@ -112,9 +112,9 @@ class TraceFiles:
         return sum(size for _, size in self._files().values())
 
     @_on_thread
-    def kept(self) -> list[KeptTrace]:
+    def stored(self) -> list[StoredTrace]:
         return sorted(
-            (kept for kept, _ in self._files().values()), key=lambda kept: kept.written_at
+            (stored for stored, _ in self._files().values()), key=lambda stored: stored.written_at
         )
 
     @_on_thread
@@ -122,14 +122,14 @@ class TraceFiles:
         return self._read(run_id)
 
     @_on_thread
-    def take_in(self, kept: KeptTrace, content: bytes) -> bool:
+    def take_in(self, stored: StoredTrace, content: bytes) -> bool:
         """Write an imported trace, or raise ``DamagedFile``; return whether there was space."""
         unpacked(content)
-        if not self._is_allowed(kept.conversation_id, kept.run_id, content):
+        if not self._is_allowed(stored.conversation_id, stored.run_id, content):
             return False
-        self._write(kept, content)
+        self._write(stored, content)
         self._prune()
-        return kept.run_id in self._files()
+        return stored.run_id in self._files()
 
     @_on_thread
     def copy(self, run_ids: Mapping[str, str], conversation_id: str) -> None:
@@ -137,7 +137,7 @@ class TraceFiles:
         for run_id, original in run_ids.items():
             if (content := self._read(original)) is not None:
                 written_at = self._files()[original][0].written_at
-                self._write(KeptTrace(run_id, conversation_id, written_at), content)
+                self._write(StoredTrace(run_id, conversation_id, written_at), content)
         self._prune()
 
     @_on_thread
@@ -162,15 +162,15 @@ class TraceFiles:
 
     # -- on the thread of the files --------------------------------------------------------
 
-    def _files(self) -> dict[str, tuple[KeptTrace, int]]:
+    def _files(self) -> dict[str, tuple[StoredTrace, int]]:
         if self._index is None:
             self._index = {}
             for path in self._folder.glob(f"*{_SUFFIX}"):
                 conversation_id, _, run_id = path.name.removesuffix(_SUFFIX).partition(".")
                 with contextlib.suppress(OSError):
                     status = path.lstat()
-                    kept = KeptTrace(run_id, conversation_id, status.st_mtime)
-                    self._index[run_id] = kept, status.st_size
+                    stored = StoredTrace(run_id, conversation_id, status.st_mtime)
+                    self._index[run_id] = stored, status.st_size
         return self._index
 
     def _is_allowed(self, conversation_id: str, run_id: str, content: bytes) -> bool:
@@ -185,22 +185,22 @@ class TraceFiles:
             _log.warning("the trace of the run %s cannot be read: %s", run_id, os_cause(error))
             return None
 
-    def _write(self, kept: KeptTrace, content: bytes) -> None:
+    def _write(self, stored: StoredTrace, content: bytes) -> None:
         """Write a trace with its own age: the oldest are deleted first."""
-        path = self._path(kept)
+        path = self._path(stored)
         made_private(self._folder)
         write_whole(path, content)
-        os.utime(path, (kept.written_at, kept.written_at))
-        self._files()[kept.run_id] = kept, len(content)
+        os.utime(path, (stored.written_at, stored.written_at))
+        self._files()[stored.run_id] = stored, len(content)
 
     def _prune(self) -> None:
         """Delete the oldest traces until the others fit into the limit."""
         files = self._files()
         total = sum(size for _, size in files.values())
-        for kept, size in sorted(files.values(), key=lambda item: item[0].written_at):
+        for stored, size in sorted(files.values(), key=lambda item: item[0].written_at):
             if total <= self._max_bytes:
                 return
-            self._delete(kept.run_id)
+            self._delete(stored.run_id)
             total -= size
 
     def _delete(self, run_id: str) -> None:
@@ -208,5 +208,5 @@ class TraceFiles:
         if known is not None:
             self._path(known[0]).unlink(missing_ok=True)
 
-    def _path(self, kept: KeptTrace) -> Path:
-        return self._folder / f"{kept.conversation_id}.{kept.run_id}{_SUFFIX}"
+    def _path(self, stored: StoredTrace) -> Path:
+        return self._folder / f"{stored.conversation_id}.{stored.run_id}{_SUFFIX}"

@@ -39,7 +39,7 @@ class MemoryConversationStore:
 
     def on_found(self, show: Callable[[list[Conversation], list[Preset]], None]) -> None: ...
 
-    def is_kept(self, conversation: Conversation) -> bool:
+    def is_saved(self, conversation: Conversation) -> bool:
         return False
 
     def conversations(self) -> list[Conversation]:

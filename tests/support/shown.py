@@ -12,7 +12,7 @@ from engine.library.local_models import ModelFolders
 from tests.support.kept import preferences_state
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import NoTools
-from ui.chat.session.traces import TraceKeeper
+from ui.chat.session.traces import TraceStore
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.theme import Theme
 from ui.preferences import KeyLocation, Preferences
@@ -60,7 +60,7 @@ def main_window(
     preferences: PreferencesState | None = None,
     tools: Callable[[], InspectorTools] | None = None,
     model_folders: ModelFolders | None = None,
-    kept_traces: TraceKeeper | None = None,
+    trace_store: TraceStore | None = None,
     tool_host: ToolHost | None = None,
 ) -> MainWindow:
     """Return a window; parts that a test does not give keep everything in memory."""
@@ -76,7 +76,7 @@ def main_window(
         log=RequestLog(),
         tools=tools or (lambda: inspector_tools(engine, lambda: "")),
         model_folders=model_folders or ModelFolders(),
-        kept_traces=kept_traces,
+        trace_store=trace_store,
         tool_host=tool_host or NoTools(),
         agents=CopiedLines(),
     )

@@ -136,7 +136,7 @@ class ConversationStore(Protocol):
     def failing_because(self) -> str:
         """Why saving fails, as the end of a sentence; empty while it works."""
 
-    def is_kept(self, conversation: Conversation) -> bool:
+    def is_saved(self, conversation: Conversation) -> bool:
         """Return whether everything saved of a conversation can be loaded again."""
 
     def conversations(self) -> list[Conversation]: ...

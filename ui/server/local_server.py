@@ -13,7 +13,7 @@ from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.words import describe_error
 
 
-class KeyKeeper(Protocol):
+class ApiKeyStore(Protocol):
     """Keeps the key on other threads; ``OSError`` says for the user why it cannot."""
 
     async def location(self) -> KeyLocation:
@@ -32,9 +32,9 @@ class ApiKeyState(QObject):
     changed = Signal()
     renewed = Signal()
 
-    def __init__(self, keeper: KeyKeeper, parent: QObject | None = None) -> None:
+    def __init__(self, store: ApiKeyStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._keeper = keeper
+        self._store = store
         self.location: KeyLocation = "none"
         self.is_busy = False
         self.fresh_key = ""
@@ -83,17 +83,17 @@ class ApiKeyState(QObject):
             self.changed.emit()
 
     async def _renew(self) -> None:
-        self.fresh_key = await self._keeper.renew()
-        self.location = await self._keeper.location()
+        self.fresh_key = await self._store.renew()
+        self.location = await self._store.location()
 
     async def _forget(self) -> None:
-        await self._keeper.forget()
+        await self._store.forget()
         self.fresh_key = ""
         self.location = "none"
 
     async def _look(self) -> None:
         try:
-            self.location = await self._keeper.location()
+            self.location = await self._store.location()
         except OSError as error:
             self.message = describe_error(error)
         self.changed.emit()

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QSplitter
 from engine import Engine
 from engine.library.local_models import ModelFolders
 from ui.chat.chat_panel import ChatPanel
-from ui.chat.session.traces import TraceKeeper
+from ui.chat.session.traces import TraceStore
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar import Sidebar
 from ui.chat.stop_panel import WIDTH_PX, StopPanel
@@ -39,7 +39,7 @@ from ui.records.store import ConversationStore
 from ui.records.tool_choice import ToolsInUse
 from ui.records.tool_servers import ToolHost
 from ui.server.agent_menu import AgentLines
-from ui.server.local_server import ApiKeyState, KeyKeeper, LocalServerState
+from ui.server.local_server import ApiKeyState, ApiKeyStore, LocalServerState
 from ui.server.requests import RequestLog
 from ui.server.server_switch import ServerControl
 from ui.tools.toolbox import Toolbox
@@ -65,13 +65,13 @@ class MainWindow(WindowParts):
         server: ServerControl,
         store: ConversationStore,
         preferences: PreferencesState,
-        key: KeyKeeper,
+        key: ApiKeyStore,
         log: RequestLog,
         tools: Callable[[], InspectorTools],
         model_folders: ModelFolders,
         agents: AgentLines,
         tool_host: ToolHost,
-        kept_traces: TraceKeeper | None = None,
+        trace_store: TraceStore | None = None,
         help_files: HelpFiles | None = None,
     ) -> None:
         super().__init__()
@@ -86,13 +86,13 @@ class MainWindow(WindowParts):
         self.preferences = preferences
         self.toolbox = Toolbox(tool_host, preferences, self)
         self.workspace = Workspace(engine, server, store, self.toolbox, self)
-        self.workspace.traces.keeper = kept_traces
+        self.workspace.traces.store = trace_store
         self.model_library = ModelLibrary(self.workspace.models, preferences, model_folders, self)
         self.local_server = LocalServerState(
             self.workspace.server, preferences, ApiKeyState(key), log, server
         )
         self.inspector = Inspector(engine, self.workspace, self)
-        traces = None if kept_traces is None else self.workspace.traces
+        traces = None if trace_store is None else self.workspace.traces
         self.others = OtherWindows(
             self,
             preferences,

@@ -72,10 +72,10 @@ async def test_failed_write_is_retried_in_order(path: Path, kind: str) -> None:
         store.save_messages(asked, [answer])
         await store.flush()
         assert store.has_unsaved
-        assert not store.is_kept(asked)
+        assert not store.is_saved(asked)
         # The test saves nothing more: the store itself tries again.
         await trouble.end()
-        assert store.is_kept(asked)
+        assert store.is_saved(asked)
         assert stored(path) == [
             (asked.messages[0].id, None, "x" * 100_000),
             (answer.id, asked.messages[0].id, "1"),

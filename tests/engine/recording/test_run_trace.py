@@ -4,10 +4,10 @@ import json
 import zlib
 
 from engine.output.answer import DecodingContext
-from engine.recording.kept_trace import packed, unpacked
 from engine.recording.replay import with_replayed_tokens
 from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json, to_json
+from engine.recording.stored_trace import packed, unpacked
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.events import BudgetEnd, Finished, Timing, TokenTrace, ToolCallCompleted, Usage

@@ -25,8 +25,8 @@ from engine.library.hub_models import look_up, search, with_needs
 from engine.output.answer import DecodingContext
 from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
-from engine.recording.kept_trace import packed, unpacked
 from engine.recording.run_trace import RunTrace
+from engine.recording.stored_trace import packed, unpacked
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest, Message
 from tests.support.attacks.damage import flipped

@@ -7,9 +7,9 @@ from pathlib import Path
 from app.store.conversation_store import open_store
 from app.store.traces import TraceFiles
 from engine.engine import Engine
-from engine.recording.kept_trace import packed, unpacked
 from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import to_json
+from engine.recording.stored_trace import packed, unpacked
 from engine.values.request import TraceLevel
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, confirm_deletion, eventually
@@ -58,7 +58,7 @@ def test_the_oldest_traces_make_room_and_only_their_owner_can_read_them(
     one, folder = len(packed(trace)), tmp_path / "data" / "traces"
     files = TraceFiles(folder, one * 3)
     for number in range(5):
-        files.keep("c1", f"r{number}", trace)
+        files.save("c1", f"r{number}", trace)
     assert done(files) == one * 3
     assert kept(folder) == {"r2", "r3", "r4"}
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -68,7 +68,7 @@ def test_the_oldest_traces_make_room_and_only_their_owner_can_read_them(
     assert kept(folder) == {"r4"}
     files.limit_to(0)
     assert done(files) == 0
-    files.keep("c1", "r9", trace)
+    files.save("c1", "r9", trace)
     assert done(files) == 0
     files.close()
 
@@ -77,7 +77,7 @@ def test_traces_are_deleted_with_their_conversation(record: Record, tmp_path: Pa
     trace = trace_of(record(["a", "b", "c"]))
     files = TraceFiles(tmp_path, 1_000_000)
     for conversation, name in (("c1", "r1"), ("c2", "r2"), ("c2", "r3")):
-        files.keep(conversation, name, trace)
+        files.save(conversation, name, trace)
     done(files)
     (tmp_path / "c2.r2.trace").write_bytes(b"damaged")
 
@@ -92,10 +92,10 @@ def test_traces_are_deleted_with_their_conversation(record: Record, tmp_path: Pa
     assert (tmp_path / "c2.r2.trace").read_bytes() == b"damaged"
     (tmp_path / "c2.r2.trace").unlink()
     assert kept(tmp_path) == {"r1", "r3"}
-    files.keep_only(frozenset({"c2"}))
+    files.retain(frozenset({"c2"}))
     done(files)
     assert kept(tmp_path) == {"r3"}
-    files.keep("../c3", "r4", trace)
+    files.save("../c3", "r4", trace)
     files.forget_all().result(60)
     assert kept(tmp_path) == set()
     files.close()
@@ -107,7 +107,7 @@ def test_kept_trace_fills_every_tab_until_deleted(
     async def start(level: TraceLevel) -> None:
         store = await open_store(tmp_path / "conversations.db")
         traces = TraceFiles(tmp_path / "traces", 10_000_000)
-        window = main_window(engine, theme, store=store, kept_traces=traces)
+        window = main_window(engine, theme, store=store, trace_store=traces)
         window.workspace.traces.level = level
         async with shown(window):
             window.others.show_inspector()
@@ -146,7 +146,7 @@ async def test_a_deleted_message_takes_its_trace_from_disk_and_undo_brings_both_
 ) -> None:
     folder = tmp_path / "traces"
     traces = TraceFiles(folder, 10_000_000)
-    window = main_window(engine, theme, kept_traces=traces)
+    window = main_window(engine, theme, trace_store=traces)
     async with shown(window):
         workspace, changes = window.workspace, window.chat.handling.changes
         await ask(window, COUNT, "6")
@@ -176,7 +176,7 @@ async def test_copies_of_an_answer_have_traces_of_their_own(
     engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:
     traces = TraceFiles(tmp_path, 10_000_000)
-    window = main_window(engine, theme, kept_traces=traces)
+    window = main_window(engine, theme, trace_store=traces)
     async with shown(window):
         workspace, changes = window.workspace, window.chat.handling.changes
         await ask(window, "Count from 1 to 3", "6")

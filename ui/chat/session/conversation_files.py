@@ -172,7 +172,7 @@ class ConversationFiles(QObject):
         """Add the recorded tokens of answers."""
         inside = {conversation.id for conversation in conversations}
         requested = [
-            trace for trace in await self._traces.kept() if trace.conversation_id in inside
+            trace for trace in await self._traces.stored() if trace.conversation_id in inside
         ]
         lost = 0
         for number, kept in enumerate(requested):

@@ -19,7 +19,7 @@ from engine import counted
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
 from engine.helper_process import HelperClosed
-from engine.recording.kept_trace import KeptTrace
+from engine.recording.stored_trace import StoredTrace
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.presets import PresetList
 from ui.chat.session.traces import Traces
@@ -224,7 +224,7 @@ class ConversationImports(QObject):
                     counts["damaged"] += 1
                     continue
                 for run_id, conversation_id in imported[archived_id]:
-                    kept = KeptTrace(run_id, conversation_id, written_at)
+                    kept = StoredTrace(run_id, conversation_id, written_at)
                     try:
                         is_kept = await self._traces.take_in(kept, content)
                     except DamagedFile:

@@ -110,7 +110,7 @@ class OpenConversations(QObject):
 
     def _release(self, conversation: Conversation) -> bool:
         """Unload a conversation if all of it can be loaded again; return whether it was."""
-        if conversation is self.requested or not self._context.store.is_kept(conversation):
+        if conversation is self.requested or not self._context.store.is_saved(conversation):
             return False
         if len(conversation.tree):
             conversation.unload(conversation.preview)

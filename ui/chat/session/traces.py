@@ -20,22 +20,22 @@ from engine import (
     quoted,
     seconds,
 )
-from engine.recording.kept_trace import KeptTrace
 from engine.recording.run_trace import MAX_RUN_TOKENS, RunTrace, trace_for
+from engine.recording.stored_trace import StoredTrace
 from ui.records.runs import Run
 
-# Memory is limited by the number of runs, by tokens per run and by all tokens. A ``TraceKeeper``
-# also keeps the traces of the window's own answers on disk.
+# Memory is limited by the number of runs, by tokens per run and by all tokens. A ``TraceStore``
+# also stores the traces of the window's own answers on disk.
 
 MAX_RUNS = 64
 # A traced token takes about 0.5 KB: 64 long runs would take more than half a gigabyte.
 MAX_TOKENS = 200_000
 
 
-class TraceKeeper(Protocol):
-    """Keeps traces on disk. Its methods return at once; it works on its own thread."""
+class TraceStore(Protocol):
+    """Stores traces on disk. Its methods return at once; it works on its own thread."""
 
-    def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> object: ...
+    def save(self, conversation_id: str, run_id: str, trace: RunTrace) -> object: ...
 
     async def load(self, run_id: str) -> RunTrace | None: ...
 
@@ -46,18 +46,18 @@ class TraceKeeper(Protocol):
         """Restore deleted traces, unless all traces were deleted since."""
 
     def copy(self, run_ids: Mapping[str, str], conversation_id: str) -> object:
-        """Keep copies for a conversation; ``run_ids`` are the originals' ids by the copies'."""
+        """Save copies for a conversation; ``run_ids`` are the originals' ids by the copies'."""
 
     def measured(self) -> "Future[int]":
-        """Return how many bytes are kept, after all earlier calls are done."""
+        """Return how many bytes are stored, after all earlier calls are done."""
 
-    def kept(self) -> "Future[list[KeptTrace]]":
-        """Return the kept traces, oldest first."""
+    def stored(self) -> "Future[list[StoredTrace]]":
+        """Return the stored traces, oldest first."""
 
     def content(self, run_id: str) -> "Future[bytes | None]":
         """Return the stored form of a trace; None if it is gone or cannot be read."""
 
-    def take_in(self, kept: KeptTrace, content: bytes) -> "Future[bool]":
+    def take_in(self, stored: StoredTrace, content: bytes) -> "Future[bool]":
         """Keep a trace of an archive; return whether there was room for one of its age.
 
         Raises ``DamagedFile`` if it is not a trace, and ``OSError`` if it cannot be written.
@@ -74,7 +74,7 @@ class Traces(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.keeper: TraceKeeper | None = None
+        self.store: TraceStore | None = None
         self.level = TraceLevel.STOPS
         self.top_logprobs = 5
         self._traces: OrderedDict[str, RunTrace] = OrderedDict()
@@ -97,13 +97,13 @@ class Traces(QObject):
         """The present level of detail, and how many alternatives of each token are recorded."""
         return self.level, self.top_logprobs if self.level is TraceLevel.FULL else 0
 
-    def keep(self, run_id: str, trace: RunTrace) -> None:
-        """Keep the trace of a run that ended elsewhere; the oldest traces are dropped."""
+    def add(self, run_id: str, trace: RunTrace) -> None:
+        """Add the trace of a run that ended elsewhere; the oldest traces are dropped."""
         self._traces[run_id] = trace
         self._prune()
 
     def begin(self, run_id: str, generation: Generation) -> RunTrace | None:
-        """Keep the trace of an accepted run; the oldest traces are dropped."""
+        """Add the trace of an accepted run; the oldest traces are dropped."""
         if generation.request.trace is TraceLevel.OFF:
             return None
         trace = trace_for(generation, deque(maxlen=MAX_RUN_TOKENS))
@@ -112,54 +112,54 @@ class Traces(QObject):
         return trace
 
     def end(self, run_id: str, conversation_id: str) -> None:
-        """Also keep the trace of a conversation's ended run on disk."""
+        """Save the trace of a conversation’s ended run on disk, too."""
         trace = self._traces.get(run_id)
-        if trace is not None and trace.stop is not None and self.keeper is not None:
-            self.keeper.keep(conversation_id, run_id, trace)
+        if trace is not None and trace.stop is not None and self.store is not None:
+            self.store.save(conversation_id, run_id, trace)
 
     async def find(self, run_id: str) -> RunTrace | None:
-        """Return the trace of a run from memory or from disk; None if it is not kept."""
+        """Return the trace of a run from memory or from disk; None if neither has it."""
         trace = self.get(run_id)
-        if trace is None and self.keeper is not None:
+        if trace is None and self.store is not None:
             times_forgotten = self._times_forgotten
-            trace = await self.keeper.load(run_id)
+            trace = await self.store.load(run_id)
             if run_id in self._deleted or times_forgotten != self._times_forgotten:
                 return None  # it was deleted while it was read
             if trace is not None and self.get(run_id) is None:
-                self.keep(run_id, trace)
+                self.add(run_id, trace)
         return trace
 
     def measured(self) -> "Future[int]":
-        if self.keeper is not None:
-            return self.keeper.measured()
+        if self.store is not None:
+            return self.store.measured()
         none: Future[int] = Future()
         none.set_result(0)
         return none
 
-    async def kept(self) -> list[KeptTrace]:
-        """Return the traces that are kept on disk, oldest first."""
-        return [] if self.keeper is None else await asyncio.wrap_future(self.keeper.kept())
+    async def stored(self) -> list[StoredTrace]:
+        """Return the traces on disk, oldest first."""
+        return [] if self.store is None else await asyncio.wrap_future(self.store.stored())
 
     async def content(self, run_id: str) -> bytes | None:
         """Return the stored form of a trace on disk; None if it is gone or cannot be read."""
-        if self.keeper is None:
+        if self.store is None:
             return None
-        return await asyncio.wrap_future(self.keeper.content(run_id))
+        return await asyncio.wrap_future(self.store.content(run_id))
 
-    async def take_in(self, kept: KeptTrace, content: bytes) -> bool:
-        """Keep a trace of an archive on disk, as ``TraceKeeper.take_in`` does."""
-        if self.keeper is None:
+    async def take_in(self, stored: StoredTrace, content: bytes) -> bool:
+        """Save a trace of an archive on disk, as ``TraceStore.take_in`` does."""
+        if self.store is None:
             return False
-        return await asyncio.wrap_future(self.keeper.take_in(kept, content))
+        return await asyncio.wrap_future(self.store.take_in(stored, content))
 
     def copy(self, copies: Iterable[Run], conversation_id: str) -> None:
         originals = {copy_.id: copy_.copied_from for copy_ in copies if copy_.copied_from}
         for run_id, original in originals.items():
             trace = self._traces.get(original)
             if trace is not None:
-                self.keep(run_id, trace)
-        if originals and self.keeper is not None:
-            self.keeper.copy(originals, conversation_id)
+                self.add(run_id, trace)
+        if originals and self.store is not None:
+            self.store.copy(originals, conversation_id)
 
     def record(self, level: TraceLevel) -> None:
         if level is not self.level:
@@ -171,28 +171,28 @@ class Traces(QObject):
         for run_id in run_ids:
             self._traces.pop(run_id, None)
         self._deleted |= run_ids
-        if run_ids and self.keeper is not None:
-            self.keeper.delete(run_ids)
+        if run_ids and self.store is not None:
+            self.store.delete(run_ids)
 
     def restore(self, run_ids: frozenset[str]) -> None:
         """Restore the traces of restored answers from disk, unless all were deleted since."""
         self._deleted -= run_ids
-        if run_ids and self.keeper is not None:
-            self.keeper.restore(run_ids)
+        if run_ids and self.store is not None:
+            self.store.restore(run_ids)
 
     def forget_all(self) -> None:
         """Delete every trace, also on disk; what a running answer still records is not shown."""
         self._times_forgotten += 1
         self._traces.clear()
-        if self.keeper is not None:
-            self.keeper.forget_all()
+        if self.store is not None:
+            self.store.forget_all()
         self.forgotten.emit()
 
     def _prune(self) -> None:
-        kept = sum(len(trace.tokens) for trace in self._traces.values())
-        while len(self._traces) > 1 and (len(self._traces) > MAX_RUNS or kept > MAX_TOKENS):
+        tokens = sum(len(trace.tokens) for trace in self._traces.values())
+        while len(self._traces) > 1 and (len(self._traces) > MAX_RUNS or tokens > MAX_TOKENS):
             _, removed = self._traces.popitem(last=False)
-            kept -= len(removed.tokens)
+            tokens -= len(removed.tokens)
 
 
 class HeldText:

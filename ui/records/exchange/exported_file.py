@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO
 
 from engine.files.safe_files import WholeFile
-from engine.recording.kept_trace import KeptTrace
+from engine.recording.stored_trace import StoredTrace
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import ARCHIVE_BEGIN, archive_part, conversation_markdown
 from ui.records.exchange.export_files import trace_member
@@ -56,7 +56,7 @@ class ExportedFile:
         for message in conversation.tree:
             self._picture_files |= {picture.kept_file for picture in message.pictures}
 
-    def add_trace(self, kept: KeptTrace, content: bytes) -> None:
+    def add_trace(self, kept: StoredTrace, content: bytes) -> None:
         """Write the trace of an answer."""
         assert self._archive is not None
         self._end_json()

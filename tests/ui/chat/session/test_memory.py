@@ -56,8 +56,8 @@ async def test_conversations_that_are_not_in_the_store_stay_in_memory(
     workspace: Workspace, store: SqliteConversationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unsaved, *others = every(workspace)
-    kept = store.is_kept
-    monkeypatch.setattr(store, "is_kept", lambda one: one is not unsaved and kept(one))
+    kept = store.is_saved
+    monkeypatch.setattr(store, "is_saved", lambda one: one is not unsaved and kept(one))
     await show(workspace, unsaved)
     for conversation in others:
         await show(workspace, conversation)

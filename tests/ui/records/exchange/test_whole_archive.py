@@ -51,7 +51,7 @@ class Computer:
         self.presets = PresetList(self.store)
         self.traces = Traces()
         self.kept = TraceFiles(folder, most_bytes)
-        self.traces.keeper = self.kept
+        self.traces.store = self.kept
         self.files = ConversationFiles(self.store, self.conversations, self.presets, self.traces)
         self.looked: list[FileContents] = []
         self.said: list[str] = []
@@ -95,7 +95,7 @@ def filled(folder: Path) -> Computer:
         one.tree.add(ConversationMessage("assistant", "other", finished_run("other")), question)
         for message in one.tree:
             if message.run is not None:
-                computer.kept.keep(one.id, message.run.id, small_trace(message.text))
+                computer.kept.save(one.id, message.run.id, small_trace(message.text))
         if number == 0:
             one.placement = Placement(work.id, True)
             one.stops_from = f"folder:{work.id}"
@@ -146,10 +146,10 @@ async def test_everything_comes_back_equal_from_one_archive(
                 trace = await there.traces.find(message.run.id)
                 assert trace is not None
                 assert trace.residue == message.text
-    owners = {one.conversation_id for one in there.kept.kept().result(60)}
+    owners = {one.conversation_id for one in there.kept.stored().result(60)}
     assert owners == {one.id for one in there.every()}, "they go with their conversations"
     order = [
-        [each.kept.content(one.run_id).result(60) for one in each.kept.kept().result(60)]
+        [each.kept.content(one.run_id).result(60) for one in each.kept.stored().result(60)]
         for each in (here, there)
     ]
     assert order[0] == order[1], "the oldest go first on both"
@@ -180,7 +180,7 @@ async def test_damaged_traces_of_an_archive_are_left_out_in_words(
     (tmp_path / "worse.zip").write_bytes(content.replace(part, b"?" * len(part), 1))
     await there.take(tmp_path / "worse.zip")
     assert len(there.every()) == 3
-    assert len(there.kept.kept().result(60)) == 3
+    assert len(there.kept.stored().result(60)) == 3
     assert there.said == [
         "Imported 3 conversations from Fullstop. "
         "The recorded tokens of 3 answers were imported too. "
@@ -208,7 +208,7 @@ async def test_traces_stay_out_where_there_is_no_room_or_they_are_not_wanted(
     plain = Computer(tmp_path / "c")
     await plain.take(tmp_path / "all.json")
     assert [facts(one) for one in plain.every()] == [facts(one) for one in here.every()]
-    assert plain.kept.kept().result(60) == []
+    assert plain.kept.stored().result(60) == []
     assert plain.said == ["Imported 3 conversations from Fullstop."]
     for one in (here, there, plain):
         one.kept.close()
@@ -245,7 +245,7 @@ async def test_traces_of_an_unpacked_archive_are_imported(
         "imported too. Those of 1 answer are damaged and left out."
     ]
     before = [here.kept.content(path.stem).result(60) for path in traces[:0:-1]]
-    kept = [there.kept.content(one.run_id).result(60) for one in there.kept.kept().result(60)]
+    kept = [there.kept.content(one.run_id).result(60) for one in there.kept.stored().result(60)]
     assert kept == before, "the oldest go first"
     here.kept.close()
     there.kept.close()
@@ -257,18 +257,18 @@ async def test_copies_keep_their_traces_when_the_original_is_deleted(
     here = filled(tmp_path / "a")
     originals = here.every()
     before = [here.content(one) for one in originals]
-    ages = {one.written_at for one in here.kept.kept().result(60)}
+    ages = {one.written_at for one in here.kept.stored().result(60)}
     here.files.duplicate(originals[0])
     await here.files.finish()
     await here.export(tmp_path / "all.json")
     await here.take(tmp_path / "all.json", again=True)
     copies = [one for one in here.every() if one not in originals]
     assert len(copies) == 1 + 4
-    copied_ages = {one.written_at for one in here.kept.kept().result(60)}
+    copied_ages = {one.written_at for one in here.kept.stored().result(60)}
     assert copied_ages == ages, "copies are as old as what they were copied from"
     here.conversations.delete(*originals)
     # As the next start does.
-    here.kept.keep_only(frozenset(one.id for one in here.every()))
+    here.kept.retain(frozenset(one.id for one in here.every()))
     first, *others = (here.content(one) for one in copies)
     assert first == before[0]
     assert sorted(others, key=str) == sorted([*before, before[0]], key=str)

@@ -1,4 +1,4 @@
-"""The trace of a run as it is kept in a file of this program alone.
+"""The trace of a run as it is stored in a file of this program alone.
 
 Unlike a saved run (``engine.recording.saved_run``), it shows an earlier run in full: with
 probabilities, the text held back at each token, and the request.
@@ -38,8 +38,8 @@ _PLAIN: dict[str, Any] = {
 }
 
 
-class KeptTrace(NamedTuple):
-    """Identifies a kept trace.
+class StoredTrace(NamedTuple):
+    """Identifies a stored trace.
 
     Attributes:
         written_at: When it was written, in Unix seconds; the oldest are deleted first.
