@@ -294,7 +294,7 @@ async def _note_unrendered_tools(
     """
     forces = any(request.tool_choice.mode == "required" for request in requests)
     has_tools = any(request.tools for request in requests)
-    if has_tools and not forces and not await can_render_tools(service, requests[0].model):
+    if has_tools and not forces and not await can_render_tools(service, requests[0].model or ""):
         record.tools_left_out = (*record.tools_left_out, "function")
 
 

@@ -13,7 +13,7 @@ from api.dialects.shared.dialect import ParsedRequest, query
 from api.service.config import GREETING
 from api.service.errors import ApiError, ErrorKind, shown
 from api.service.metrics import CONTENT_TYPE
-from api.service.models import ListedModel, listed_model, listed_models
+from api.service.models import ListedModel, list_model
 
 # The words of "status" are ok, no_model, loading and failed; the others are counts.
 _HEALTH = dict[Literal["status", "running", "waiting"], str | int]
@@ -54,14 +54,14 @@ async def get_root(request: ParsedRequest[None]) -> web.Response:
 def model_to_wire(model: ListedModel) -> dict[str, Any]:
     """Return a model with the fields that clients of both vendors and of open servers read."""
     return {
-        "id": model.id,
+        "id": model.status.id,
         # OpenAI's
         "object": "model",
         "created": model.since,
         "owned_by": "fullstop",
         # Anthropic's
         "type": "model",
-        "display_name": model.id,
+        "display_name": model.status.id,
         "created_at": datetime.fromtimestamp(model.since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "lifecycle": "active",
         "max_input_tokens": model.context_length,
@@ -71,7 +71,7 @@ def model_to_wire(model: ListedModel) -> dict[str, Any]:
         "context_length": model.context_length,
         # Ours: the draft model beside it, whether it is in memory, the bytes of its weights
         "draft_model": model.draft,
-        "loaded": model.is_loaded,
+        "loaded": model.status.is_loaded,
         "size_bytes": model.size_bytes,
     }
 
@@ -79,7 +79,7 @@ def model_to_wire(model: ListedModel) -> dict[str, Any]:
 @query("GET", "/v1/models", answer=dict[str, Any])
 async def list_models(request: ParsedRequest[None]) -> dict[str, Any]:
     """The models that requests may name, for clients of Anthropic and OpenAI."""
-    data = [model_to_wire(model) for model in listed_models(request.service)]
+    data = [model_to_wire(list_model(status)) for status in request.service.models]
     return {
         "object": "list",
         "data": data,
@@ -92,15 +92,15 @@ async def list_models(request: ParsedRequest[None]) -> dict[str, Any]:
 @query("GET", "/v1/models/{id}", answer=dict[str, Any])
 async def retrieve_model(request: ParsedRequest[None]) -> dict[str, Any]:
     """One model by its name."""
-    name = request.url["id"]
-    model = listed_model(request.service, name)
-    if model is None:
+    service, name = request.service, request.url["id"]
+    status = service.resolve_model(name)
+    if status is None or not (service.is_choosing or status.has_name(name)):
         raise ApiError(
             ErrorKind.NOT_FOUND,
             f"no model named {shown(name)} is loaded; GET /v1/models lists what is",
             code="model_not_found",
         )
-    return model_to_wire(model)
+    return model_to_wire(list_model(status))
 
 
 @query("GET", "/metrics", media_type="text/plain")

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from api.service.errors import failure_of
-from api.service.models import engine_name, model_name
+from api.service.models import model_name
 from api.service.record import RequestRecord
 from api.service.service import Service
 from engine import (
@@ -62,7 +62,7 @@ async def embed_texts(
 ) -> Embeddings:
     """Return the vectors of texts; ends when the client disconnects."""
     record.requested_model = model
-    request = replace(request, model=engine_name(service, model))
+    request = replace(request, model=service.engine_name(model))
     embeddings = await service.engine.embed(request)
     record.model = model_name(service, model)
     record.embedded_tokens = sum(embeddings.tokens)

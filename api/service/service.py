@@ -39,10 +39,21 @@ class Service:
 
     @property
     def models(self) -> tuple[ModelStatus, ...]:
-        models = self.engine.models
-        if self.engine.is_choosing and not self.is_choosing:
-            return tuple(model for model in models if model.is_default)
-        return models
+        """The models that requests may name; the only one if it answers all requests."""
+        is_choosing = self.is_choosing
+        return tuple(model for model in self.engine.models if model.is_default or is_choosing)
+
+    def engine_name(self, name: str) -> str | None:
+        """Return the name by which the engine finds a request's model; None for the default one."""
+        return (name or None) if self.is_choosing else None
+
+    def resolve_model(self, name: str = "") -> ModelStatus | None:
+        """Return the model that a request's name means; None if there is none.
+
+        Raises:
+            UnknownModel: Requests choose among several models, and none has that name.
+        """
+        return self.engine.resolve_model(self.engine_name(name))
 
     def restart_engine(self) -> None:
         """Begin to restart an engine that failed; its status shows the outcome."""

@@ -43,7 +43,7 @@ from api.dialects.shared.answer_text import long_json_text
 from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, Head, ParsedRequest, query
 from api.service.errors import invalid
 from api.service.generations import embed_texts
-from api.service.models import capabilities_of, engine_name, loaded_model
+from api.service.models import capabilities_of, loaded_model
 from api.service.service import Service
 from engine import EmbeddingRequest, Embeddings, GenerationRequest
 
@@ -78,7 +78,7 @@ class OllamaRoute(AnswerRoute[_Params]):
         if params.keep_alive == 0:
             reason = "unload"
         else:
-            await service.engine.tokenize("", engine_name(service, params.model))
+            await service.engine.tokenize("", service.engine_name(params.model))
         apply_keep_alive(service, params)
         answer = LineEncoder(params, head).line()
         answer["done"], answer["done_reason"] = True, reason
@@ -106,7 +106,7 @@ def apply_keep_alive(service: Service, params: ModelParams) -> None:
     loaded.
     """
     keep_s = params.keep_alive
-    name = engine_name(service, params.model)
+    name = service.engine_name(params.model)
     if keep_s == 0:
         service.engine.unload_when_idle(name)
     elif keep_s is not None and service.is_choosing:

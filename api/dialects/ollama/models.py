@@ -17,8 +17,7 @@ from api.service.models import (
     ListedModel,
     capabilities_of,
     check_model,
-    listed_model,
-    listed_models,
+    list_model,
     loaded_model,
 )
 from api.service.service import Service
@@ -52,10 +51,10 @@ def listed_entry(model: ListedModel) -> dict[str, Any]:
 
     Hashing the weights would take too long.
     """
-    known = f"{model.id}\n{model.architecture}\n{model.size_bytes}\n{model.context_length}"
+    known = f"{model.status.id}\n{model.architecture}\n{model.size_bytes}\n{model.context_length}"
     return {
-        "name": add_tag(model.id),
-        "model": add_tag(model.id),
+        "name": add_tag(model.status.id),
+        "model": add_tag(model.status.id),
         "modified_at": time_text(model.since),
         "size": model.size_bytes,
         "digest": hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest(),
@@ -67,8 +66,10 @@ def running_entry(model: ListedModel) -> dict[str, Any]:
     """Return the entry of ``/api/ps`` of a model that is in memory."""
     entry = listed_entry(model)
     del entry["modified_at"]
-    entry["expires_at"] = time_text(_NEVER if model.unloads_at is None else model.unloads_at)
-    entry["size_vram"] = model.memory_bytes
+    status = model.status
+    entry["expires_at"] = time_text(_NEVER if status.unloads_at is None else status.unloads_at)
+    # Without caches, whose size would show what other clients do.
+    entry["size_vram"] = 0 if status.info is None else status.info.weights_bytes
     entry["context_length"] = model.context_length
     return entry
 
@@ -87,7 +88,7 @@ def model_to_wire(
     if vocabulary_size is not None:
         info[f"{model.architecture}.vocab_size"] = vocabulary_size
     details = _details(model)
-    if count := weight_figures(model.folder)[0]:
+    if count := weight_figures(model.status.folder)[0]:
         info["general.parameter_count"] = count
     return {
         "modelfile": "",
@@ -102,7 +103,7 @@ def model_to_wire(
 
 def _details(model: ListedModel) -> dict[str, Any]:
     """Return a model's format, family and size; reads the headers of its weights, once."""
-    count, kind = weight_figures(model.folder)
+    count, kind = weight_figures(model.status.folder)
     return {
         "parent_model": "",
         "format": "safetensors",
@@ -125,14 +126,14 @@ def _count_text(count: int) -> str:
 @query("GET", "/api/tags", answer=OllamaModels)
 async def list_tags(request: ParsedRequest[None]) -> OllamaModels:
     """The models that requests may name, for Ollama's clients."""
-    models = listed_models(request.service)
+    models = [list_model(status) for status in request.service.models]
     return {"models": await asyncio.to_thread(lambda: list(map(listed_entry, models)))}
 
 
 @query("GET", "/api/ps", answer=OllamaModels)
 async def list_running(request: ParsedRequest[None]) -> OllamaModels:
     """The models in memory, their size and how long they remain, for Ollama's clients."""
-    loaded = [model for model in listed_models(request.service) if model.is_loaded]
+    loaded = [list_model(status) for status in request.service.models if status.is_loaded]
     return {"models": await asyncio.to_thread(lambda: list(map(running_entry, loaded)))}
 
 
@@ -141,10 +142,10 @@ async def show(request: ParsedRequest[NamedModelParams]) -> dict[str, Any]:
     """What a model can do, for Ollama's clients."""
     service, name = request.service, await _requested_model(request)
     capabilities = await capabilities_of(service, name)
-    model = listed_model(service, name)
-    if model is None:
+    status = service.resolve_model(name)
+    if status is None:
         raise NoModel("no model is loaded")
-    return await asyncio.to_thread(model_to_wire, model, *capabilities)
+    return await asyncio.to_thread(model_to_wire, list_model(status), *capabilities)
 
 
 @query("GET", "/api/version", answer=OllamaText)
@@ -156,15 +157,11 @@ async def version(request: ParsedRequest[None]) -> OllamaText:
 async def check_name(service: Service, requested: str) -> str:
     """Return the model for a requested name.
 
-    If one model answers all requests, it answers to any name, unless the settings are strict. Waits
-    for a model that is being loaded.
+    If one model answers all requests, it answers to any name, unless the settings are strict.
     """
-    if service.is_choosing:
-        status = service.engine.resolve_model(requested or None)
-        return requested if status is None else status.id
-    model = await loaded_model(service)
     check_model(service, requested)
-    return model.id
+    status = service.resolve_model(requested)
+    return (await loaded_model(service, requested)).id if status is None else status.id
 
 
 async def _requested_model(request: ParsedRequest[NamedModelParams]) -> str:

@@ -28,7 +28,7 @@ from api.dialects.openai.write import FIELD_NAMES, error_to_wire
 from api.dialects.shared.answer_text import long_json_text
 from api.dialects.shared.dialect import AnswerRoute, Dialect, ParsedRequest, query
 from api.service.generations import embed_texts
-from api.service.models import address_requests, check_model, engine_name, loaded_model
+from api.service.models import address_requests, check_model, loaded_model
 from engine import EmbeddingRequest, Embeddings
 
 
@@ -71,7 +71,7 @@ async def detokenize(request: ParsedRequest[DetokenizeParams]) -> dict[str, str]
     """The text of token ids, for vLLM's clients."""
     service, params = request.service, request.params
     check_model(service, params.model)
-    name = engine_name(service, params.model)
+    name = service.engine_name(params.model)
     return {"prompt": await service.engine.detokenize(params.tokens, name)}
 
 
