@@ -16,8 +16,9 @@ _EXACT = "The answer ends right before the stop, whole and streamed"
 _ENDS = "ends the answer right before it, whole and streamed"
 _REFUSED = "is refused with status 400 and the dialect's error object."
 # No vendor defines which of several stops wins.
-_OTHER_STOP = ("another_stop_won", "wrong_sequence", "stop_ignored", "text_after_stop")
+_OTHER_STOP = "another_stop_won,wrong_sequence,stop_ignored,text_after_stop"
 # In the order of a report. A row has the id, the topic, the title and flags; below it is the rule.
+# ``opinion:`` and ``unstated:`` list faults, see ``Case``.
 # The quick checks need some 900 tokens of short answers together.
 _TABLE = """
 server.answers | answers to requests | Answers to all requests | quick
@@ -38,9 +39,9 @@ stop.leading_space | stops | Stop: with a leading space
     {exact}; the white space of a stop belongs to it.
 stop.trailing_space | stops | Stop: with white space at its end
     {exact}; the white space of a stop belongs to it.
-stop.overlapping | stops | Stop: two that overlap | opinion other_stop
+stop.overlapping | stops | Stop: two that overlap | opinion:{other_stop}
     Of stops that overlap, the one whose last character comes first ends the answer.
-stop.shadowed | stops | Stop: one that begins another | opinion other_stop
+stop.shadowed | stops | Stop: one that begins another | opinion:{other_stop}
     A stop that begins a longer one ends the answer before the longer one is complete.
 stop.nested | stops | Stop: one inside a longer one
     A stop inside a longer one that is never complete ends the answer right before it.
@@ -94,7 +95,7 @@ limit.completion_tokens | the limit's newer name | The limit by its newer name
     max_completion_tokens ends the answer, as max_tokens does.
 limit.held | - | Text held at the limit
     Text that could have become a stop is part of the answer when the limit ends it.
-limit.stop_on_last_token | the reason | A stop on the last token | opinion by:stop_lost_to_limit
+limit.stop_on_last_token | the reason | A stop on the last token | opinion:stop_lost_to_limit
     A stop that the last allowed token completes is named as the reason.
 limit.stop_before | stops | A stop right before the limit
     A stop that is complete a token before the last allowed one ends the answer.
@@ -110,7 +111,7 @@ thinking.both | - | A stop that occurs in thinking and answer | extension
     A stop that occurs in both leaves the thinking whole and ends the answer.
 stops.none | requests without stops | No stops: an empty list, null
     An empty list, or null, means that there are no stops.
-stops.string | one stop without a list | A bare string for one stop | by:refused
+stops.string | one stop without a list | A bare string for one stop | unstated:refused
     One stop may stand without a list; it is the whole string, not each of its characters.
 stops.blank | - | A stop of white space
     A stop of white space is refused, or is a stop like any other.
@@ -204,13 +205,22 @@ class Case:
     title: str
     rule: str
     topic: str
-    # How binding it is where the vendor states it.
-    level: Level = Level.SPECIFICATION
-    is_quick: bool = False
+    # Whether it is an extension even where the vendor states its topic.
+    is_extension: bool
+    is_quick: bool
     # Its requests may harm a server, so they run last, after all dialects.
-    may_harm: bool = False
-    # The faults that are an opinion where the vendor does not state the rule; empty means all.
-    opinions: tuple[str, ...] = ()
+    may_harm: bool
+    # The faults that are an opinion in every dialect.
+    opinions: frozenset[str]
+    # The faults that are an opinion where the vendor does not state the rule.
+    unstated_opinions: frozenset[str]
+
+    @property
+    def level(self) -> Level:
+        """How binding it is where the vendor states it."""
+        if self.opinions:
+            return Level.OPINION
+        return Level.EXTENSION if self.is_extension else Level.SPECIFICATION
 
     def reference_in(self, dialect: WireDialect) -> Reference | None:
         return reference(dialect, self.topic)
@@ -221,28 +231,29 @@ class Case:
         A rule that the dialect's vendor does not state is an extension.
         """
         found = set(codes)
-        is_opinion = bool(self.opinions) and found <= set(self.opinions)
-        if self.level is not Level.SPECIFICATION and (is_opinion or not self.opinions):
-            return self.level
-        if self.reference_in(dialect) is not None:
-            return Level.SPECIFICATION
-        return Level.OPINION if found and is_opinion else Level.EXTENSION
+        is_stated = not self.is_extension and self.reference_in(dialect) is not None
+        if self.opinions and found <= self.opinions:
+            return Level.OPINION
+        if found and found <= self.unstated_opinions and not is_stated:
+            return Level.OPINION
+        return Level.SPECIFICATION if is_stated else Level.EXTENSION
 
 
 def _case(row: str) -> Case:
     head, *rule = row.split("\n    ")
     code, topic, title, *more = head.split(" | ")
-    flags = "".join(more).split()
-    opinions = tuple(flag.removeprefix("by:") for flag in flags if flag.startswith("by:"))
+    flags = "".join(more).format(other_stop=_OTHER_STOP).split()
+    faults = {name: codes.split(",") for name, _, codes in (flag.partition(":") for flag in flags)}
     return Case(
         code,
         title,
         " ".join(rule).format(exact=_EXACT, ends=_ENDS, refused=_REFUSED),
         topic,
-        next((level for level in Level if level in flags), Level.SPECIFICATION),
+        "extension" in flags,
         "quick" in flags,
         "harm" in flags,
-        _OTHER_STOP if "other_stop" in flags else opinions,
+        frozenset(faults.get("opinion", ())),
+        frozenset(faults.get("unstated", ())),
     )
 
 
