@@ -94,6 +94,12 @@ def config_folder() -> Path:
     return Path(platformdirs.user_config_dir(_NAME, appauthor=False))
 
 
+def claude_desktop_file() -> Path:
+    """Return the path of Claude Desktop's configuration."""
+    folder = platformdirs.user_config_dir("Claude", appauthor=False)
+    return Path(folder) / "claude_desktop_config.json"
+
+
 def settings_file() -> Path:
     """Return the file of the settings that are chosen in the window."""
     return config_folder() / SETTINGS_FILE

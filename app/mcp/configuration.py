@@ -5,9 +5,7 @@ https://modelcontextprotocol.io/docs/develop/connect-local-servers
 
 import contextlib
 import json
-import os
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from app.damaged_files import OverwriteGuard
-from app.paths import TOOL_SERVERS_FILE
+from app.paths import TOOL_SERVERS_FILE, claude_desktop_file
 from app.private_files import made_private
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded, write_whole
@@ -283,19 +281,9 @@ class ServersFile:
         return []
 
 
-def claude_desktop_file(home: Path | None = None, platform: str = sys.platform) -> Path:
-    """Return the path of Claude Desktop's configuration."""
-    home = home or Path.home()
-    if platform == "darwin":
-        folder = home / "Library" / "Application Support"
-    else:
-        chosen = os.environ.get("XDG_CONFIG_HOME")
-        folder = Path(chosen) if chosen and Path(chosen).is_absolute() else home / ".config"
-    return folder / "Claude" / "claude_desktop_config.json"
-
-
-def read_claude_desktop(path: Path) -> ParsedServers:
+def read_claude_desktop() -> ParsedServers:
     """Return the servers of Claude Desktop's file."""
+    path = claude_desktop_file()
     try:
         text = read_bounded(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -15,7 +15,6 @@ from app.mcp.configuration import (
     BadConfiguration,
     ParsedServers,
     ServersFile,
-    claude_desktop_file,
     parse_servers,
     read_claude_desktop,
     validate_config,
@@ -54,16 +53,11 @@ class ToolServers:
         *,
         call_timeout_s: Callable[[], float],
         max_result_bytes: int = MAX_RESULT_BYTES,
-        secrets: ToolSecrets | None = None,
-        claude_file: Path | None = None,
-        **server_options: Any,
     ) -> None:
         self._file = ServersFile(folder)
         self._call_timeout_s = call_timeout_s
         self._max_result_bytes = max_result_bytes
-        self._secrets = secrets or ToolSecrets(folder)
-        self._claude_file = claude_file or claude_desktop_file()
-        self._server_options = server_options
+        self._secrets = ToolSecrets(folder)
         self._configs: dict[str, ToolServerConfig] = {}
         self._servers: dict[str, ToolServer] = {}
         self._problems: dict[str, str] = {}
@@ -95,7 +89,7 @@ class ToolServers:
 
     async def import_claude_desktop(self) -> AddedServers:
         async with self._operation():
-            return await self._add(await asyncio.to_thread(read_claude_desktop, self._claude_file))
+            return await self._add(await asyncio.to_thread(read_claude_desktop))
 
     async def put(self, config: ToolServerConfig, replaced: str = "") -> None:
         async with self._operation(), self._edit_lock:
@@ -149,7 +143,7 @@ class ToolServers:
             oauth = await asyncio.to_thread(importlib.import_module, "app.mcp.oauth")
             await self._stop(name)
             async with oauth.browser_sign_in(self._secrets, config, open_page) as auth:
-                await self._start(name, auth, start_timeout_s=oauth.SIGN_IN_TIMEOUT_S)
+                await self._start(name, auth, oauth.SIGN_IN_TIMEOUT_S)
 
     async def ensure_ready(self, names: Sequence[str]) -> None:
         async with self._operation():
@@ -334,7 +328,12 @@ class ToolServers:
         elif name not in self._problems:
             await self._start(name)
 
-    async def _start(self, name: str, auth: "httpx2.Auth | None" = None, **options: float) -> None:
+    async def _start(
+        self,
+        name: str,
+        auth: "httpx2.Auth | None" = None,
+        start_timeout_s: float | None = None,
+    ) -> None:
         """Start a server that is on and does not run, and wait until it is ready or has failed."""
         async with self._start_locks.setdefault(name, asyncio.Lock()):
             config = self._configs.get(name)
@@ -357,7 +356,7 @@ class ToolServers:
                 self._notify()
                 return
             server = self._servers[name] = module.ToolServer(
-                config, values, auth, self._notify_soon, **{**self._server_options, **options}
+                config, values, auth, self._notify_soon, start_timeout_s
             )
             self._notify()
         await server.settled.wait()

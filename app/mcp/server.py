@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import httpx2
@@ -71,19 +72,16 @@ class ToolServer:
         values: Mapping[str, str],
         auth: httpx2.Auth | None,
         on_change: Callable[[], None],
-        *,
-        start_timeout_s: float = START_TIMEOUT_S,
-        restart_pauses_s: Sequence[float] = RESTART_PAUSES_S,
+        start_timeout_s: float | None = None,
     ) -> None:
         self.config = config
         self._values = values
         self._auth = auth
         self._on_change = on_change
-        self._start_timeout_s = start_timeout_s
-        self._restart_pauses_s = restart_pauses_s
+        self._start_timeout_s = start_timeout_s or START_TIMEOUT_S
         self.stage: ServerStage = "starting"
         self._problem = ""
-        self._offers: dict[str, Any] = {}
+        self._offers = ServerState(config)
         self._log = ServerLog()
         self._client: Client | None = None
         self._calls: list[tuple[OnQuestion, asyncio.Timeout]] = []
@@ -98,13 +96,12 @@ class ToolServer:
 
     @property
     def state(self) -> ServerState:
-        return ServerState(
-            self.config,
-            self.stage,
-            self._problem,
+        return replace(
+            self._offers,
+            stage=self.stage,
+            problem=self._problem,
             log=self._log.lines,
             needs_sign_in=self._needs_sign_in and self.stage == "failed",
-            **self._offers,
         )
 
     async def stop(self) -> None:
@@ -139,14 +136,14 @@ class ToolServer:
 
         return await self._request(
             f"the call of {printable(tool, 80)}",
-            lambda client: client.call_tool(tool, arguments, progress_callback=report),
+            self._ready_client.call_tool(tool, arguments, progress_callback=report),
             timeout_s,
             on_question,
         )
 
     async def read_resource(self, uri: str, timeout_s: float) -> ReadResourceResult:
         return await self._request(
-            f"reading {printable(uri, 80)}", lambda client: client.read_resource(uri), timeout_s
+            f"reading {printable(uri, 80)}", self._ready_client.read_resource(uri), timeout_s
         )
 
     async def get_prompt(
@@ -154,25 +151,29 @@ class ToolServer:
     ) -> GetPromptResult:
         return await self._request(
             f"the prompt {printable(name, 80)}",
-            lambda client: client.get_prompt(name, arguments),
+            self._ready_client.get_prompt(name, arguments),
             timeout_s,
         )
+
+    @property
+    def _ready_client(self) -> Client:
+        if self._client is None or self.stage != "ready":
+            raise ToolsRefused(self._problem or f"{self._name} is not running.")
+        return self._client
 
     async def _request(
         self,
         action: str,
-        send: Callable[[Client], Awaitable[_T]],
+        response: Awaitable[_T],
         timeout_s: float,
         on_question: OnQuestion | None = None,
     ) -> _T:
-        if self._client is None or self.stage != "ready":
-            raise ToolsRefused(self._problem or f"{self._name} is not running.")
         call: tuple[OnQuestion, asyncio.Timeout] | None = None
         try:
             async with asyncio.timeout(timeout_s) as timeout:
                 if on_question is not None:
                     self._calls.append(call := (on_question, timeout))
-                return await send(self._client)
+                return await response
         except TimeoutError:
             raise ToolsRefused(f"{action} timed out after {timeout_s:g} s.") from None
         except Exception as error:
@@ -194,7 +195,7 @@ class ToolServer:
     async def _run(self) -> None:
         """Run the server, and restart it after crashes, until it is stopped or has failed."""
         loop = asyncio.get_running_loop()
-        pauses = list(self._restart_pauses_s)
+        pauses = list(RESTART_PAUSES_S)
         while True:
             started_s = loop.time()
             self._problem = await self._run_once()
@@ -202,7 +203,7 @@ class ToolServer:
                 return
             # A server that ran for this long gets all restarts again.
             if loop.time() - started_s > 120.0:
-                pauses = list(self._restart_pauses_s)
+                pauses = list(RESTART_PAUSES_S)
             _log.warning("%s", self._problem)
             if not (self._was_ready and pauses) or self._needs_sign_in:
                 self.stage = "failed"
@@ -269,25 +270,26 @@ class ToolServer:
 
     async def _list_offers(self, client: Client) -> None:
         """List the tools, resources and prompts, among the capabilities that it announces."""
-        offers: dict[str, Any] = {}
+        offers = ServerState(self.config)
         capabilities = client.server_capabilities
         if (info := client.server_info) is not None:
-            offers["version"] = printable(f"{info.name} {info.version}", 80)
+            offers = replace(offers, version=printable(f"{info.name} {info.version}", 80))
         if capabilities.tools is not None:
             tools = [tool async for page in list_pages(client.list_tools) for tool in page.tools]
-            offers["tools"], offers["remarks"] = convert_tools(tools, self.config)
+            usable, remarks = convert_tools(tools, self.config)
+            offers = replace(offers, tools=usable, remarks=remarks)
         if capabilities.resources is not None:
             resources = [
                 resource
                 async for page in list_pages(client.list_resources)
                 for resource in page.resources
             ]
-            offers["resources"] = convert_resources(resources, self.config.name)
+            offers = replace(offers, resources=convert_resources(resources, self.config.name))
         if capabilities.prompts is not None:
             prompts = [
                 prompt async for page in list_pages(client.list_prompts) for prompt in page.prompts
             ]
-            offers["prompts"] = convert_prompts(prompts, self.config.name)
+            offers = replace(offers, prompts=convert_prompts(prompts, self.config.name))
         self._offers = offers
 
     async def _wait_for_end(self, client: Client) -> None:

@@ -20,6 +20,11 @@ def _serving(folder: Path) -> Iterator[Served]:
         runner.run(served.host.finish())
 
 
+@pytest.fixture(autouse=True)
+def no_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.mcp.server.RESTART_PAUSES_S", ())
+
+
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
     """Tool servers on a runner of their own, none yet."""

@@ -10,7 +10,6 @@ from typing import Any
 import psutil
 
 from app.mcp.host import ToolServers
-from app.settings.keychain import ToolSecrets
 from ui.records.tool_servers import (
     QuestionReply,
     ServerQuestion,
@@ -42,14 +41,7 @@ class Served:
             folder,
             call_timeout_s=lambda: self.call_timeout_s,
             max_result_bytes=2_000,
-            secrets=ToolSecrets(folder),
-            claude_file=folder / "claude.json",
-            restart_pauses_s=(),
         )
-
-    def restart_after(self, *pauses_s: float) -> None:
-        """Restart servers that crash; to be called before the first one is added."""
-        self.host._server_options["restart_pauses_s"] = pauses_s
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self.runner.run(asyncio.wait_for(work, 120))

@@ -159,13 +159,17 @@ def test_mcp_damaged_file_is_not_overwritten(
     assert [one.command for one in ServersFile(tmp_path).load()] == ["y"]
 
 
-def test_mcp_added_servers_are_off_and_replace_nothing(served: Served) -> None:
+def test_mcp_added_servers_are_off_and_replace_nothing(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     marker = served.folder / "was-run"
     code = f"open({str(marker)!r}, 'w')"
     entry = {"command": sys.executable, "args": ["-c", code]}
     text = json.dumps({"mcpServers": {"tool": entry}})
     assert served.do(served.host.add_text(text))[0] == ["tool"]
-    (served.folder / "claude.json").write_text(text)
+    file = served.folder / "claude.json"
+    file.write_text(text)
+    monkeypatch.setattr("app.mcp.configuration.claude_desktop_file", lambda: file)
     assert served.do(served.host.import_claude_desktop())[0] == ["tool 2"]
     served.do(served.host.ensure_ready(["tool", "tool 2"]))
     assert [served.state(name).stage for name in ("tool", "tool 2")] == ["off"] * 2

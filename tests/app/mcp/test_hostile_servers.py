@@ -42,8 +42,8 @@ def test_mcp_server_that_exits_at_start_shows_its_last_output(served: Served) ->
     )
 
 
-def test_mcp_server_start_timeout(served: Served) -> None:
-    served.host._server_options["start_timeout_s"] = 0.5
+def test_mcp_server_start_timeout(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.mcp.server.START_TIMEOUT_S", 0.5)
     started(served, "silent")
     assert served.state("silent").problem.startswith(
         "The tool server “silent” was not ready within 0.5 s."

@@ -4,12 +4,18 @@ import os
 import signal
 import sys
 
+import pytest
+
 from tests.app.mcp.served import SERVERS, Served, hostile
 from ui.records.tool_servers import ToolServerConfig
 
 
+@pytest.fixture(autouse=True)
+def short_pauses(no_restarts: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.mcp.server.RESTART_PAUSES_S", (0.01, 0.02, 0.03))
+
+
 def test_mcp_server_restarts_after_crash(served: Served) -> None:
-    served.restart_after(0.01, 0.02, 0.03)
     config = ToolServerConfig("plain", sys.executable, (str(SERVERS / "plain.py"),), is_on=True)
     served.do(served.host.put(config))
     served.do(served.host.ensure_ready(["plain"]))
@@ -25,7 +31,6 @@ def test_mcp_server_restarts_after_crash(served: Served) -> None:
 
 
 def test_mcp_server_that_crashes_repeatedly_waits_for_the_user(served: Served) -> None:
-    served.restart_after(0.01, 0.02, 0.03)
     served.do(served.host.put(hostile("dies")))
     served.do(served.host.ensure_ready(["dies"]))
     for _ in range(4):
