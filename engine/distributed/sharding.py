@@ -1,6 +1,5 @@
 """A model sharded among processes: their connection in MLX, and each one's part of the model."""
 
-import time
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
@@ -13,23 +12,15 @@ from engine.errors import ModelLoadFailed
 # Rises with every change of the orders that an older process would not understand.
 _PROTOCOL = 10
 _MAX_BROADCAST_BYTES = 2048
-# Part of MLX 0.32's error for a process that does not listen yet.
-_NOT_LISTENING = "Couldn't connect"
-_RETRY_S = 0.5
 _HEADS = ("num_attention_heads", "num_key_value_heads")
 
 
 def meet(world: World) -> World:
     """Wait for the other processes and connect to them; no other Python thread runs meanwhile."""
-    while True:
-        try:
-            group = mx.distributed.init(strict=True, backend=world.transport)
-            break
-        except (RuntimeError, ValueError) as error:
-            if _NOT_LISTENING not in str(error):
-                raise BadLaunch(f"MLX cannot reach the other processes: {error}") from error
-            # MLX gives up after half a minute; a slow machine may need longer to start Python.
-            time.sleep(_RETRY_S)
+    try:
+        group = mx.distributed.init(strict=True, backend=world.transport)
+    except (RuntimeError, ValueError) as error:
+        raise BadLaunch(f"MLX cannot reach the other processes: {error}") from error
     if (group.rank(), group.size()) != (world.rank, world.size):
         raise BadLaunch("MLX and the launcher do not agree on the number of processes")
     return world._replace(group=group)

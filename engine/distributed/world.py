@@ -43,46 +43,27 @@ def launched(environment: Mapping[str, str]) -> World | None:
     """Return the world that ``mlx.launch`` has set up; None if this process is alone.
 
     Raises:
-        BadLaunch: The variables contradict each other or cannot be read.
+        BadLaunch: The launcher's variables or its file cannot be read, or contradict each other.
     """
-    rank_text = environment.get("MLX_RANK")
-    if rank_text is None:
+    ring, devices = environment.get("MLX_HOSTFILE"), environment.get("MLX_IBV_DEVICES")
+    file = ring or devices
+    if file is None or "MLX_RANK" not in environment:
         return None
-    hosts, transport = _hosts(environment)
-    if len(hosts) < 2:
-        return None
-    try:
-        rank = int(rank_text)
-    except ValueError:
-        raise BadLaunch(f"MLX_RANK is {rank_text!r}, which is not a number") from None
-    if not 0 <= rank < len(hosts):
-        raise BadLaunch(f"MLX_RANK is {rank}, but the launcher names {len(hosts)} processes")
-    return World(rank, hosts, transport)
-
-
-def _hosts(environment: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
-    if file := environment.get("MLX_HOSTFILE"):
-        nodes = _read(file)
-        try:
-            return tuple(node[0].rpartition(":")[0] for node in nodes), "ring"
-        except (AttributeError, IndexError, KeyError, TypeError):
-            raise BadLaunch(f"{file} (MLX_HOSTFILE) does not list addresses by rank") from None
-    if file := environment.get("MLX_IBV_DEVICES"):
-        first = environment.get("MLX_JACCL_COORDINATOR", "").rpartition(":")[0]
-        return (first, *[""] * (len(_read(file)) - 1)), "jaccl"
-    return (), ""
-
-
-def _read(file: str) -> list[list[str]]:
     try:
         text = Path(file).read_text(encoding="utf-8").strip()
-        # The launcher writes an empty file for one process.
-        nodes = json.loads(text) if text else []
-    except (OSError, ValueError) as error:
-        raise BadLaunch(f"the launcher's file {file} cannot be read: {error}") from error
-    if not isinstance(nodes, list):
-        raise BadLaunch(f"the launcher's file {file} does not hold a list")
-    return nodes
+        nodes = json.loads(text) if text else []  # the launcher's file for one process is empty
+        hosts = [node[0].rpartition(":")[0] if ring else "" for node in nodes]
+        if len(hosts) < 2:
+            return None
+        rank = int(environment["MLX_RANK"])
+    except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:
+        raise BadLaunch(f"MLX_RANK, or the launcher's file {file}, is wrong: {error}") from error
+    if not 0 <= rank < len(hosts):
+        raise BadLaunch(f"MLX_RANK is {rank}, but the launcher names {len(hosts)} processes")
+    if ring:
+        return World(rank, tuple(hosts), "ring")
+    hosts[0] = environment.get("MLX_JACCL_COORDINATOR", "").rpartition(":")[0]
+    return World(rank, tuple(hosts), "jaccl")
 
 
 def portable(folder: Path) -> str:
