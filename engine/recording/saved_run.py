@@ -38,6 +38,7 @@ Unknown keys are ignored, so that later versions can add some. Pure; any thread.
 import dataclasses
 import json
 from collections import deque
+from itertools import starmap
 from typing import Any
 
 from engine.errors import InvalidRequest
@@ -66,15 +67,11 @@ VERSION = 1
 
 def to_json(run: RunTrace, question: str = "") -> str:
     """Return a run that has ended as the text of a file."""
-    setting, stop, end = run.setting, run.stop, run.budget_end
-    assert stop is not None, "the run has ended"
     values = {
         "fullstop_run": VERSION,
-        "model": setting.model,
         "question": question,
+        **run_to_fields(run),
         "rules": _rules_to_fields(run.rules),
-        "max_tokens": run.max_tokens,
-        "setting": setting_to_fields(setting),
         "tokens": [
             {
                 "id": token.token_id,
@@ -86,14 +83,10 @@ def to_json(run: RunTrace, question: str = "") -> str:
             }
             for token in run.tokens
         ],
-        "residue": run.residue,
         "calls": [
             {"raw": raw, "calls": [dataclasses.asdict(call) for call in calls]}
             for raw, calls in run.calls.items()
         ],
-        "stop": dataclasses.asdict(stop),
-        "speculation": dataclasses.asdict(run.speculation),
-        "budget_end": None if end is None else dataclasses.asdict(end),
     }
     return json.dumps(values, ensure_ascii=False, indent=1)
 
@@ -108,28 +101,52 @@ def from_json(text: str) -> RunTrace:
     if text.count("{") > 250_000 or text.count(",") > 2_000_000:
         raise DamagedFile("it has too many values")
     try:
-        return _run(Fields(parsed_json(text)))
+        top = Fields(parsed_json(text))
+        version = top.take("fullstop_run", int)
+        if version != VERSION:
+            raise DamagedFile(f"fullstop_run: this version reads {VERSION}, the file has {version}")
+        top.take("stop", dict)  # only runs that have ended are saved
+        return run_from_fields(
+            top,
+            rules=_rules(top.inner("rules")),
+            tokens=deque(starmap(_token, enumerate(_all(top, "tokens")))),
+            calls={
+                fields.take("raw", str): fields.take("calls", tuple[ToolCall, ...])
+                for fields in _all(top, "calls")
+            },
+        )
     except InvalidRequest as error:
         raise DamagedFile(str(error)) from error
 
 
-def _run(top: Fields) -> RunTrace:
-    version = top.take("fullstop_run", int)
-    if version != VERSION:
-        raise DamagedFile(f"fullstop_run: this version reads {VERSION}, the file has {version}")
+def run_to_fields(run: RunTrace) -> dict[str, Any]:
+    """Return what a saved run and a kept trace write of a run in the same way."""
+    stop, end = run.stop, run.budget_end
+    return {
+        "model": run.setting.model,
+        "max_tokens": run.max_tokens,
+        "setting": _setting_to_fields(run.setting),
+        "residue": run.residue,
+        "stop": None if stop is None else dataclasses.asdict(stop),
+        "speculation": dataclasses.asdict(run.speculation),
+        "budget_end": None if end is None else dataclasses.asdict(end),
+    }
+
+
+def run_from_fields(top: Fields, **others: Any) -> RunTrace:
+    """Return a run of what ``run_to_fields`` wrote and of its other fields.
+
+    Raises:
+        DamagedFile: A field has another type than in a run.
+    """
     return RunTrace(
-        setting=setting_from(top),
-        rules=_rules(top.inner("rules")),
+        setting=_setting(top),
         max_tokens=top.maybe("max_tokens", int),
-        tokens=deque(_token(index, fields) for index, fields in enumerate(_all(top, "tokens"))),
         residue=top.take("residue", str),
-        calls={
-            fields.take("raw", str): fields.take("calls", tuple[ToolCall, ...])
-            for fields in _all(top, "calls")
-        },
-        stop=top.take("stop", StopInfo),
+        stop=top.maybe("stop", StopInfo),
         speculation=top.maybe("speculation", Speculation) or Speculation(),
         budget_end=top.maybe("budget_end", BudgetEnd),
+        **others,
     )
 
 
@@ -181,8 +198,7 @@ def _own_options(fields: Fields) -> Fields:
     return Fields({text: {"scope": scope} for text, scope in pairs} | own, "rules.own")
 
 
-def setting_to_fields(setting: DecodingContext) -> dict[str, Any]:
-    """Return a run's setting, without the model's name, as JSON values."""
+def _setting_to_fields(setting: DecodingContext) -> dict[str, Any]:
     return {
         "starts_in": setting.beginning.channel,
         "header": setting.beginning.header,
@@ -199,8 +215,7 @@ def setting_to_fields(setting: DecodingContext) -> dict[str, Any]:
     }
 
 
-def setting_from(top: Fields) -> DecodingContext:
-    """Return the fields ``model`` and ``setting`` of an object; raises ``DamagedFile``."""
+def _setting(top: Fields) -> DecodingContext:
     fields = top.inner("setting")
     family = family_from_fields(fields.inner("channels"))
     return DecodingContext(

@@ -1,7 +1,7 @@
 """The trace of a run as it is stored in a file of this program alone.
 
-Unlike a saved run (``engine.recording.saved_run``), it shows an earlier run in full: with
-probabilities, the text held back at each token, and the request.
+It has the fields of a saved run (``engine.recording.saved_run``), and shows the run in full: its
+tokens have probabilities and the text held back at each, and the request is there.
 """
 
 import json
@@ -13,29 +13,14 @@ from engine.files.json_fields import DamagedFile, Fields, from_values, parsed_js
 from engine.output.vocabulary import Vocabulary
 from engine.recording.replay import MAX_TOKEN_ID, by_id
 from engine.recording.run_trace import RunTrace
-from engine.recording.saved_run import setting_from, setting_to_fields
-from engine.stopping.record import StopInfo
+from engine.recording.saved_run import run_from_fields, run_to_fields
 from engine.stopping.rules import StopRules
-from engine.values.events import (
-    BudgetEnd,
-    Speculation,
-    TokenTrace,
-)
+from engine.values.events import TokenTrace
 from engine.values.request import GenerationRequest, ToolCall
 
 VERSION = 1
 # Spans repeat the data of the tokens; only streams of log-probabilities need them.
 _COLUMNS = tuple(name for name in TokenTrace.__dataclass_fields__ if name != "settled")
-# The parts of a trace that are written as they are.
-_PLAIN: dict[str, Any] = {
-    "max_tokens": int,
-    "stop": StopInfo,
-    "residue": str,
-    "speculation": Speculation,
-    "budget_end": BudgetEnd,
-    "calls": dict[str, tuple[ToolCall, ...]],
-    "request": GenerationRequest,
-}
 
 
 class StoredTrace(NamedTuple):
@@ -55,12 +40,12 @@ def packed(trace: RunTrace) -> bytes:
     tokens = list(trace.tokens)
     values: dict[str, Any] = {
         "fullstop_trace": VERSION,
-        "model": trace.setting.model,
-        "setting": setting_to_fields(trace.setting),
+        **run_to_fields(trace),
         "rules": to_values(trace.rules),
         "columns": _COLUMNS,
         "tokens": [[to_values(getattr(token, name)) for name in _COLUMNS] for token in tokens],
-        **{name: to_values(getattr(trace, name)) for name in _PLAIN},
+        "calls": to_values(trace.calls),
+        "request": to_values(trace.request),
         "vocabulary": _vocabulary_values(trace.vocabulary, tokens),
     }
     return zlib.compress(json.dumps(values, separators=(",", ":")).encode("ascii"))
@@ -71,14 +56,15 @@ def unpacked(content: bytes) -> RunTrace:
     top = Fields(parsed_json(_text(content)))
     if top.take("fullstop_trace", int) != VERSION:
         raise DamagedFile(f"fullstop_trace: this version reads {VERSION}")
-    plain = {name: value for name in _PLAIN if (value := top.raw(name)) is not None}
-    if isinstance(request := plain.get("request"), dict) and "stops" in request:
-        plain["request"] = {**request, "stops": _as_stops(request["stops"])}
-    trace = RunTrace(
-        setting_from(top),
-        from_values(StopRules, _as_stops(top.take("rules", dict))),
+    request = top.raw("request")
+    if isinstance(request, dict) and "stops" in request:
+        request = {**request, "stops": _as_stops(request["stops"])}
+    trace = run_from_fields(
+        top,
+        rules=from_values(StopRules, _as_stops(top.take("rules", dict)), "rules"),
         tokens=deque(_tokens(top)),
-        **{name: from_values(_PLAIN[name], value) for name, value in plain.items()},
+        calls=from_values(dict[str, tuple[ToolCall, ...]], top.raw("calls") or {}, "calls"),
+        request=from_values(GenerationRequest | None, request, "request"),
     )
     trace.vocabulary = _vocabulary(top, trace)
     return trace
