@@ -47,7 +47,7 @@ pytestmark = pytest.mark.qt_log_ignore("This plugin does not support", extend=Tr
 def test_column_of_a_table_is_shown_and_can_be_hidden(
     theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    column = TableColumn("Method", 8, lambda entry, _: entry.method)
+    column = TableColumn("Method", 8, lambda entry: entry.method)
     monkeypatch.setattr(request_log, "COLUMNS", (*request_log.COLUMNS, column))
     log = RequestLog()
     panel = RequestLogPanel(log)

@@ -39,7 +39,7 @@ def test_days_and_times_are_written_as_the_system_locale_says(
         shown = (
             format_day(moment),
             format_time(moment),
-            COLUMNS[RequestColumn.TIME].text(entry, None),
+            COLUMNS[RequestColumn.TIME].text(entry),
             start_time_text(Run(started_at=moment)),
         )
     finally:

@@ -12,7 +12,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QKeyEvent, QStandardItem, QStandardItemModel
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
 from engine import RunPhase, TokenTrace, acceptance, counted, draft_sources, phases, quoted, seconds
@@ -24,7 +24,7 @@ from ui.kit.buttons import Choice, push_button
 from ui.kit.html import SPACE, Html, cell, code, colored, joined, paragraph, table, visible_breaks
 from ui.kit.labels import label
 from ui.kit.layouts import column, row, scrolling
-from ui.kit.rows import RowsView, TableColumn
+from ui.kit.rows import RowsModel, RowsView, TableColumn
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, restyle
 from ui.records.runs import Run
@@ -43,9 +43,8 @@ def _tokens(shown: ShownRun) -> str:
     return "" if finished is None else f"{finished.usage.output_tokens:,}"
 
 
-# The columns of the table of runs.
+# The columns of the table of runs, after the time.
 COLUMNS = (
-    TableColumn("When", 16, lambda shown: start_time_text(shown.run)),
     TableColumn("Conversation", 22, _conversation),
     TableColumn("Question", 30, lambda shown: " ".join(shown.question[:200].split())),
     TableColumn("Model", 16, lambda shown: shown.run.model_id),
@@ -343,12 +342,8 @@ class RunsTab(InspectorTab):
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
         self._inspector = inspector
-        self._runs: list[ShownRun] = []
-        self.model = QStandardItemModel(0, len(COLUMNS), self)
-        self.model.setHorizontalHeaderLabels([column.title for column in COLUMNS])
-        for number, heading in enumerate(COLUMNS):
-            self.model.horizontalHeaderItem(number).setTextAlignment(heading.alignment)
-        self.table = RowsView(self.model, "Runs", COLUMNS)
+        self.model = RowsModel((TableColumn("When", 16, self._when), *COLUMNS), self)
+        self.table = RowsView(self.model, "Runs")
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.note = label("", "muted", 0.92)
         self.open = push_button("Show", "Show the chosen run")
@@ -382,17 +377,7 @@ class RunsTab(InspectorTab):
         runs = await self._inspector.every_run()
         shown = self._inspector.shown
         target = self._chosen() or shown
-        self._runs = runs
-        self.model.setRowCount(0)
-        for run in runs:
-            texts = [heading.text(run) for heading in COLUMNS]
-            if shown is not None and run.run.id == shown.run.id:
-                texts[0] = f"● {texts[0]}"
-            items = [QStandardItem(text) for text in texts]
-            for heading, item in zip(COLUMNS, items, strict=True):
-                item.setTextAlignment(heading.alignment)
-                item.setToolTip(item.text())
-            self.model.appendRow(items)
+        self.model.show_rows(runs)
         ids = [run.run.id for run in runs]
         if target is not None and target.run.id in ids:
             row = ids.index(target.run.id)
@@ -401,9 +386,14 @@ class RunsTab(InspectorTab):
             self.table.selectionModel().setCurrentIndex(index, flags.ClearAndSelect | flags.Rows)
         self._refresh()
 
+    def _when(self, row: ShownRun) -> str:
+        shown = self._inspector.shown
+        is_shown = shown is not None and row.run.id == shown.run.id
+        return f"{'● ' if is_shown else ''}{start_time_text(row.run)}"
+
     def _chosen(self) -> ShownRun | None:
         rows = self.table.selected_rows()
-        return self._runs[rows[0]] if rows else None
+        return self.model.rows[rows[0]] if rows else None
 
     def _refresh(self) -> None:
         chosen, shown = self._chosen(), self._inspector.shown

@@ -1,18 +1,10 @@
 """The tab that lists every token. Main thread; catches up only while it is visible."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
-from PySide6.QtCore import (
-    QAbstractTableModel,
-    QModelIndex,
-    QObject,
-    Qt,
-    Signal,
-)
+from PySide6.QtCore import QObject, Signal
 
-from engine import Stop, TokenTrace, counted, quoted, seconds, visible
+from engine import TokenTrace, counted, quoted, seconds, visible
 from engine.recording.run_trace import RunTrace
 from ui.inspector.pages import InspectorTab
 from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, chip_text, percent
@@ -21,7 +13,7 @@ from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
-from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowsView, TableColumn
+from ui.kit.rows import RowsModel, RowsView, TableColumn
 from ui.words import ORIGIN_NAMES
 
 # New tokens are added in batches, not one by one. It shows only the newest rows of a
@@ -30,45 +22,37 @@ from ui.words import ORIGIN_NAMES
 MAX_ROWS = 2_000
 
 
-def _probability(token: TokenTrace, _: Sequence[Stop]) -> str:
+def _probability(token: TokenTrace) -> str:
     return "" if token.stats is None else percent(math.exp(token.stats.logprob))
 
 
-def _rank(token: TokenTrace, _: Sequence[Stop]) -> str:
+def _rank(token: TokenTrace) -> str:
     return "" if token.stats is None else f"{token.stats.rank + 1:,}"
 
 
-def _stops_reached(token: TokenTrace, stops: Sequence[Stop]) -> str:
-    texts = (stop.text for stop in stops)
-    pairs = zip(token.progress, texts, strict=False)
-    return "  ".join(f"{quoted(text, 16)} {n}/{len(text)}" for n, text in pairs if n)
-
-
 COLUMNS = (
-    TableColumn("Token", 7, lambda token, _: f"{token.index + 1:,}", is_number=True),
-    TableColumn("Id", 7, lambda token, _: str(token.token_id), is_number=True),
+    TableColumn("Token", 7, lambda token: f"{token.index + 1:,}", is_number=True),
+    TableColumn("Id", 7, lambda token: str(token.token_id), is_number=True),
     TableColumn(
-        "Text", 14, lambda token, _: visible(token.piece) if token.piece else chip_text(token)
+        "Text", 14, lambda token: visible(token.piece) if token.piece else chip_text(token)
     ),
-    TableColumn("Part", 10, lambda token, _: CHANNEL_NAMES[token.channel]),
-    TableColumn("Origin", 20, lambda token, _: ORIGIN_NAMES[token.origin]),
-    TableColumn("Time", 9, lambda token, _: seconds(token.time_s), is_number=True),
+    TableColumn("Part", 10, lambda token: CHANNEL_NAMES[token.channel]),
+    TableColumn("Origin", 20, lambda token: ORIGIN_NAMES[token.origin]),
+    TableColumn("Time", 9, lambda token: seconds(token.time_s), is_number=True),
     TableColumn("Probability", 12, _probability, is_number=True),
     TableColumn("Rank", 8, _rank, is_number=True),
-    TableColumn("Released", 9, lambda token, _: str(token.released or ""), is_number=True),
-    TableColumn("Held Back", 15, lambda token, _: visible(token.held)),
-    TableColumn("Stops Reached", 0, _stops_reached),
+    TableColumn("Released", 9, lambda token: str(token.released or ""), is_number=True),
+    TableColumn("Held Back", 15, lambda token: visible(token.held)),
 )
-"""The columns; a cell's text is made from its token and the stops of its run."""
 
 
-class TokenTable(QAbstractTableModel):
+class TokenTable(RowsModel):
     """Shows the newest tokens of one trace."""
 
     def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
+        stops = TableColumn("Stops Reached", 0, self._stops_reached)
+        super().__init__((*COLUMNS, stops), parent)
         self._trace: RunTrace | None = None
-        self._shown: list[TokenTrace] = []
         self._filter = ""
         self._seen = 0
         self.hidden_rows = 0
@@ -98,67 +82,39 @@ class TokenTable(QAbstractTableModel):
         fresh = [t for t in list(trace.tokens)[-new:] if self._fits(t)]
         if not fresh:
             return
-        first = len(self._shown)
-        self.beginInsertRows(QModelIndex(), first, first + len(fresh) - 1)
-        self._shown += fresh
-        self.endInsertRows()
-        surplus = len(self._shown) - MAX_ROWS
+        self.append_rows(fresh)
+        surplus = len(self.rows) - MAX_ROWS
         if surplus > 0:
-            self.beginRemoveRows(QModelIndex(), 0, surplus - 1)
-            del self._shown[:surplus]
             self.hidden_rows += surplus
-            self.endRemoveRows()
+            self.remove_first_rows(surplus)
 
     def token_at(self, row: int) -> TokenTrace | None:
-        return self._shown[row] if 0 <= row < len(self._shown) else None
+        return self.rows[row] if 0 <= row < len(self.rows) else None
 
     def row_of(self, index: int) -> int | None:
         """Return the row of a token, if it is shown."""
-        if not self._shown:
+        if not self.rows:
             return None
         if not self._filter:
-            row = index - self._shown[0].index
-            return row if 0 <= row < len(self._shown) else None
-        return next((row for row, t in enumerate(self._shown) if t.index == index), None)
+            row = index - self.rows[0].index
+            return row if 0 <= row < len(self.rows) else None
+        return next((row for row, t in enumerate(self.rows) if t.index == index), None)
 
     def as_tsv(self, rows: list[int] | None = None) -> str:
         """Return rows, all by default, as tab-separated values with a header line."""
-        target = range(len(self._shown)) if rows is None else rows
-        lines = ["\t".join(column.title for column in COLUMNS)]
+        target = range(len(self.rows)) if rows is None else rows
+        lines = ["\t".join(column.title for column in self.columns)]
         lines += [
-            "\t".join(column.text(self._shown[row], self._stops) for column in COLUMNS)
-            for row in target
+            "\t".join(column.text(self.rows[row]) for column in self.columns) for row in target
         ]
         return "\n".join(lines) + "\n"
 
-    # -- Qt's side -------------------------------------------------------------------------
-
-    def rowCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(self._shown)
-
-    def columnCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(COLUMNS)
-
-    def data(self, index: Index, role: int = DISPLAY) -> Any:
-        if role == DISPLAY:
-            return COLUMNS[index.column()].text(self._shown[index.row()], self._stops)
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            return COLUMNS[index.column()].alignment
-        return None
-
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> Any:
-        if orientation is Qt.Orientation.Horizontal:
-            if role == DISPLAY:
-                return COLUMNS[section].title
-            if role == Qt.ItemDataRole.TextAlignmentRole:
-                return COLUMNS[section].alignment
-        return None
-
     # -- inside ----------------------------------------------------------------------------
 
-    @property
-    def _stops(self) -> tuple[Stop, ...]:
-        return () if self._trace is None else self._trace.rules.stops
+    def _stops_reached(self, token: TokenTrace) -> str:
+        texts = () if self._trace is None else (stop.text for stop in self._trace.rules.stops)
+        pairs = zip(token.progress, texts, strict=False)
+        return "  ".join(f"{quoted(text, 16)} {n}/{len(text)}" for n, text in pairs if n)
 
     def _fits(self, token: TokenTrace) -> bool:
         if not self._filter:
@@ -169,12 +125,10 @@ class TokenTable(QAbstractTableModel):
         return any(target in text.casefold() for text in (*texts, visible(token.piece), *names))
 
     def _fill(self) -> None:
-        self.beginResetModel()
         tokens = [] if self._trace is None else [t for t in self._trace.tokens if self._fits(t)]
-        self._shown = tokens[-MAX_ROWS:]
-        self.hidden_rows = len(tokens) - len(self._shown)
+        self.hidden_rows = max(0, len(tokens) - MAX_ROWS)
         self._seen = self._trace.tokens[-1].index + 1 if self._trace and self._trace.tokens else 0
-        self.endResetModel()
+        self.show_rows(tokens[-MAX_ROWS:])
 
 
 class TokensTab(InspectorTab):
@@ -192,7 +146,7 @@ class TokensTab(InspectorTab):
         self.filter = SearchLineEdit("Filter tokens", "Clear Filter", has_icon=False)
         self.filter.setPlaceholderText("Filter by text, id, part or origin")
         self.copy = push_button("Copy as Table", "Copy the tokens as tab-separated values")
-        self.table = RowsView(self.model, "Tokens", COLUMNS, is_code=True)
+        self.table = RowsView(self.model, "Tokens", is_code=True)
         self.note = label("", "muted", 0.92)
         column(
             row((self.filter, 1), self.note, self.copy),

@@ -1,12 +1,14 @@
-"""Rows of lists and tables: a delegate for lists, a view for tables, the choice of columns."""
+"""Rows of lists and tables: a delegate for lists; a model, a view and columns for tables."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from PySide6.QtCore import (
-    QAbstractItemModel,
+    QAbstractTableModel,
     QModelIndex,
+    QObject,
     QPersistentModelIndex,
     QPoint,
     QRect,
@@ -24,6 +26,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.kit import icons
+from ui.kit.labels import plain_tooltip
 from ui.kit.menus import add_entry, context_menu, copy_text, empty_menu, escape_mnemonics
 from ui.kit.theme import current_theme, fixed_font
 
@@ -42,12 +45,13 @@ _CELL_PX = 7
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column; ``text`` is called with its table's arguments. The last one may have width 0."""
+    """A column and the text that it shows of a row's object. The last one may have width 0."""
 
     title: str
     width_chars: int
-    text: Callable[..., str]
+    text: Callable[[Any], str]
     is_number: bool = False
+    tooltip: str = ""  # of the header
 
     @property
     def alignment(self) -> Qt.AlignmentFlag:
@@ -194,6 +198,70 @@ class RowDelegate(QStyledItemDelegate):
         return left
 
 
+class RowsModel(QAbstractTableModel):
+    """A table with an object for each row, and a column for each ``TableColumn``."""
+
+    def __init__(self, columns: Sequence[TableColumn], parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.columns = tuple(columns)
+        self.rows: list[Any] = []
+
+    def show_rows(self, rows: list[Any]) -> None:
+        self.beginResetModel()
+        self.rows = rows
+        self.endResetModel()
+
+    def append_rows(self, rows: Sequence[Any]) -> None:
+        first = len(self.rows)
+        self.beginInsertRows(NO_PARENT, first, first + len(rows) - 1)
+        self.rows += rows
+        self.endInsertRows()
+
+    def remove_first_rows(self, count: int) -> None:
+        self.beginRemoveRows(NO_PARENT, 0, count - 1)
+        del self.rows[:count]
+        self.endRemoveRows()
+
+    def text(self, row: Any, column: int) -> str:
+        return self.columns[column].text(row)
+
+    def tooltip(self, row: Any, column: int) -> str:
+        return self.text(row, column)
+
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
+        return 0 if parent.isValid() else len(self.rows)
+
+    def columnCount(self, parent: Index = NO_PARENT) -> int:
+        return 0 if parent.isValid() else len(self.columns)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> Any:
+        if orientation == Qt.Orientation.Horizontal:
+            column, roles = self.columns[section], Qt.ItemDataRole
+            match role:
+                case roles.DisplayRole:
+                    return column.title
+                case roles.TextAlignmentRole:
+                    return column.alignment
+                case roles.ToolTipRole:
+                    return column.tooltip or None
+        return None
+
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
+        column, roles = index.column(), Qt.ItemDataRole
+        match role:
+            case roles.DisplayRole:
+                return self.text(self.rows[index.row()], column)
+            case roles.ToolTipRole:
+                tooltip = self.tooltip(self.rows[index.row()], column)
+                return plain_tooltip(tooltip) if tooltip else None
+            case roles.TextAlignmentRole:
+                return self.columns[column].alignment
+            case roles.AccessibleTextRole:
+                text = self.text(self.rows[index.row()], column)
+                return f"{self.columns[column].title}: {text}"
+        return None
+
+
 class CellDelegate(QStyledItemDelegate):
     """Draws a cell's text and nothing else: a style sheet would cost ten times as much."""
 
@@ -217,9 +285,8 @@ class RowsView(QTableView):
 
     def __init__(
         self,
-        model: QAbstractItemModel,
+        model: RowsModel,
         accessible_name: str,
-        columns: Sequence[TableColumn],
         *,
         is_code: bool = False,
     ) -> None:
@@ -244,7 +311,7 @@ class RowsView(QTableView):
         head.setHighlightSections(False)
         head.setStretchLastSection(True)
         character_px = self.fontMetrics().averageCharWidth()
-        for number, column in enumerate(columns):
+        for number, column in enumerate(model.columns):
             width_px = character_px * column.width_chars + 2 * _CELL_PX
             if column.width_chars:
                 self.setColumnWidth(number, max(width_px, head.sectionSizeHint(number)))

@@ -1,11 +1,10 @@
 """The requests of other programs, like the network panel of a browser. Main thread."""
 
-from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QHideEvent, QPalette, QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QStackedLayout, QStyleOptionViewItem, QWidget
 
@@ -16,7 +15,7 @@ from ui.kit.dialogs import choose_target
 from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
-from ui.kit.rows import DISPLAY, NO_PARENT, CellDelegate, Index, RowsView, TableColumn
+from ui.kit.rows import DISPLAY, CellDelegate, Index, RowsModel, RowsView, TableColumn
 from ui.kit.tasks import finish_tasks, start_task, write_text
 from ui.kit.theme import current_theme
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, program_of, stop_label
@@ -25,9 +24,6 @@ from ui.words import FileRefused
 STOP = "Stop"
 ENTRY_ROLE = int(Qt.ItemDataRole.UserRole)
 
-_ALIGNMENT = int(Qt.ItemDataRole.TextAlignmentRole)
-_TOOL_TIP = int(Qt.ItemDataRole.ToolTipRole)
-_SPOKEN = int(Qt.ItemDataRole.AccessibleTextRole)
 _ALL = "All Routes"
 _JSON_LINES = "JSON Lines (*.jsonl)"
 
@@ -55,15 +51,8 @@ def _tokens(entry: RequestEntry) -> str:
     return f"{entry.prompt_tokens:,}{cached} → {entry.output_tokens:,}"
 
 
-def _speed(entry: RequestEntry, rate: float | None) -> str:
-    rate = entry.tokens_per_s if rate is None else rate
-    return "–" if rate is None else figure(rate)
-
-
-def _total(entry: RequestEntry, _: float | None) -> str:
-    if entry.running:
-        return STOP
-    return _optional_seconds(entry.took_s)
+def _rate(tokens_per_s: float | None) -> str:
+    return "–" if tokens_per_s is None else figure(tokens_per_s)
 
 
 def _optional_seconds(value_s: float | None) -> str:
@@ -71,45 +60,55 @@ def _optional_seconds(value_s: float | None) -> str:
 
 
 COLUMNS = (
-    TableColumn("Time", 11, lambda entry, _: format_time(entry.began_at, has_seconds=True)),
-    TableColumn("Client", 16, lambda entry, _: program_of(entry.agent) or entry.client),
+    TableColumn("Time", 11, lambda entry: format_time(entry.began_at, has_seconds=True)),
+    TableColumn("Client", 16, lambda entry: program_of(entry.agent) or entry.client),
     TableColumn(
         "Route",
         19,
-        lambda entry, _: entry.dialect or f"{entry.method} {entry.path.partition('?')[0]}",
+        lambda entry: entry.dialect or f"{entry.method} {entry.path.partition('?')[0]}",
     ),
-    TableColumn("Model", 15, lambda entry, _: entry.model or entry.requested_model or "–"),
+    TableColumn("Model", 15, lambda entry: entry.model or entry.requested_model or "–"),
     TableColumn(
         "Stream",
         8,
-        lambda entry, _: "–" if entry.is_stream is None else "yes" if entry.is_stream else "no",
+        lambda entry: "–" if entry.is_stream is None else "yes" if entry.is_stream else "no",
     ),
-    TableColumn("Status", 8, lambda entry, _: "…" if entry.status is None else str(entry.status)),
+    TableColumn("Status", 8, lambda entry: "…" if entry.status is None else str(entry.status)),
     TableColumn(
         "Stopped By",
         16,
-        lambda entry, _: stop_label(entry) or ("answering" if entry.is_open else "–"),
+        lambda entry: stop_label(entry) or ("answering" if entry.is_open else "–"),
     ),
-    TableColumn("Tokens", 14, lambda entry, _: _tokens(entry), is_number=True),
     TableColumn(
-        "First Token", 11, lambda entry, _: _optional_seconds(entry.first_token_s), is_number=True
+        "Tokens",
+        14,
+        _tokens,
+        is_number=True,
+        tooltip="Tokens of the prompt (those of them that were cached) → tokens of the answer",
     ),
-    TableColumn("Tok/s", 8, _speed, is_number=True),
-    TableColumn("Total", 9, _total, is_number=True),
+    TableColumn(
+        "First Token", 11, lambda entry: _optional_seconds(entry.first_token_s), is_number=True
+    ),
+    TableColumn("Tok/s", 8, lambda entry: _rate(entry.tokens_per_s), is_number=True),
+    TableColumn(
+        "Total",
+        9,
+        lambda entry: STOP if entry.running else _optional_seconds(entry.took_s),
+        is_number=True,
+    ),
 )
-"""The columns, in the order of ``RequestColumn``; a cell’s text is made of its request and rate."""
+"""The columns, in the order of ``RequestColumn``."""
 
 
-class RequestTable(QAbstractTableModel):
+class RequestTable(RowsModel):
     """Rows of those entries that pass the filters, newest last."""
 
     entry_updated = Signal(object)  # RequestEntry
     refreshed = Signal()
 
     def __init__(self, log: RequestLog, parent: QObject | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(COLUMNS, parent)
         self.log = log
-        self._rows: list[RequestEntry] = []
         self._is_stale = False
         self._is_shown = False
         self._text = ""
@@ -139,11 +138,8 @@ class RequestTable(QAbstractTableModel):
     def is_filtered(self) -> bool:
         return bool(self._text or self._dialect or self._errors_only)
 
-    def entries(self) -> Sequence[RequestEntry]:
-        return tuple(self._rows)
-
     def row_of(self, request_id: str) -> int:
-        return next((n for n, entry in enumerate(self._rows) if entry.id == request_id), -1)
+        return next((n for n, entry in enumerate(self.rows) if entry.id == request_id), -1)
 
     def refresh(self) -> None:
         if not self._is_shown:
@@ -152,63 +148,51 @@ class RequestTable(QAbstractTableModel):
         self._show([entry for entry in self.log if self._passes(entry)])
         self.refreshed.emit()
 
+    def text(self, row: RequestEntry, column: int) -> str:
+        if column == RequestColumn.SPEED and row.running:
+            return _rate(self.log.rate_of(row))
+        return super().text(row, column)
+
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
+        if role == ENTRY_ROLE:
+            return self.rows[index.row()]
+        return super().data(index, role)
+
+    def tooltip(self, row: RequestEntry, column: int) -> str:
+        match column:
+            case RequestColumn.CLIENT:
+                return f"{row.agent or 'Unknown client'}, from {row.client}"
+            case RequestColumn.DIALECT:
+                return f"{row.method} {row.path}"
+            case RequestColumn.MODEL if row.requested_model not in ("", row.model):
+                return f"It asked for {row.requested_model}"
+            case RequestColumn.TOTAL if row.running:
+                return "Stop"
+            case RequestColumn.STOP:
+                return "\n".join(sentence(end) for end in row.ends)
+        return ""
+
     def _show(self, target: list[RequestEntry]) -> None:
-        self._drop_rows_not_in({entry.id for entry in target})
-        kept = len(self._rows)
-        if [entry.id for entry in self._rows] != [entry.id for entry in target[:kept]]:
-            self.beginResetModel()
-            self._rows = target
-            self.endResetModel()
+        ids = {entry.id for entry in target}
+        gone = next((n for n, entry in enumerate(self.rows) if entry.id in ids), len(self.rows))
+        if gone:
+            self.remove_first_rows(gone)
+        kept = len(self.rows)
+        if [entry.id for entry in self.rows] != [entry.id for entry in target[:kept]]:
+            self.show_rows(target)
             return
         for number, entry in enumerate(target[:kept]):
-            if self._rows[number] is not entry:
-                self._rows[number] = entry
+            if self.rows[number] is not entry:
+                self.rows[number] = entry
                 self._emit_changed(number)
                 self.entry_updated.emit(entry)
         if len(target) > kept:
-            self.beginInsertRows(QModelIndex(), kept, len(target) - 1)
-            self._rows.extend(target[kept:])
-            self.endInsertRows()
-
-    # -- Qt's side -------------------------------------------------------------------------
-
-    def rowCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(self._rows)
-
-    def columnCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(COLUMNS)
-
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> Any:
-        if orientation != Qt.Orientation.Horizontal:
-            return None
-        if role == Qt.ItemDataRole.DisplayRole:
-            return COLUMNS[section].title
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            return COLUMNS[section].alignment
-        if role == Qt.ItemDataRole.ToolTipRole and section == RequestColumn.TOKENS:
-            return "Tokens of the prompt (those of them that were cached) → tokens of the answer"
-        return None
-
-    def data(self, index: Index, role: int = DISPLAY) -> Any:
-        if role == DISPLAY:
-            return self._cell(self._rows[index.row()], index.column())
-        if role == _ALIGNMENT:
-            return COLUMNS[index.column()].alignment
-        if role == ENTRY_ROLE:
-            return self._rows[index.row()]
-        if role == _TOOL_TIP:
-            return _tip(self._rows[index.row()], index.column())
-        if role == _SPOKEN:
-            text = self._cell(self._rows[index.row()], index.column())
-            return f"{COLUMNS[index.column()].title}: {text}"
-        return None
-
-    # -- inside ----------------------------------------------------------------------------
+            self.append_rows(target[kept:])
 
     def _tick(self) -> None:
         if self._is_stale:
             self.refresh()
-        for number, entry in enumerate(self._rows):
+        for number, entry in enumerate(self.rows):
             if entry.running:
                 self._emit_changed(number)
 
@@ -238,37 +222,12 @@ class RequestTable(QAbstractTableModel):
         )
         return any(self._text in text.casefold() for text in parts)
 
-    def _drop_rows_not_in(self, ids: set[str]) -> None:
-        count = next((n for n, entry in enumerate(self._rows) if entry.id in ids), len(self._rows))
-        if count:
-            self.beginRemoveRows(QModelIndex(), 0, count - 1)
-            del self._rows[:count]
-            self.endRemoveRows()
-
-    def _cell(self, entry: RequestEntry, column: int) -> str:
-        rate = self.log.rate_of(entry) if column == RequestColumn.SPEED else None
-        return COLUMNS[column].text(entry, rate)
-
-
-def _tip(entry: RequestEntry, column: int) -> str | None:
-    if column == RequestColumn.CLIENT:
-        return f"{entry.agent or 'Unknown client'}, from {entry.client}"
-    if column == RequestColumn.DIALECT:
-        return f"{entry.method} {entry.path}"
-    if column == RequestColumn.MODEL and entry.requested_model not in ("", entry.model):
-        return f"It asked for {entry.requested_model}"
-    if column == RequestColumn.TOTAL and entry.running:
-        return "Stop"
-    if column == RequestColumn.STOP and entry.ends:
-        return "\n".join(sentence(end) for end in entry.ends)
-    return None
-
 
 class RequestView(RowsView):
     """The table; it follows the newest row as long as that row is in sight."""
 
     def __init__(self, model: RequestTable) -> None:
-        super().__init__(model, "Requests", COLUMNS)
+        super().__init__(model, "Requests")
         self.setItemDelegate(_ToneDelegate(self))
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self._follows = True
@@ -449,7 +408,7 @@ class RequestLogPanel(QWidget):
         choose_target(self, title, self.export_to, name="requests.jsonl", filters=[_JSON_LINES])
 
     def export_to(self, path: Path) -> None:
-        start_task(self, self._export(path, tuple(self.table.entries())), "export of requests")
+        start_task(self, self._export(path, tuple(self.table.rows)), "export of requests")
 
     async def _export(self, path: Path, entries: tuple[RequestEntry, ...]) -> None:
         try:

@@ -26,7 +26,7 @@ from engine import counted, figures, format_size, seconds, sentence
 from engine.files.causes import os_cause
 from ui.kit.buttons import ChipButton, IconButton, ToggleSwitch, copy_button
 from ui.kit.dates import format_day, format_time
-from ui.kit.labels import ElidedLabel, FactTable, StatusPill, clear_layout_of, label
+from ui.kit.labels import ElidedLabel, FactTable, StatusPill, clear_layout_of, label, plain_tooltip
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, context_menu, copy_from, copy_text, empty_menu
 from ui.kit.tasks import finish_tasks, start_task
@@ -110,7 +110,7 @@ class RequestDetail(QFrame):
         self.entry = entry
         status = "answering" if entry.status is None else _status_text(entry.status)
         self.title.setText(f"{entry.method} {entry.path}  ·  {status}")
-        self.title.setToolTip(f"{entry.method} {entry.path}")
+        self.title.setToolTip(plain_tooltip(f"{entry.method} {entry.path}"))
         self.stop.setVisible(bool(entry.running))
         self.replay.setEnabled(entry.request_body.is_whole and not entry.is_open)
         self.curl.setEnabled(entry.request_body.is_whole)

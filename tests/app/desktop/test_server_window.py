@@ -98,7 +98,7 @@ async def shown(server: ServerWindow, rows: int) -> None:
     """Wait until a number of requests are shown, all of which have ended."""
     table = server.log.table
     await eventually(
-        lambda: table.rowCount() == rows and not any(one.is_open for one in table.entries())
+        lambda: table.rowCount() == rows and not any(one.is_open for one in table.rows)
     )
 
 
@@ -133,7 +133,7 @@ def test_server_window_sends_request_again(use: Use, qtbot: QtBot) -> None:
         server.log.view.selectRow(0)
         server.detail.replay.click()
         await shown(server, 2)
-        first, second = server.log.table.entries()
+        first, second = server.log.table.rows
         assert second.agent.startswith("Fullstop/")
         assert (second.request_body, second.status) == (first.request_body, 200)
         assert second.ends[0].stop == first.ends[0].stop
@@ -147,7 +147,7 @@ def test_server_window_log_actions(use: Use, qtbot: QtBot, tmp_path: Path) -> No
         await post(server, {"model": "m"})
         await shown(server, 2)
         server.log.errors_only.click()
-        assert [one.status for one in server.log.table.entries()] == [400]
+        assert [one.status for one in server.log.table.rows] == [400]
         server.log.export_to(tmp_path / "out.jsonl")
         await eventually(lambda: (tmp_path / "out.jsonl").exists())
         await server.log.finish()
@@ -181,7 +181,7 @@ def test_server_window_new_key(use: Use, qtbot: QtBot) -> None:
         assert (await post(server, asked()))[0] == 401
         assert (await post(server, asked(), authorization=f"Bearer {key}"))[0] == 200
         await shown(server, 2)
-        assert all(key not in repr(entry) for entry in server.log.table.entries())
+        assert all(key not in repr(entry) for entry in server.log.table.rows)
         server.close()
         window.others.show_server()
         assert settings.key_field.text() == ""

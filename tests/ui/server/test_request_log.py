@@ -4,8 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QPalette
-from PySide6.QtWidgets import QMenu, QStyleOptionViewItem
+from PySide6.QtWidgets import QApplication, QMenu, QStyleOptionViewItem
 from pytestqt.qtbot import QtBot
 
 from engine.stopping.record import StopInfo, StopKind
@@ -69,7 +70,7 @@ def ids(log: RequestLog) -> list[str]:
     ],
 )
 def test_each_column_shows_its_value(column: RequestColumn, words: str) -> None:
-    assert COLUMNS[column].text(ended(began(1)), None) == words
+    assert COLUMNS[column].text(ended(began(1))) == words
 
 
 class Running:
@@ -158,7 +159,7 @@ def test_rows_leave_and_come_without_losing_the_selected_one(qtbot: QtBot) -> No
     assert kept.isValid()
     log.take([began(4), ended(began(3))])
     table.refresh()
-    assert [entry.id for entry in table.entries()] == ["req_2", "req_3", "req_4"]
+    assert [entry.id for entry in table.rows] == ["req_2", "req_3", "req_4"]
     assert resets == []
     assert table.data(table.index(1, RequestColumn.STATUS)) == "200"
 
@@ -182,7 +183,7 @@ def test_filters_leave_what_they_match(how: dict[str, Any], shown: list[str], qt
     table = RequestTable(log)
     table.set_shown(True)
     table.filter(**how)
-    assert [entry.id for entry in table.entries()] == shown
+    assert [entry.id for entry in table.rows] == shown
 
 
 def test_curl_command_has_the_body_and_no_key() -> None:
@@ -264,10 +265,10 @@ def test_several_choices_of_one_prompt_count_it_once() -> None:
         RequestAnswer(other, END),
     )
     entry = ended(began(1), answers=answers)
-    assert COLUMNS[RequestColumn.TOKENS].text(entry, None) == "2,400 (2,000) → 17"
+    assert COLUMNS[RequestColumn.TOKENS].text(entry) == "2,400 (2,000) → 17"
     running = (Running(), Running())
     running[1].request = running[0].request
-    assert COLUMNS[RequestColumn.TOKENS].text(began(1, running=running), None) == "20 → 14"
+    assert COLUMNS[RequestColumn.TOKENS].text(began(1, running=running)) == "20 → 14"
 
 
 def colors_of(column: RequestColumn, qtbot: QtBot, *entries: RequestEntry) -> dict[str, str]:
@@ -299,3 +300,15 @@ def test_only_a_stop_of_the_request_has_the_color_of_matches(theme: Theme, qtbot
     matched, natural = colors_of(RequestColumn.STOP, qtbot, *entries).values()
     assert matched == theme.colors.match.lower()
     assert natural == theme.colors.text.lower()
+
+
+def test_tooltip_of_a_cell_shows_markup_of_a_client_as_text(qapp: QApplication) -> None:
+    log = RequestLog()
+    table = RequestTable(log)
+    table.set_shown(True)
+    log.take([replace(began(1), agent="<img src='x'>")])
+    table.refresh()
+    tooltip = table.index(0, RequestColumn.CLIENT).data(Qt.ItemDataRole.ToolTipRole)
+    assert "&lt;img" in tooltip
+    assert "<img" not in tooltip
+    table.set_shown(False)

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.kit.buttons import push_button
-from ui.kit.labels import clear_layout_of, label
+from ui.kit.labels import clear_layout_of, label, plain_tooltip
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, context_menu, empty_menu, escape_mnemonics
 from ui.kit.tasks import start_task
@@ -168,7 +168,7 @@ class ToolsPopover(Popover):
             inner = QCheckBox(tool.title)
             inner.setStyleSheet(f"margin-left: {_INDENT_PX}px")
             inner.setAccessibleName(f"{tool.title} of {server.name}")
-            inner.setToolTip(tool.description[:300])
+            inner.setToolTip(plain_tooltip(tool.description[:300]))
             inner.setChecked(self._choice.uses(tool))
             inner.toggled.connect(
                 lambda is_on, chosen=tool: self._take(self._choice.with_tool(chosen, is_on))

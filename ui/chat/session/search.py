@@ -13,6 +13,7 @@ from PySide6.QtCore import (
 )
 
 from engine import counted
+from ui.kit.labels import plain_tooltip
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.store import (
@@ -114,7 +115,7 @@ class Search(QAbstractListModel):
         if role == self.row_role:
             return row
         if role == Qt.ItemDataRole.ToolTipRole:
-            return row.title if isinstance(row, FoundConversation) else None
+            return plain_tooltip(row.title) if isinstance(row, FoundConversation) else None
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             return _row_label(row, is_spoken=role == Qt.ItemDataRole.AccessibleTextRole)
         return None
