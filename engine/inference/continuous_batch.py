@@ -15,7 +15,7 @@ from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from engine.inference.mlx_lm_internals import straighten
 from engine.inference.running_cache import batched, parts_of, prepare_to_run
-from engine.inference.sampling import greedy
+from engine.inference.sampling import GREEDY
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.head_drafts import with_head
 from engine.values.tokens import PromptScores
@@ -39,7 +39,7 @@ class ContinuousBatch:
         sequences: Mapping[int, Sequence],
     ) -> None:
         self.model = model
-        self.decoding = GenerationBatch.empty(model, greedy)
+        self.decoding = GenerationBatch.empty(model, GREEDY)
         self.waiting: list[Sequence] = []
         self.groups: list[Any] = []
         self.stream = generation_stream
@@ -50,7 +50,7 @@ class ContinuousBatch:
         maybe_set_recommended_wired_limit()
 
     def clear(self) -> None:
-        self.decoding = GenerationBatch.empty(self.model, greedy)
+        self.decoding = GenerationBatch.empty(self.model, GREEDY)
         self.waiting, self.groups = [], []
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ class ContinuousBatch:
             [sequence.tokens[: sequence.cached] for sequence in members],
             prefill_step_size=_NO_LIMIT,
             samplers=[sequence.sampler for sequence in members],
-            fallback_sampler=greedy,
+            fallback_sampler=GREEDY,
             logits_processors=[sequence.processors for sequence in members],
             max_tokens=[_NO_LIMIT] * len(members),
         )

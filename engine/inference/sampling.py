@@ -4,7 +4,7 @@ Engine thread.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,6 @@ from mlx_lm.sample_utils import (
     apply_top_k,
     apply_top_p,
     make_logits_processors,
-    make_sampler,
 )
 
 from engine.grammar.masks import TokenConstraint
@@ -24,8 +23,6 @@ from engine.library.cache_size import MAX_FIGURE
 from engine.library.model_files import read_json
 from engine.values.request import Sampling
 from engine.values.tokens import TokenStats
-
-Sampler = Callable[[mx.array], mx.array]
 
 # Below it, dividing by the temperature overflows; the most likely token would be sampled anyway.
 _MIN_TEMPERATURE = 1e-4
@@ -45,52 +42,37 @@ class Xtc:
     threshold: float
     exempt: tuple[int, ...]
 
-    def apply(self, logprobs: mx.array, key: mx.array) -> mx.array:
-        """Return log-probabilities of shape (1, vocabulary) without the likeliest, or unchanged."""
+    def apply(self, logprobs: mx.array, key: mx.array | None) -> mx.array:
+        """Return log-probabilities of shape (rows, vocabulary) without the likeliest, or all."""
         probabilities = mx.softmax(logprobs, axis=-1)
         above = mx.where(probabilities > self.threshold, probabilities, mx.inf)
         excluded = probabilities > above.min(axis=-1, keepdims=True)
         if self.exempt:
             excluded[..., list(self.exempt)] = False
-        is_due = mx.random.uniform(key=key) <= self.probability
+        is_due = mx.random.uniform(shape=(logprobs.shape[0], 1), key=key) <= self.probability
         return mx.where(is_due & excluded, -mx.inf, logprobs)
 
 
-@lru_cache(maxsize=128)
-def _shared_sampler(
-    temperature: float, top_p: float, top_k: int, min_p: float, xtc: Xtc | None
-) -> Sampler:
-    # One object for equal settings: rows that share it are sampled in a single call.
-    sampler: Sampler = make_sampler(
-        temp=temperature,
-        top_p=top_p,
-        top_k=top_k,
-        min_p=min_p,
-        xtc_probability=0.0 if xtc is None else xtc.probability,
-        xtc_threshold=0.0 if xtc is None else xtc.threshold,
-        xtc_special_tokens=None if xtc is None else list(xtc.exempt),
-    )
-    return sampler
+class Sampler:
+    """Draws tokens with the settings of one request; a temperature of 0 draws the likeliest.
 
-
-def greedy(logprobs: mx.array) -> mx.array:
-    """Return the most likely token of each row: the sampler at temperature 0."""
-    return mx.argmax(logprobs, axis=-1)
-
-
-class SeededSampler:
-    """A sampler with its own random state, so that its row does not depend on the others."""
+    Without a seed it uses MLX's random state: equal settings are one object (``sampler``), which
+    mlx-lm calls once for all rows that share it. With a seed it has a ``state`` of its own, so that
+    its row does not depend on the others. A draw ahead of its turn puts the state back.
+    """
 
     def __init__(
         self,
-        seed: int,
-        temperature: float,
-        top_p: float,
-        top_k: int,
-        min_p: float,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        top_k: int = 0,
+        min_p: float = 0.0,
         xtc: Xtc | None = None,
+        seed: int | None = None,
     ) -> None:
-        self.state = mx.random.key(seed % (1 << 64))  # negative seeds are valid in most APIs
+        self.is_greedy = temperature == 0
+        # Negative seeds are valid in most APIs.
+        self.state = None if seed is None else mx.random.key(seed % (1 << 64))
         self._temperature = temperature
         self._top_p = top_p
         self._top_k = top_k
@@ -98,30 +80,44 @@ class SeededSampler:
         self._xtc = xtc
 
     def __call__(self, logprobs: mx.array) -> mx.array:
-        """Draw an id for log-probabilities of shape (1, vocabulary)."""
+        """Draw ids (rows,) for log-probabilities (rows, vocabulary); a seed is for one row."""
+        if self.is_greedy:
+            return mx.argmax(logprobs, axis=-1)
         if 0 < self._top_p < 1:
             logprobs = apply_top_p(logprobs, self._top_p)
         if self._min_p > 0:
             logprobs = apply_min_p(logprobs, self._min_p)
-        self.state, now = mx.random.split(self.state)
+        key = chance = None
+        if self.state is not None:
+            self.state, key = mx.random.split(self.state)
         if self._xtc is not None:
-            now, chance = mx.random.split(now)
+            if key is not None:
+                key, chance = mx.random.split(key)
             logprobs = self._xtc.apply(logprobs, chance)
         if self._top_k > 0:
             logprobs = apply_top_k(logprobs, self._top_k)
-        return mx.random.categorical(logprobs * (1 / self._temperature), key=now)
+        return mx.random.categorical(logprobs * (1 / self._temperature), key=key)
+
+    def peek(self, logits: mx.array) -> int:
+        """Return the next draw from logits (1, vocabulary), of a seeded or a greedy sampler."""
+        state = self.state
+        drawn: Any = self(logits - mx.logsumexp(logits, axis=-1, keepdims=True))
+        self.state = state
+        return int(drawn.item())
+
+    def draw_each(self, logprobs: mx.array) -> tuple[mx.array, list[mx.array]]:
+        """Draw for consecutive positions of one row; also return the state after each draw."""
+        if self.state is None:
+            return self(logprobs), []
+        drawn, states = [], []
+        for position in range(logprobs.shape[0]):
+            drawn.append(self(logprobs[position : position + 1]))
+            states.append(self.state)
+        return mx.concatenate(drawn, axis=0), states
 
 
-def draw_ahead(sampler: Sampler, logits: mx.array) -> int:
-    """Return what ``greedy`` or a ``SeededSampler`` will draw from logits; waits for it."""
-    logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-    if isinstance(sampler, SeededSampler):
-        state = sampler.state
-        drawn: Any = sampler(logprobs)
-        sampler.state = state
-    else:
-        drawn = sampler(logprobs)
-    return int(drawn.item())
+GREEDY = Sampler()
+_unseeded = lru_cache(maxsize=128)(Sampler)
 
 
 def sampling_defaults(folder: Path) -> dict[str, float]:
@@ -152,23 +148,23 @@ def sampler(
     exempt: Iterable[int] = (),
     is_drawn_ahead: bool = False,
 ) -> Sampler:
-    """Return the sampler of a request; it maps log-probabilities (1, vocabulary) to ids (1,)."""
+    """Return the sampler of a request."""
     temperature, min_p = requested.temperature or 0.0, requested.min_p or 0.0
     top_p = 1.0 if requested.top_p is None else requested.top_p
     top_k = requested.top_k or 0
     if top_k >= vocabulary_size:  # mlx-lm rejects a top_k that keeps every token
         top_k = 0
     if temperature < _MIN_TEMPERATURE:
-        return greedy
+        return GREEDY
     xtc = _xtc_of(requested, exempt, vocabulary_size)
     seed = requested.seed
     if seed is None and is_drawn_ahead:
         # From the state that all processes of a model share, so that they draw alike.
         drawn: Any = mx.random.randint(0, 1 << 31, (1,)).item()
         seed = int(drawn)
-    if seed is not None:
-        return SeededSampler(seed, temperature, top_p, max(top_k, 0), min_p, xtc)
-    return _shared_sampler(temperature, top_p, max(top_k, 0), min_p, xtc)
+    if seed is None:
+        return _unseeded(temperature, top_p, max(top_k, 0), min_p, xtc)
+    return Sampler(temperature, top_p, max(top_k, 0), min_p, xtc, seed)
 
 
 def _xtc_of(requested: Sampling, ids: Iterable[int], size: int) -> Xtc | None:

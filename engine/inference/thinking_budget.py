@@ -19,7 +19,7 @@ import mlx.core as mx
 
 from engine.conversation.template import ChatTemplate
 from engine.inference.backend import Prompt
-from engine.inference.sampling import Sampler, draw_ahead
+from engine.inference.sampling import Sampler
 from engine.inference.speculation.sources import WIDTHS
 from engine.inference.text import encoded
 from engine.output.families import Family, Marks
@@ -38,16 +38,16 @@ BUDGET_OF_EFFORT = {
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """The tokens around reasoning; ``before`` of the closing ones precede its tag."""
+    """The tokens around reasoning.
 
+    ``closing`` begins with the ``tag`` that ends reasoning; ``before`` is the white space that a
+    template writes before it, and ``opening`` shows that reasoning begins.
+    """
+
+    before: tuple[int, ...]
     closing: tuple[int, ...]
-    before: int
     tag: tuple[int, ...]
     opening: tuple[int, ...]
-
-    def remaining(self, written: int) -> tuple[int, ...]:
-        """Return the tokens after ``written`` tokens of the tag; all, with white space, if 0."""
-        return self.closing[self.before + written if written else 0 :]
 
 
 class ReasoningCount:
@@ -55,7 +55,7 @@ class ReasoningCount:
 
     def __init__(self, splitter: Splitter, vocabulary: Vocabulary, budget: int) -> None:
         self.tokens = 0
-        self.left = budget
+        self.remaining = budget
         self.is_inside = splitter.channel is Channel.THINKING
         self.ended_at: int | None = None if budget else 0
         self.splitter = splitter
@@ -71,13 +71,13 @@ class ReasoningCount:
         self.tokens += 1
         self.is_inside = self.splitter.channel is Channel.THINKING
         if was_inside and self.is_inside:
-            self.left -= 1
-            if not self.left:
+            self.remaining -= 1
+            if not self.remaining:
                 self.ended_at = self.tokens
 
     def can_end_within(self, tokens: int) -> bool:
         """Return whether this many further tokens can use up the budget."""
-        return tokens >= self.left + (not self.is_inside)
+        return tokens >= self.remaining + (not self.is_inside)
 
     def after(self, tokens: Sequence[int]) -> "ReasoningCount":
         count = copy.copy(self)
@@ -90,7 +90,8 @@ class ReasoningCount:
 class BudgetProcessor:
     """A logits processor that forces the end of reasoning where the budget is used up.
 
-    Its result depends only on the tokens before a position, whether sampled or drafted.
+    Its result depends only on the tokens before a position, whether sampled or drafted. Positions
+    are those of the answer, whose first token is 0.
     """
 
     def __init__(
@@ -108,35 +109,31 @@ class BudgetProcessor:
         self._budget = budget
         self._eos = eos
         self._sampler = sampler
-        # The tokens that were returned after the budget was used up, while some may be forced.
-        self._after: list[int] = []
-        # How many tokens of the tag the model wrote itself before the others were forced; None
-        # while it has not gone beyond its budget.
-        self._forced_after: int | None = None
+        # How many tokens the batch has returned.
+        self._returned = 0
+        # The tokens that are forced, and the position of the first; none while the model may still
+        # end its reasoning itself, perhaps with the rest of a tag that it has begun.
+        self._forced: tuple[int, ...] = ()
+        self._forced_at = 0
         # Added to the logits, it rules out the token that opens reasoning.
         self._shut: mx.array | None = None
 
     @property
     def is_stateful(self) -> bool:
         """Whether a pass over several tokens has to draw them one after the other."""
-        count = self._count
+        count, edges = self._count, self._edges
         if count.ended_at is None:
             return count.can_end_within(WIDTHS[-1])
-        return count.is_inside and len(self._after) < len(self._edges.closing)
+        last = count.ended_at + len(edges.before) + len(edges.closing)
+        return count.is_inside and self._returned < last
 
     def take(self, token_id: int) -> BudgetEnd | None:
         """Take a token that the batch returned; return the end if it is the first forced one."""
-        count = self._count
-        if count.ended_at is None:
-            count.take(token_id)
+        self._count.take(token_id)
+        position, self._returned = self._returned, self._returned + 1
+        if not self._forced or position != self._forced_at:
             return None
-        if not count.is_inside or len(self._after) > len(self._edges.closing):
-            return None
-        self._after.append(token_id)
-        if self._forced_after is None or len(self._after) - 1 != self._forced_after:
-            return None
-        forced = len(self._edges.remaining(self._forced_after))
-        return BudgetEnd(count.ended_at + self._forced_after, forced, self._budget)
+        return BudgetEnd(position, len(self._forced), self._budget)
 
     def __call__(self, context: mx.array, logits: mx.array) -> mx.array:
         """Return the logits of shape (1, vocabulary), those of other tokens at minus infinity."""
@@ -151,26 +148,24 @@ class BudgetProcessor:
                 return logits
         if not count.is_inside:
             return self._kept_closed(context, logits)
-        at = position - count.ended_at
-        if not at:
-            self._forced_after = None
-        if self._forced_after is None or at <= self._forced_after:
-            self._forced_after = None
-            if at >= len(self._edges.tag):
+        if not self._forced or position <= self._forced_at or position == count.ended_at:
+            written, self._forced = position - count.ended_at, ()
+            if written >= len(self._edges.tag):
                 return self._kept_closed(context, logits)
-            if self._ends_by_itself(logits, at):
+            if self._ends_by_itself(logits, written):
                 return logits
-            self._forced_after = at
-        remaining = self._edges.remaining(self._forced_after)
-        at -= self._forced_after
-        if at < len(remaining):
-            is_forced = mx.arange(logits.shape[-1]) == remaining[at]
+            before = () if written else self._edges.before
+            self._forced, self._forced_at = (*before, *self._edges.closing[written:]), position
+        index = position - self._forced_at
+        if index < len(self._forced):
+            is_forced = mx.arange(logits.shape[-1]) == self._forced[index]
             # Overrides any bias or penalty on that token.
             return mx.where(is_forced, mx.zeros_like(logits), mx.array(-math.inf, logits.dtype))
         return self._kept_closed(context, logits)
 
     def _ends_by_itself(self, logits: mx.array, written: int) -> bool:
-        drawn = draw_ahead(self._sampler, logits)
+        """Whether the model draws the next token of the tag, or ends the answer instead."""
+        drawn = self._sampler.peek(logits)
         return drawn == self._edges.tag[written] or (not written and drawn in self._eos)
 
     def _kept_closed(self, context: mx.array, logits: mx.array) -> mx.array:
@@ -237,15 +232,14 @@ class ThinkingBudgets:
         before, after = ("", "") if family.has_headers else self._spaces_around(family)
         # A grammar begins right after the tag and decides itself about white space.
         after = "" if is_held else after
-        # The model chooses itself what follows a message of reasoning.
-        tag = self._ids(closing[:1] if family.has_headers else closing)
         edges = Edges(
-            self._ids((before, *closing, after)),
-            len(self._ids((before,))),
-            tag,
+            self._ids((before,)),
+            self._ids((*closing, after)),
+            # The model chooses itself the header after a message of reasoning.
+            self._ids(closing[:1] if family.has_headers else closing),
             self._beginning(opening),
         )
-        is_writable = max(edges.closing + edges.opening) < self._vocabulary.size
+        is_writable = max(edges.before + edges.closing + edges.opening) < self._vocabulary.size
         return edges if is_writable else None
 
     def _beginning(self, opening: Marks) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.inference.mlx_lm_internals import DecodingRows
-from engine.inference.sampling import SeededSampler, greedy
+from engine.inference.sampling import Sampler
 from engine.inference.speculation.rollback import Rollback
 
 
@@ -78,9 +78,9 @@ class _Draws:
         self._rows = rows
         self._index = index
         self._inputs = inputs
-        self._sampler = rows.sampler(index)
+        self._sampler: Sampler = rows.sampler(index)
         self._processors = rows.processors(index)
-        self.is_greedy = self._sampler is greedy
+        self.is_greedy = self._sampler.is_greedy
         # A constraint has to know one token before it allows the next.
         stateful = (
             processor for processor in self._processors if getattr(processor, "is_stateful", False)
@@ -92,7 +92,7 @@ class _Draws:
         self._context: Any = None
         if self._processors:
             self._context = rows.context(index, mx.array(list(inputs)))
-        self._states: list[Any] = []
+        self._states: list[mx.array] = []
         self._logits = logits
         self.logprobs: Any = None
         self._stepped: list[mx.array] = []
@@ -107,19 +107,7 @@ class _Draws:
                 [self._processed(position) for position in range(count)], axis=0
             )
         self.logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-        if isinstance(self._sampler, SeededSampler):
-            drawn = [
-                self._draw(self.logprobs[position : position + 1]) for position in range(count)
-            ]
-            self.tokens = mx.concatenate(drawn, axis=0)
-        else:
-            self.tokens = self._sampler(self.logprobs)
-
-    def _draw(self, logprobs: mx.array) -> mx.array:
-        drawn: mx.array = self._sampler(logprobs)
-        if isinstance(self._sampler, SeededSampler):
-            self._states.append(self._sampler.state)
-        return drawn
+        self.tokens, self._states = self._sampler.draw_each(self.logprobs)
 
     def _processed(self, position: int) -> mx.array:
         logits = self._logits[position : position + 1]
@@ -139,12 +127,13 @@ class _Draws:
         """Draw the next token of a stepwise row; all drafts before this position were right."""
         logits = self._processed(position)
         logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-        drawn: Any = self._draw(logprobs)
+        drawn, states = self._sampler.draw_each(logprobs)
+        self._states += states
         self._stepped.append(logprobs[0])
         only = getattr(self._constraint, "only", None)
         self.forced.append(only is not None)
         # A forced token is known without waiting for the draw.
-        return int(drawn.item() if only is None else only)
+        return int(drawn.item()) if only is None else only  # type: ignore[arg-type]
 
     @property
     def has_failed(self) -> bool:
