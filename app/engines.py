@@ -1,4 +1,4 @@
-"""Opens an engine in this process, or one that several processes share, and loads its model.
+"""Opens an engine, alone or shared by several processes, and loads its model.
 
 ``mlx.launch`` starts the processes: rank 0 is the server, with an engine whose model is sharded;
 the others only follow. Main thread.

@@ -3,7 +3,6 @@
 import json
 import logging
 import logging.handlers
-import os
 import sys
 from datetime import UTC, datetime
 from io import TextIOWrapper
@@ -11,10 +10,10 @@ from pathlib import Path
 from typing import TextIO
 
 from app.private_files import open_private
+from app.streams import CLEAR_LINE, takes_controls
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _OURS = ("app", "engine", "api", "ui")
-_CLEAR_LINE = "\r\x1b[K"
 _FILE_SIZE_BYTES = 1_000_000
 
 
@@ -57,8 +56,7 @@ class _TerminalLog(logging.StreamHandler[TextIO]):
 
     def format(self, record: logging.LogRecord) -> str:
         # Here rather than in ``emit``, because an error must not reach the code that logs.
-        has_status = self.stream.isatty() and os.environ.get("TERM") != "dumb"
-        return f"{_CLEAR_LINE if has_status else ''}{super().format(record)}"
+        return f"{CLEAR_LINE if takes_controls(self.stream) else ''}{super().format(record)}"
 
 
 class _JsonLines(logging.Formatter):

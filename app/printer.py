@@ -8,41 +8,39 @@ from typing import TextIO
 
 from api.terminal_text import harmless, on_one_line
 from app import exits
-from app.streams import OutputError, discard_output, drain_streams, prepare_streams
+from app.streams import (
+    CLEAR_LINE,
+    OutputError,
+    discard_output,
+    drain_streams,
+    prepare_streams,
+    takes_controls,
+)
 
 
 def run_cli(program: str, work: Callable[[], int]) -> int:
     """Do the work of a command; print a failure as one line. Return the exit code."""
     prepare_streams()
     try:
-        code = _exit_code(program, work)
+        try:
+            code = work()
+        except SystemExit as ended:  # argparse has printed help, version or the error
+            code = ended.code if isinstance(ended.code, int) else exits.USAGE
+        except exits.CommandError as failed:
+            print(f"{program}: {harmless(str(failed))}", file=sys.stderr)
+            code = failed.exit_code
+        except KeyboardInterrupt:
+            print(f"{program}: interrupted", file=sys.stderr)
+            code = exits.INTERRUPTED
         drain_streams()
-    except OutputError as failed:
-        print(f"{program}: {failed}", file=sys.stderr)
+    except OutputError as unwritten:
+        print(f"{program}: {unwritten}", file=sys.stderr)
         discard_output()
         return exits.FAILURE
     except BrokenPipeError:
         discard_output()
         return exits.BROKEN_PIPE
     return code
-
-
-def _exit_code(program: str, work: Callable[[], int]) -> int:
-    try:
-        return work()
-    except SystemExit as ended:  # argparse has printed help, version or the error
-        return ended.code if isinstance(ended.code, int) else exits.USAGE
-    except exits.CommandError as failed:
-        print(f"{program}: {harmless(str(failed))}", file=sys.stderr)
-        return failed.exit_code
-    except KeyboardInterrupt:
-        print(f"{program}: interrupted", file=sys.stderr)
-        return exits.INTERRUPTED
-
-
-def takes_controls(stream: TextIO) -> bool:
-    """Return whether a stream is a terminal with control sequences; a ``dumb`` one has none."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def columns_of(stream: TextIO) -> int:
@@ -65,7 +63,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-_DIM, _PLAIN, CLEAR_LINE = "\x1b[2m", "\x1b[0m", "\r\x1b[K"
+_DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 
 
 class Printer:

@@ -9,24 +9,20 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from engine import (
-    CacheOwner,
     DecodingContext,
-    EmbeddingRequest,
-    Embeddings,
     Event,
     Finished,
     GenerationRequest,
     Limits,
     ModelInfo,
     ModelStatus,
-    NoModel,
     PromptProgress,
     Vocabulary,
 )
 
 
 class RecordedEngine:
-    """Answers every request with the same events. See ``api.service.service``."""
+    """Answers every request with the same events; has only the methods that generating needs."""
 
     def __init__(
         self, model_id: str, events: Sequence[Event], vocabulary: Vocabulary | None = None
@@ -74,30 +70,6 @@ class RecordedEngine:
         self, requests: Sequence[GenerationRequest]
     ) -> Sequence["RecordedAnswer"]:
         return [RecordedAnswer(request, self._events, self._vocabulary) for request in requests]
-
-    async def count_tokens(self, request: GenerationRequest) -> int:
-        raise NoModel("a recorded answer has no model that counts tokens")
-
-    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
-        raise NoModel("a recorded answer has no model that reads text")
-
-    async def prompt_pieces(self, request: GenerationRequest) -> tuple[tuple[int, str], ...]:
-        raise NoModel("a recorded answer has no model that reads prompts")
-
-    async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
-        raise NoModel("a recorded answer has no model that writes text")
-
-    async def embed(self, request: EmbeddingRequest) -> Embeddings:
-        raise NoModel("a recorded answer has no model that reads texts")
-
-    async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
-        return 0, 0
-
-    def unload_when_idle(self, name: str | None = None) -> None:
-        """Do nothing, because no model is in memory."""
-
-    def unload_after(self, idle_s: float | None, name: str | None = None) -> None:
-        """Do nothing, because no model is in memory."""
 
 
 class RecordedAnswer:

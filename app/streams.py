@@ -12,12 +12,18 @@ from typing import Any, TextIO
 from engine.files.causes import os_cause
 
 _log = logging.getLogger(__name__)
+CLEAR_LINE = "\r\x1b[K"
 # Output that waits for a terminal or a pipe that nobody reads; a burst of log records is smaller.
 _MAX_PENDING_BYTES = 256 * 1024
 
 
 class OutputError(Exception):
     """Standard output cannot be written; the message says why."""
+
+
+def takes_controls(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal with control sequences; a ``dumb`` one has none."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def prepare_streams() -> None:

@@ -33,14 +33,13 @@ from app.engines import (
 )
 from app.exits import CommandError
 from app.logs import log_as_json_lines, log_to_standard_error
-from app.printer import takes_controls
 from app.private_files import access_problem
 from app.process import raise_limit
 from app.served_models import served_models
 from app.settings.options import check_guessing
 from app.settings.serve import ServeOptions
 from app.signals import EndingSignals
-from app.streams import write_in_background
+from app.streams import takes_controls, write_in_background
 from app.terminal.status_line import LOADS, LoadMeter, live_line
 from engine import DiskCache, Limits, ModelInfo, OfferedModel, counted, format_size
 from engine.distributed.world import World

@@ -36,20 +36,17 @@ class RequestFeed(RequestObserver):
         self._put((entry_of(record), {}))
 
     def request_advanced(self, record: RequestRecord) -> None:
-        entry = dataclasses.replace(
-            entry_of(record),
-            model=record.model,
-            requested_model=record.requested_model,
-            running=tuple(run.generation for run in record.runs),
-        )
-        self._put((entry, {}))
+        self._put((entry_of(record), {}))
 
     def request_ended(self, record: RequestRecord) -> None:
         entry = ended_entry_of(record)
         runs = zip(entry.answers, _finished(record), strict=True)
-        traces = {answer.run_id: trace_of(run) for answer, (run, _) in runs}
-        recorded = {name: trace for name, trace in traces.items() if trace is not None}
-        self._put((entry, recorded))
+        traces = {
+            answer.run_id: trace
+            for answer, (run, _) in runs
+            if (trace := trace_of(run)) is not None
+        }
+        self._put((entry, traces))
 
     def _put(self, note: _Note) -> None:
         with self._lock:
@@ -84,7 +81,7 @@ def trace_of(run: RecordedRun) -> RunTrace | None:
 
 
 def entry_of(record: RequestRecord) -> RequestEntry:
-    """Return the window's record of a request that has begun."""
+    """Return the window's record of a request that has not ended."""
     agents = (value for name, value in record.headers if name.lower() == "user-agent")
     return RequestEntry(
         id=record.request_id,
@@ -95,6 +92,9 @@ def entry_of(record: RequestRecord) -> RequestEntry:
         path=record.path,
         dialect=record.dialect,
         headers=record.headers,
+        model=record.model,
+        requested_model=record.requested_model,
+        running=tuple(run.generation for run in record.runs),
     )
 
 
@@ -102,8 +102,7 @@ def ended_entry_of(record: RequestRecord) -> RequestEntry:
     """Return the window's record of a request that has ended."""
     return dataclasses.replace(
         entry_of(record),
-        model=record.model,
-        requested_model=record.requested_model,
+        running=(),
         is_stream=record.is_stream,
         status=record.status,
         took_s=record.took_s,

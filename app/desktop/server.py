@@ -37,12 +37,9 @@ class LocalServer:
         engine: Engine,
         preferences: PreferencesState,
         key: KeyStore,
-        *,
-        port: int | None = None,
         observer: RequestObserver | None = None,
     ) -> None:
         self._engine = engine
-        self._port = port
         self._preferences = preferences
         self._key_store = key
         self._observer = observer
@@ -121,7 +118,7 @@ class LocalServer:
         try:
             return ServerConfig(
                 host=NETWORK_HOST if preferences.is_on_network else DEFAULT_HOST,
-                port=preferences.port if self._port is None else self._port,
+                port=preferences.port,
                 api_key=key,
                 is_open_here=not preferences.is_key_required,
                 allowed_origins=preferences.allowed_origins,

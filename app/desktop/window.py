@@ -240,7 +240,7 @@ def create_main_window(
     key = KeyStore(paths.config_folder())
     log = RequestLog()
     feed = RequestFeed(loop, log)
-    server = LocalServer(engine, preferences, key, observer=feed)
+    server = LocalServer(engine, preferences, key, feed)
 
     def tools() -> InspectorTools:
         # Imported when it is wanted: the web framework is not to hold up the window.

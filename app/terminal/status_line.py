@@ -8,7 +8,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from app.printer import Printer, takes_controls
+from app.printer import Printer
+from app.streams import takes_controls
 from engine import Engine, ModelStatus, counted
 from ui.models.model_words import loading_text, passed
 

@@ -35,7 +35,7 @@ def status_of(url: str) -> int:
 async def test_local_server_start_stop_restart() -> None:
     engine = Engine()
 
-    server = served(engine, port=0)
+    server = served(engine, ServerPreferences(port=0))
     for _ in range(2):
         url = await server.start()
         # Without a model it answers that it is not ready.
@@ -49,7 +49,7 @@ async def test_local_server_start_stop_restart() -> None:
 
 def test_local_server_taken_port_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        server = served(Engine(), port=other.getsockname()[1])
+        server = served(Engine(), ServerPreferences(port=other.getsockname()[1]))
         with pytest.raises(OSError, match=r"^Port \d+ is taken by another program") as raised:
             asyncio.run(server.start())
         assert raised.value.errno == errno.EADDRINUSE
@@ -76,10 +76,10 @@ class NoKey:
 
 
 def served(
-    engine: Engine, server: ServerPreferences | None = None, *, key: Any = None, **more: Any
+    engine: Engine, server: ServerPreferences, *, key: Any = None, observer: Any = None
 ) -> LocalServer:
-    state = preferences_state(Preferences(server=server or ServerPreferences()))
-    return LocalServer(engine, state, key or NoKey(), **more)
+    state = preferences_state(Preferences(server=server))
+    return LocalServer(engine, state, key or NoKey(), observer)
 
 
 async def streamed(url: str, began: threading.Event, **headers: str) -> str:
@@ -185,7 +185,7 @@ def free_port() -> int:
 
 
 def test_local_server_needs_key_on_network() -> None:
-    server = served(Engine(), ServerPreferences(is_on_network=True), port=0)
+    server = served(Engine(), ServerPreferences(is_on_network=True, port=0))
     with pytest.raises(OSError, match="API key is required"):
         asyncio.run(server.start())
 
@@ -194,9 +194,9 @@ def test_local_server_needs_key_on_network() -> None:
 async def test_local_server_key_for_loopback_clients(
     is_key_required: bool,
 ) -> None:
-    wanted = ServerPreferences(is_on_network=True, is_key_required=is_key_required)
+    wanted = ServerPreferences(is_on_network=True, is_key_required=is_key_required, port=0)
 
-    server = served(Engine(), wanted, key=Key(), port=0)
+    server = served(Engine(), wanted, key=Key())
     url = await server.start()
     port = url.rpartition(":")[2]
 
@@ -224,7 +224,7 @@ def test_local_server_telemetry(
     log = Log()
 
     async def use() -> None:
-        server = served(Engine(), port=0, observer=log)
+        server = served(Engine(), ServerPreferences(port=0), observer=log)
         url = await server.start()
         assert await asyncio.to_thread(post, f"{url}/v1/messages") == 400
         await asyncio.to_thread(collector.wait_until, lambda: collector.spans)
