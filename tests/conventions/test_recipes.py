@@ -9,7 +9,7 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QFileDialog, QLabel, QMenu
 from pytestqt.qtbot import QtBot
 
-from api.dialects.openai.completions import COMPLETIONS, CompletionParams, CompletionsRoute
+from api.dialects.openai.completions import COMPLETIONS, CompletionParams
 from engine import Engine, GenerationRequest, TextDelta, counted
 from tests.api.conftest import serving
 from tests.support.answers.said import conversation
@@ -198,14 +198,15 @@ def test_field_of_a_dialect_reaches_the_request(
     class LongerParams(CompletionParams):
         answer_limit: int | None = None
 
-    read = CompletionsRoute.read
+    [route] = COMPLETIONS.answers
+    read = route.read
 
     def read_limit(params: LongerParams, *, strict: bool = False) -> list[GenerationRequest]:
         limit = params.max_tokens if params.answer_limit is None else params.answer_limit
         return read(params.model_copy(update={"max_tokens": limit}), strict=strict)
 
-    monkeypatch.setitem(vars(COMPLETIONS.answers[0]), "request", LongerParams)
-    monkeypatch.setattr(CompletionsRoute, "read", staticmethod(read_limit))
+    monkeypatch.setitem(vars(route), "request", LongerParams)
+    monkeypatch.setitem(vars(route), "read", read_limit)
     with serving(engine) as site:
         requests = watched(site, monkeypatch)
         body = {"prompt": "Count", "answer_limit": 3}

@@ -359,20 +359,15 @@ def _why(stop: StopInfo) -> Why:
             assert_never(stop.kind)
 
 
-class PlainRoute(AnswerRoute[PlainParams]):
-    def read(self, params: PlainParams, *, strict: bool) -> Sequence[GenerationRequest]:
-        stops = StopRules.of(*checked_strings(params.marks, "stops.strings"))
-        messages = (Message("user", params.question),)
-        return [GenerationRequest(messages, stops=stops, max_tokens=params.longest)]
+def requests_from_wire(params: PlainParams, *, strict: bool) -> Sequence[GenerationRequest]:
+    stops = StopRules.of(*checked_strings(params.marks, "stops.strings"))
+    messages = (Message("user", params.question),)
+    return [GenerationRequest(messages, stops=stops, max_tokens=params.longest)]
 
-    def write_whole(
-        self, answers: Sequence[Collected], params: PlainParams, head: Head
-    ) -> PlainAnswer:
-        events, finished = answers[0]
-        return _answer(raw_text_of(events), finished)
 
-    def encoder(self, params: PlainParams, head: Head) -> PlainEncoder:
-        return PlainEncoder(params, head)
+def write_answer(answers: Sequence[Collected], params: PlainParams, head: Head) -> PlainAnswer:
+    events, finished = answers[0]
+    return _answer(raw_text_of(events), finished)
 
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, str]]:
@@ -391,7 +386,17 @@ PLAIN = Dialect(
     render_error=error_to_wire,
     request_body=request_body,
     field_names={"stops.strings": "marks"},
-    routes=(PlainRoute(path="/plain", summary="Plain", request=PlainParams, answer=PlainAnswer),),
+    routes=(
+        AnswerRoute(
+            path="/plain",
+            summary="Plain",
+            request=PlainParams,
+            answer=PlainAnswer,
+            read=requests_from_wire,
+            write_whole=write_answer,
+            encoder=PlainEncoder,
+        ),
+    ),
 )
 '''
 

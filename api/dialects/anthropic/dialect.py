@@ -18,14 +18,6 @@ from api.service.models import address_requests, check_model
 from engine import GenerationRequest
 
 
-class MessagesRoute(AnswerRoute[MessageCreateParams]):
-    """``POST /v1/messages``."""
-
-    read = staticmethod(requests_from_wire)
-    write_whole = staticmethod(write_message)
-    encoder = staticmethod(MessageEncoder)
-
-
 def read_counted(params: CountTokensParams, *, strict: bool) -> Sequence[GenerationRequest]:
     """Return the request whose prompt is counted."""
     return [prompt_from_wire(params)]
@@ -61,11 +53,14 @@ MESSAGES = Dialect(
         "thinking_budget": "thinking.budget_tokens",
     },
     routes=(
-        MessagesRoute(
+        AnswerRoute(
             path="/v1/messages",
             summary="Anthropic Messages",
             request=MessageCreateParams,
             answer=MessageAnswer,
+            read=requests_from_wire,
+            write_whole=write_message,
+            encoder=MessageEncoder,
             id_prefix="msg_",
         ),
         count_tokens,

@@ -5,7 +5,6 @@ https://github.com/ollama/ollama/blob/main/docs/api.md
 
 import asyncio
 import time
-from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
 from api.dialects.ollama.models import (
@@ -45,16 +44,13 @@ from api.service.errors import invalid
 from api.service.generations import embed_texts
 from api.service.models import capabilities_of, loaded_model
 from api.service.service import Service
-from engine import EmbeddingRequest, Embeddings, GenerationRequest
+from engine import EmbeddingRequest, Embeddings
 
 _Params = TypeVar("_Params", bound=AnswerParams)
 
 
 class OllamaRoute(AnswerRoute[_Params]):
-    """A route whose answer is a line, or several."""
-
-    write_whole = staticmethod(write_answer)
-    encoder = staticmethod(LineEncoder)
+    """A route whose answer is a line, or several; without a prompt it loads or unloads."""
 
     def wants_stream(self, params: _Params) -> bool:
         """Whether the answer is a stream, which is the default only in this API."""
@@ -83,20 +79,6 @@ class OllamaRoute(AnswerRoute[_Params]):
         answer = LineEncoder(params, head).line()
         answer["done"], answer["done_reason"] = True, reason
         return answer
-
-
-class ChatRoute(OllamaRoute[ChatParams]):
-    """``POST /api/chat``."""
-
-    def read(self, params: ChatParams, *, strict: bool) -> Sequence[GenerationRequest]:
-        return chat_from_wire(params)
-
-
-class PromptRoute(OllamaRoute[PromptParams]):
-    """``POST /api/generate``."""
-
-    def read(self, params: PromptParams, *, strict: bool) -> Sequence[GenerationRequest]:
-        return prompt_from_wire(params)
 
 
 def apply_keep_alive(service: Service, params: ModelParams) -> None:
@@ -189,18 +171,24 @@ OLLAMA = Dialect(
     },
     prefix="/api/",
     routes=(
-        ChatRoute(
+        OllamaRoute(
             path="/api/chat",
             summary="Ollama's chat",
             request=ChatParams,
             answer=OllamaAnswer,
+            read=chat_from_wire,
+            write_whole=write_answer,
+            encoder=LineEncoder,
             media_type=LINES,
         ),
-        PromptRoute(
+        OllamaRoute(
             path="/api/generate",
             summary="Ollama's single prompts",
             request=PromptParams,
             answer=OllamaAnswer,
+            read=prompt_from_wire,
+            write_whole=write_answer,
+            encoder=LineEncoder,
             media_type=LINES,
             operation="text_completion",
         ),

@@ -42,7 +42,7 @@ from engine import (
 )
 
 
-def chat_from_wire(params: ChatParams) -> list[GenerationRequest]:
+def chat_from_wire(params: ChatParams, *, strict: bool = False) -> list[GenerationRequest]:
     """Return the generation that ``/api/chat`` asks for; none if there are no messages."""
     if not params.messages:
         return []
@@ -57,7 +57,7 @@ def chat_from_wire(params: ChatParams) -> list[GenerationRequest]:
     return [with_template_options(request, params.chat_template_kwargs)]
 
 
-def prompt_from_wire(params: PromptParams) -> list[GenerationRequest]:
+def prompt_from_wire(params: PromptParams, *, strict: bool = False) -> list[GenerationRequest]:
     """Return the generation that ``/api/generate`` asks for; none if there is no prompt."""
     notes = _notes(params.images, ("images",), params.fullstop.wants_image_notes(is_new=True))
     prompt = "\n".join((params.prompt or "", *notes))

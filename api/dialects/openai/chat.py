@@ -32,16 +32,9 @@ from api.service.models import address_requests, check_model, loaded_model
 from engine import EmbeddingRequest, Embeddings
 
 
-class ChatRoute(AnswerRoute[ChatCompletionParams]):
-    """``POST /v1/chat/completions``."""
-
-    read = staticmethod(requests_from_wire)
-    write_whole = staticmethod(write_completion)
-    encoder = staticmethod(ChatEncoder)
-
-    def field_names(self, params: ChatCompletionParams) -> Mapping[str, str]:
-        given = (name for name in MAX_TOKENS if getattr(params, name) is not None)
-        return {**form_names(params), "max_tokens": next(given, "max_tokens")}
+def _field_names(params: ChatCompletionParams) -> Mapping[str, str]:
+    given = (name for name in MAX_TOKENS if getattr(params, name) is not None)
+    return {**form_names(params), "max_tokens": next(given, "max_tokens")}
 
 
 @query("POST", "/tokenize", request=TokenizeParams, read=prompt_from_wire, answer=TokenizeAnswer)
@@ -130,11 +123,15 @@ CHAT = Dialect(
     },
     stream_fields={"stream_options": {"include_usage": True}},
     routes=(
-        ChatRoute(
+        AnswerRoute(
             path="/v1/chat/completions",
             summary="OpenAI Chat Completions",
             request=ChatCompletionParams,
             answer=ChatCompletion,
+            read=requests_from_wire,
+            write_whole=write_completion,
+            encoder=ChatEncoder,
+            field_names=_field_names,
             id_prefix="chatcmpl-",
         ),
         tokenize,

@@ -298,15 +298,6 @@ def _scored_tokens(
     return tokens
 
 
-class CompletionsRoute(AnswerRoute[CompletionParams]):
-    """``POST /v1/completions``."""
-
-    read = staticmethod(requests_from_wire)
-    write_whole = staticmethod(write_completion)
-    encoder = staticmethod(CompletionEncoder)
-    field_names = staticmethod(form_names)
-
-
 COMPLETIONS = Dialect(
     name="Completions",
     title="OpenAI Completions",
@@ -322,11 +313,15 @@ COMPLETIONS = Dialect(
     },
     stream_fields={"stream_options": {"include_usage": True}},
     routes=(
-        CompletionsRoute(
+        AnswerRoute(
             path="/v1/completions",
             summary="OpenAI Completions",
             request=CompletionParams,
             answer=Completion,
+            read=requests_from_wire,
+            write_whole=write_completion,
+            encoder=CompletionEncoder,
+            field_names=form_names,
             id_prefix="cmpl-",
             operation="text_completion",
         ),

@@ -222,12 +222,7 @@ async def compact(request: ParsedRequest[ResponseParams]) -> CompactedResponse:
 
 
 class ResponsesRoute(AnswerRoute[ResponseParams]):
-    """``POST /v1/responses``."""
-
-    read = staticmethod(requests_from_wire)
-    write_whole = staticmethod(write_response)
-    encoder = staticmethod(ResponseEncoder)
-    field_names = staticmethod(form_names)
+    """``POST /v1/responses``, whose answers are stored."""
 
     def storage(self, request: ParsedRequest[ResponseParams]) -> StoreAnswer | None:
         service, record, params = request.service, request.record, request.params
@@ -269,6 +264,10 @@ RESPONSES = Dialect(
             summary="OpenAI Responses",
             request=ResponseParams,
             answer=ResponseAnswer,
+            read=requests_from_wire,
+            write_whole=write_response,
+            encoder=ResponseEncoder,
+            field_names=form_names,
             id_prefix="resp_",
         ),
         count_input,

@@ -23,20 +23,17 @@ from engine import CacheOwner, GenerationRequest, StopRules, counted
 
 
 class GenerateRoute(AnswerRoute[GenerateParams]):
-    """``POST /generate``."""
-
-    read = staticmethod(requests_from_wire)
-    write_whole = staticmethod(write_answers)
-    encoder = staticmethod(GenerateEncoder)
+    """``POST /generate``, whose requests name no model and may name their answer."""
 
     async def admit(self, service: Service, params: GenerateParams) -> None:
         """Accept every request: requests name no model."""
 
-    def field_names(self, params: GenerateParams) -> Mapping[str, str]:
-        return {"prompt": "text" if params.text is not None else "input_ids"}
-
     def answer_id(self, params: GenerateParams, head: Head) -> str:
         return answer_id(params, head, 0)
+
+
+def _field_names(params: GenerateParams) -> Mapping[str, str]:
+    return {"prompt": "text" if params.text is not None else "input_ids"}
 
 
 @query("GET", "/get_model_info", answer=dict[str, Any])
@@ -133,6 +130,10 @@ GENERATE = Dialect(
             summary="SGLang's native API: raw prompts",
             request=GenerateParams,
             answer=GenerateAnswers,
+            read=requests_from_wire,
+            write_whole=write_answers,
+            encoder=GenerateEncoder,
+            field_names=_field_names,
             operation="text_completion",
         ),
         get_model_info,

@@ -5,7 +5,6 @@ loop.
 """
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar, overload
@@ -102,25 +101,24 @@ class Route:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerRoute(Route, ABC, Generic[_Body]):
-    """A route whose answers the model generates; each has a subclass."""
+class AnswerRoute(Route, Generic[_Body]):
+    """A route whose answers the model generates; a subclass differs from the others in its steps.
+
+    Attributes:
+        read: Returns the generations that a body asks for; none if it has no prompt.
+        write_whole: Returns the body of an answer that is sent whole.
+        encoder: Returns the encoder of a stream.
+        field_names: Returns a body's own names of engine fields; all others have the dialect's.
+    """
 
     request: type[_Body]
+    read: ReadRequest
+    write_whole: Callable[[Sequence[Collected], _Body, Head], object]
+    encoder: Callable[[_Body, Head], AnswerEncoder]
+    field_names: Callable[[_Body], Mapping[str, str]] = lambda params: {}
     id_prefix: str = ""
     media_type: str = EVENTS
     operation: Literal["chat", "text_completion"] = "chat"
-
-    @abstractmethod
-    def read(self, params: _Body, *, strict: bool) -> Sequence[GenerationRequest]:
-        """Return the generations that a request asks for; none if it has no prompt."""
-
-    @abstractmethod
-    def write_whole(self, answers: Sequence[Collected], params: _Body, head: Head) -> object:
-        """Return the body of an answer that is sent whole."""
-
-    @abstractmethod
-    def encoder(self, params: _Body, head: Head) -> AnswerEncoder:
-        """Return the encoder of a stream."""
 
     def wants_stream(self, params: _Body) -> bool:
         """Whether a request asks for a stream."""
@@ -133,10 +131,6 @@ class AnswerRoute(Route, ABC, Generic[_Body]):
     def model_of(self, params: _Body) -> str:
         """Return the name of the model that a request is for; empty if it names none."""
         return getattr(params, "model", None) or ""
-
-    def field_names(self, params: _Body) -> Mapping[str, str]:
-        """Return the request's own names of engine fields; all others have the dialect's names."""
-        return {}
 
     def on_accepted(self, service: Service, params: _Body) -> None:
         """Act once the generations of a request have been accepted."""
