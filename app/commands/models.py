@@ -27,7 +27,7 @@ from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
 from engine.library.removal import Removal, RemovalFailed, removal_of
 from engine.library.removal import remove as remove_files
 from engine.library.suggestions import WRITTEN_ON, suggestions
-from engine.library.weights import has_draft_head, weights_size
+from engine.library.weights import weights_of, weights_size
 from ui.models.model_words import ORIGINS, TransferRate, fit_text, percent
 
 _FITS = {Fit.FITS: "yes", Fit.TIGHT: "tight", Fit.TOO_LARGE: "no", None: "?"}
@@ -79,7 +79,10 @@ def describe(options: Namespace) -> int:
         ("context", counted(model.context_length, "token") if model.context_length else ""),
         ("fits", _FITS[fit] if model.can_be_loaded else ""),
         ("memory", fit_text(needed, fit, now) if needed and fit else ""),
-        ("draft head", "its own" if model.can_be_loaded and has_draft_head(model.folder) else ""),
+        (
+            "draft head",
+            "its own" if model.can_be_loaded and weights_of(model.folder).has_head else "",
+        ),
         ("problem", model.problem or model.obstacle),
     )
     lines = (f"{name:<12}  {on_one_line(text)}\n" for name, text in facts if text)

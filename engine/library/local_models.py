@@ -6,13 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from engine.errors import ModelLoadFailed
 from engine.files.safe_files import read_bounded
 from engine.library.architectures import ASSISTANTS, architecture_of, pairing_of, problem_of
-from engine.library.cache_size import is_count
-from engine.library.model_files import context_length, listed, model_name, read_json
+from engine.library.model_files import bits_of, context_length, listed, model_name, read_json
 from engine.library.model_folder import missing_files
 from engine.library.weights import INDEX, weights_size
 from engine.wording import format_size
@@ -114,15 +112,6 @@ def look_into(folder: Path, origin: Origin) -> FoundModel:
         is_partial=bool(missing),
         pairing=pairing_of(config),
     )
-
-
-def bits_of(config: Mapping[str, Any]) -> int | None:
-    """Return the bits of a quantized weight that a configuration states; None if it is not."""
-    for key in ("quantization", "quantization_config"):
-        stated = config.get(key)
-        if isinstance(stated, dict) and is_count(bits := stated.get("bits")):
-            return bits
-    return None
 
 
 def chat_template(folder: Path) -> str:

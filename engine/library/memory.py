@@ -9,7 +9,7 @@ from typing import Any
 from engine.library.architectures import ASSISTANTS, architecture_of
 from engine.library.cache_size import CacheSize, estimated
 from engine.library.model_files import context_length, read_json
-from engine.library.weights import weights_in_memory
+from engine.library.weights import weights_of
 
 # The length of context to plan for, if the model's own is longer.
 USUAL_CONTEXT = 8192
@@ -77,7 +77,7 @@ def _parts_of(
     folder: Path, config: dict[str, Any], *, uses_head: bool = True
 ) -> tuple[int, CacheSize]:
     """Return what the weights of a folder take, and the caches of an answer."""
-    weights = weights_in_memory(folder, config)
+    weights = weights_of(folder)
     if architecture_of(config) in ASSISTANTS:  # these have no cache
         return weights.size_bytes, CacheSize()
     size = estimated(config, weights.value_bytes, has_head=weights.has_head and uses_head)

@@ -1,6 +1,6 @@
 """Reads the JSON files of a model folder, and names them without the folders of this computer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +70,12 @@ def context_length(config: dict[str, Any]) -> int:
             if is_count(value):
                 return value
     return 4096
+
+
+def bits_of(config: Mapping[str, Any]) -> int | None:
+    """Return the bits of a quantized weight that a configuration states; None if it is not."""
+    for key in ("quantization", "quantization_config"):
+        stated = config.get(key)
+        if isinstance(stated, dict) and is_count(bits := stated.get("bits")):
+            return bits
+    return None

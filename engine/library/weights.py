@@ -9,7 +9,6 @@ import platform
 import stat
 import sys
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +19,7 @@ from engine.errors import ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.files.safe_files import open_regular
 from engine.library.cache_size import is_count
-from engine.library.model_files import file_label, read_json
+from engine.library.model_files import bits_of, file_label, read_json
 from engine.wording import counted
 
 INDEX = "model.safetensors.index.json"
@@ -51,67 +50,59 @@ def indexed_weights(folder: Path) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightsInMemory:
-    """What a model's weights are once they are loaded, as its files tell before."""
+class Weights:
+    """The weights of a model, as the headers of its files tell before they are loaded.
+
+    Attributes:
+        size_bytes: What they take once they are loaded.
+        value_bytes: The bytes of one number that is not quantized.
+        has_head: Whether a draft head of the model is among them.
+        count: How many there are, without a draft head in a file of its own; 0 if not known.
+        kind: ``BF16`` or ``int4``, for example; empty if that is not known.
+    """
 
     size_bytes: int
-    value_bytes: int
-    has_head: bool
+    value_bytes: int = 2
+    has_head: bool = False
+    count: int = 0
+    kind: str = ""
 
 
-def weights_in_memory(folder: Path, config: dict[str, Any]) -> WeightsInMemory:
-    """Return what the weights of a folder take in memory; reads the headers of its files."""
-    sizes: Counter[str] = Counter()
-    is_slow = has_head = False
+def weights_of(folder: Path) -> Weights:
+    """Describe the weights of a model folder, of which it reads the headers alone."""
+    try:
+        config = read_json(folder / "config.json")
+        stored = {
+            path.name: _stored_weights(path, state.st_size, state.st_mtime_ns)
+            for path, state in weight_files(folder)
+            if path.name.startswith("model") or path.match(HEAD_FILES)  # nothing reads others
+        }
+    except (ModelLoadFailed, ValueError, LookupError, TypeError):
+        return Weights(weights_size(folder))
     text = config.get("text_config")
     layers = (text if isinstance(text, dict) else config).get("num_hidden_layers")
     own_head = (*_HEAD_ENDS[:2], f"layers.{layers}.eh_proj.weight")
-    try:
-        for path, state in weight_files(folder):
-            if not (path.name.startswith("model") or path.match(HEAD_FILES)):
-                continue  # nothing reads it
-            stored = _stored_weights(path, state.st_size, state.st_mtime_ns)
-            sizes.update(stored.sizes)
-            is_slow = is_slow or not stored.scales.isdisjoint(_WIDENED)
-            has_head = has_head or any(name.endswith(own_head) for name in stored.heads)
-    except (ModelLoadFailed, ValueError, LookupError, TypeError):
-        return WeightsInMemory(weights_size(folder), value_bytes=2, has_head=False)
-    if is_slow and not has_graphics_processor():
-        wider = sum(2 * sizes.pop(kind, 0) for kind in _WIDENED)
-        sizes["F32"] = sizes.get("F32", 0) + wider
-    floats = [kind for kind in sizes if kind in _FLOAT_BYTES]
-    usual = max(floats, key=sizes.__getitem__, default="BF16")
-    return WeightsInMemory(sum(sizes.values()), _FLOAT_BYTES[usual], has_head)
-
-
-def weight_figures(folder: Path) -> tuple[int, str]:
-    """Return how many weights a model has, and their kind (``BF16``, ``int4``), if it is known."""
-    try:
-        config = read_json(folder / "config.json")
-        stored = [
-            _stored_weights(path, state.st_size, state.st_mtime_ns)
-            for path, state in weight_files(folder)
-            if path.name.startswith("model")
-        ]
-    except (ModelLoadFailed, ValueError, LookupError, TypeError):
-        return 0, ""
-    sizes = sum((Counter(one.sizes) for one in stored), Counter[str]())
-    kind = max(sizes, key=sizes.__getitem__, default="")
     quantized = config.get("quantization") or config.get("quantization_config")
-    stated = quantized if isinstance(quantized, dict) else {}
-    groups = sum(one.groups for one in stored)
-    size = stated.get("group_size", 64)  # mlx-lm's default
-    if groups and is_count(bits := stated.get("bits")):
+    size = quantized.get("group_size") if isinstance(quantized, dict) else None
+    own = [one for name, one in stored.items() if name.startswith("model")]
+    groups = sum(one.groups for one in own)
+    sizes = sum((one.sizes for one in own), Counter[str]())
+    kind = max(sizes, key=sizes.__getitem__, default="")
+    if groups and (bits := bits_of(config)):
         kind = f"int{bits}"
-    return sum(one.plain for one in stored) + groups * (size if is_count(size) else 0), kind
-
-
-def has_draft_head(folder: Path) -> bool:
-    """Whether the weights of a model folder name a draft head of its own."""
-    try:
-        return weights_in_memory(folder, read_json(folder / "config.json")).has_head
-    except ModelLoadFailed:
-        return False
+    sizes = sum((one.sizes for one in stored.values()), Counter[str]())
+    has_slow_scales = any(not one.scales.isdisjoint(_WIDENED) for one in stored.values())
+    if has_slow_scales and not has_graphics_processor():
+        sizes["F32"] += sum(2 * sizes.pop(narrow, 0) for narrow in _WIDENED)
+    floats = [kind for kind in sizes if kind in _FLOAT_BYTES]
+    return Weights(
+        sizes.total(),
+        _FLOAT_BYTES[max(floats, key=sizes.__getitem__, default="BF16")],
+        any(name.endswith(own_head) for one in stored.values() for name in one.heads),
+        # mlx-lm's default is 64.
+        sum(one.plain for one in own) + groups * (size if is_count(size) else 64),
+        kind,
+    )
 
 
 @cache
@@ -132,7 +123,7 @@ def _is_installed(package: str) -> bool:
 class _Stored(NamedTuple):
     """What the header of a safetensors file says of its weights."""
 
-    sizes: Mapping[str, int]
+    sizes: Counter[str]
     scales: frozenset[str]
     plain: int
     groups: int
@@ -142,7 +133,7 @@ class _Stored(NamedTuple):
 @lru_cache(maxsize=1024)
 def _stored_weights(path: Path, _size: int, _changed_ns: int) -> _Stored:
     """Return what a safetensors file stores; raises ``ModelLoadFailed`` and ``LookupError``."""
-    sizes: dict[str, int] = {}
+    sizes: Counter[str] = Counter()
     scales: set[str] = set()
     heads: list[str] = []
     plain = groups = 0
@@ -151,7 +142,7 @@ def _stored_weights(path: Path, _size: int, _changed_ns: int) -> _Stored:
             continue
         begin, end = map(operator.index, value["data_offsets"])
         kind = str(value["dtype"])
-        sizes[kind] = sizes.get(kind, 0) + end - begin
+        sizes[kind] += end - begin
         count = math.prod(map(operator.index, value["shape"]))
         if name.endswith(".scales"):
             scales.add(kind)

@@ -22,7 +22,7 @@ from api.service.models import (
 )
 from api.service.service import Service
 from engine import NoModel
-from engine.library.weights import weight_figures
+from engine.library.weights import weights_of
 
 # Codex and others require a minimum version; routes follow the reference of this one.
 API_VERSION = "0.32.15"
@@ -88,7 +88,7 @@ def model_to_wire(
     if vocabulary_size is not None:
         info[f"{model.architecture}.vocab_size"] = vocabulary_size
     details = _details(model)
-    if count := weight_figures(model.status.folder)[0]:
+    if count := weights_of(model.status.folder).count:
         info["general.parameter_count"] = count
     return {
         "modelfile": "",
@@ -103,14 +103,14 @@ def model_to_wire(
 
 def _details(model: ListedModel) -> dict[str, Any]:
     """Return a model's format, family and size; reads the headers of its weights, once."""
-    count, kind = weight_figures(model.status.folder)
+    weights = weights_of(model.status.folder)
     return {
         "parent_model": "",
         "format": "safetensors",
         "family": model.architecture,
         "families": [model.architecture],
-        "parameter_size": _count_text(count),
-        "quantization_level": kind,
+        "parameter_size": _count_text(weights.count),
+        "quantization_level": weights.kind,
     }
 
 

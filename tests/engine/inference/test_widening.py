@@ -18,7 +18,7 @@ from engine.inference.weights import widen
 from engine.library.cache_size import estimated
 from engine.library.memory import need
 from engine.library.model_info import ModelInfo
-from engine.library.weights import weights_in_memory
+from engine.library.weights import weights_of
 from tests.support.models.tiny_models import KINDS
 
 
@@ -78,7 +78,7 @@ def test_memory_of_weights_and_caches_is_known_before_the_load(
     small: Path, demo_model_path: Path, is_whole: bool
 ) -> None:
     folder = demo_model_path if is_whole else small
-    foreseen = weights_in_memory(folder, config_of(folder))
+    foreseen = weights_of(folder)
     before = mx.get_active_memory()
     backend = load(folder, limits=BatchLimits(8, 0, 1))
     info = backend.info
@@ -104,7 +104,7 @@ def test_plain_decoding_and_broken_heads_take_no_memory_for_a_head(small: Path) 
     assert plain.weights_bytes < loaded_info(small).weights_bytes
     for path in small.glob("mtp*"):
         path.write_bytes(b"damaged")
-    assert not weights_in_memory(small, config_of(small)).has_head
+    assert not weights_of(small).has_head
     assert loaded_info(small).weights_bytes == plain.weights_bytes
 
 

@@ -14,7 +14,7 @@ from engine.library.local_models import ModelFolders, Origin, discover, look_int
 from engine.library.memory import need
 from engine.library.model_folder import check_folder
 from engine.library.vocabulary_key import vocabulary_key
-from engine.library.weights import INDEX, has_draft_head
+from engine.library.weights import INDEX, weights_of
 from tests.support.attacks import model_attacks
 
 _CASES = 120
@@ -171,7 +171,7 @@ def test_configuration_fields_of_any_type_leave_every_model_in_the_list(
     found = {one.folder: one for one in discover(ModelFolders(model_attacks.DEMO, (model,)))}
     assert found.keys() == {model_attacks.DEMO, model}
     assert need(model).total > 0
-    has_draft_head(model)
+    weights_of(model)
 
 
 @pytest.mark.parametrize("text", ["[]", "null", '"text"', "5"])

@@ -15,7 +15,7 @@ from engine.engine import Engine
 from engine.inference.backend import BatchLimits
 from engine.inference.mlx_loading import load
 from engine.inference.speculation.heads import DraftHead
-from engine.library.weights import has_draft_head
+from engine.library.weights import weights_of
 from engine.stopping.rules import StopRules
 from tests.engine.inference.speculation.asking_drafts import answered, asked
 from tests.support.asking import loaded_engine
@@ -71,12 +71,12 @@ def test_a_head_is_loaded_and_counted(
 def test_a_folder_tells_that_it_has_a_head_without_loading_it(
     with_head: Callable[..., Path], head_weights: Weights, beside: bool
 ) -> None:
-    assert not has_draft_head(with_head({}))
+    assert not weights_of(with_head({})).has_head
     folder = with_head(head_weights, beside=beside)
-    assert has_draft_head(folder)
+    assert weights_of(folder).has_head
     if beside:
         (folder / "mtp.safetensors").write_bytes(b"damaged")
-        assert not has_draft_head(folder)
+        assert not weights_of(folder).has_head
 
 
 @pytest.mark.parametrize("damage", ["shape", "missing", "numbers"])
