@@ -13,7 +13,7 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QAbstractItemView, QPushButton, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from engine import RunPhase, TokenTrace, acceptance, counted, draft_sources, phases, quoted, seconds
 from ui.chat.session.traces import held_text
@@ -344,7 +344,7 @@ class RunsTab(InspectorTab):
         self._inspector = inspector
         self.model = RowsModel((TableColumn("When", 16, self._when), *COLUMNS), self)
         self.table = RowsView(self.model, "Runs")
-        self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.table.setSelectionMode(RowsView.SelectionMode.SingleSelection)
         self.note = label("", "muted", 0.92)
         self.open = push_button("Show", "Show the chosen run")
         self.compare = QPushButton("Compare with the Shown Run")

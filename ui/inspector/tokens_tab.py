@@ -170,12 +170,8 @@ class TokensTab(InspectorTab):
 
     def refresh(self) -> None:
         """Add the tokens that have arrived."""
-        bar = self.table.verticalScrollBar()
-        is_at_end = bar.value() >= bar.maximum()
         self.model.catch_up()
         self._refresh_note()
-        if is_at_end:
-            self.table.scrollToBottom()
 
     def choose_token(self, index: int) -> None:
         """Select a token's row without emitting ``token_chosen``."""

@@ -228,6 +228,10 @@ class RowsModel(QAbstractTableModel):
     def tooltip(self, row: Any, column: int) -> str:
         return self.text(row, column)
 
+    def color(self, row: Any, column: int) -> str:
+        """Return the name of a cell's color in ``Colors``."""
+        return "text"
+
     def rowCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self.rows)
 
@@ -256,6 +260,9 @@ class RowsModel(QAbstractTableModel):
                 return plain_tooltip(tooltip) if tooltip else None
             case roles.TextAlignmentRole:
                 return self.columns[column].alignment
+            case roles.ForegroundRole:
+                color = self.color(self.rows[index.row()], column)
+                return QColor(getattr(current_theme().colors, color))
             case roles.AccessibleTextRole:
                 text = self.text(self.rows[index.row()], column)
                 return f"{self.columns[column].title}: {text}"
@@ -267,13 +274,12 @@ class CellDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         self.initStyleOption(option, index)
-        is_selected = option.state & option.state.State_Selected
         roles = option.palette.ColorRole
-        if is_selected:
+        if option.state & option.state.State_Selected:
             painter.fillRect(option.rect, option.palette.color(roles.Highlight))
         if not option.text:
             return
-        painter.setPen(option.palette.color(roles.HighlightedText if is_selected else roles.Text))
+        painter.setPen(option.palette.color(roles.Text))
         painter.setFont(option.font)
         area = option.rect.adjusted(_CELL_PX, 0, -_CELL_PX, 0)
         text = option.fontMetrics.elidedText(option.text, Qt.TextElideMode.ElideRight, area.width())
@@ -281,7 +287,10 @@ class CellDelegate(QStyledItemDelegate):
 
 
 class RowsView(QTableView):
-    """A table whose rows are selected as a whole; the theme keeps its visible columns."""
+    """A table whose rows are selected as a whole; the theme keeps its visible columns.
+
+    It follows the newest row as long as the last one is in sight.
+    """
 
     def __init__(
         self,
@@ -325,6 +334,17 @@ class RowsView(QTableView):
         self.addAction(menu.menuAction())
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         self._show_chosen_columns()
+        self._is_at_end = True
+        model.rowsAboutToBeInserted.connect(self._note_end)
+        model.rowsInserted.connect(self._follow_end)
+
+    def _note_end(self) -> None:
+        bar = self.verticalScrollBar()
+        self._is_at_end = bar.value() >= bar.maximum() - 1
+
+    def _follow_end(self) -> None:
+        if self._is_at_end:
+            self.scrollToBottom()
 
     def selected_rows(self) -> list[int]:
         return sorted(index.row() for index in self.selectionModel().selectedRows())

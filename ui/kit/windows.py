@@ -18,6 +18,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.kit.tasks import finish_tasks
+
 # Qt's own order is the order in which widgets were created: widgets that a conversation adds
 # later would come after all others. Here the order is computed when a key is pressed.
 
@@ -150,6 +152,9 @@ class OwnWindow(QWidget):
         self.setWindowTitle(title)
         fit_to_screen(self, *size)
         QShortcut(QKeySequence.StandardKey.Close, self, self.close)
+
+    async def finish(self) -> None:
+        await finish_tasks(self)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
         return move_focus(self, is_next)

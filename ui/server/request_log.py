@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QHideEvent, QPalette, QShowEvent
-from PySide6.QtWidgets import QAbstractItemView, QStackedLayout, QStyleOptionViewItem, QWidget
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from engine import counted, escaped, figure, seconds, sentence
 from ui.kit.buttons import ChipButton, Choice, IconButton
@@ -15,9 +15,8 @@ from ui.kit.dialogs import choose_target
 from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
-from ui.kit.rows import DISPLAY, CellDelegate, Index, RowsModel, RowsView, TableColumn
+from ui.kit.rows import DISPLAY, Index, RowsModel, RowsView, TableColumn
 from ui.kit.tasks import finish_tasks, start_task, write_text
-from ui.kit.theme import current_theme
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, program_of, stop_label
 from ui.words import FileRefused
 
@@ -172,6 +171,19 @@ class RequestTable(RowsModel):
                 return "\n".join(sentence(end) for end in row.ends)
         return ""
 
+    def color(self, row: RequestEntry, column: int) -> str:
+        """Return the color of the request's outcome, which the text also names."""
+        if column == RequestColumn.TOTAL:
+            return "link" if row.running else "text"
+        if row.is_error:
+            return "fault"
+        if row.is_open:
+            return "muted"
+        if column == RequestColumn.STATUS:
+            return "done"
+        is_by_rule = bool(row.ends) and row.ends[0].stop.rule_index is not None
+        return "match" if column == RequestColumn.STOP and is_by_rule else "text"
+
     def _show(self, target: list[RequestEntry]) -> None:
         ids = {entry.id for entry in target}
         gone = next((n for n, entry in enumerate(self.rows) if entry.id in ids), len(self.rows))
@@ -223,51 +235,6 @@ class RequestTable(RowsModel):
         return any(self._text in text.casefold() for text in parts)
 
 
-class RequestView(RowsView):
-    """The table; it follows the newest row as long as that row is in sight."""
-
-    def __init__(self, model: RequestTable) -> None:
-        super().__init__(model, "Requests")
-        self.setItemDelegate(_ToneDelegate(self))
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self._follows = True
-        model.rowsAboutToBeInserted.connect(self._note_end)
-        model.rowsInserted.connect(self._follow_end)
-
-    def _note_end(self) -> None:
-        bar = self.verticalScrollBar()
-        self._follows = bar.value() >= bar.maximum() - 1
-
-    def _follow_end(self) -> None:
-        if self._follows:
-            self.scrollToBottom()
-
-
-class _ToneDelegate(CellDelegate):
-    """Colors status and stop by the request's outcome, which the text also names."""
-
-    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
-        super().initStyleOption(option, index)
-        entry = index.data(ENTRY_ROLE)
-        color = self._color_of(entry, index.column())
-        if color is not None:
-            for role in (QPalette.ColorRole.Text, QPalette.ColorRole.HighlightedText):
-                option.palette.setColor(role, QColor(color))
-
-    def _color_of(self, entry: RequestEntry, column: int) -> str | None:
-        colors = current_theme().colors
-        if column == RequestColumn.TOTAL:
-            return colors.link if entry.running else None
-        if entry.is_error:
-            return colors.fault
-        if entry.is_open:
-            return colors.muted
-        if column == RequestColumn.STATUS:
-            return colors.done
-        is_by_rule = bool(entry.ends) and entry.ends[0].stop.rule_index is not None
-        return colors.match if column == RequestColumn.STOP and is_by_rule else None
-
-
 class RequestLogPanel(QWidget):
     """Filters, the table, and what to do with it."""
 
@@ -293,7 +260,8 @@ class RequestLogPanel(QWidget):
         self.pause = ChipButton("pause", "Pause", is_toggle=True)
         self.export = IconButton("report", "Save the shown requests as JSON Lines")
         self.clear = IconButton("trash", "Clear the list of requests")
-        self.view = RequestView(self.table)
+        self.view = RowsView(self.table, "Requests")
+        self.view.setSelectionMode(RowsView.SelectionMode.SingleSelection)
         self._empty = label("", "muted", 1.0, is_wrapped=True)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._status = label("", "faint", 0.92)

@@ -219,12 +219,6 @@ class OtherWindows(QObject):
         self._preferences, self._inspected, self._models = preferences, inspector, models
         self._local_server, self._toolbox = local_server, toolbox
         self._kept = kept
-        self.inspector: InspectorWindow | None = None
-        self.capture: CaptureWindow | None = None
-        self.probe: ProbeWindow | None = None
-        self.models: ModelsWindow | None = None
-        self.server: ServerWindow | None = None
-        self.tool_servers: ToolServersWindow | None = None
 
     @cached_property
     def tools(self) -> InspectorTools:
@@ -234,57 +228,69 @@ class OtherWindows(QObject):
     # The modules of these windows are imported when they are first shown: the main window must
     # not wait for windows that few users open at the start.
 
-    def show_inspector(self) -> None:
-        if self.inspector is None:
-            from ui.inspector.inspector_window import InspectorWindow
+    @cached_property
+    def inspector(self) -> InspectorWindow:
+        from ui.inspector.inspector_window import InspectorWindow
 
-            self.inspector = InspectorWindow(self._inspected, self.tools, self._main)
+        return InspectorWindow(self._inspected, self.tools, self._main)
+
+    @cached_property
+    def capture(self) -> CaptureWindow:
+        from ui.inspector.capture_window import CaptureWindow
+
+        return CaptureWindow(self._main)
+
+    @cached_property
+    def probe(self) -> ProbeWindow:
+        from ui.inspector.probe_window import ProbeWindow
+
+        return ProbeWindow(self.tools, self._main)
+
+    @cached_property
+    def models(self) -> ModelsWindow:
+        from ui.models.models_window import ModelsWindow
+
+        window = ModelsWindow(self._models, self._main)
+        window.chat_requested.connect(self.chat_requested)
+        return window
+
+    @cached_property
+    def server(self) -> ServerWindow:
+        window = ServerWindow(self._local_server, self._main)
+        window.detail.inspector_requested.connect(self._inspect_request)
+        return window
+
+    @cached_property
+    def tool_servers(self) -> ToolServersWindow:
+        from ui.tools.servers_window import ToolServersWindow
+
+        return ToolServersWindow(self._toolbox, self._main)
+
+    def show_inspector(self) -> None:
         bring_forward(self.inspector)
 
     def show_comparison(self, run: Run, other: Run) -> None:
         self._inspected.workspace.show_run(run)
         self.show_inspector()
-        if self.inspector is not None:
-            self.inspector.compare_with(other)
+        self.inspector.compare_with(other)
 
     def show_capture(self) -> None:
-        if self.capture is None:
-            from ui.inspector.capture_window import CaptureWindow
-
-            self.capture = CaptureWindow(self._main)
         bring_forward(self.capture)
 
     def show_probe(self) -> None:
-        if self.probe is None:
-            from ui.inspector.probe_window import ProbeWindow
-
-            self.probe = ProbeWindow(self.tools, self._main)
         bring_forward(self.probe)
 
     def show_models(self) -> None:
-        if self.models is None:
-            from ui.models.models_window import ModelsWindow
-
-            self.models = ModelsWindow(self._models, self._main)
-            self.models.chat_requested.connect(self.chat_requested)
         bring_forward(self.models)
 
     def find_models(self) -> None:
         self.show_models()
-        assert self.models is not None
         self.models.show_finding()
 
     def show_server(self) -> None:
-        if self.server is None:
-            self.server = ServerWindow(self._local_server, self._main)
-            self.server.detail.inspector_requested.connect(self._inspect_request)
         bring_forward(self.server)
 
     def show_tool_servers(self) -> None:
-        if self.tool_servers is None:
-            from ui.tools.servers_window import ToolServersWindow
-
-            self.tool_servers = ToolServersWindow(self._toolbox, self._main)
         bring_forward(self.tool_servers)
 
     def show_preferences(self) -> None:
@@ -317,16 +323,16 @@ class OtherWindows(QObject):
         show_about(self._main)
 
     def close_all(self) -> None:
-        windows = (self.server, self.models, self.inspector, self.capture, self.probe)
-        for window in (*windows, self.tool_servers, *self.pages.values()):
-            if window is not None:
-                window.close()
+        for window in self._opened():
+            window.close()
 
     async def finish(self) -> None:
-        windows = (self.inspector, self.capture, self.probe, self.server, self.models)
-        for window in (*windows, self.tool_servers):
-            if window is not None:
-                await window.finish()
+        for window in self._opened():
+            await window.finish()
+
+    def _opened(self) -> list[OwnWindow]:
+        direct = Qt.FindChildOption.FindDirectChildrenOnly
+        return self._main.findChildren(OwnWindow, options=direct)
 
     def _inspect_request(self, entry: RequestEntry) -> None:
         self.show_inspector()
