@@ -7,29 +7,22 @@ from dataclasses import replace
 from engine.conversation.template import tool_dict
 from engine.errors import InvalidRequest
 from engine.grammar.schemas import MAX_LEVELS
-from engine.output.tool_calls import styles
 from engine.output.tool_calls.call_text import is_deeper
+from engine.output.tool_calls.formats import CALL_FORMATS
 from engine.values.request import GenerationRequest, Message, Tool
-
-# The form of a call, for the formats in which a model may have to be asked for one.
-_FORMS = {
-    styles.GEMMA: ", in this form:\n```tool_code\nfunction(argument=value)\n```",
-    styles.JSON_CALLS: """, in this form:
-<tool_call>
-{"name": "function", "arguments": {"argument": "value"}}
-</tool_call>""",
-}
 
 
 def _describe_tools(tools: Sequence[Tool], name: str | None, call_style: str) -> str:
     for tool in tools:
         if is_deeper(tool.parameters, MAX_LEVELS):
             raise InvalidRequest(f"tools.{tool.name}.parameters", "nested too deeply")
+    form = CALL_FORMATS.get(call_style)
+    example = f", in this form:{form.example}" if form is not None and form.example else "."
     subject = "one of these functions" if name is None else "this function"
     described = [tool_dict(tool)["function"] for tool in tools if name in (None, tool.name)]
     return "\n".join(
         [
-            f"Answer with a call of {subject} and nothing else{_FORMS.get(call_style, '.')}",
+            f"Answer with a call of {subject} and nothing else{example}",
             "",
             "The functions, each with the JSON schema of its arguments:",
             *(json.dumps(tool, ensure_ascii=False) for tool in described),

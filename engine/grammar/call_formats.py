@@ -2,28 +2,25 @@
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.grammar.lark_text import Spell, quoted, spelled_marks
-from engine.output.bare_calls import BARE_NAME
 from engine.output.families import Family
-from engine.output.tool_calls import styles
-from engine.output.tool_calls.tagged_calls import TAGS, Tags
+from engine.output.tool_calls.formats import (
+    NAME_MARK,
+    TAG_NAME,
+    CallFormat,
+    HeadedCalls,
+    PythonCalls,
+    TaggedCalls,
+)
 
 # White space that a model may write or leave out.
-_LINE, _SPACE = '"\\n"?', "/[ \\n]{0,8}/"
-_NAME = re.compile(r"[^\s<>\"'={}]+")
+_LINE = '"\\n"?'
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_FENCE = "\n```json\n"
-_GEMMA_QUOTES = {styles.GEMMA4: '<|"|>', styles.FUNCTION_GEMMA: "<escape>"}
-# Formats whose texts name the tool without quotes.
-_BARE = {
-    styles.LLAMA, styles.KIMI, styles.DEEPSEEK, styles.DEEPSEEK_FENCED, styles.GEMMA,
-    styles.MISTRAL, styles.PYTHONIC, *_GEMMA_QUOTES,
-}  # fmt: skip
-# What the tag of a parameter says of a value that is no text, by the attribute that says it.
-_NO_TEXT = {"string": "false", "type": "json"}
+
+KEY_MARK = "\ue000"
+"""Stands for the name of a parameter."""
 
 JsonFrame = tuple[str, str]
 """What stands before and behind arguments that are one JSON value, in Lark."""
@@ -36,8 +33,8 @@ class ParameterFormat:
     Attributes:
         before: What stands before the first one, in Lark.
         after: What stands behind the last one, in Lark.
-        head: Returns what stands before the value of a parameter, in Lark, from its name and
-            whether the value is text.
+        text_head: What stands before a value that is text, in Lark, with ``KEY_MARK``.
+        json_head: What stands before any other value.
         names: What the names of parameters must match.
         end: The text behind a value.
         quote: The text on both sides of a value that is text.
@@ -48,8 +45,9 @@ class ParameterFormat:
 
     before: str
     after: str
-    head: Callable[[str, bool], str]
-    names: re.Pattern[str] = _NAME
+    text_head: str
+    json_head: str
+    names: re.Pattern[str]
     end: str = ""
     quote: str = ""
     between: str = ""
@@ -63,98 +61,85 @@ def call_format(family: Family, name: str, spell: Spell) -> JsonFrame | Paramete
     if header is not None:
         before, after = map(spelled_marks, header)
         return before, after
-    style = family.call_style
-    start, end = (spell(mark or "") for mark in family.call_tags)
-    tags = TAGS.get(style)
-    is_named = _NAME if tags is not None else BARE_NAME if style in _BARE else None
-    if is_named is not None and not is_named.fullmatch(name):
+    form = family.call_format
+    if form is None:
+        raise ValueError("the format in which this model writes its calls is not known")
+    if form.names is not None and not form.names.fullmatch(name):
         raise ValueError(f"this model cannot call a tool named {name!r}")
-    if tags is not None:
-        return _tagged(tags, name, start, end, spell)
-    if (quote := _GEMMA_QUOTES.get(style)) is not None:
-        return ParameterFormat(
-            before=f"{start} {quoted(f'call:{name}{{')}",
-            after=f'"}}" {end}',
-            head=lambda key, is_text: quoted(f"{key}:"),
-            names=re.compile(r"\w+"),
-            quote=quote,
-            between='","',
-            forbidden=(quote,),
-        )
-    if style in (styles.GEMMA, styles.PYTHONIC):
-        opening, closing = ("\n", "") if style == styles.GEMMA else ("[", "]")
+    start, end = (spell(mark or "") for mark in family.call_tags)
+    if isinstance(form, TaggedCalls):
+        return _tagged(form, name, start, end, spell)
+    if isinstance(form, PythonCalls):
+        opening, closing = form.edges
+        head = quoted(f"{KEY_MARK}=")
         return ParameterFormat(
             before=f"{start} {quoted(f'{opening}{name}(')}",
             after=f"{quoted(f'){closing}')} {end}",
-            head=lambda key, is_text: quoted(f"{key}="),
+            text_head=head,
+            json_head=head,
             names=_WORD,
             between='", "',
             has_json_text=True,
         )
-    return _json_frame(style, name, start, end, spell)
-
-
-def _json_frame(style: str, name: str, start: str, end: str, spell: Spell) -> JsonFrame:
-    text = json.dumps(name, ensure_ascii=False)
-    before, after = quoted(f'{{"name": {text}, "arguments": '), '"}"'
-    if style == styles.JSON_CALLS:
-        # Granite, Phi and Nemotron write a list.
-        is_list = start not in ("", spell("<tool_call>"))
-        if is_list:
-            return (f'{start} "[" {before}', f'{after} "]" {end}')
-        return (f'{start} "\\n" {before}', f'"}}\\n" {end}')
-    if style == styles.LLAMA:
-        return (quoted(f'{{"name": {text}, "parameters": '), after)
-    if style == styles.MISTRAL:
-        middle = spell("[ARGS]")
-        if middle != quoted("[ARGS]"):
-            return (f"{start} {quoted(name)} {middle}", "")
-        return (f'{start} "[" {before}', f'{after} "]"')
-    if style == styles.KIMI:
-        begin = f"{spell('<|tool_call_begin|>functions.')} {quoted(name)} /:[0-9]{{1,4}}/"
-        return (
-            f"{start} {begin} {spell('<|tool_call_argument_begin|>')}",
-            f"{spell('<|tool_call_end|>')} {end}",
+    if not isinstance(form, HeadedCalls):
+        return _json_frame(form, name, start, end, is_list=start not in ("", spell("<tool_call>")))
+    if form.quote:
+        head = quoted(f"{KEY_MARK}:")
+        return ParameterFormat(
+            before=f"{start} {quoted(f'{form.call[0]}{name}{{')}",
+            after=f'"}}" {end}',
+            text_head=head,
+            json_head=head,
+            names=re.compile(r"\w+"),
+            quote=form.quote,
+            between='","',
+            forbidden=(form.quote,),
         )
-    if style in (styles.DEEPSEEK, styles.DEEPSEEK_FENCED):
-        begin, middle = spell("<｜tool▁call▁begin｜>"), spell("<｜tool▁sep｜>")
-        before, after = f"{quoted(name)} {middle}", ""
-        if style == styles.DEEPSEEK_FENCED:
-            before = f'"function" {middle} {quoted(f"{name}{_FENCE}")}'
-            after = quoted("\n```")
-        ending = f"{after} {spell('<｜tool▁call▁end｜>')} {end}"
-        return (f"{start} {begin} {before}", ending.lstrip())
-    if style == styles.COMMAND:
-        before = quoted(f'{{"tool_call_id": "0", "tool_name": {text}, "parameters": ')
-        return (f'{start} "[" {_SPACE} {before}', f'{after} {_SPACE} "]" {end}')
-    raise ValueError("the format in which this model writes its calls is not known")
+    before, behind = map(spell, form.call)
+    if form.has_json and behind == quoted(form.call[1]):  # not a token of this model
+        return _json_frame(form, name, start, end, is_list=True)
+    head = f"{quoted(name)} {form.number} {behind}"
+    if form.is_fenced:
+        fenced = quoted(f"{name}\n{form.fence}\n")
+        head = f'"function" {behind} {fenced}'
+    fence = quoted("\n```") if form.is_fenced else ""
+    return (
+        f"{start} {before} {spell(form.prefix)} {head}",
+        f"{fence} {spell(form.call_end)} {end}",
+    )
 
 
-def _tagged(tags: Tags, name: str, start: str, end: str, spell: Spell) -> ParameterFormat:
+def _json_frame(form: CallFormat, name: str, start: str, end: str, *, is_list: bool) -> JsonFrame:
+    """Return what stands around the arguments of a call that is a JSON object."""
+    head = quoted(form.object_head.replace(NAME_MARK, json.dumps(name, ensure_ascii=False)))
+    if form.bare is not None:
+        return head, '"}"'
+    if is_list:
+        space = form.list_space
+        return f'{start} "[" {space} {head}', f'"}}" {space} "]" {end}'
+    return f'{start} "\\n" {head}', f'"}}\\n" {end}'
+
+
+def _tagged(form: TaggedCalls, name: str, start: str, end: str, spell: Spell) -> ParameterFormat:
     """Return a format whose parameters stand between tags."""
-    edge = "\n" if tags.has_line_ends else ""
-
-    def head(key: str, is_text: bool) -> str:
-        before, behind = tags.parameter
-        if tags.parameter_name:
-            key = f' {tags.parameter_name}="{key}"'
-        if tags.string_mark:
-            attribute, _, _ = tags.string_mark.partition("=")
-            key += f" {tags.string_mark}" if is_text else f' {attribute}="{_NO_TEXT[attribute]}"'
-        parts = [_LINE, spell(before + key + behind)]
-        if tags.value_start:
-            parts += [_LINE, spell(tags.value_start)]
-        return " ".join([*parts, quoted(edge)] if edge else parts)
-
-    if not tags.call[0] and tags.call[1]:  # the tag that opens the call ends before the name
-        before = [start, quoted(f'"{name}"{tags.call[1]}')]
-    else:
-        before = [start, _LINE if tags.call[0] else "", spell(tags.opening(name))]
-    after = [_LINE, spell(tags.call_end), _LINE, end] if tags.call_end else [_LINE, end]
+    edge = "\n" if form.has_line_ends else ""
+    before, behind = form.parameter
+    key = f' {form.parameter_name}="{KEY_MARK}"' if form.parameter_name else KEY_MARK
+    opened = f"{_LINE} {spell(form.value_start)}" if form.value_start else ""
+    opened += f" {quoted(edge)}" if edge else ""
+    text_head, json_head = (
+        f"{_LINE} {spell(before + ' '.join(filter(None, (key, mark))) + behind)} {opened}"
+        for mark in form.value_marks
+    )
+    # Where nothing but a tag that ends before the name opens a call, the name is its attribute.
+    is_attribute = not form.call[0] and form.call[1]
+    opening = quoted(f'"{name}"{form.call[1]}') if is_attribute else spell(form.opening(name))
     return ParameterFormat(
-        before=" ".join(filter(None, before)),
-        after=" ".join(filter(None, after)),
-        head=head,
-        end=edge + tags.value_end,
-        forbidden=tuple(filter(None, (tags.value_end, tags.call_end, tags.parameter[0]))),
+        before=f"{start} {_LINE if form.call[0] else ''} {opening}",
+        after=f"{_LINE} {spell(form.call_end)} {_LINE if form.call_end else ''} {end}",
+        text_head=text_head,
+        json_head=json_head,
+        names=TAG_NAME,
+        end=edge + form.value_end,
+        forbidden=tuple(filter(None, (form.value_end, form.call_end, form.parameter[0]))),
     )

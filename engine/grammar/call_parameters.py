@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from engine.grammar.call_formats import ParameterFormat
+from engine.grammar.call_formats import KEY_MARK, ParameterFormat
 from engine.grammar.lark_text import Spell, escaped_regex, in_slashes, quoted
 from engine.grammar.schemas import (
     ESCAPE_OR_CLASS,
@@ -28,9 +28,9 @@ from engine.output.tool_calls.schema_alternatives import (
 # schema's lengths and patterns and keeps the format's own tags out of it. Any other value is JSON,
 # or a listed text. Parameters stand in the order of the schema.
 
-# Stands for the name of a parameter that the model chooses.
-_ANY_KEY = "\ue000"
-_KEY = "/[A-Za-z_][A-Za-z0-9_]{0,63}/"
+# The name of a parameter that the model chooses.
+_ANY_KEY = "/[A-Za-z_][A-Za-z0-9_]{0,63}/"
+_KEY = quoted(KEY_MARK)[1:-1]
 
 
 class ParameterRules:
@@ -80,7 +80,7 @@ class ParameterRules:
             names.append((self._property(key, schema, rules), key in required))
         first, between = self._new_name("sequence"), self._format.between
         if not names and others is not False:
-            one = self._property(_ANY_KEY, others, rules)
+            one = self._property(None, others, rules)
             rules.append(f"{first}: ({one} ({between} {one})*)?")
         elif not names:
             rules.append(f'{first}: ""')
@@ -106,20 +106,22 @@ class ParameterRules:
 
     # -- values ----------------------------------------------------------------------------
 
-    def _property(self, key: str, schema: Schema, rules: list[str]) -> str:
+    def _property(self, key: str | None, schema: Schema, rules: list[str]) -> str:
         """Add the rules of a parameter; return the name of the first."""
         written, name = self._format, self._new_name("parameter")
-        heads = {is_text: self._head(key, is_text) for is_text in (True, False)}
+        symbol = quoted(key)[1:-1] if key else f'" {_ANY_KEY} "'
+        text_head = written.text_head.replace(_KEY, symbol)
+        json_head = written.json_head.replace(_KEY, symbol)
         quote, end = self._spell(written.quote), self._spell(written.end)
         if written.has_json_text:
-            rules.append(f"{name}: {heads[False]} {self._json(schema)}")
+            rules.append(f"{name}: {json_head} {self._json(schema)}")
             return name
         options = [(one, *allowed_types(one)) for one in alternatives(schema, self._root)]
         texts = [one for one, types, only in options if "string" in types and only is None]
         if texts:
             terminal, behind = self._terminal(key, texts)
             rules += [
-                f"{name}: {heads[True]} {quote} {name.upper()} {behind}",
+                f"{name}: {text_head} {quote} {name.upper()} {behind}",
                 f"{name.upper()}: {terminal}",
             ]
             return name
@@ -127,16 +129,12 @@ class ParameterRules:
             text for _, types, only in options if "string" in types for text in only or ()
         )
         others = [_other_values(one) for one, types, _ in options if types - {"string"}]
-        choices = [f"{heads[True]} {quote} {quoted(text)} {quote} {end}" for text in fixed]
+        choices = [f"{text_head} {quote} {quoted(text)} {quote} {end}" for text in fixed]
         if others or not fixed:
             rest = {"anyOf": others} if fixed else schema
-            choices.append(f"{heads[False]} {self._json(rest)} {end}")
+            choices.append(f"{json_head} {self._json(rest)} {end}")
         rules.append(f"{name}: {' | '.join(choices)}")
         return name
-
-    def _head(self, key: str, is_text: bool) -> str:
-        head = self._format.head(key, is_text)
-        return head.replace(quoted(_ANY_KEY)[1:-1], f'" {_KEY} "')
 
     def _json(self, schema: Schema) -> str:
         """Return the grammar of a value in JSON, with all that its references lead to."""
@@ -146,7 +144,7 @@ class ParameterRules:
             return as_rule(schema)
         return as_rule({**_moved(schema), "$defs": {"root": _moved(self._root)}})
 
-    def _terminal(self, key: str, texts: Sequence[Alternative]) -> tuple[str, str]:
+    def _terminal(self, key: str | None, texts: Sequence[Alternative]) -> tuple[str, str]:
         """Return the terminal of a text, and what follows it.
 
         Where the text's end is plain text, the terminal contains it: a terminal takes all that it

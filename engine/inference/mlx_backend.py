@@ -48,9 +48,9 @@ from engine.library.model_info import ModelInfo
 from engine.output.channels import Beginning, continues_text
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
 from engine.output.families import PLAIN, Family, family_of, with_json_calls
-from engine.output.tool_calls import styles
 from engine.output.tool_calls.call_text import NewReader
-from engine.output.tool_calls.calls import STYLES, readers
+from engine.output.tool_calls.calls import readers
+from engine.output.tool_calls.formats import CALL_FORMATS, JSON_CALLS
 from engine.output.vocabulary import Vocabulary, decode_ids
 from engine.values.embedding import EmbeddingRequest
 from engine.values.request import GenerationRequest
@@ -74,7 +74,7 @@ class MlxBackend:
         self.vocabulary = vocabulary
         self._tokenizer = tokenizer
         call_style = tool_format(tokenizer)
-        if call_style and call_style not in STYLES:
+        if call_style and call_style not in CALL_FORMATS:
             _log.warning(
                 "%s writes its tool calls as mlx-lm's parser %s reads them, which Fullstop does "
                 "not know: its calls are text",
@@ -90,7 +90,7 @@ class MlxBackend:
         self.info = replace(
             info, longest_token_bytes=longest, can_call_tools=can_call, can_think=can_think
         )
-        start, end = family.call_tags if family.call_style == styles.JSON_CALLS else ("", "")
+        start, end = family.call_tags if family.call_style == JSON_CALLS else ("", "")
         self._template = chat_template(tokenizer, (start or "", end or ""))
         self._shows_tools = is_known and (
             has_template_in_code(tokenizer) or "tools" in self._template.variables

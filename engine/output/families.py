@@ -9,53 +9,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from engine.files.json_fields import Fields
-from engine.output.bare_calls import JSON_OBJECT, PYTHON_LIST, UntaggedCallSplitter
+from engine.output.bare_calls import UntaggedCallSplitter
 from engine.output.channels import Beginning, TagSplitter
 from engine.output.harmony import CONSTRAIN, MARKERS, HeaderSplitter
 from engine.output.prompt_end import Splitter, end_of_last, read_turn, unquoted
-from engine.output.tool_calls import styles
-from engine.output.tool_calls.tagged_calls import TAGS
+from engine.output.tool_calls.formats import (
+    CALL_FORMATS,
+    JSON_CALLS,
+    CallFormat,
+    TaggedCalls,
+    find_format,
+)
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
 
 _TOKEN_ID = re.compile(r"[0-9]{1,18}")
 _CALLABLE = re.compile(r"[^\s<]+")
-# Styles whose calls need no tag.
-_BARE_CALLS = {styles.LLAMA: JSON_OBJECT, styles.GEMMA: PYTHON_LIST}
-# The formats that mlx-lm infers no parser for, with their tags: a model has one if its vocabulary
-# or its template has the tags. Kimi K2's first template does not name its own.
-_OWN_CALLS: tuple[tuple[str, str, str | None], ...] = (
-    (styles.DEEPSEEK, "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
-    (styles.KIMI, "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
-    (styles.COMMAND, "<|START_ACTION|>", "<|END_ACTION|>"),
-    (styles.JSON_CALLS, "<|tool_call|>", "<|/tool_call|>"),  # Phi-4-mini
-    (styles.JSON_CALLS, "<|tool_call|>", None),  # Granite 3
-    (styles.JSON_CALLS, "<TOOLCALL>", "</TOOLCALL>"),  # Nemotron Nano
-    (styles.CODER, "<seed:tool_call>", "</seed:tool_call>"),
-)
-# What only a template tells, which goes before what a vocabulary has. Llama's and Hermes's ask for
-# their format in these words; models that derive from Llama 3.1 and Qwen have the tokens only.
-# Gemma's has no place for tools: a prompt that tells of them asks for one of its ways.
-_TEMPLATE_CALLS: tuple[tuple[str, str, str, str | None], ...] = (
-    ('{"name": function name, "parameters": ', styles.LLAMA, "<|python_tag|>", None),
-    ("</tool_call>", styles.JSON_CALLS, "<tool_call>", "</tool_call>"),  # SmolLM3
-    # A string in the code may contain the fence, but not at the beginning of a line.
-    ("<start_of_turn>", styles.GEMMA, "```tool_code", "\n```"),
-    # The vocabulary still has the tags of V3.1.
-    (
-        "dsml_token + 'function_calls>",
-        styles.DSML,
-        "<｜DSML｜function_calls>",
-        "</｜DSML｜function_calls>",
-    ),
-    (
-        "dsml_token + 'tool_calls>",
-        styles.DSML,
-        "<｜DSML｜tool_calls>",
-        "</｜DSML｜tool_calls>",
-    ),
-)
 
 Marks = tuple[int | str | tuple[int | str, ...], ...]
 """The marks that a model writes, in order: ids of tokens, plain text, and optional parts."""
@@ -99,9 +69,14 @@ class Family:
         return self.tool_start, self.tool_end
 
     @property
+    def call_format(self) -> CallFormat | None:
+        """The format of the calls; None where it is not known."""
+        return CALL_FORMATS.get(self.call_style)
+
+    @property
     def has_bare_calls(self) -> bool:
         """Whether a call is written without tags, so that it may continue a begun answer's text."""
-        return self.call_style in _BARE_CALLS
+        return self.call_format is not None and self.call_format.bare is not None
 
     def id_of(self, tag: str | None) -> int | None:
         """Return the token that is exactly a tag; None if there is none."""
@@ -119,9 +94,9 @@ class Family:
     def splitter(self, beginning: Beginning) -> Splitter:
         """Return a fresh splitter for an answer that begins there."""
         edges = {channel: self._edges(channel) for channel in Channel}
-        bare = _BARE_CALLS.get(self.call_style) if self.tool_start else None
-        if bare is not None:
-            return UntaggedCallSplitter(self.tags, self.parts, edges, beginning.channel, bare)
+        form = self.call_format
+        if self.tool_start and form is not None and form.bare is not None:
+            return UntaggedCallSplitter(self.tags, self.parts, edges, beginning.channel, form.bare)
         return TagSplitter(self.tags, self.parts, edges, beginning.channel, self.untagged)
 
     def _edges(self, channel: Channel) -> dict[str, Channel]:
@@ -182,10 +157,10 @@ class Family:
 
     def with_untagged_calls(self, names: Iterable[str]) -> "Family":
         """Return the family of an answer in which calls of these tools may lack their tag."""
-        tags = TAGS.get(self.call_style)
-        if tags is None or not tags.call_end or not self.tool_start:
+        form = self.call_format
+        if not isinstance(form, TaggedCalls) or not form.call_end or not self.tool_start:
             return self
-        return replace(self, untagged={tags.opening(name): tags.call_end for name in names})
+        return replace(self, untagged={form.opening(name): form.call_end for name in names})
 
     def call_header(self, name: str) -> OutputFrame | None:
         """Return the header of a call that is a message of its own; None where it is none."""
@@ -216,22 +191,8 @@ def with_json_calls(family: Family, vocabulary: Vocabulary) -> Family:
         tool_start=start,
         tool_end=end,
         tags={**family.tags, **ids},
-        call_style=styles.JSON_CALLS,
+        call_style=JSON_CALLS,
     )
-
-
-def _own_calls(tokenizer: Any) -> tuple[str, str | None, str | None]:
-    """Return our name of the format of a model's calls and its tags; nothing where it has none."""
-    vocabulary, template = tokenizer.get_vocab(), str(tokenizer.chat_template)
-    for marker, style, start, end in _TEMPLATE_CALLS:
-        if marker in template:
-            return style, start, end
-    for style, start, end in _OWN_CALLS:
-        if all(tag in vocabulary or tag in template for tag in (start, end) if tag):
-            if style == styles.DEEPSEEK and "```json" in template:
-                style = styles.DEEPSEEK_FENCED
-            return style, start, end
-    return "", None, None
 
 
 def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> Family:
@@ -241,7 +202,7 @@ def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> Family:
     tool_start, tool_end = tokenizer.tool_call_start or None, tokenizer.tool_call_end
     start_tokens, end_tokens = tokenizer.tool_call_start_tokens, tokenizer.tool_call_end_tokens
     if not call_style:
-        call_style, tool_start, tool_end = _own_calls(tokenizer)
+        call_style, tool_start, tool_end = find_format(tokenizer)
         start_tokens, end_tokens = (
             tokenizer.encode(tag, add_special_tokens=False) if tag else None
             for tag in (tool_start, tool_end)

@@ -273,14 +273,14 @@ class CallWriter:
         return parts
 
 
-Format = Callable[[StreamBuffer, CallWriter], Waiting[None]]
+ReadCalls = Callable[[StreamBuffer, CallWriter], Waiting[None]]
 """Reads the calls of one text up to its end; raises ``IrregularCall`` for any other text."""
 
 
 class CallReader:
     """Reads the calls of one text while it is written."""
 
-    def __init__(self, read: Format) -> None:
+    def __init__(self, read: ReadCalls) -> None:
         self._buffer = StreamBuffer()
         self._writer = CallWriter()
         self._reading = read(self._buffer, self._writer)

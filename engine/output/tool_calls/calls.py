@@ -1,32 +1,29 @@
 """Follows the tool calls of one answer while they are written, up to their ends."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from engine.output.tool_calls import styles
 from engine.output.tool_calls.call_text import (
     CallPart,
     CallReader,
     CallStart,
     Ending,
-    Format,
     IrregularCall,
     NewReader,
     arguments_object,
     not_a_call,
 )
-from engine.output.tool_calls.json_calls import (
-    deepseek,
-    gemma,
-    json_format,
-    kimi_k2,
-    mistral,
-    named_call,
+from engine.output.tool_calls.formats import (
+    CALL_FORMATS,
+    HeadedCalls,
+    PythonCalls,
+    TaggedCalls,
 )
+from engine.output.tool_calls.json_calls import headed_calls, json_calls, named_call
 from engine.output.tool_calls.parameters import ToolTypes
-from engine.output.tool_calls.pythonic_calls import pythonic
-from engine.output.tool_calls.tagged_calls import TAGS, tagged_format
+from engine.output.tool_calls.pythonic_calls import python_calls
+from engine.output.tool_calls.tagged_calls import tagged_calls
 from engine.stopping.matcher import StopMatcher
 from engine.values.events import (
     Event,
@@ -37,37 +34,23 @@ from engine.values.events import (
 )
 from engine.values.request import Tool, ToolCall
 
-_FORMATS: dict[str, Callable[[ToolTypes, Sequence[str]], Format]] = {
-    styles.COMMAND: json_format,
-    styles.DEEPSEEK: deepseek,
-    styles.DEEPSEEK_FENCED: deepseek,
-    styles.FUNCTION_GEMMA: gemma,
-    styles.GEMMA4: gemma,
-    styles.GEMMA: pythonic,
-    styles.JSON_CALLS: json_format,
-    styles.KIMI: kimi_k2,
-    styles.LLAMA: json_format,
-    styles.MISTRAL: mistral,
-    styles.PYTHONIC: pythonic,
-}
-
-STYLES = frozenset({*_FORMATS, *TAGS})
-"""The names of the formats of calls that are known."""
-
 
 def readers(call_style: str, tools: Sequence[Tool], marks: Sequence[str | None] = ()) -> NewReader:
     """Return a function that makes a reader for each call of one answer."""
+    form = CALL_FORMATS.get(call_style)
     types, between = ToolTypes(tools), tuple(mark for mark in marks if mark)
-    style: Format | None = None
-    if call_style in TAGS:
-        style = tagged_format(TAGS[call_style], types, between)
-    elif call_style in _FORMATS:
-        style = _FORMATS[call_style](types, between)
+    read = json_calls(between)
+    if isinstance(form, TaggedCalls):
+        read = tagged_calls(form, types, between)
+    elif isinstance(form, HeadedCalls):
+        read = headed_calls(form, between)
+    elif isinstance(form, PythonCalls):
+        read = python_calls(types, between)
 
     def new_reader(name: str | None) -> CallReader:
         if name is not None:
             return CallReader(named_call(name))
-        return not_a_call() if style is None else CallReader(style)
+        return not_a_call() if form is None else CallReader(read)
 
     return new_reader
 

@@ -1,19 +1,19 @@
 """Calls whose arguments are JSON. Pure; any thread."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from engine.output.tool_calls.call_text import (
     ENDINGS,
     CallWriter,
     Ending,
-    Format,
     IrregularCall,
+    ReadCalls,
     StreamBuffer,
     Waiting,
 )
+from engine.output.tool_calls.formats import HeadedCalls
 from engine.output.tool_calls.json_text import JsonReader, read_string
-from engine.output.tool_calls.parameters import ToolTypes
 
 _NAMES = ("name", "tool_name", "function")
 _ARGUMENTS = ("arguments", "parameters")
@@ -26,12 +26,10 @@ _CONTINUED = frozenset(",:\"'}]")
 _CALL_ENDS = (*ENDINGS, "}", "]")
 _BARE_KEY = re.compile(r"\w+")
 _NAME = re.compile(r"[^\s<>{}`\"\[\]]+")
-_KIMI_NUMBER = re.compile(r":\d+$")
-_MISTRAL_ID = re.compile(r"\[CALL_ID\][^\[\]]*$")
 
 
-def named_call(name: str) -> Format:
-    """Return the format of a call whose tag named the tool: the text is its arguments."""
+def named_call(name: str) -> ReadCalls:
+    """Return the reader of a call whose tag named the tool: the text is its arguments."""
 
     def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
         if (yield from text.skip_space()) in ENDINGS:
@@ -64,8 +62,8 @@ def _end(text: StreamBuffer) -> Waiting[None]:
         text.skip(1)
 
 
-def json_format(types: ToolTypes, marks: Sequence[str]) -> Format:
-    """Return the format ``{"name": …, "arguments": …}``, several of them, or a list of them.
+def json_calls(marks: Sequence[str]) -> ReadCalls:
+    """Return the reader of ``{"name": …, "arguments": …}``, several of them, or a list of them.
 
     Command's ``tool_name`` and ``parameters`` are read as well, and OpenAI's ``function``.
     """
@@ -215,23 +213,36 @@ class _JsonCall:
         self._out.write(text)
 
 
-def _named_format(
-    read_head: Callable[[StreamBuffer], Waiting[str]],
-    ends: Sequence[str] = (),
-    *,
-    is_section: bool = False,
-) -> Format:
-    """Return the format of calls with a head each, which has the name: ``f[ARGS]{…}``."""
+def headed_calls(form: HeadedCalls, marks: Sequence[str]) -> ReadCalls:
+    """Return the reader of calls with a head each, which has the name: ``f[ARGS]{…}``."""
+    before, behind = form.call
+    fences = ("```",) if form.fence else ()
+    ends = tuple(filter(None, (*fences, form.call_end, *marks)))
+    as_json = json_calls(marks)
+
+    def read_name(text: StreamBuffer) -> Waiting[str]:
+        yield from text.expect(before)
+        head = yield from text.text_before([behind or "{", *(() if form.is_section else "{")])
+        text.skip(len((yield from text.find_mark([behind] if behind else []))))
+        if form.fence and (yield from text.skip_space()) != "{":
+            head = yield from text.until("\n")
+            yield from text.skip_space()
+            yield from text.expect(form.fence)
+        name = form.suffix.sub("", head.strip()).strip().removeprefix(form.prefix)
+        if not _NAME.fullmatch(name):
+            raise IrregularCall("the call has no name")
+        return name
 
     def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
         char = yield from text.skip_marks(ends)
+        if form.has_json and char in "[{":
+            yield from as_json(text, out)
+            return
         while True:
-            name = yield from read_head(text)
-            if not _NAME.fullmatch(name):
-                raise IrregularCall("the call has no name")
+            name = yield from read_name(text)
             yield from _arguments(name, text, out)
             char = yield from text.skip_marks(ends)
-            if is_section:
+            if form.is_section:
                 out.keep(text)
                 if char in ENDINGS:
                     return
@@ -242,68 +253,3 @@ def _named_format(
         yield from _end(text)
 
     return read
-
-
-def kimi_k2(types: ToolTypes, marks: Sequence[str]) -> Format:
-    """Return the format of Kimi K2's section of calls.
-
-    Each is ``<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{…}<|tool_call_end|>``.
-    """
-
-    def read_head(text: StreamBuffer) -> Waiting[str]:
-        yield from text.expect("<|tool_call_begin|>")
-        head = yield from text.until("<|tool_call_argument_begin|>")
-        return _KIMI_NUMBER.sub("", head.strip()).removeprefix("functions.")
-
-    return _named_format(read_head, ("<|tool_call_end|>", *marks), is_section=True)
-
-
-def mistral(types: ToolTypes, marks: Sequence[str]) -> Format:
-    """Return the format of Mistral's calls: ``f[ARGS]{…}``, which can repeat, or a list in JSON."""
-    as_json = json_format(types, marks)
-
-    def read_head(text: StreamBuffer) -> Waiting[str]:
-        head = yield from text.text_before(("[ARGS]", "{"))
-        text.skip(len((yield from text.find_mark(("[ARGS]",)))))
-        return _MISTRAL_ID.sub("", head).strip()
-
-    as_named = _named_format(read_head, marks)
-
-    def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
-        char = yield from text.skip_marks(marks)
-        yield from (as_json if char in "[{" else as_named)(text, out)
-
-    return read
-
-
-def deepseek(types: ToolTypes, marks: Sequence[str]) -> Format:
-    """Return the format of DeepSeek's section of calls.
-
-    Each is ``<｜tool▁call▁begin｜>f<｜tool▁sep｜>{…}<｜tool▁call▁end｜>``. Before V3.1 the name was
-    followed by a line end and the arguments were in a fence, with ``function`` before the
-    separator.
-    """
-
-    def read_head(text: StreamBuffer) -> Waiting[str]:
-        yield from text.expect("<｜tool▁call▁begin｜>")
-        name = yield from text.until("<｜tool▁sep｜>")
-        if (yield from text.skip_space()) != "{":
-            name = yield from text.until("\n")
-            yield from text.skip_space()
-            yield from text.expect("```json")
-        return name.strip()
-
-    return _named_format(read_head, ("```", "<｜tool▁call▁end｜>", *marks), is_section=True)
-
-
-def gemma(types: ToolTypes, marks: Sequence[str]) -> Format:
-    """Return the format of Gemma 4 and FunctionGemma: ``call:f{key:value}``.
-
-    It is JSON with bare keys, and with strings between marks of its own.
-    """
-
-    def read_head(text: StreamBuffer) -> Waiting[str]:
-        yield from text.expect("call:")
-        return (yield from text.text_before(("{",)))
-
-    return _named_format(read_head, marks)

@@ -18,6 +18,7 @@ from engine.output.tool_calls.call_text import (
     StreamBuffer,
     Waiting,
 )
+from engine.output.tool_calls.formats import CALL_FORMATS, HeadedCalls
 
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _ENDS = "".join(ENDINGS)
@@ -35,8 +36,10 @@ _LITERALS = {
     "true": "true", "false": "false", "null": "null",
     "True": "true", "False": "false", "None": "null",
 }  # fmt: skip
-_LONG_QUOTES = ('<|"|>', "<escape>")
-"""Gemma's marks around a string, which contains no escapes."""
+# Marks around a string that contains no escapes.
+_LONG_QUOTES = tuple(
+    form.quote for form in CALL_FORMATS.values() if isinstance(form, HeadedCalls) and form.quote
+)
 
 
 def escaped(text: str) -> str:

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from engine.output.tool_calls.call_text import (
     ENDINGS,
     CallWriter,
-    Format,
     IrregularCall,
+    ReadCalls,
     StreamBuffer,
     Waiting,
 )
-from engine.output.tool_calls.json_calls import json_format
+from engine.output.tool_calls.json_calls import json_calls
 from engine.output.tool_calls.parameters import ToolTypes
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -22,12 +22,12 @@ _STRING = re.compile(r"""(?<![\w"'])("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""", re
 _JSON_LITERALS = {"true": True, "false": False, "null": None}
 
 
-def pythonic(types: ToolTypes, marks: Sequence[str]) -> Format:
-    """Return the format of calls in Python: calls, or lists of them, each on a line.
+def python_calls(types: ToolTypes, marks: Sequence[str]) -> ReadCalls:
+    """Return the reader of calls in Python: calls, or lists of them, each on a line.
 
     The calls come when the text is complete.
     """
-    as_json = json_format(types, marks)
+    as_json = json_calls(marks)
 
     def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
         char = yield from text.skip_marks(marks)

@@ -6,19 +6,18 @@ value, such as a file that contains the same tags. Text is held back until that 
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from engine.output.tool_calls import styles
 from engine.output.tool_calls.call_text import (
     ENDINGS,
     CallWriter,
     Ending,
-    Format,
     IrregularCall,
+    ReadCalls,
     StreamBuffer,
     Waiting,
 )
-from engine.output.tool_calls.json_calls import json_format
+from engine.output.tool_calls.formats import TaggedCalls
+from engine.output.tool_calls.json_calls import json_calls
 from engine.output.tool_calls.json_text import JsonReader, escaped
 from engine.output.tool_calls.parameters import ParameterType, ToolTypes
 from engine.output.tool_calls.schema_alternatives import TYPES
@@ -31,101 +30,9 @@ _JSON_VALUE = ParameterType(((TYPES - {"string"}, None),))
 _TEXT = ParameterType(((frozenset({"string"}), None),))
 
 
-@dataclass(frozen=True, slots=True)
-class Tags:
-    """The tags of one format.
-
-    Where the texts of a format are written one behind another, a call is ``call[0] name call[1]``,
-    then for each parameter ``parameter[0] name parameter[1] value_start value value_end``, and
-    ``call_end``.
-
-    Attributes:
-        call: The texts before and behind the name of the tool; empty where none stands there.
-        parameter: The texts before and behind the name of a parameter.
-        value_end: The text behind a value.
-        call_end: The end of a call; empty where a call ends with its text.
-        value_start: The text before a value; empty where the name's closing text is that.
-        call_name: The attribute that names the tool; empty where the name stands alone.
-        parameter_name: The attribute that names a parameter; empty where the name stands alone.
-        string_mark: The attribute of parameters whose value is text; all others are JSON. Empty
-            where the tool's schema decides.
-        json: The texts that begin and end arguments in one JSON object, instead of parameters;
-            empty where the format has no such.
-        has_line_ends: Whether a value stands on lines of its own, between line ends that are no
-            part of it.
-        has_cdata: Whether a value may stand in ``<![CDATA[…]]>``.
-    """
-
-    call: tuple[str, str]
-    parameter: tuple[str, str]
-    value_end: str
-    call_end: str = ""
-    value_start: str = ""
-    call_name: str = ""
-    parameter_name: str = ""
-    string_mark: str = ""
-    json: tuple[str, str] = ("", "")
-    has_line_ends: bool = False
-    has_cdata: bool = False
-
-    def opening(self, name: str) -> str:
-        """Return what stands at the beginning of a call of a tool."""
-        before, behind = self.call
-        return (
-            f'{before} {self.call_name}="{name}"{behind}'
-            if self.call_name
-            else before + name + behind
-        )
-
-
-_GLM = Tags(
-    call=("", ""), parameter=("<arg_key>", "</arg_key>"), value_end="</arg_value>",
-    value_start="<arg_value>",
-)  # fmt: skip
-
-TAGS = {
-    styles.CODER: Tags(
-        call=("<function=", ">"), parameter=("<parameter=", ">"), value_end="</parameter>",
-        call_end="</function>", has_line_ends=True,
-    ),
-    styles.GLM: _GLM,
-    styles.LAGUNA: _GLM,
-    styles.LONGCAT: Tags(
-        call=("", ""), parameter=("<longcat_arg_key>", "</longcat_arg_key>"),
-        value_end="</longcat_arg_value>", value_start="<longcat_arg_value>",
-    ),
-    styles.MINIMAX: Tags(
-        call=("<invoke", ">"), parameter=("<parameter", ">"), value_end="</parameter>",
-        call_end="</invoke>", call_name="name", parameter_name="name",
-    ),
-    # The tag that opens the call ends before the name.
-    styles.MINICPM: Tags(
-        call=("", ">"), parameter=("<param", ">"), value_end="</param>", parameter_name="name",
-        has_cdata=True,
-    ),
-    styles.MUSE_SPARK: Tags(
-        call=("<atem:invoke", ">"), parameter=("<atem:parameter", ">"),
-        value_end="</atem:parameter>", call_end="</atem:invoke>", call_name="name",
-        parameter_name="name",
-    ),
-    styles.KIMI_K3: Tags(
-        call=("<|open|>call", "<|sep|>"), parameter=("<|open|>argument", "<|sep|>"),
-        value_end="<|close|>argument<|sep|>", call_end="<|close|>call<|sep|>", call_name="tool",
-        parameter_name="key", string_mark='type="string"',
-        json=("<|open|>json", "<|close|>json<|sep|>"),
-    ),
-    styles.DSML: Tags(
-        call=("<｜DSML｜invoke", ">"), parameter=("<｜DSML｜parameter", ">"),
-        value_end="</｜DSML｜parameter>", call_end="</｜DSML｜invoke>", call_name="name",
-        parameter_name="name", string_mark='string="true"',
-    ),
-}  # fmt: skip
-"""The formats by their names."""
-
-
-def tagged_format(tags: Tags, types: ToolTypes, marks: Sequence[str]) -> Format:
-    """Return a format."""
-    as_json = json_format(types, marks)
+def tagged_calls(tags: TaggedCalls, types: ToolTypes, marks: Sequence[str]) -> ReadCalls:
+    """Return the reader of calls in a format."""
+    as_json = json_calls(marks)
 
     def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
         char = yield from text.skip_marks(marks)
@@ -148,7 +55,7 @@ class _TaggedCall:
 
     def __init__(
         self,
-        tags: Tags,
+        tags: TaggedCalls,
         types: ToolTypes,
         marks: Sequence[str],
         text: StreamBuffer,
@@ -230,8 +137,9 @@ class _TaggedCall:
             yield from text.skip_space()
             yield from text.expect(tags.value_start)
         kind = self._types.type_of(self._name, key)
-        if tags.string_mark:
-            kind = _TEXT if tags.string_mark in head else _JSON_VALUE
+        text_mark, _ = tags.value_marks
+        if text_mark:
+            kind = _TEXT if text_mark in head else _JSON_VALUE
         self._start()
         out.write(f'{", " if self._given else ""}"{escaped(key)}": ')
         self._given.add(key)

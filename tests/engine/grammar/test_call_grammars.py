@@ -12,8 +12,9 @@ from engine.grammar.grammars import answer_grammar
 from engine.grammar.lark_text import speller
 from engine.output.families import Family
 from engine.output.tool_calls.call_text import Ending
-from engine.output.tool_calls.calls import STYLES, OpenCalls, readers
-from engine.output.tool_calls.styles import (
+from engine.output.tool_calls.calls import OpenCalls, readers
+from engine.output.tool_calls.formats import (
+    CALL_FORMATS,
     COMMAND,
     DEEPSEEK,
     DEEPSEEK_FENCED,
@@ -119,7 +120,7 @@ def calls_in(text: str, family: Family, tool: Tool) -> list[ToolCall]:
 
 
 def test_every_format_has_a_grammar() -> None:
-    assert {style for style, *_ in FORMATS.values()} == STYLES
+    assert {style for style, *_ in FORMATS.values()} == CALL_FORMATS.keys()
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.output.tool_calls.call_text import Ending
-from engine.output.tool_calls.calls import STYLES, OpenCalls, readers
+from engine.output.tool_calls.calls import OpenCalls, readers
+from engine.output.tool_calls.formats import CALL_FORMATS
 from engine.values.events import (
     Event,
     ToolCallAbandoned,
@@ -272,7 +273,7 @@ def cut(draw: st.DrawFn, text: str) -> list[str]:
     return [text[a:b] for a, b in itertools.pairwise(edges) if a < b]
 
 
-@pytest.mark.parametrize("style", sorted(STYLES))
+@pytest.mark.parametrize("style", sorted(CALL_FORMATS))
 @settings(max_examples=cases(25), deadline=None)
 @given(CALLS, st.data())
 def test_well_formed_calls_are_read_exactly_and_never_abandoned(
@@ -303,7 +304,7 @@ SCHEMAS: dict[str, tuple[Tool, ...]] = {
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-@pytest.mark.parametrize("style", sorted(STYLES))
+@pytest.mark.parametrize("style", sorted(CALL_FORMATS))
 def test_well_formed_call_is_never_abandoned(style: str, schema: str) -> None:
     given = {"city": "Paris", "days": 3, "near": [1, "a"], "more": {"a": "b"}, "on": True}
     raw = WRITERS[style]([("weather", given)])
@@ -319,7 +320,7 @@ def test_well_formed_call_is_never_abandoned(style: str, schema: str) -> None:
 
 
 @settings(max_examples=cases(150), deadline=None)
-@given(st.sampled_from(sorted(STYLES)), CALLS, st.sampled_from(Ending), st.data())
+@given(st.sampled_from(sorted(CALL_FORMATS)), CALLS, st.sampled_from(Ending), st.data())
 def test_damaged_calls_are_the_same_however_they_are_cut_and_no_text_is_lost(
     style: str, calls: Any, ending: Ending, data: st.DataObject
 ) -> None:

@@ -14,9 +14,7 @@ import pytest
 from engine.engine import Engine
 from engine.errors import EngineClosed
 from engine.generation import Answer
-from engine.inference import mlx_backend
 from engine.inference.mlx_backend import MlxBackend
-from engine.output.tool_calls import styles
 from engine.output.tool_calls.call_text import (
     MAX_DEPTH,
     CallReader,
@@ -25,7 +23,7 @@ from engine.output.tool_calls.call_text import (
     Waiting,
     arguments_object,
 )
-from engine.output.tool_calls.calls import STYLES
+from engine.output.tool_calls.formats import CALL_FORMATS
 from engine.stopping.record import StopKind
 from engine.values.request import GenerationRequest, OutputConstraint, Tool
 from tests.engine.scheduling.stages import HeldRendering
@@ -199,7 +197,7 @@ def test_arguments_that_are_not_an_object_are_refused(text: str) -> None:
 async def test_calls_of_a_parser_unknown_to_us_are_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(mlx_backend, "STYLES", STYLES - {styles.JSON_CALLS})
+    monkeypatch.delitem(CALL_FORMATS, "json_tools")
     script = ["<tool_call>", '{"name": "f", "arguments": {}}', "</tool_call>"]
     stage = Stage(tmp_path, {"call": script}, special=TAGS, template=JSON_CALLS)
     async with loaded_engine(tmp_path, loader=stage.load) as engine:
@@ -213,4 +211,4 @@ async def test_calls_of_a_parser_unknown_to_us_are_text(
 
 def test_every_parser_of_mlx_lm_is_known() -> None:
     names = {module.name for module in pkgutil.iter_modules(mlx_lm.tool_parsers.__path__)}
-    assert names - STYLES == set()
+    assert names <= CALL_FORMATS.keys()
