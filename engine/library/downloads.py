@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import urlsplit
 
 from engine.errors import ModelLoadFailed
 from engine.files.causes import is_of_network, os_cause
@@ -43,8 +42,8 @@ _PATTERNS = ("*.json", "*.safetensors", "*.jinja", "*.txt", "tokenizer.model", "
 # Not in a folder, without control characters, and short enough for any disk.
 _FILE = re.compile(r"[\w][\w .+()-]{0,199}")
 _BEGUN = ".fullstop.incomplete"
-# A digest becomes a file's name, so it must not contain a path.
-_DIGEST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+# The digest of a large file, or of a small one. It becomes a file's name.
+_DIGEST = re.compile(r"[0-9a-f]{64}|[0-9a-f]{40}")
 # Left free on the disk, because a full file system harms other programs too.
 SPARE_BYTES = 256 << 20
 # Bytes between two figures of progress, and the most that a broken connection loses.
@@ -54,12 +53,11 @@ _TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A file of a repository, as the hub describes it."""
+    """A file of a repository, as the hub describes it; ``digest`` is SHA-256, or Git's SHA-1."""
 
     name: str
     size: int
-    sha256: str | None
-    git_sha1: str | None
+    digest: str
 
 
 def repository_of(text: str) -> str:
@@ -130,28 +128,20 @@ class HubDownload:
 
     def _fetch(self, file: HubFile, commit: str, pointer: Path) -> None:
         """Fetch the missing part of a file; link to it from the snapshot."""
-        import huggingface_hub
+        from huggingface_hub import hf_hub_url
 
         if pointer.exists():
             return
-        url = huggingface_hub.hf_hub_url(
-            self._repository, file.name, revision=commit, endpoint=self._endpoint
-        )
-        stated = huggingface_hub.get_hf_file_metadata(url, endpoint=self._endpoint)
-        if not stated.etag or not _DIGEST.fullmatch(stated.etag):
-            raise OSError(f"the hub names no digest of {file.name}")
-        blob = self._folder / "blobs" / stated.etag
+        blob = self._folder / "blobs" / file.digest
         if not blob.exists():
-            headers = {**request_headers(), "accept-encoding": "identity"}
-            if urlsplit(stated.location)[:2] != urlsplit(url)[:2]:  # scheme, host and port
-                headers.pop("authorization", None)  # the token is for the hub alone
+            url = hf_hub_url(self._repository, file.name, revision=commit, endpoint=self._endpoint)
             begun = blob.with_name(blob.name + _BEGUN)
             begun.parent.mkdir(parents=True, exist_ok=True)
             if begun.exists() and begun.stat().st_size > file.size:
                 begun.unlink()  # it cannot be resumed: the hub would refuse the request
             with begun.open("ab") as output:
                 self._advance("fetching", file, output.tell())
-                self._transfer(stated.location, headers, output, file)
+                self._transfer(url, output, file)
                 output.flush()
                 os.fsync(output.fileno())
             os.replace(begun, blob)
@@ -159,13 +149,13 @@ class HubDownload:
         pointer.unlink(missing_ok=True)
         pointer.symlink_to(os.path.relpath(blob, pointer.parent))
 
-    def _transfer(self, url: str, headers: dict[str, str], output: BinaryIO, file: HubFile) -> None:
+    def _transfer(self, url: str, output: BinaryIO, file: HubFile) -> None:
         """Append the missing part of a file to it; try again while that brings something."""
         tries = 0
         while output.tell() < file.size:
             before = output.tell()
             try:
-                self._receive(url, headers, output, file)
+                self._receive(url, output, file)
             except Exception as error:
                 tries = 1 if output.tell() > before else tries + 1
                 if not is_of_network(error) or tries >= 5:  # in a row, without a byte
@@ -178,13 +168,15 @@ class HubDownload:
                         "no more"
                     )
 
-    def _receive(self, url: str, headers: dict[str, str], output: BinaryIO, file: HubFile) -> None:
-        """Append what one answer brings."""
+    def _receive(self, url: str, output: BinaryIO, file: HubFile) -> None:
+        """Append what one answer brings; a redirect to another host is sent no token."""
         from huggingface_hub import get_session, hf_raise_for_status
 
         begun = output.tell()
-        ranged = {**headers, "range": f"bytes={begun}-"} if begun else headers
-        with get_session().stream("GET", url, headers=ranged, timeout=_TIMEOUT_S) as response:
+        headers = {**request_headers(), "accept-encoding": "identity"}
+        if begun:
+            headers["range"] = f"bytes={begun}-"
+        with get_session().stream("GET", url, headers=headers, timeout=_TIMEOUT_S) as response:
             if response.status_code >= 400:
                 response.read()
                 hf_raise_for_status(response)
@@ -211,23 +203,19 @@ class HubDownload:
                 f"{path.name} is damaged: expected {counted(file.size, 'byte')}, found "
                 f"{size_on_disk:,}; it was removed: download it again"
             )
-        if file.sha256 is not None:
-            digest, expected = hashlib.sha256(), file.sha256
-        elif file.git_sha1 is not None:
-            prefix = f"blob {file.size}\0".encode()
-            digest, expected = hashlib.sha1(prefix, usedforsecurity=False), file.git_sha1
+        if len(file.digest) == 64:
+            digest = hashlib.sha256()
         else:
-            self._advance("verifying", file, file.size)
-            return
+            digest = hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)
         with path.open("rb") as content:
             while part := content.read(_CHUNK_BYTES):
                 digest.update(part)
                 self._advance("verifying", file, len(part))
-        if digest.hexdigest() != expected:
+        if digest.hexdigest() != file.digest:
             _remove(path)
             raise HubFailed(
                 f"{path.name} is damaged: its digest is {digest.hexdigest()[:12]}…, expected "
-                f"{expected[:12]}…; it was removed: download it again"
+                f"{file.digest[:12]}…; it was removed: download it again"
             )
 
 
@@ -253,6 +241,9 @@ def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
     commit = reply.get("sha")
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
         raise HubFailed(f"the hub names no commit of {repository}; try again later")
+    for file in files:
+        if not _DIGEST.fullmatch(file.digest):
+            raise HubFailed(f"the hub names no digest of {file.name}; try again later")
     return commit, files
 
 
@@ -261,14 +252,9 @@ def _file(sibling: Any) -> HubFile | None:
     name = sibling.get("rfilename") if isinstance(sibling, dict) else None
     if not isinstance(name, str) or not _FILE.fullmatch(name):
         return None
-    size, large, own = sibling.get("size"), sibling.get("lfs"), sibling.get("blobId")
-    digest = large.get("sha256") if isinstance(large, dict) else None
-    return HubFile(
-        name,
-        size if is_count(size) else 0,
-        digest if isinstance(digest, str) else None,
-        own if isinstance(own, str) else None,
-    )
+    size, large = sibling.get("size"), sibling.get("lfs")
+    digest = large.get("sha256") if isinstance(large, dict) else sibling.get("blobId")
+    return HubFile(name, size if is_count(size) else 0, str(digest))
 
 
 def disk_shortage(repository: str, cache: Path, missing_bytes: int) -> str:
@@ -293,28 +279,21 @@ def _remove(path: Path) -> None:
 @contextmanager
 def _download_errors(repository: str, cache: Path) -> Iterator[None]:
     """Turn the errors of a download inside the block into ``HubFailed``."""
-    advice = "The partial download is kept: resume later"
-    try:
-        with hub_errors(repository, advice), _disk_errors(cache):
+    with hub_errors(repository, "The partial download is kept: resume later"):
+        try:
             yield
-    except ModelLoadFailed as error:
-        raise HubFailed(f"{repository} was downloaded, but {error}") from error
-
-
-@contextmanager
-def _disk_errors(cache: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            free = format_size(shutil.disk_usage(cache).free)
-            raise HubFailed(
-                f"the disk is full ({free} free at {cache}); the partial download is kept: make "
-                "room and resume"
-            ) from error
-        if error.filename is not None:
-            raise HubFailed(f"{error.filename} cannot be written: {os_cause(error)}") from error
-        raise
+        except ModelLoadFailed as error:
+            raise HubFailed(f"{repository} was downloaded, but {error}") from error
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                free = format_size(shutil.disk_usage(cache).free)
+                raise HubFailed(
+                    f"the disk is full ({free} free at {cache}); the partial download is kept: "
+                    "make room and resume"
+                ) from error
+            if error.filename is not None:
+                raise HubFailed(f"{error.filename} cannot be written: {os_cause(error)}") from error
+            raise
 
 
 def _folder(cache: Path, repository: str) -> Path:

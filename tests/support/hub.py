@@ -43,7 +43,9 @@ class Hub:
         piece_s: Seconds between 64 KiB of a transfer.
         status: Another status for every answer.
         commit: The commit of ``main``.
-        tag: Another tag for every file than its digest.
+        digest: Another digest of every file than its own.
+        elsewhere: The address to which requests for files are redirected.
+        tokens: The Authorization header of each request for a file, and the host that it named.
         requests: Method, path and Range header of each request.
         facts: Repository to the API's facts about it, beside the names of its files.
         most_listed: How many models a page of a list has at most.
@@ -64,7 +66,9 @@ class Hub:
     piece_s: float = 0.0
     status: int = 200
     commit: str = COMMIT
-    tag: str = ""
+    digest: str = ""
+    elsewhere: str = ""
+    tokens: list[tuple[str, str | None]] = field(default_factory=list)
     requests: list[tuple[str, str, str | None]] = field(default_factory=list)
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     most_listed: int = 1000
@@ -120,13 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
-    def do_HEAD(self) -> None:
-        self._answer(has_body=False)
-
     def do_GET(self) -> None:
-        self._answer(has_body=True)
-
-    def _answer(self, *, has_body: bool) -> None:
         hub = self.held
         path = self.path.split("?")[0]
         hub.requests.append((self.command, path, self.headers.get("Range")))
@@ -138,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif found := re.fullmatch(r"/api/models/([^/]+/[^/]+)(/revision/.+)?", path):
             self._listing(found[1])
         elif found := re.fullmatch(r"/([^/]+/[^/]+)/resolve/[^/]+/(.+)", path):
-            self._file(found[1], found[2], has_body=has_body)
+            self._file(found[1], found[2])
         else:
             self._send(404, {}, b"{}")
 
@@ -182,7 +180,9 @@ class _Handler(BaseHTTPRequestHandler):
                 "size": len(content),
                 "blobId": hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest(),
             }
-            if name.endswith(_LARGE):
+            if self.held.digest:
+                one["blobId"] = self.held.digest
+            elif name.endswith(_LARGE):
                 digest = hashlib.sha256(content).hexdigest()
                 one["lfs"] = {"sha256": digest, "size": len(content), "pointerSize": 130}
             siblings.append(one)
@@ -190,30 +190,27 @@ class _Handler(BaseHTTPRequestHandler):
         body = body if self.held.raw is None else self.held.raw
         self._send(200, {"Content-Type": "application/json"}, body)
 
-    def _file(self, repository: str, name: str, *, has_body: bool) -> None:
+    def _file(self, repository: str, name: str) -> None:
         if self._is_refused(repository):
             return
         stated = self.held.files[repository].get(name)
         if stated is None:
             self._send(404, {"X-Error-Code": "EntryNotFound"}, b"")
             return
+        host, elsewhere = self.headers["Host"], self.held.elsewhere
+        self.held.tokens.append((host, self.headers.get("Authorization")))
+        if elsewhere and not elsewhere.endswith(host):
+            self._send(302, {"Location": elsewhere + self.path}, b"")
+            return
         content = self.held.wrong.get(name, stated)
-        if name.endswith(_LARGE):
-            tag = hashlib.sha256(stated).hexdigest()
-        else:
-            tag = hashlib.sha1(f"blob {len(stated)}\0".encode() + stated).hexdigest()
         begin = 0
         wanted = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "")
         if wanted and self.held.resumes:
             begin = int(wanted[1])
-        headers = {
-            "ETag": f'"{self.held.tag or tag}"',
-            "X-Repo-Commit": COMMIT,
-            "Accept-Ranges": "bytes",
-        }
+        headers = {"X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
         if begin:
             headers["Content-Range"] = f"bytes {begin}-{len(content) - 1}/{len(content)}"
-        self._send(206 if begin else 200, headers, content[begin:], name, has_body=has_body)
+        self._send(206 if begin else 200, headers, content[begin:], name)
 
     def _is_refused(self, repository: str) -> bool:
         if repository in self.held.gated:
@@ -224,23 +221,13 @@ class _Handler(BaseHTTPRequestHandler):
             return False
         return True
 
-    def _send(
-        self,
-        status: int,
-        headers: dict[str, str],
-        body: bytes,
-        name: str = "",
-        *,
-        has_body: bool = True,
-    ) -> None:
+    def _send(self, status: int, headers: dict[str, str], body: bytes, name: str = "") -> None:
         hub = self.held
         self.send_response(status)
         for key, value in headers.items():
             self.send_header(key, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if not has_body or self.command == "HEAD":
-            return
         limit = hub.breaks_after.get(name)
         for at in range(0, len(body), 1 << 16):
             if name in hub.holds_after and at >= hub.holds_after[name]:

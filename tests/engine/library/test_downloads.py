@@ -170,9 +170,21 @@ def test_a_commit_that_leads_elsewhere_is_refused(site: Hub, tmp_path: Path, com
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("tag", ["..", "../../x", "a/b"])
-def test_a_digest_that_leads_elsewhere_is_refused(site: Hub, tmp_path: Path, tag: str) -> None:
-    site.tag = tag
+def test_token_is_sent_to_the_hub_alone(
+    site: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    site.elsewhere = site.url.replace("127.0.0.1", "localhost")
+    fetch(site, tmp_path)
+    assert {(host.split(":")[0], token) for host, token in site.tokens} == {
+        ("127.0.0.1", "Bearer hf_secret"),
+        ("localhost", None),
+    }
+
+
+@pytest.mark.parametrize("digest", ["..", "../../x", "a/b"])
+def test_a_digest_that_leads_elsewhere_is_refused(site: Hub, tmp_path: Path, digest: str) -> None:
+    site.digest = digest
     with pytest.raises(HubFailed, match="names no digest"):
         fetch(site, tmp_path / "cache")
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
