@@ -171,7 +171,7 @@ async def _take_probe(window: MainWindow, engine: Engine, folder: Path) -> None:
     assert probe is not None
     probe.url.setText(address.url)
     probe.start.click()
-    await until(lambda: probe.probing.stage != "running")
+    await until(lambda: probe.stage != "running")
     probe.url.setText("http://127.0.0.1:8642")
     await save(probe, folder / "probe-dark.png")
     server.stop()

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import (
     QLineEdit,
     QPushButton,
@@ -58,7 +57,7 @@ from ui.kit.html import (
 from ui.kit.labels import label, thin_bar
 from ui.kit.layouts import STRETCH, column, form, row
 from ui.kit.menus import copy_from
-from ui.kit.tasks import finish_tasks, start_task, write_text
+from ui.kit.tasks import start_task, write_text
 from ui.kit.theme import current_theme
 from ui.kit.windows import OwnWindow
 from ui.models.model_words import duration
@@ -158,68 +157,6 @@ def _fault(fault: Fault, modes: str) -> Html:
     return joined(text, shown)
 
 
-class Probing(QObject):
-    """Runs one probe at a time; never saves a key."""
-
-    changed = Signal()
-
-    def __init__(self, tools: InspectorTools, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._tools = tools
-        self._task: asyncio.Task[None] | None = None
-        self.stage: Stage = "idle"
-        self.message = ""
-        self.done = 0
-        self.total = 0
-        self.rows: list[CheckResult] = []
-        self.report: Report | None = None
-
-    def start(self, options: ProbeOptions) -> None:
-        if self.stage == "running":
-            return
-        if not options.url:
-            self._end("failed", "Enter a server address, such as http://127.0.0.1:8642.")
-            return
-        self.stage, self.message = "running", "Detecting the API of the server…"
-        self.done = self.total = 0
-        self.rows, self.report = [], None
-        self.changed.emit()
-        self._task = start_task(self, self._run(options), "probe")
-
-    def cancel(self) -> None:
-        if self._task is not None and self.stage == "running":
-            self._task.cancel()
-
-    async def finish(self) -> None:
-        self.cancel()
-        await finish_tasks(self)
-
-    async def _run(self, options: ProbeOptions) -> None:
-        try:
-            report = await self._tools.probe(options, self._take)
-        except ProbeFailed as problem:
-            self._end("failed", _sentence(str(problem)))
-        except asyncio.CancelledError:
-            so_far = "The results so far are below." if self.rows else "No check had ended yet."
-            self._end("cancelled", f"Cancelled. {so_far}")
-        except Exception:  # a bug must not leave the window waiting
-            self._end("failed", "The probe itself failed. The log has the details.")
-            raise
-        else:
-            self.rows, self.report = list(report.results), report
-            self._end("done", summary(report))
-
-    def _take(self, progress: Progress) -> None:
-        self.done, self.total, self.message = progress.done, progress.total, _now(progress)
-        if progress.result is not None:
-            self.rows.append(progress.result)
-        self.changed.emit()
-
-    def _end(self, stage: Stage, message: str) -> None:
-        self.stage, self.message = stage, message
-        self.changed.emit()
-
-
 def _now(progress: Progress) -> str:
     """Return which check is running, and how much longer the probe takes."""
     if not progress.total or progress.done >= progress.total:
@@ -242,7 +179,13 @@ class ProbeWindow(OwnWindow):
 
     def __init__(self, tools: InspectorTools, parent: QWidget | None = None) -> None:
         super().__init__("Probe a Server", (860, 760), parent)
-        self.probing = Probing(tools, self)
+        self._tools = tools
+        self._task: asyncio.Task[None] | None = None
+        self.stage: Stage = "idle"
+        self._message = ""
+        self._done = self._total = 0
+        self.results: list[CheckResult] = []
+        self._report: Report | None = None
         self.url = QLineEdit(f"http://127.0.0.1:{DEFAULT_PORT}")
         dialects = [(dialect.value, dialect.value) for dialect in DRIVERS]
         self.dialect = Choice("API", [("", "Detect Automatically"), *dialects])
@@ -264,18 +207,17 @@ class ProbeWindow(OwnWindow):
         self._lay_out()
         self.start.clicked.connect(self._start)
         self.url.returnPressed.connect(self._start)
-        self.cancel.clicked.connect(self.probing.cancel)
+        self.cancel.clicked.connect(self._cancel)
         self.copy.clicked.connect(self._copy)
         self.save.clicked.connect(self._choose_target)
         self.group.currentIndexChanged.connect(self._show_group)
-        self.probing.changed.connect(self._refresh)
         current_theme().changed.connect(self._refresh)
         self._refresh()
         self.url.setFocus()
 
     async def finish(self) -> None:
-        await self.probing.finish()
-        await finish_tasks(self)
+        self._cancel()
+        await super().finish()
 
     def _lay_out(self) -> None:
         fields = {"Address": self.url, "API": self.dialect, "Model": self.model, "Key": self.key}
@@ -302,6 +244,8 @@ class ProbeWindow(OwnWindow):
         )
 
     def _start(self) -> None:
+        if self.stage == "running":
+            return
         dialect = str(self.dialect.currentData() or "")
         options = ProbeOptions(
             self.url.text().strip(),
@@ -309,28 +253,63 @@ class ProbeWindow(OwnWindow):
             model=self.model.text().strip() or None,
             api_key=self.key.text().strip() or None,
         )
-        self.probing.start(options)
+        if not options.url:
+            self._end("failed", "Enter a server address, such as http://127.0.0.1:8642.")
+            return
+        self.stage, self._message = "running", "Detecting the API of the server…"
+        self._done = self._total = 0
+        self.results, self._report = [], None
+        self._refresh()
+        self._task = start_task(self, self._probe(options), "probe")
+
+    def _cancel(self) -> None:
+        if self._task is not None and self.stage == "running":
+            self._task.cancel()
+
+    async def _probe(self, options: ProbeOptions) -> None:
+        try:
+            report = await self._tools.probe(options, self._take)
+        except ProbeFailed as problem:
+            self._end("failed", _sentence(str(problem)))
+        except asyncio.CancelledError:
+            so_far = "The results so far are below." if self.results else "No check had ended yet."
+            self._end("cancelled", f"Cancelled. {so_far}")
+        except Exception:  # a bug must not leave the window waiting
+            self._end("failed", "The probe itself failed. The log has the details.")
+            raise
+        else:
+            self.results, self._report = list(report.results), report
+            self._end("done", summary(report))
+
+    def _take(self, progress: Progress) -> None:
+        self._done, self._total, self._message = progress.done, progress.total, _now(progress)
+        if progress.result is not None:
+            self.results.append(progress.result)
+        self._refresh()
+
+    def _end(self, stage: Stage, message: str) -> None:
+        self.stage, self._message = stage, message
+        self._refresh()
 
     def _refresh(self) -> None:
-        probing = self.probing
-        is_running = probing.stage == "running"
+        is_running = self.stage == "running"
         self.start.setEnabled(not is_running)
         self.cancel.setVisible(is_running)
         self.bar.setVisible(is_running)
-        self.bar.setRange(0, probing.total)
-        self.bar.setValue(probing.done)
-        self.note.setText(probing.message)
-        self.note.setVisible(bool(probing.message))
-        self.copy.setEnabled(probing.report is not None)
-        self.save.setEnabled(probing.report is not None)
+        self.bar.setRange(0, self._total)
+        self.bar.setValue(self._done)
+        self.note.setText(self._message)
+        self.note.setVisible(bool(self._message))
+        self.copy.setEnabled(self._report is not None)
+        self.save.setEnabled(self._report is not None)
         group = str(self.group.currentData() or "")
-        self.group.setVisible(bool(probing.rows))
+        self.group.setVisible(bool(self.results))
         position = self.page.verticalScrollBar().value()
-        shown = probe_page(probing.rows, current_theme().colors, group)
+        shown = probe_page(self.results, current_theme().colors, group)
         self.page.setHtml(shown if "<tr" in shown else "")
         self.page.verticalScrollBar().setValue(position)
-        is_begun = bool(probing.rows)
-        hint = _NONE_OF.get(group, "") if is_begun else _HINTS.get(probing.stage, _HINTS["idle"])
+        is_begun = bool(self.results)
+        hint = _NONE_OF.get(group, "") if is_begun else _HINTS.get(self.stage, _HINTS["idle"])
         self.page.set_hint(hint)
 
     def _show_group(self) -> None:
@@ -338,8 +317,8 @@ class ProbeWindow(OwnWindow):
         self.page.verticalScrollBar().setValue(0)
 
     def _copy(self) -> None:
-        if self.probing.report is not None:
-            copy_from(self.copy, as_text(self.probing.report))
+        if self._report is not None:
+            copy_from(self.copy, as_text(self._report))
 
     def _choose_target(self) -> None:
         kinds = ["Page (*.html)", "JSON (*.json)"]
@@ -349,7 +328,7 @@ class ProbeWindow(OwnWindow):
         start_task(self, self._write(path), "save a probe's report")
 
     async def _write(self, path: Path) -> None:
-        report = self.probing.report
+        report = self._report
         if report is None:
             return
 

@@ -37,18 +37,11 @@ DELETED = (Origin.HUGGING_FACE, Origin.LM_STUDIO)
 
 
 class ModelCard(QFrame):
-    """A model with its button."""
-
-    load_requested = Signal(object)  # LibraryModel
-    restart_requested = Signal(object)  # LibraryModel
-    unload_requested = Signal(object)  # LibraryModel
-    resume_requested = Signal(str)  # repository
-    draft_requested = Signal(object, object)  # LibraryModel, folder of the draft model or None
-    update_requested = Signal(object)  # FoundModel
-    deletion_requested = Signal(object)  # FoundModel
+    """A model with its button; the signals of its list say what was chosen."""
 
     def __init__(
         self,
+        listed_by: "LocalModels",
         model: LibraryModel,
         memory: Memory,
         *,
@@ -63,6 +56,7 @@ class ModelCard(QFrame):
     ) -> None:
         super().__init__()
         self.setObjectName("card")
+        self._list = listed_by
         self.model = model
         self._stuck_why = stuck_why
         self._is_listed = is_listed
@@ -129,21 +123,26 @@ class ModelCard(QFrame):
         if found.is_partial and "/" in found.name:
             button = QPushButton("Resume")
             button.setAccessibleName(f"Resume the download of {found.name}")
-            button.clicked.connect(lambda: self.resume_requested.emit(found.name))
+            button.clicked.connect(lambda: self._list.library.downloads.start(found.name))
             return button
         button = QPushButton(RESTART if self._stuck_why else "Load")
         button.setAccessibleName(f"{'Restart' if self._stuck_why else 'Load'} {found.name}")
         button.setEnabled(not (found.is_partial or found.obstacle))
-        target = self.restart_requested if self._stuck_why else self.load_requested
-        button.clicked.connect(lambda: target.emit(self.model))
+        button.clicked.connect(self._restart if self._stuck_why else self._load)
         return button
+
+    def _load(self) -> None:
+        self._list.load_requested.emit(self.model)
+
+    def _restart(self) -> None:
+        self._list.library.models.load_again(self.model.found.folder)
 
     def _update_button(self, newer: HubModel | None) -> QPushButton | None:
         if newer is None:
             return None
         button = QPushButton("Update")
         button.setAccessibleName(f"Update {self.model.found.name}")
-        button.clicked.connect(lambda: self.update_requested.emit(self.model.found))
+        button.clicked.connect(lambda: self._list.upkeep.update(self.model.found))
         return button
 
     def _more(self, *, can_unload: bool) -> QToolButton:
@@ -152,14 +151,14 @@ class ModelCard(QFrame):
         more = IconButton("chevron-down", f"More about {self.model.found.name}", size=16)
         menu = QMenu(more)
         if can_unload:
-            add_entry(menu, "Unload", lambda: self.unload_requested.emit(self.model))
+            add_entry(menu, "Unload", lambda: self._list.unload_requested.emit(self.model))
             menu.addSeparator()
         add_entry(menu, show_in_files_label(), lambda: show_in_files(self, found.folder))
         add_entry(menu, "Copy Path", lambda: copy_text(folder))
         self._add_drafts(menu)
         if found.origin in DELETED:
             menu.addSeparator()
-            add_entry(menu, "Delete…", lambda: self.deletion_requested.emit(found))
+            add_entry(menu, "Delete…", lambda: self._list.deletion_requested.emit(found))
         more.setMenu(menu)
         more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         return more
@@ -176,32 +175,10 @@ class ModelCard(QFrame):
         inner.setToolTipsVisible(True)
         group = QActionGroup(inner)
         for folder, name in [(None, "None"), *offered.items()]:
-            choose = partial(self.draft_requested.emit, self.model, folder)
+            choose = partial(self._list.draft_requested.emit, self.model, folder)
             entry = add_entry(inner, escape_mnemonics(name), choose, is_checked=folder == present)
             entry.setToolTip("" if folder is None else str(folder))
             group.addAction(entry)
-
-
-class FolderRow(QFrame):
-    """A folder that the user added, with its number of models."""
-
-    def __init__(self, folder: Path, count: int) -> None:
-        super().__init__()
-        self.setObjectName("card")
-        self.folder, self.count = folder, count
-        name = ElidedLabel(str(folder))
-        name.setToolTip(str(folder))
-        text = counted(count, "model") if count else "No models were found in it."
-        self.remove = QPushButton("Remove")
-        self.remove.setAccessibleName(f"Remove the folder {folder} from the list")
-        self.remove.setToolTip("Nothing is deleted")
-        row(
-            (column(name, label(text, "muted", 0.95), spacing=3), 1),
-            self.remove,
-            spacing=10,
-            margins=(14, 9, 8, 9),
-            on=self,
-        )
 
 
 class LocalModels(QWidget):
@@ -216,8 +193,8 @@ class LocalModels(QWidget):
 
     def __init__(self, library: ModelLibrary, upkeep: Upkeep) -> None:
         super().__init__()
-        self._library = library
-        self._upkeep = upkeep
+        self.library = library
+        self.upkeep = upkeep
         self.rows: list[DownloadRow] = []
         self.cards: list[ModelCard] = []
         self._shown: list[dict[str, Any]] | None = None
@@ -232,7 +209,7 @@ class LocalModels(QWidget):
         self._folders_head = label("Your Folders", "heading", weight=QFont.Weight.DemiBold)
         self._folders = QVBoxLayout()
         self._folders.setSpacing(8)
-        self.folders: list[FolderRow] = []
+        self.shown_folders: dict[Path, int] = {}
         self._note = label("", "heading", weight=QFont.Weight.DemiBold)
         self._hint = label(
             "Models downloaded with Hugging Face’s tools or LM Studio are found where they are; "
@@ -284,13 +261,13 @@ class LocalModels(QWidget):
         )
 
     def _fill(self) -> None:
-        library = self._library
+        library = self.library
         shown = [self._card_arguments(model) for model in [*library.local, *library.unlisted()]]
         if shown != self._shown:
             self._shown = shown
             self._fill_cards(shown)
         self._fill_folders()
-        upkeep = self._upkeep
+        upkeep = self.upkeep
         self.check.setVisible(upkeep.can_check)
         self.check.setText("Checking…" if upkeep.is_checking else "Check for Updates")
         self.outcome.setText(upkeep.outcome)
@@ -303,7 +280,7 @@ class LocalModels(QWidget):
             self._note.setText(f"{there}, {format_size(total)}" if total else "")
 
     def _card_arguments(self, model: LibraryModel) -> dict[str, Any]:
-        library, found = self._library, model.found
+        library, found = self.library, model.found
         is_listed = model in library.local
         return {
             "model": model,
@@ -319,52 +296,57 @@ class LocalModels(QWidget):
         }
 
     def _fill_cards(self, shown: list[dict[str, Any]]) -> None:
-        library = self._library
         focused = next((card for card in self.cards if _focused_name(card)), None)
         kept = _focused_name(focused) if focused is not None else ""
         _clear(self._cards)
         self.cards = []
         for arguments in shown:
-            card = ModelCard(**arguments)
-            card.update_requested.connect(self._upkeep.update)
-            card.deletion_requested.connect(self.deletion_requested)
-            card.draft_requested.connect(self.draft_requested)
-            card.load_requested.connect(self.load_requested)
-            card.restart_requested.connect(
-                lambda model: library.models.load_again(model.found.folder)
-            )
-            card.unload_requested.connect(self.unload_requested)
-            card.resume_requested.connect(library.downloads.start)
+            card = ModelCard(self, **arguments)
             self._cards.addWidget(card)
             self.cards.append(card)
             if focused is not None and card.model.found.name == focused.model.found.name:
                 _focus_again(card, kept)
 
     def _fill_folders(self) -> None:
-        library = self._library
+        library = self.library
         shown = {folder: len(library.in_folder(folder)) for folder in library.folders}
         self._folders_head.setVisible(bool(shown))
-        if shown == {line.folder: line.count for line in self.folders}:
-            return
-        _clear(self._folders)
-        self.folders = []
-        for folder, count in shown.items():
-            line = FolderRow(folder, count)
-            line.remove.clicked.connect(partial(self.removal_requested.emit, folder))
-            self._folders.addWidget(line)
-            self.folders.append(line)
+        if shown != self.shown_folders:
+            self.shown_folders = shown
+            _clear(self._folders)
+            for folder, count in shown.items():
+                self._folders.addWidget(self._folder_card(folder, count))
+
+    def _folder_card(self, folder: Path, count: int) -> QFrame:
+        card = QFrame()
+        card.setObjectName("card")
+        name = ElidedLabel(str(folder))
+        name.setToolTip(str(folder))
+        text = counted(count, "model") if count else "No models were found in it."
+        remove = QPushButton("Remove")
+        remove.setAccessibleName(f"Remove the folder {folder} from the list")
+        remove.setToolTip("Nothing is deleted")
+        remove.clicked.connect(partial(self.removal_requested.emit, folder))
+        row(
+            (column(name, label(text, "muted", 0.95), spacing=3), 1),
+            remove,
+            spacing=10,
+            margins=(14, 9, 8, 9),
+            on=card,
+        )
+        return card
 
     def _newer(self, model: FoundModel) -> HubModel | None:
         """Return the newer revision that the hub has; None while it is being downloaded."""
-        is_running = self._library.downloads.is_running(model.name)
+        is_running = self.library.downloads.is_running(model.name)
         is_theirs = model.origin is Origin.HUGGING_FACE and not is_running
-        return self._upkeep.updates.get(model.name) if is_theirs else None
+        return self.upkeep.updates.get(model.name) if is_theirs else None
 
     def _fill_downloads(self) -> None:
         _clear(self._downloads)
         self.rows = []
-        for item in self._library.downloads.items:
-            row = DownloadRow(self._library.downloads, item)
+        for item in self.library.downloads.items:
+            row = DownloadRow(self.library.downloads, item)
             self._downloads.addWidget(row)
             self.rows.append(row)
 
@@ -374,7 +356,7 @@ class LocalModels(QWidget):
                 line.refresh()
 
     def _choose_folder(self) -> None:
-        choose_folder(self, "Add a Folder of Models", self._library.add_folder)
+        choose_folder(self, "Add a Folder of Models", self.library.add_folder)
 
 
 def _focused_name(card: QWidget) -> str:

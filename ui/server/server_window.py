@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
-from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QFont, QHideEvent, QTextOption
 from PySide6.QtWidgets import (
-    QButtonGroup,
     QCheckBox,
     QFrame,
     QLineEdit,
@@ -326,9 +326,6 @@ class ServerSettings(QWidget):
         self._server = server
         self.this_computer = _radio("This computer only")
         self.network = _radio(declaration("server.is_on_network").label)
-        self.reach = QButtonGroup(self)
-        self.reach.addButton(self.this_computer)
-        self.reach.addButton(self.network)
         self._reach_hint = label("", "faint", 0.92, is_wrapped=True)
         self._in_clear = label(
             "Traffic is not encrypted. Use a network that you trust: anyone on it can read the API "
@@ -417,23 +414,15 @@ class ServerSettings(QWidget):
 
     def _connect_signals(self) -> None:
         preferences, key = self._server.preferences, self._server.key
-        self.network.clicked.connect(lambda: preferences.change_value("server.is_on_network", True))
-        self.this_computer.clicked.connect(
-            lambda: preferences.change_value("server.is_on_network", False)
-        )
-        self.port.valueChanged.connect(lambda port: preferences.change_value("server.port", port))
-        self.requires_key.clicked.connect(
-            lambda is_on: preferences.change_value("server.is_key_required", is_on)
-        )
-        self.chooses_model.clicked.connect(
-            lambda is_on: preferences.change_value("server.is_model_chosen", is_on)
-        )
-        self.origins.edited.connect(
-            lambda origins: preferences.change_value("server.allowed_origins", origins)
-        )
-        self.hosts.edited.connect(
-            lambda hosts: preferences.change_value("server.allowed_hosts", hosts)
-        )
+        for signal, name in (
+            (self.network.toggled, "is_on_network"),
+            (self.port.valueChanged, "port"),
+            (self.requires_key.clicked, "is_key_required"),
+            (self.chooses_model.clicked, "is_model_chosen"),
+            (self.origins.edited, "allowed_origins"),
+            (self.hosts.edited, "allowed_hosts"),
+        ):
+            signal.connect(partial(preferences.change_value, f"server.{name}"))
         self.renew.clicked.connect(key.renew)
         self.forget.clicked.connect(key.forget)
         preferences.changed.connect(self._show_preferences)
@@ -444,13 +433,10 @@ class ServerSettings(QWidget):
         self.network.setChecked(server.is_on_network)
         self.this_computer.setChecked(not server.is_on_network)
         self._in_clear.setVisible(server.is_on_network)
-        for field in (self.port, self.requires_key, self.chooses_model):
-            field.blockSignals(True)
-        self.port.setValue(server.port)
+        with QSignalBlocker(self.port):
+            self.port.setValue(server.port)
         self.requires_key.setChecked(server.is_key_required)
         self.chooses_model.setChecked(server.is_model_chosen)
-        for field in (self.port, self.requires_key, self.chooses_model):
-            field.blockSignals(False)
         self.origins.show_texts(server.allowed_origins)
         self.hosts.show_texts(server.allowed_hosts)
         self._show_key()

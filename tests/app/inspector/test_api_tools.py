@@ -95,8 +95,8 @@ async def test_our_own_server_is_probed_in_the_window_and_passes(
     window.dialect.setCurrentIndex(window.dialect.findData("messages"))
     window.start.click()
     assert not window.start.isEnabled()
-    await eventually(lambda: window.probing.stage != "running", 300)
-    assert window.probing.stage == "done", window.note.text()
+    await eventually(lambda: window.stage != "running", 300)
+    assert window.stage == "done", window.note.text()
     assert window.note.text().startswith("All ")
     window.group.setCurrentIndex(window.group.findData("failed"))
     assert window.page.toPlainText() == ""
@@ -118,13 +118,13 @@ async def test_a_probe_can_be_cancelled_and_started_again(
     async with shown(ProbeWindow(tools)) as window:
         window.url.setText(address)
         window.start.click()
-        await eventually(lambda: len(window.probing.rows) > 1, 30)
+        await eventually(lambda: len(window.results) > 1, 30)
         window.cancel.click()
-        await eventually(lambda: window.probing.stage == "cancelled")
+        await eventually(lambda: window.stage == "cancelled")
         assert window.start.isEnabled()
         assert window.page.toPlainText()
         window.start.click()
-        assert window.probing.stage == "running"
+        assert window.stage == "running"
 
 
 async def test_if_nothing_answers_the_window_says_what_to_do(
@@ -135,7 +135,7 @@ async def test_if_nothing_answers_the_window_says_what_to_do(
         assert "click Probe" in window.page.hint
         window.url.setText("http://127.0.0.1:9")
         window.start.click()
-        await eventually(lambda: window.probing.stage == "failed")
+        await eventually(lambda: window.stage == "failed")
         assert window.note.text() == "http://127.0.0.1:9 does not answer: nothing listens there."
         assert "Correct" in window.page.hint
         window.url.clear()

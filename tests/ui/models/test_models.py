@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QLabel, QPushButton
 
 from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
@@ -87,18 +87,16 @@ async def test_removed_folder_comes_back_by_undo(
             opened.models.question,
             opened.models.local,
         )
-        assert local.folders == []
+        assert local.shown_folders == {}
         for folder in (many, alone, empty):
             library.add_folder(folder)
         await eventually(lambda: opened.has("two") and opened.has("three"))
-        assert [(line.folder, line.count) for line in local.folders] == [
-            (many, 2),
-            (alone, 1),
-            (empty, 0),
-        ]
+        assert local.shown_folders == {many: 2, alone: 1, empty: 0}
 
         def remove(folder: Path) -> None:
-            next(line for line in local.folders if line.folder == folder).remove.click()
+            name = f"Remove the folder {folder} from the list"
+            buttons = local.findChildren(QPushButton)
+            next(one for one in buttons if one.accessibleName() == name).click()
 
         remove(many)
         await eventually(lambda: not opened.has("one") and not opened.has("two"))
