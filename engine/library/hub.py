@@ -5,9 +5,11 @@ limit, and retries an unreachable hub for half a minute. So the requests are mad
 https://huggingface.co/docs/hub/api describes them.
 """
 
+import contextlib
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
@@ -163,43 +165,40 @@ class Hub:
         Raises ``HubCancelled`` at once when ``gives_up`` is set, whatever the network does.
         """
         [outcome] = self.at_once(limit_s, [ask])
-        if not outcome.done():
-            raise HubFailed(f"the hub did not answer within {limit_s:.0f} s; try again later")
         return outcome.result()
 
     def at_once(self, limit_s: float, questions: Iterable[Callable[["Hub"], T]]) -> list[Future[T]]:
-        """Ask several things, a few at a time; return their outcomes when the time is over.
+        """Ask several things, a few at a time; return their outcomes, in the same order.
 
-        Questions without an outcome by then are dropped; raises ``HubCancelled``.
+        A question that is not answered in time is dropped, and has failed; raises ``HubCancelled``.
         """
         pending = [(question, Future[T]()) for question in questions]
         dropped = threading.Event()
-        rest, lock = iter(pending), threading.Lock()
-        hub = Hub(self._address, dropped)
+        hub, untaken = Hub(self._address, dropped), deque(pending)
 
         def work() -> None:
-            while not dropped.is_set():
-                with lock:
-                    taken = next(rest, None)
-                if taken is None:
-                    return
-                question, outcome = taken
-                try:
-                    outcome.set_result(question(hub))
-                except BaseException as error:
-                    outcome.set_exception(error)
+            while untaken and not dropped.is_set():
+                with contextlib.suppress(IndexError):  # another thread has taken the last one
+                    question, outcome = untaken.popleft()
+                    try:
+                        outcome.set_result(question(hub))
+                    except BaseException as error:
+                        outcome.set_exception(error)
 
         # Daemon threads, so that the program's end does not wait for the network.
         for _ in range(min(len(pending), 8)):
             threading.Thread(target=work, name="asks a hub", daemon=True).start()
         outcomes, ends_s = [outcome for _, outcome in pending], time.monotonic() + limit_s
         try:
-            while not all(outcome.done() for outcome in outcomes) and time.monotonic() < ends_s:
+            while wait(outcomes, 0.05).not_done and time.monotonic() < ends_s:
                 self._check()
-                wait(outcomes, min(0.05, max(0.0, ends_s - time.monotonic())))
         finally:
             dropped.set()
-        return outcomes
+        late = Future[T]()
+        late.set_exception(
+            HubFailed(f"the hub did not answer within {limit_s:.0f} s; try again later")
+        )
+        return [outcome if outcome.done() else late for outcome in outcomes]
 
     def _check(self) -> None:
         if self.gives_up.is_set():

@@ -145,7 +145,7 @@ def with_needs(hub: Hub, models: tuple[HubModel, ...]) -> tuple[HubModel, ...]:
     """Return the models with the memory that each needs, where its configuration can be read."""
     outcomes = hub.at_once(_CONFIG_LIMIT_S, [partial(_with_need, model=model) for model in models])
     return tuple(
-        outcome.result() if outcome.done() else model
+        model if outcome.exception() else outcome.result()
         for model, outcome in zip(models, outcomes, strict=True)
     )
 
@@ -160,17 +160,9 @@ def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | Non
     outcomes = hub.at_once(
         _CONFIG_LIMIT_S, [partial(_looked_up, repository=repository) for repository in repositories]
     )
-    failures = [outcome.exception() for outcome in outcomes if outcome.done()]
-    for failure in failures:
-        if failure is not None and not isinstance(failure, HubFailed):
-            raise failure
-    found = tuple(
-        outcome.result() if outcome.done() and outcome.exception() is None else None
-        for outcome in outcomes
-    )
+    found = tuple(None if outcome.exception() else outcome.result() for outcome in outcomes)
     if found and not any(found):
-        known = (failure for failure in failures if failure is not None)
-        raise next(known, HubFailed("the hub did not answer in time; try again later"))
+        outcomes[0].result()  # raises why
     return found
 
 
