@@ -297,6 +297,7 @@ def _filled(turn: Message, rules: TemplateRules) -> Message:
 
 def _as_dict(turn: Message, rules: TemplateRules, thinking_keys: Sequence[str]) -> dict[str, Any]:
     values: dict[str, Any] = {"role": turn.role, "content": turn.content}
+    arguments_of = _arguments_text if rules.has_text_arguments else _arguments
     is_thinking_part = rules.has_thinking_parts and bool(turn.thinking)
     if rules.has_content_parts or is_thinking_part:
         values["content"] = [{"type": "text", "text": turn.content}]
@@ -306,7 +307,11 @@ def _as_dict(turn: Message, rules: TemplateRules, thinking_keys: Sequence[str]) 
         values |= dict.fromkeys(thinking_keys, turn.thinking)
     if turn.tool_calls:
         values["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": _function(call, rules)}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": arguments_of(call.arguments)},
+            }
             for call in turn.tool_calls
         ]
     if turn.tool_call_id is not None:
@@ -316,23 +321,23 @@ def _as_dict(turn: Message, rules: TemplateRules, thinking_keys: Sequence[str]) 
     return values
 
 
-def _function(call: ToolCall, rules: TemplateRules) -> dict[str, Any]:
-    arguments: dict[str, Any] | str = _arguments(call.arguments)
-    if rules.has_text_arguments:
-        is_object = call.arguments.lstrip().startswith("{") and RAW_ARGUMENTS not in arguments
-        # An object stays as the model wrote it.
-        arguments = call.arguments if is_object else json.dumps(arguments, ensure_ascii=False)
-    return {"name": call.name, "arguments": arguments}
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _arguments(text: str) -> dict[str, Any]:
     """Return arguments as an object; text that is none is its only field."""
-    if not text.strip():
-        return {}
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {RAW_ARGUMENTS: text}
-    if value is None:
-        return {}
-    return value if isinstance(value, dict) else {RAW_ARGUMENTS: text}
+    value = _object(text)
+    if value is not None:
+        return value
+    return {} if text.strip() in ("", "null") else {RAW_ARGUMENTS: text}
+
+
+def _arguments_text(text: str) -> str:
+    """Return arguments as JSON of an object: one that the model wrote stays as it is."""
+    is_object = _object(text) is not None
+    return text if is_object else json.dumps(_arguments(text), ensure_ascii=False)

@@ -134,25 +134,10 @@ class ChatTemplate:
                     options = {"tools": tools, "add_generation_prompt": True, "tokenize": False}
                     return str(self._apply_by(rules, messages, options))
 
-                rules = learn_rules(render, is_code=not self._sources)
-                if has_tools:
-                    rules = replace(rules, moves_tools=self._moves_tools(rules))
-                self._rules[has_tools] = rules
+                self._rules[has_tools] = learn_rules(
+                    render, is_code=not self._sources, has_tools=has_tools
+                )
             return self._rules[has_tools]
-
-    def _moves_tools(self, rules: TemplateRules) -> bool:
-        """Whether the list of tools moves when a conversation grows, and calls need no list."""
-        messages = [Message("user", "Q1"), Message("assistant", "A1"), Message("user", "Q2")]
-        options = {"tools": [SAMPLE_TOOL], "tokenize": False}
-        try:
-            first, grown = (
-                str(self._apply_by(rules, part, options)) for part in (messages[:1], messages)
-            )
-            pinned = self._apply_with_pinned_tools(rules, messages, options)
-            begun = self._apply_with_pinned_tools(rules, messages[:1], options)
-        except Exception:  # templates raise whatever their authors chose
-            return False
-        return not grown.startswith(first) and begun == first and str(pinned).startswith(first)
 
     def _apply_with_pinned_tools(
         self, rules: TemplateRules, messages: Sequence[Message], options: Mapping[str, Any]
@@ -161,6 +146,7 @@ class ChatTemplate:
 
         The list is what the template adds for tools to the conversation up to that turn.
         """
+        rules = replace(rules, moves_tools=False)
         end = next((n for n, each in enumerate(messages, 1) if each.role == "user"), len(messages))
         head = {**options, "add_generation_prompt": False, "continue_final_message": False}
         bare = {**head, "tools": None}
@@ -179,6 +165,8 @@ class ChatTemplate:
     def _apply_by(
         self, rules: TemplateRules, messages: Sequence[Message], options: Mapping[str, Any]
     ) -> str | list[int]:
+        if rules.moves_tools and options["tools"]:
+            return self._apply_with_pinned_tools(rules, messages, options)
         turns = normalize(
             messages,
             rules,
@@ -216,14 +204,13 @@ class ChatTemplate:
 
     def _render(self, request: GenerationRequest, options: Mapping[str, Any]) -> str | list[int]:
         rules = self.rules(has_tools=options["tools"] is not None)
-        apply = self._apply_with_pinned_tools if rules.moves_tools else self._apply_by
         try:
-            text = apply(rules, request.messages, options)
+            text = self._apply_by(rules, request.messages, options)
         except Exception:
             messages = [_without_special_tokens(message) for message in request.messages]
             if messages == list(request.messages):
                 raise
-            text = apply(rules, messages, options)
+            text = self._apply_by(rules, messages, options)
         if not isinstance(text, str):
             return list(text)
         if not request.continues_message:

@@ -21,10 +21,10 @@ _FILLERS = ("", "...")
 # The score of a mark that is in a prompt, and behind those before it; less for one elsewhere.
 _PERFECT = 3
 
-SAMPLE_TOOL = {
+SAMPLE_TOOL: dict[str, Any] = {
     "type": "function",
     "function": {
-        "name": "offered",
+        "name": "zqoffered",
         "description": "A tool.",
         "parameters": {"type": "object", "properties": {"sought": {"type": "string"}}},
     },
@@ -59,8 +59,9 @@ class TemplateRules:
         filler: Text of answers that are empty.
         user_filler: Text of user turns that are empty.
         result_filler: Text of results that are empty.
-        moves_tools: Whether its list of tools moves to each new user turn, which would let an
-            agent's model read the whole conversation anew for each question.
+        moves_tools: Whether its list of tools, which the template moves to each new user turn, is
+            put before the first one: an agent's model would read the whole conversation anew for
+            each question.
     """
 
     has_content_parts: bool = False
@@ -100,8 +101,11 @@ class _Sample(NamedTuple):
     is_ordered: bool = True
 
 
-def learn_rules(render: RenderSample, *, is_code: bool) -> TemplateRules:
-    """Return the rules of a template; a template in Python cannot have contents of None."""
+def learn_rules(render: RenderSample, *, is_code: bool, has_tools: bool) -> TemplateRules:
+    """Return the rules of a template; a template in Python cannot have contents of None.
+
+    With ``has_tools``, samples are rendered with ``SAMPLE_TOOL`` on offer.
+    """
     learner = _Learner(render)
     dialogue = _sample(_user("U1"), _answer("A1"), _user("U2"))
     learner.learn([dialogue], {"has_content_parts": True})
@@ -125,6 +129,11 @@ def learn_rules(render: RenderSample, *, is_code: bool) -> TemplateRules:
         ],
         {"moves_systems": True},
     )
+    if has_tools:
+        name = SAMPLE_TOOL["function"]["name"]
+        called = _sample(_user("U1"), *_called(), _answer("A1"), _user("U2"))
+        listed = [sample._replace(marks=(name, *sample.marks)) for sample in (dialogue, called)]
+        learner.learn(listed, {"moves_tools": True})
     return learner.rules
 
 
