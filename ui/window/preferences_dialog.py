@@ -6,13 +6,14 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol, get_origin
 
-from PySide6.QtCore import QObject, Qt, QTimer
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction, QActionGroup, QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QDialog,
     QDialogButtonBox,
-    QGridLayout,
+    QFormLayout,
+    QLabel,
     QMenu,
     QPlainTextEdit,
     QPushButton,
@@ -27,7 +28,7 @@ from ui.kit.commands import Command
 from ui.kit.dialogs import confirm
 from ui.kit.fields import NumberField, disable_horizontal_scrolling
 from ui.kit.labels import ElidedLabel, clear_layout_of, label
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.layouts import STRETCH, column, form, row
 from ui.kit.menus import add_entry
 from ui.kit.tasks import start_task
 from ui.kit.windows import move_focus
@@ -45,7 +46,6 @@ from ui.preferences_state import PreferencesState
 from ui.words import TRACES_DELETED
 
 _PROMPTS_DELETED = "The model reads a conversation again when you continue it."
-_LINE_TOP_PX = 6  # above the first line of a control of several
 
 
 class RemovableRows(QWidget):
@@ -77,10 +77,7 @@ class RemovableRows(QWidget):
             self.buttons.append(button)
             column.addWidget(line)
         if not self.buttons:
-            none = label("None", "muted")
-            none.setAlignment(Qt.AlignmentFlag.AlignTop)
-            none.setContentsMargins(0, _LINE_TOP_PX, 0, 0)
-            column.addWidget(none)
+            column.addWidget(label("None", "muted"))
 
     def _remove(self, removed: tuple[str, ...]) -> None:
         entries = self._preferences.value_of(self._path)
@@ -201,21 +198,10 @@ class PreferencesDialog(QDialog):
         # Build pages in place; reparenting re-polishes the subtree.
         for title, hint in PAGES.items():
             self.tabs.addTab(self._page(title, hint), title)
-        self._fit()
         preferences.keeping_failed.connect(self._show_problem)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
         return move_focus(self, is_next)
-
-    def _fit(self) -> None:
-        self.setMinimumWidth(500)
-        # After the layout has measured the larger text.
-        QTimer.singleShot(0, self, self._take_width)
-
-    def _take_width(self) -> None:
-        """Grow to the longest row; ``adjustSize`` alone stops at a part of the screen."""
-        self.setMinimumWidth(max(500, self.minimumSizeHint().width()))
-        self.adjustSize()
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
@@ -223,16 +209,18 @@ class PreferencesDialog(QDialog):
             take()
 
     def _page(self, title: str, hint: str) -> QWidget:
-        page = _Page()
+        page, rows = QWidget(), list[tuple[QWidget, QWidget]]()
         for preference in declared(Preferences):
             if preference.section == title:
                 control = self.controls[preference.path] = self._control(preference)
-                page.add(preference.label, control)
+                rows.append((_name(preference.label), control))
                 measured = {KEPT_PROMPTS: self.kept, KEPT_TRACES: self.traces}.get(preference.path)
                 if measured is not None:
-                    page.add(f"{preference.label} on disk", measured)
-        if hint:
-            page.add_hint(hint)
+                    rows.append((_name(f"{preference.label} on disk"), measured))
+        last = [label(hint, "faint", 0.92, is_wrapped=True)] if hint else []
+        growth = QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow
+        fields = form(*rows, *last, spacing=(20, 11), growth=growth)
+        column(fields, STRETCH, margins=(0, 16, 0, 6), on=page)
         return page
 
     def _control(self, preference: Declaration) -> QWidget:
@@ -252,6 +240,7 @@ class PreferencesDialog(QDialog):
         values = {str(value): value for value in preference.choices}
         parts = [(str(value), text) for value, text in preference.choices.items()]
         control = Choice(accessible_name, parts)
+        control.setMinimumWidth(230)
         control.choose(str(now))
         control.currentIndexChanged.connect(
             lambda row: self._change(preference, values[control.itemData(row)])
@@ -278,6 +267,7 @@ class PreferencesDialog(QDialog):
             declared_as.step,
             is_whole=is_whole,
         )
+        control.setMinimumWidth(230)
         if declared_as.unit:
             control.setSuffix(f" {declared_as.unit}")
         control.show_number(now)
@@ -311,35 +301,10 @@ class PreferencesDialog(QDialog):
         self._problem.show()
 
 
-class _Page(QWidget):
-    """Rows of a name and a control."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._grid = QGridLayout()
-        self._grid.setHorizontalSpacing(20)
-        self._grid.setVerticalSpacing(11)
-        self._grid.setColumnStretch(1, 1)
-        column(self._grid, STRETCH, margins=(0, 16, 0, 6), on=self)
-
-    def add(self, name: str, control: QWidget) -> None:
-        """Add a row; a control of several lines has its name at its top."""
-        row = self._grid.rowCount()
-        is_tall = isinstance(control, QPlainTextEdit | RemovableRows)
-        if isinstance(control, Choice | NumberField):
-            control.setMinimumWidth(230)
-        title = label(name, is_wrapped=True)
-        title.setFixedWidth(150)
-        title.setContentsMargins(0, _LINE_TOP_PX if is_tall else 0, 0, 0)
-        # Without an alignment, a widget of fixed width would be centered in its cell.
-        left, middle = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignVCenter
-        top = Qt.AlignmentFlag.AlignTop
-        self._grid.addWidget(title, row, 0, left | (top if is_tall else middle))
-        self._grid.addWidget(control, row, 1, Qt.AlignmentFlag(0) if is_tall else left | middle)
-
-    def add_hint(self, text: str) -> None:
-        row = self._grid.rowCount()
-        self._grid.addWidget(label(text, "faint", 0.92, is_wrapped=True), row, 0, 1, 2)
+def _name(text: str) -> QLabel:
+    made = label(text)
+    made.setMinimumWidth(150)
+    return made
 
 
 class AppearanceMenu(QObject):
