@@ -41,7 +41,6 @@ class SqliteConversationStore:
         self._has_text_in_memory = False
         self._database = Database(path, problem)
         self._writer = Writer(self._database, self._report_outcome)
-        self._loop = asyncio.get_running_loop()
         self._saved: dict[str, tuple[Any, ...]] = {}
         self._unsent: dict[str, rows.Unsent] = {}
         self._report: Callable[[StoreProblem | None], None] = lambda _: None

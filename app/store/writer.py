@@ -53,7 +53,6 @@ class Writer:
         self.failure = ""
         self._database = database
         self._on_outcome = on_outcome
-        self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._pending: dict[Key, Write] = {}
         self._failed: set[str] = set()  # conversations with a change that can never be written
@@ -84,7 +83,7 @@ class Writer:
     def flush(self) -> Future[None]:
         """Write all pending changes; the future is done after the attempt."""
         self._is_flush_due = True
-        return self._database.thread.submit(self._flush)
+        return self._database.thread.submit(self._flush, asyncio.get_running_loop())
 
     def flush_before_read(self) -> None:
         """Write pending changes before the next read, unless writing fails."""
@@ -106,7 +105,7 @@ class Writer:
             self._retry.cancel()
             self._retry = None
         if cause:
-            self._retry = self._loop.call_later(_RETRY_INTERVAL_S, self.flush)
+            self._retry = asyncio.get_running_loop().call_later(_RETRY_INTERVAL_S, self.flush)
         elif self._pending:
             self.flush()  # added during the last attempt
         is_change, self.failure = cause != self.failure, cause
@@ -115,7 +114,7 @@ class Writer:
 
     # -- on the store's thread -------------------------------------------------------------
 
-    def _flush(self) -> None:
+    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
         failure: Exception | None = None
         if not self._database.is_open:
             return
@@ -124,7 +123,7 @@ class Writer:
         except Exception as error:  # whatever it is, the next flush must begin
             failure = error
         has_bad, self._has_new_failed = self._has_new_failed, False
-        self._loop.call_soon_threadsafe(self._note_outcome, failure, has_bad)
+        loop.call_soon_threadsafe(self._note_outcome, failure, has_bad)
 
     def _write_all(self) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""A store of conversations for tests of the window that need no file."""
+"""A store of conversations for tests of the window that need neither a file nor a loop."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,15 +14,11 @@ from ui.records.store import (
     Recovered,
     SearchFilter,
     StoreProblem,
-    matches,
-    named_hit,
-    query_terms,
-    snippet_of,
 )
 
 
 class MemoryConversationStore:
-    """Keeps conversations in memory; messages are only in the conversations themselves."""
+    """Lists the saved conversations at once; the real store lists those of its file."""
 
     pictures_folder: Path | None = None
     backups_folder: Path | None = None
@@ -31,7 +27,7 @@ class MemoryConversationStore:
     failing_because = ""
 
     def __init__(self) -> None:
-        self._kept: dict[str, Conversation] = {}
+        self._conversations: dict[str, Conversation] = {}
         self._presets: dict[str, Preset] = {}
         self._folders: dict[str, ConversationFolder] = {}
 
@@ -43,7 +39,7 @@ class MemoryConversationStore:
         return False
 
     def conversations(self) -> list[Conversation]:
-        return list(self._kept.values())
+        return list(self._conversations.values())
 
     async def fill(self, conversation: Conversation) -> None: ...
 
@@ -51,7 +47,7 @@ class MemoryConversationStore:
         return list(conversation.tree)
 
     def save(self, conversation: Conversation) -> None:
-        self._kept[conversation.id] = conversation
+        self._conversations[conversation.id] = conversation
 
     def save_messages(
         self, conversation: Conversation, messages: Sequence[ConversationMessage]
@@ -62,7 +58,7 @@ class MemoryConversationStore:
     ) -> None: ...
 
     def delete(self, conversation: Conversation) -> None:
-        self._kept.pop(conversation.id, None)
+        self._conversations.pop(conversation.id, None)
 
     def restore(self, conversation: Conversation) -> None:
         self.save(conversation)
@@ -70,25 +66,12 @@ class MemoryConversationStore:
     async def search(
         self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MAX_HITS
     ) -> list[Hit]:
-        """Return the hits in titles, questions and answers."""
-        hits: list[Hit] = []
-        terms = query_terms(query)
-        for one in self._kept.values() if terms else ():
-            if filter_.folder_id not in ("", one.placement.folder_id):
-                continue
-            if not filter_.speaker and (hit := named_hit(one.id, one.title, one.updated_at, terms)):
-                hits.append(hit)
-            for message in one.tree:
-                if matches(message.content, terms):
-                    line, spans = snippet_of(message.content, terms)
-                    at, role = message.created_at, message.role
-                    hits.append(Hit(one.id, message.id, one.title, role, at, line, spans))
-        return sorted(hits, key=lambda hit: hit.sent_at, reverse=True)[:limit]
+        return []
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         answers = [
             PastRun(one.id, one.title, message.parent.text if message.parent else "", message.run)
-            for one in self._kept.values()
+            for one in self._conversations.values()
             for message in one.tree
             if message.run is not None and not message.run.is_from_elsewhere
         ]

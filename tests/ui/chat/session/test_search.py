@@ -1,13 +1,18 @@
 """The hits of a search are grouped by conversation, can be narrowed, and say when there is more."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
 from PySide6.QtCore import Qt
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
+from app.store.conversation_store import SqliteConversationStore, open_store
 from engine.engine import Engine
-from tests.support.memory_store import MemoryConversationStore
 from tests.support.shown import main_window, shown
-from tests.ui.driving import eventually
+from tests.ui.driving import Enter, Living, eventually
 from ui.chat.session.search import FoundConversation, MoreHits, Search
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation, Placement
@@ -15,10 +20,23 @@ from ui.records.messages import ConversationMessage
 from ui.records.store import Hit, SearchFilter
 
 
-def kept(store: MemoryConversationStore, title: str, *texts: str) -> Conversation:
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[SqliteConversationStore]:
+    store = await open_store(path)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def store(enter: Enter, tmp_path: Path) -> Living[SqliteConversationStore]:
+    return enter(lambda: opened(tmp_path / "conversations.db"))
+
+
+def save(store: SqliteConversationStore, title: str, *texts: str, folder: str = "") -> None:
     conversation = Conversation(title, [ConversationMessage("user", text) for text in texts])
+    conversation.placement = Placement(folder)
     store.save(conversation)
-    return conversation
+    store.save_messages(conversation, conversation.messages)
 
 
 async def looked_for(search: Search, query: str) -> None:
@@ -26,10 +44,11 @@ async def looked_for(search: Search, query: str) -> None:
     await eventually(lambda: not search.is_searching)
 
 
-async def test_hits_stand_below_their_conversation_and_the_rest_below_a_row(qtbot: QtBot) -> None:
-    store = MemoryConversationStore()
-    kept(store, "Cats", *(f"a cat {n}" for n in range(7)))
-    kept(store, "Dogs", "no cat here")
+async def test_hits_stand_below_their_conversation_and_the_rest_below_a_row(
+    store: SqliteConversationStore, qtbot: QtBot
+) -> None:
+    save(store, "Cats", *(f"a cat {n}" for n in range(7)))
+    save(store, "Dogs", "no cat here")
     search = Search(store)
     ModelTester(None).check(search)
     await looked_for(search, "cat")
@@ -52,11 +71,11 @@ async def test_hits_stand_below_their_conversation_and_the_rest_below_a_row(qtbo
     assert search.rowCount() == 0
 
 
-async def test_a_narrowed_search_asks_anew_and_an_outdated_answer_is_dropped(qtbot: QtBot) -> None:
-    store = MemoryConversationStore()
-    inside = kept(store, "Inside", "a needle")
-    inside.placement = Placement("folder")
-    kept(store, "Outside", "a needle")
+async def test_a_narrowed_search_asks_anew_and_an_outdated_answer_is_dropped(
+    store: SqliteConversationStore, qtbot: QtBot
+) -> None:
+    save(store, "Inside", "a needle", folder="folder")
+    save(store, "Outside", "a needle")
     search = Search(store)
     await looked_for(search, "needle")
     assert search.summary.startswith("2 results")
@@ -68,14 +87,14 @@ async def test_a_narrowed_search_asks_anew_and_an_outdated_answer_is_dropped(qtb
 
 
 async def test_the_keyboard_walks_the_results_shows_more_and_goes_back_to_the_field(
-    engine: Engine, theme: Theme, qtbot: QtBot
+    engine: Engine, theme: Theme, store: SqliteConversationStore, qtbot: QtBot
 ) -> None:
-    async with shown(main_window(engine, theme)) as window:
+    async with shown(main_window(engine, theme, store=store)) as window:
         conversations = window.workspace.conversations
         for title in ("First", "Second"):
-            conversations.add(
-                Conversation(title, [ConversationMessage("user", f"needle {n}") for n in range(6)])
-            )
+            texts = [ConversationMessage("user", f"needle {n}") for n in range(6)]
+            conversations.add(conversation := Conversation(title, texts))
+            store.save_messages(conversation, conversation.messages)
         sidebar, results = window.sidebar, window.sidebar.results
         sidebar.search()
         qtbot.keyClicks(sidebar.search_field, "needle")
