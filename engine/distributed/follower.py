@@ -31,11 +31,10 @@ with importing_mlx_lm():
 class FollowingBatch(RunningBatch):
     """A follower's batch: it repeats the operations of rank 0's batch."""
 
-    is_alone = False
-
     def __init__(self, model: Any, *, prefill_chunk: int, max_sequences: int) -> None:
         # Rank 0 limits the prompt cache: it sends how many entries to keep.
-        super().__init__(model, BatchLimits(prefill_chunk, 1 << 62, max_sequences))
+        limits = BatchLimits(prefill_chunk, 1 << 62, max_sequences, is_shared=True)
+        super().__init__(model, limits)
 
     def follow_insert(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 from engine.distributed.ranks import Ranks
 from engine.distributed.sharding import SynchronizedModel, broadcast, shard, versions
 from engine.distributed.world import World, folder_digest, portable
-from engine.errors import DraftLoadFailed, InvalidRequest, ModelLoadFailed
+from engine.errors import DraftLoadFailed, ModelLoadFailed
 from engine.inference.backend import BatchLimits, LoadProgress, OnLoadProgress, Step
 from engine.inference.loader import importing_mlx_lm
 from engine.inference.sequence import Sequence
@@ -20,20 +20,22 @@ from engine.library.model_folder import check_folder
 with importing_mlx_lm():
     from engine.inference import mlx_loading
     from engine.inference.batch import RunningBatch
-    from engine.inference.embedding import EmbeddingPass
     from engine.inference.mlx_backend import MlxBackend
 
 _log = logging.getLogger(__name__)
 
 
 class LeadingBatch(RunningBatch):
-    """Rank 0's batch: it sends each operation to the others."""
+    """Rank 0's batch: it sends each operation to the others.
 
-    is_alone = False
+    All must store and evict the same prompts. So each operation that changes the prompt cache needs
+    an order here and its ``follow_`` method in ``FollowingBatch``. Evicting the least recently used
+    is part of "insert", which sends how many entries rank 0 keeps.
+    """
 
     def __init__(self, model: Any, limits: BatchLimits, ranks: Ranks) -> None:
         # Draft tokens would have to be sent to the others before each pass, so there are none.
-        super().__init__(model, replace(limits, drafts=False))
+        super().__init__(model, replace(limits, drafts=False, is_shared=True))
         self._ranks = ranks
 
     def insert(self, sequence: Sequence) -> int:
@@ -60,12 +62,6 @@ class LeadingBatch(RunningBatch):
             return super()._step(max_tokens)
         except Exception as error:
             raise self._ranks.fail_step(error) from error
-
-    def embedding_pass(
-        self, texts: abc.Sequence[abc.Sequence[int]], **options: Any
-    ) -> EmbeddingPass:
-        """Refuse: the others read sequences alone."""
-        raise InvalidRequest("model", "a model that several processes share makes no vectors")
 
     def remove(self, rows: Mapping[int, int]) -> None:
         """Remove sequences everywhere; caches are kept under the tokens that rank 0 sampled."""

@@ -36,13 +36,14 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Limits of the batch of one model."""
+    """Limits of the batch of one model; one that ``is_shared`` other processes decode as well."""
 
     prefill_chunk: int
     cache_bytes: int
     rows: int
     drafts: bool = True
     disk: DiskCache | None = None
+    is_shared: bool = False
 
 
 @dataclass(slots=True)
@@ -50,10 +51,9 @@ class Step:
     """The outcome of one step of the batch.
 
     Attributes:
-        read: For each sequence that is still reading its prompt: (number, tokens read since it
-            joined); also for each that waits until another has read the beginning of both.
-        shared: For each sequence that has stopped waiting: (number, tokens of its prompt that it
-            need not read).
+        read: For each sequence that is still reading its prompt: (number, tokens read beyond its
+            cached ones); also for each that waits until another has read the beginning of both, and
+            for each that has stopped waiting, with more cached tokens.
         sampled: For each decoding sequence: (number, token id, log-probabilities or None). One
             whose draft tokens were accepted has several, one after the other.
         failed: For each sequence that cannot go on after its token of this step: (number, reason).
@@ -69,7 +69,6 @@ class Step:
     sampled: list[tuple[int, int, Any]] = field(default_factory=list)
     failed: list[tuple[int, str]] = field(default_factory=list)
     checked: dict[int, VerifiedDrafts] = field(default_factory=dict)
-    shared: list[tuple[int, int]] = field(default_factory=list)
     budget_ends: list[tuple[int, BudgetEnd]] = field(default_factory=list)
     scored: list[tuple[int, PromptScores]] = field(default_factory=list)
     invalid: set[int] = field(default_factory=set)

@@ -35,14 +35,8 @@ from engine.values.events import CacheMiss
 class RunningBatch:
     """The rows that a model decodes together; ``cache_use`` is another object when it changes.
 
-    Where several processes decode one batch, all must store and evict the same prompts. So each
-    operation that changes the prompt cache needs an order in ``LeadingBatch`` and its ``follow_``
-    method in ``FollowingBatch``. Evicting the least recently used is part of "insert": it sends how
-    many entries rank 0 keeps.
+    ``engine.distributed`` repeats each operation that changes the prompt cache in all processes.
     """
-
-    # Whether no other process decodes the same batch.
-    is_alone = True
 
     def __init__(self, model: Any, limits: BatchLimits, costs: PassCosts | None = None) -> None:
         self.cache_use = PromptCacheUse()
@@ -52,13 +46,14 @@ class RunningBatch:
         if not can.chunks:
             limits = replace(limits, prefill_chunk=1)
         self.can_draft = limits.drafts and can.drafts
+        self.is_shared = limits.is_shared
         self._stepped_at_s = 0.0
         self._steps = self._tokens_read = 0
         by_number: dict[int, Sequence] = {}
         self._batch = ContinuousBatch(
             model, limits.rows, pads_prompts=can.prompts, sequences=by_number
         )
-        self.prompts = PromptCache(fresh, limits.cache_bytes, self._stream, is_alone=self.is_alone)
+        self.prompts = PromptCache(fresh, limits.cache_bytes)
         self.sequences = PrefixSharing(
             by_number, self._batch, is_cut_anywhere=self.prompts.can_cut_anywhere
         )
@@ -96,9 +91,9 @@ class RunningBatch:
         branch = self.prompts.index.count_common(sequence.owner.name, tokens)
         if branch - cached >= WORTH_TOKENS:
             sequence.snapshots_at.add(branch)
-        sequence.snapshots_at |= self.prompts.snapshot_positions(
-            len(tokens), cached, sequence.message_ends
-        )
+        # Their number depends on the memory, and all processes of a batch must store the same.
+        if not self.is_shared:
+            sequence.snapshots_at.update(self.prompts.snapshot_positions(len(tokens), cached))
 
     def step(self) -> Step:
         """Decode the next tokens of each running row and read as much of the prompts as is fair."""
@@ -125,7 +120,7 @@ class RunningBatch:
         # Unused memory of MLX is freed after so many steps, as in mlx-lm's own loop.
         if self._steps % 512 == 0:
             mx.clear_cache()
-        step.shared = self.sequences.take_shared()
+        step.read[:0] = [(number, 0) for number in self.sequences.take_stopped_waiting()]
         self._end_reasoning(step)
         step.failed = self._failed()
         step.invalid = self._find_invalid(step)
@@ -230,7 +225,8 @@ class RunningBatch:
             self._store(sequence, sequence_view(without_head(cache), index), tokens)
 
     def _store(self, sequence: Sequence, cache: Any, tokens: list[int] | None) -> None:
-        self.prompts.store(sequence.owner, sequence.disk_epoch, cache, tokens)
+        with self._stream():
+            self.prompts.store(sequence.owner, sequence.disk_epoch, cache, tokens)
 
     def _stream(self) -> Any:
         return mx.stream(self._batch.stream)

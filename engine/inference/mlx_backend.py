@@ -227,7 +227,6 @@ class MlxBackend:
         if budget is not None:  # after all others: it forces tokens, whatever they allow
             processors.append(budget)
         sequence.turn_end = turn_end(prompt.tokens, self._eos)
-        sequence.message_ends = self._message_ends(prompt.tokens)
         sequence.sampler, sequence.processors = sampler, processors
         sequence.constraint, sequence.budget = constraint, budget
         if (scoring := request.prompt_scoring) is not None:
@@ -239,13 +238,6 @@ class MlxBackend:
             if sequence.draft is not None:  # it counts the answers that it drafts for
                 sequence.draft.abandon()
             raise
-
-    def _message_ends(self, tokens: abc.Sequence[int]) -> abc.Sequence[int]:
-        """Return the places behind the special tokens of a prompt: messages end near these."""
-        if self.batch.prompts.can_cut_anywhere:
-            return ()  # it can be continued anywhere
-        special = self.vocabulary.special
-        return [at for at, token in enumerate(tokens, 1) if token in special]
 
     def _draft_sources(
         self, prompt: Prompt, request: GenerationRequest, constraint: TokenConstraint | None
@@ -304,6 +296,8 @@ class MlxBackend:
         self, texts: abc.Sequence[abc.Sequence[int]], dimensions: int | None, max_tokens: int
     ) -> EmbeddingPass:
         """Return what ``batch.read_texts`` reads; raises ``InvalidRequest``."""
+        if self.batch.is_shared:
+            raise InvalidRequest("model", "a model that several processes share makes no vectors")
         longest = max(map(len, texts))
         if longest > max_tokens:
             raise InvalidRequest(

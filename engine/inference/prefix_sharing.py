@@ -38,8 +38,8 @@ class PrefixSharing:
         self._batch = batch
         self._is_cut_anywhere = is_cut_anywhere
         self._next_number = 0
-        # The sequences that stopped waiting: number, tokens that need not be read.
-        self._stopped_waiting: list[tuple[int, int]] = []
+        # The sequences that stopped waiting in this step, by their numbers.
+        self._stopped_waiting: list[int] = []
 
     def add(self, sequence: Sequence) -> None:
         """Let a sequence join the batch, or wait for another that is read."""
@@ -64,7 +64,7 @@ class PrefixSharing:
                 self._take_beginning(other, cache, held)
                 self._stop_waiting(other)
                 self._join(other)
-                self._stopped_waiting.append((other.number, other.cached))
+                self._stopped_waiting.append(other.number)
         return [
             (other.number, min(shared, sequence.read) - other.cached)
             for other, shared in sequence.prefix_dependents.items()
@@ -75,10 +75,10 @@ class PrefixSharing:
         sequence.is_reading = False
         self.reading.remove(sequence)
 
-    def take_shared(self) -> list[tuple[int, int]]:
-        """Return the sequences that stopped waiting, each with how many tokens it need not read."""
-        shared, self._stopped_waiting = self._stopped_waiting, []
-        return shared
+    def take_stopped_waiting(self) -> list[int]:
+        """Return the numbers of the sequences that stopped waiting since the last call."""
+        stopped, self._stopped_waiting = self._stopped_waiting, []
+        return [number for number in stopped if number in self.by_number]
 
     def remove(self, numbers: Iterable[int]) -> list[Sequence]:
         """Remove sequences; return them in order, with their caches."""
@@ -101,11 +101,6 @@ class PrefixSharing:
 
     def release_dependents(self, removed: abc.Sequence[Sequence]) -> None:
         """Let sequences that waited for removed ones continue from their caches."""
-        numbers = {sequence.number for sequence in removed}
-        if self._stopped_waiting:
-            self._stopped_waiting = [
-                stopped for stopped in self._stopped_waiting if stopped[0] not in numbers
-            ]
         dependents: list[Sequence] = []
         for sequence in removed:
             waited = sorted(sequence.prefix_dependents, key=attrgetter("number"))
@@ -209,7 +204,7 @@ class PrefixSharing:
         """Let a sequence that waited take more from another, wait for that, or join."""
         self._stop_waiting(sequence)
         self._wait_or_join(sequence)
-        self._stopped_waiting.append((sequence.number, sequence.cached))
+        self._stopped_waiting.append(sequence.number)
 
     def _take_beginning(
         self, sequence: Sequence, cache: list[Any], tokens: list[int], max_tokens: int | None = None

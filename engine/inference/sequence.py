@@ -45,7 +45,6 @@ class Sequence:
     Attributes:
         turn_end: The number of tokens up to the end of the prompt's last turn, where that is near
             the prompt's end; 0 where it is not known.
-        message_ends: Where messages of the prompt end, in order, as numbers of tokens.
         scorer: Scores the prompt's tokens while they are read. A cache is used only up to the first
             token whose logits the scorer needs, and nothing is taken from other sequences.
         number: The number by which mlx-lm and the scheduler know it; -1 while it waits.
@@ -60,7 +59,6 @@ class Sequence:
 
     tokens: list[int]
     turn_end: int = 0
-    message_ends: abc.Sequence[int] = ()
     sampler: Callable[[Any], Any] | None = None
     processors: list[Any] = field(default_factory=list)
     owner: CacheOwner = LOCAL_OWNER

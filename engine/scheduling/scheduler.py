@@ -432,13 +432,10 @@ class Scheduler:
         for number, scores in step.scored:
             if (sequence := running.get(number)) is not None:
                 sequence.builder.events.append(scores)
-        for number, _ in step.shared:
-            if (sequence := running.get(number)) is not None:
-                sequence.note_progress(0)
         for number, tokens in step.read:
             if (sequence := running.get(number)) is not None:
                 sequence.note_progress(tokens)
-        if step.read or step.shared:
+        if step.read:
             for number in [number for number, one in running.items() if one.is_prefill_only]:
                 sequence = running.pop(number)
                 self._finish(sequence, StopKind.MAX_TOKENS)

@@ -135,20 +135,14 @@ Where = Literal["memory", "files", "known"]
 
 
 class PrefixIndex:
-    """The cached tokens of one model; ``max_path_bytes`` limits the snapshots of a conversation."""
+    """The cached tokens of one model, whose fresh cache shows its kinds of layers."""
 
-    def __init__(
-        self,
-        fresh: Sequence[Any],
-        max_bytes: int,
-        max_path_bytes: int | None = None,
-    ) -> None:
+    def __init__(self, fresh: Sequence[Any], max_bytes: int) -> None:
         self.can_cut_anywhere = can_cut_anywhere(fresh)
         self.has_segments = has_segments(fresh)
         # Snapshots alone are no larger for having all tokens before them.
         self._block_bytes = (BLOCK_TOKENS if self.has_segments else 1 << 40) * TOKEN_BYTES
         self._max_bytes = max_bytes
-        self._max_path_bytes = max_path_bytes
         self._lock = threading.RLock()
         self._roots: dict[str, Entry] = {}
         # Roots and blocks, by their hashes.
@@ -240,7 +234,6 @@ class PrefixIndex:
             if not self.can_cut_anywhere:
                 self._hold(self._add(before, parts[-1], is_snapshot=True), snapshot)
                 self._use(before.snapshots[parts[-1]])
-                self._limit_snapshots(owner, key)
             if self.has_segments:
                 self._use(last)
             self.shrink_to()
@@ -346,27 +339,6 @@ class PrefixIndex:
         for entry in reversed(last.path()):
             if entry.content is not None:
                 self._used.move_to_end(entry)
-
-    def _limit_snapshots(self, owner: str, key: bytes) -> None:
-        """Evict snapshots along a path until they are within their limit.
-
-        The two deepest are kept: the next turn continues from the end of the answer or, where it
-        does not repeat that token by token, of its question. Of the others the one goes first that
-        saves the fewest tokens.
-        """
-        if self._max_path_bytes is None:
-            return
-        kept = [
-            snapshot
-            for snapshot in self._snapshots_along(owner, key, self._walk(owner, key, "known")[0])
-            if snapshot.content is not None
-        ]
-        size = sum(self._used[snapshot] for snapshot in kept)
-        while size > self._max_path_bytes and len(kept) > 2:
-            ends = [*(snapshot.end for snapshot in kept), 0]
-            snapshot = kept.pop(min(range(2, len(kept)), key=lambda at: ends[at] - ends[at + 1]))
-            size -= self._used[snapshot]
-            self._evict(snapshot)
 
     # -- the tree --------------------------------------------------------------------------
 

@@ -8,10 +8,8 @@ on the two threads of the disk.
 import logging
 import threading
 import time
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +31,7 @@ from engine.inference.cache.segments import (
     Segment,
     Snapshot,
     evaluate,
+    is_models_own,
     join_layers,
     kinds_of,
     layout_of,
@@ -41,49 +40,33 @@ from engine.inference.cache.segments import (
     snapshot_from,
     split_cache,
 )
+from engine.inference.running_cache import parts_of
 from engine.values.request import CacheOwner
 
 # The model reads shorter prompts as fast as a file can be read.
 MIN_DISK_TOKENS = 64
 # The model reads fewer tokens of an incomplete block again.
 MIN_FILE_TOKENS = 32
-# A prompt is given a snapshot at least every so many tokens, at the end of a message if there is
-# one; where memory is small, less often.
+# A prompt is given a snapshot every so many tokens; where memory is small, less often.
 STRIDE = 512
-# The snapshots of one conversation take at most this share of what there is for caches.
-_MAX_PATH_SHARE = 0.5
+# The snapshots of one prompt take at most this share of the memory for caches, or of the disk's.
+_MAX_SHARE = 0.5
 
 _log = logging.getLogger(__name__)
 
 
 class PromptCache:
-    """The caches of earlier prompts.
+    """The caches of earlier prompts."""
 
-    Only where no other process decodes the same batch (``is_alone``) snapshots are taken and
-    evicted as memory allows: all processes must evict the same.
-    """
-
-    def __init__(
-        self,
-        fresh: Sequence[Any],
-        max_bytes: int,
-        stream: Callable[[], AbstractContextManager[Any]] = nullcontext,
-        *,
-        is_alone: bool = True,
-    ) -> None:
+    def __init__(self, fresh: Sequence[Any], max_bytes: int) -> None:
         self.disk: DiskCache | None = None
-        self._fresh, self._kinds = fresh, kinds_of(fresh)
-        self._max_path_bytes = int(max_bytes * _MAX_PATH_SHARE)
-        self._is_alone = is_alone
-        self.index = PrefixIndex(
-            fresh,
-            max_bytes,
-            self._max_path_bytes if is_alone else None,
-        )
+        self._kinds = kinds_of(fresh)
+        self._can_be_saved = not any(map(is_models_own, parts_of(fresh)))
+        self._max_bytes = max_bytes
+        self.index = PrefixIndex(fresh, max_bytes)
         self.can_cut_anywhere = self.index.can_cut_anywhere
         # The size of the last snapshot; 0 before any was taken.
         self._snapshot_bytes = 0
-        self._stream = stream
         self._model = Path()
         self._stamps: Stamps = ()
         self._fingerprint: str | None = None
@@ -103,21 +86,12 @@ class PromptCache:
             self.disk.run_on_writer("touched", lambda: self._touch(owner.name, key))
         return cache, cached, disk_tokens
 
-    def snapshot_positions(self, tokens: int, cached: int, ends: Sequence[int]) -> set[int]:
-        """Return after how many tokens of a prompt a snapshot is taken, near ends of messages."""
-        positions: set[int] = set()
-        if self.can_cut_anywhere or not self._is_alone:
-            return positions
-        on_disk = 0 if self.disk is None else int(self.disk.max_bytes * _MAX_PATH_SHARE)
-        available = max(self._max_path_bytes, on_disk)
-        stride = max(STRIDE, tokens // max(1, available // max(1, self._snapshot_bytes)))
-        at = cached
-        while at + stride < tokens:
-            near = bisect_right(ends, at + stride)
-            is_near = near > 0 and ends[near - 1] >= at + stride // 4
-            at = ends[near - 1] if is_near else at + stride
-            positions.add(at)
-        return positions
+    def snapshot_positions(self, tokens: int, cached: int) -> range:
+        """Return after how many tokens of a prompt a snapshot is taken."""
+        max_bytes = max(self._max_bytes, 0 if self.disk is None else self.disk.max_bytes)
+        snapshots = int(max_bytes * _MAX_SHARE) // max(1, self._snapshot_bytes)
+        stride = max(STRIDE, tokens // max(1, snapshots))
+        return range(cached + stride, tokens, stride)
 
     def disk_epoch(self, owner: CacheOwner) -> int | None:
         """Return the epoch in which a cache may be written; None for none on disk."""
@@ -128,8 +102,7 @@ class PromptCache:
     ) -> None:
         if not cache or not tokens:
             return
-        with self._stream():
-            stored = self.index.store(owner.name, tokens, cache)
+        stored = self.index.store(owner.name, tokens, cache)
         if stored is None:
             return
         self._snapshot_bytes = stored[1].size_bytes
@@ -140,6 +113,9 @@ class PromptCache:
     # -- the list of files -----------------------------------------------------------------
 
     def attach(self, disk: DiskCache, model: Path, stamps: Stamps) -> None:
+        """Use the caches on disk, unless the model has kinds that mlx-lm's files do not know."""
+        if not self._can_be_saved:
+            return
         self._model, self._stamps, self.disk = model, stamps, disk
         # How long after loading the model prompts wait for the list of files.
         self._list_deadline_s = time.monotonic() + 5.0
@@ -232,7 +208,7 @@ class PromptCache:
         folder = self.disk.folder
         if not folder.is_intact(name):
             raise DamagedFile("its content is not what was written")
-        parts, metadata = load(folder.path / name, self._fresh)
+        parts, metadata = load(folder.path / name)
         return FileHeader.from_metadata(metadata), parts
 
     def _touch(self, owner: str, key: bytes) -> None:

@@ -14,7 +14,7 @@ thread, and the disk's threads on arrays that are evaluated.
 
 import copy
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -267,14 +267,12 @@ def evaluate(cache: Sequence[Any]) -> None:
 
 def save(path: Path, cache: list[Any], metadata: dict[str, str]) -> None:
     """Write a cache as mlx-lm writes it."""
-    save_prompt_cache(str(path), [_for_file(part) for part in cache], metadata)
+    save_prompt_cache(str(path), cache, metadata)
 
 
-def load(path: Path, fresh: Sequence[Any] = ()) -> tuple[list[Any], dict[str, str]]:
-    """Return a saved cache and its metadata; ``fresh`` shows the model's own kinds."""
+def load(path: Path) -> tuple[list[Any], dict[str, str]]:
+    """Return a saved cache, evaluated, and its metadata."""
     cache, metadata = load_prompt_cache(str(path), return_metadata=True)
-    own = {type(part).__name__: part for part in parts_of(fresh) if is_models_own(part)}
-    cache = [_from_file(part, own) for part in cache]
     evaluate(cache)
     return cache, dict(metadata)
 
@@ -282,20 +280,3 @@ def load(path: Path, fresh: Sequence[Any] = ()) -> tuple[list[Any], dict[str, st
 def is_models_own(part: Any) -> bool:
     """Whether a part is of a kind that a model has of its own, which mlx-lm's files do not know."""
     return bool(type(part).__module__ != KVCache.__module__)
-
-
-def _for_file(part: Any) -> Any:
-    if not is_models_own(part):
-        return part
-    states = ArraysCache(0)
-    states.cache = [type(part).__name__, *vars(part).values()]
-    return states
-
-
-def _from_file(part: Any, own: Mapping[str, Any]) -> Any:
-    if not (isinstance(part, ArraysCache) and part.cache and isinstance(part.cache[0], str)):
-        return part
-    name, *values = part.cache
-    loaded = copy.copy(own[name])
-    vars(loaded).update(zip(vars(loaded), values, strict=True))
-    return loaded

@@ -64,8 +64,6 @@ def _size_of_own(model: Any) -> CacheSize:
 def _allocated_tokens(part: Any) -> int:
     """Return the tokens for which a part has memory; 0 if it does not grow."""
     keys = getattr(part, "keys", None)
-    if isinstance(keys, tuple):  # quantized: values, scales and biases
-        keys = keys[0]
     return 0 if keys is None else int(keys.shape[-2])
 
 

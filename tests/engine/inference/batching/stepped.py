@@ -54,24 +54,21 @@ class Stepped:
         limits = BatchLimits(prefill_chunk=8, cache_bytes=cache_bytes, rows=32)
         self.batch = RunningBatch(self.model, limits)
         self.prompts: dict[int, list[int]] = {}
-        self.cached: dict[int, int] = {}
+        self.sequences: dict[int, Sequence] = {}
         self.read: dict[int, int] = {}
         self.answers: dict[int, list[int]] = {}
 
     def insert(self, prompt: list[int], turn_end: int = 0, owner: CacheOwner = LOCAL_OWNER) -> int:
         sequence = Sequence(list(prompt), turn_end=turn_end, owner=owner)
-        row, cached = self.batch.insert(sequence), sequence.cached
+        row = self.batch.insert(sequence)
         self.prompts[row], self.answers[row] = prompt, []
-        self.cached[row] = cached
+        self.sequences[row] = sequence
         return row
 
     def step(self) -> None:
         step = self.batch.step()
-        for row, cached in step.shared:
-            assert cached >= self.cached[row]
-            self.cached[row] = cached
         for row, read in step.read:
-            self.read[row] = self.cached[row] + read
+            self.read[row] = self.sequences[row].cached + read
             assert self.read[row] <= len(self.prompts[row])
         for row, token, _ in step.sampled:
             self.answers[row].append(token)

@@ -15,7 +15,7 @@ def test_each_row_that_left_with_others_keeps_its_own_cache() -> None:
     for row in gone:
         turn = [*stepped.prompts[row], *stepped.answers[row], 9]
         again = stepped.insert(turn)
-        assert stepped.cached[again] == len(turn) - 1
+        assert stepped.sequences[again].cached == len(turn) - 1
         stepped.answer(again, tokens=3)
         stepped.check(again)
         stepped.leave(again)

@@ -18,7 +18,7 @@ def test_the_next_turn_begins_at_the_end_of_the_last_users_turn(stepped: Stepped
     stepped.leave(first)
     second = stepped.insert([*SYSTEM, 61, 5, 6, 7, 8])
     # A cache that can be cut anywhere also has the first token of the header.
-    assert stepped.cached[second] in (turn, turn + 1)
+    assert stepped.sequences[second].cached in (turn, turn + 1)
     stepped.answer(second)
     stepped.check(second)
 
@@ -29,7 +29,7 @@ def test_the_next_turn_that_repeats_the_answer_begins_after_it(stepped: Stepped)
     stepped.leave(first)
     answer = stepped.answers[first]
     second = stepped.insert([*SYSTEM, *answer, 5, 6])
-    assert stepped.cached[second] == len(SYSTEM) + 30
+    assert stepped.sequences[second].cached == len(SYSTEM) + 30
     stepped.answer(second)
     stepped.check(second)
 
@@ -42,7 +42,7 @@ def test_the_third_prompt_with_a_beginning_finds_it_whatever_the_kind_of_cache(
         stepped.answer(row)
         stepped.check(row)
         stepped.leave(row)
-    assert stepped.cached[row] == len(SYSTEM)
+    assert stepped.sequences[row].cached == len(SYSTEM)
 
 
 def test_kept_conversations_report_the_bytes_that_they_hold(stepped: Stepped) -> None:

@@ -16,7 +16,7 @@ def test_prompts_that_arrive_together_read_what_they_share_once(stepped: Stepped
     stepped.answer(*rows)
     # Rows that are read together are filled up to the longest.
     assert stepped.model.tokens <= len(SYSTEM) + 6 * 3
-    assert [stepped.cached[row] for row in rows] == [0] + [len(SYSTEM)] * 5
+    assert [stepped.sequences[row].cached for row in rows] == [0] + [len(SYSTEM)] * 5
     for row in rows:
         stepped.check(row)
         stepped.leave(row)
@@ -28,7 +28,7 @@ def test_the_choices_of_one_request_read_their_prompt_once(stepped: Stepped) -> 
     rows = [stepped.insert(SYSTEM) for _ in range(5)]
     stepped.answer(*rows)
     assert stepped.model.tokens <= len(SYSTEM)
-    assert [stepped.cached[row] for row in rows] == [0] + [len(SYSTEM) - 1] * 4
+    assert [stepped.sequences[row].cached for row in rows] == [0] + [len(SYSTEM) - 1] * 4
     for row in rows:
         stepped.check(row)
 
@@ -42,7 +42,7 @@ def test_a_later_prompt_waits_only_for_the_rest_of_the_shared_beginning(stepped:
     stepped.answer(first, second)
     # Read side by side, the shorter rest is filled up.
     assert stepped.model.tokens <= len(SYSTEM) + 2 * 5
-    assert stepped.cached[second] == len(SYSTEM)
+    assert stepped.sequences[second].cached == len(SYSTEM)
     stepped.check(first)
     stepped.check(second)
 
@@ -55,8 +55,8 @@ def test_when_the_reader_is_cancelled_the_next_one_reads_on(stepped: Stepped) ->
     stepped.answer(*rows[1:])
     assert stepped.model.tokens <= len(SYSTEM) + 4 * 2
     # It has begun where the first one ended.
-    assert 20 <= stepped.cached[rows[1]] < len(SYSTEM)
-    assert [stepped.cached[row] for row in rows[2:]] == [len(SYSTEM)] * 2
+    assert 20 <= stepped.sequences[rows[1]].cached < len(SYSTEM)
+    assert [stepped.sequences[row].cached for row in rows[2:]] == [len(SYSTEM)] * 2
     for row in rows[1:]:
         stepped.check(row)
 
@@ -69,7 +69,7 @@ def test_when_a_step_fails_the_waiting_rows_continue(stepped: Stepped) -> None:
         stepped.step()
     assert list(stepped.batch.reset()) == rows[1:]
     stepped.answer(*rows[1:])
-    assert stepped.cached[rows[2]] == len(SYSTEM)
+    assert stepped.sequences[rows[2]].cached == len(SYSTEM)
     stepped.check(rows[1])
     stepped.check(rows[2])
 
@@ -82,10 +82,10 @@ def test_a_prompt_neither_waits_for_nor_takes_from_the_prompt_of_another_owner(
     stepped.answer(*rows)
     late = stepped.insert([*SYSTEM, 11, 3], owner=CacheOwner("a third"))
     stepped.answer(late)
-    assert [stepped.cached[row] for row in (*rows, late)] == [0, 0, 0]
+    assert [stepped.sequences[row].cached for row in (*rows, late)] == [0, 0, 0]
     assert stepped.model.tokens >= 3 * len(SYSTEM)
     stepped.leave(rows[0])
     turn = [*stepped.prompts[rows[0]], *stepped.answers[rows[0]], 9]
     again = [stepped.insert(turn, owner=one) for one in (owners[0], CacheOwner("new"))]
-    assert stepped.cached[again[0]] > len(SYSTEM)
-    assert stepped.cached[again[1]] == 0
+    assert stepped.sequences[again[0]].cached > len(SYSTEM)
+    assert stepped.sequences[again[1]].cached == 0

@@ -3,7 +3,6 @@
 The caches are mlx-lm's own. Their keys are the token ids, so that they show their tokens.
 """
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -104,8 +103,8 @@ def short_blocks() -> Iterator[None]:
         yield
 
 
-def index_of(kind: str = "full", size: int = 10**9, path_bytes: int | None = None) -> PrefixIndex:
-    return PrefixIndex(KINDS[kind]([0]), size, path_bytes)
+def index_of(kind: str = "full", size: int = 10**9) -> PrefixIndex:
+    return PrefixIndex(KINDS[kind]([0]), size)
 
 
 def stored(index: PrefixIndex, *sequences: list[int], kind: str = "full") -> PrefixIndex:
@@ -259,21 +258,8 @@ def test_prompts_of_one_owner_are_neither_found_nor_counted_for_another(kind: st
 # -- snapshots -----------------------------------------------------------------------------
 
 
-def conversation(*ends: int) -> PrefixIndex:
-    """Return an index with a snapshot of one conversation at each of these positions."""
-    index = index_of("recurrent", path_bytes=4 * STATE_BYTES)
-    return stored(index, *(list(range(end)) for end in ends), kind="recurrent")
-
-
-def test_eviction_of_snapshots_keeps_the_last_two_and_a_spread() -> None:
-    index = conversation(100, 110, 200, 300, 310, 320)
-    assert index.usage[ME] == (4, 4 * STATE_BYTES, 4 * STATE_BYTES)
-    found = [index.fetch(ME, [*range(end), 999])[1] for end in (105, 150, 250, 305, 315, 325)]
-    assert found == [100, 100, 200, 200, 310, 320]
-
-
 def test_cache_miss_names_its_reason() -> None:
-    index = conversation(100)
+    index = stored(index_of("recurrent"), list(range(100)), kind="recurrent")
     assert index.why_missing(ANOTHER, [1] * 50, 0) is CacheMiss.NOTHING_STORED
     assert index.why_missing(ME, [7] * 50, 0) is CacheMiss.OTHER_BEGINNING
     assert index.why_missing(ME, [*range(90), 7], 0) is CacheMiss.NO_SNAPSHOT
@@ -319,27 +305,11 @@ def test_block_in_a_file_does_not_hide_a_shorter_one_in_memory() -> None:
     assert index.fetch(ME, [1, 2, 3, 4, 5])[1] == 3
 
 
-HYBRID = [ArraysCache(2), KVCache()]
-MEMORY = 1 << 30
-
-
-@given(st.integers(1, 20_000), st.integers(0, 20_000), st.sets(st.integers(1, 20_000)))
-def test_snapshots_are_at_most_a_stride_apart(tokens: int, cached: int, ends: set[int]) -> None:
-    cached = min(cached, tokens - 1)
-    positions = PromptCache(HYBRID, MEMORY).snapshot_positions(tokens, cached, sorted(ends))
-    every = [cached, *sorted(positions), tokens]
-    parts = [end - begin for begin, end in itertools.pairwise(every)]
-    assert max(parts) <= STRIDE
-    assert all(part >= STRIDE // 4 for part in parts[:-1])
-
-
-def test_a_snapshot_is_taken_at_the_end_of_a_message_nearby() -> None:
-    positions = PromptCache(HYBRID, MEMORY).snapshot_positions(
-        3 * STRIDE, 0, [STRIDE - 7, STRIDE + 1]
-    )
-    assert min(positions) == STRIDE - 7
-
-
-def test_processes_that_decode_together_take_no_snapshots() -> None:
-    cache = PromptCache(HYBRID, MEMORY, is_alone=False)
-    assert cache.snapshot_positions(100 * STRIDE, 0, ()) == set()
+def test_snapshots_are_taken_less_often_where_memory_is_small() -> None:
+    fresh = [ArraysCache(2), KVCache()]
+    cache = PromptCache(fresh, 1 << 30)
+    assert [*cache.snapshot_positions(2000, 100)] == [100 + STRIDE * n for n in (1, 2, 3)]
+    small = PromptCache(fresh, 8 * STATE_BYTES)
+    tokens = [1, 2, 3]
+    small.store(CacheOwner(ME), None, [state(tokens), *full(tokens)], tokens)
+    assert [*small.snapshot_positions(8000, 0)] == [2000, 4000, 6000]

@@ -80,7 +80,7 @@ class Reuse:
         ends = [at for at, token in enumerate(prompt, 1) if token == END]
         turn_end = ends[-1] if ends and ends[-1] < len(prompt) else 0
         self._read_disk(prompt)
-        sequence = BatchSequence(list(prompt), turn_end=turn_end, message_ends=ends, owner=ME)
+        sequence = BatchSequence(list(prompt), turn_end=turn_end, owner=ME)
         number = self.batch.insert(sequence)
         cached, places = sequence.cached, {*sequence.snapshots_at}
         self._check_promise(prompt, cached)
@@ -89,7 +89,7 @@ class Reuse:
             answer += [token for _, token, _ in self.batch.step().sampled]
         places |= {min(turn_end or len(prompt) - 1, len(prompt) - 1)}
         if not prompts.can_cut_anywhere:
-            places |= prompts.snapshot_positions(len(prompt), cached, ends)
+            places |= {*prompts.snapshot_positions(len(prompt), cached)}
             self._promised += [prompt[:at] for at in places if at > cached]
         self.batch.remove({number: 0})
         self.read += len(prompt) - cached

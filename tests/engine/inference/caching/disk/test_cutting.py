@@ -78,13 +78,13 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"of a model"}))
 def test_a_cache_comes_back_from_a_file_as_it_was(kind: str, tmp_path: Any) -> None:
     cache = KINDS[kind]()
     evaluate(cache)
     path = tmp_path / "one.safetensors"
     save(str(path), cache, {"fullstop": "here"})
-    found, metadata = load(path, [deepseek_v41.LayerCache(1)])
+    found, metadata = load(path)
     assert values_of(found) == values_of(cache)
     assert kinds_of(found) == kinds_of(cache)
     assert metadata == {"fullstop": "here"}
