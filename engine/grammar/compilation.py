@@ -23,7 +23,7 @@ TOO_AMBIGUOUS = (
 )
 
 
-class ModelTokens:
+class _ModelTokens:
     """A model's vocabulary with the attributes and the call that llguidance reads."""
 
     is_tokenizer_wrapper = True
@@ -34,7 +34,7 @@ class ModelTokens:
         raw: Sequence[bytes],
         special: Sequence[int],
         eos: Sequence[int],
-        encode: Callable[[str], list[int]] = lambda text: [],
+        encode: Callable[[str], list[int]],
     ) -> None:
         self.tokens = list(raw)
         self.special_token_ids = list(special)
@@ -52,13 +52,19 @@ class ModelTokens:
         return ids if made is None else list(made.greedy_tokenize(text))
 
 
-def new_tokenizer(tokens: ModelTokens) -> Any:
+def new_tokenizer(
+    raw: Sequence[bytes],
+    special: Sequence[int],
+    eos: Sequence[int],
+    encode: Callable[[str], list[int]] = lambda text: [],
+) -> Any:
     """Return the library's form of a model's vocabulary.
 
     The library blocks all Python threads meanwhile, for 0.1 to 0.3 s with 150,000 tokens.
     """
     from llguidance import LLTokenizer
 
+    tokens = _ModelTokens(raw, special, eos, encode)
     given: Any = tokens
     with _panics_as_errors("the library failed"):
         tokens.library_tokenizer = LLTokenizer(given, eos_token=tokens.eos_token_ids, slices=[])

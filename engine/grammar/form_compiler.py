@@ -8,16 +8,16 @@ from functools import cached_property
 from typing import Any
 
 from engine.errors import InvalidRequest
-from engine.grammar.compilation import as_lark, new_matcher
+from engine.grammar.compilation import new_matcher
 from engine.grammar.grammars import (
     answer_grammar,
     arguments_schema,
+    constraint_field,
+    constraint_grammar,
     form_field,
-    form_grammar,
     may_call,
     parameters_field,
     schema_grammar,
-    schemas_of,
 )
 from engine.grammar.masks import (
     ConstraintPhase,
@@ -27,7 +27,6 @@ from engine.grammar.masks import (
     is_constrained,
 )
 from engine.grammar.schemas import MAX_CHARACTERS
-from engine.grammar.text_forms import check_bounds, checked_lark, field_of, text_form_of
 from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
 from engine.threads import run_with_stack
@@ -60,7 +59,7 @@ class FormCompiler:
 
     @cached_property
     def tokens(self) -> ConstraintTokens:
-        """The model's tokens, for constraints."""
+        """The model's tokens, for constraints; raises ``ValueError`` if these are impossible."""
         return ConstraintTokens(self._tokenizer, self._vocabulary, self._family)
 
     def family_of(self, request: GenerationRequest) -> Family:
@@ -94,43 +93,41 @@ class FormCompiler:
 
         Blocks, perhaps for seconds: not for the engine thread.
         """
-        with self._lock:
-            problem = self.tokens.hand_over()
-        if problem is not None:
-            reason = f"this model's answers cannot be constrained to a form: {problem}"
-            raise InvalidRequest(form_field(request), reason)
-        left_out: list[str] = []
         try:
-            if (form := text_form_of(request)) is not None:
-                check_bounds(form)
+            with self._lock:
+                _ = self.tokens
+        except Exception as error:
+            reason = f"this model's answers cannot be constrained to a form: {error}"
+            raise InvalidRequest(form_field(request), reason) from error
+        try:
             try:
-                matcher, unenforced = self._answer(request)
+                return self._answer(request)
             except ValueError:
                 request, left_out = self._loosened(request)
                 if not left_out:
                     raise
-                matcher, unenforced = self._answer(request)
+                form = self._answer(request)
+                return Form(form.matcher, (*form.left_out, *left_out))
         except ValueError as error:
             raise InvalidRequest(*self._culprit(request, str(error))) from error
-        return Form(matcher.deep_copy(), (*unenforced, *left_out))
 
-    def _answer(self, request: GenerationRequest) -> tuple[Any, tuple[str, ...]]:
-        """Return the compiled grammar of an answer, and the keywords that it leaves out."""
+    def _answer(self, request: GenerationRequest) -> Form:
+        """Return the form of an answer; raises ``ValueError`` if it does not compile."""
         family, spell = self.family_of(request), self.tokens.spell
         if family is not self._calling_family:
             request = replace(request, tools=())  # a model without a format of calls makes none
-        grammar, left_out = answer_grammar(request, family, spell, _lark_of(request))
+        grammar, left_out = answer_grammar(request, family, spell)
         with self._lock:
             if (matcher := self._compiled.get(grammar)) is not None:
                 self._compiled.move_to_end(grammar)
-                return matcher, left_out
-        matcher = self._compile(grammar)
-        with self._lock:
-            kept = self._compiled
-            kept[grammar] = matcher
-            while len(kept) > 1 and sum(map(len, kept)) > _MAX_COMPILED_CHARACTERS:
-                kept.popitem(last=False)
-        return matcher, left_out
+        if matcher is None:
+            matcher = self._compile(grammar)
+            with self._lock:
+                kept = self._compiled
+                kept[grammar] = matcher
+                while len(kept) > 1 and sum(map(len, kept)) > _MAX_COMPILED_CHARACTERS:
+                    kept.popitem(last=False)
+        return Form(matcher.deep_copy(), left_out)
 
     def _loosened(self, request: GenerationRequest) -> tuple[GenerationRequest, list[str]]:
         """Return the request without the parts of its tools' schemas that do not compile.
@@ -168,19 +165,15 @@ class FormCompiler:
         return replace(request, tools=tools), left_out
 
     def _culprit(self, request: GenerationRequest, reason: str) -> tuple[str, str]:
-        """Find the part that does not compile; return its field and the reason."""
-        if (form := text_form_of(request)) is not None:
-            try:
-                check_bounds(form)
-                self._compile(form_grammar(form, _lark_of(request)))
-            except ValueError as error:
-                return field_of(form), str(error)
-        for field, schema in schemas_of(request):
-            try:
-                more = request.allows_more_keys
-                self._compile(schema_grammar(schema, allows_more_keys=more))
-            except ValueError as error:
-                return field, str(error)
+        """Return the field that does not compile and the reason; tools' schemas alone compile."""
+        constraint = request.constraint
+        if constraint is None:
+            return form_field(request), reason
+        try:
+            more = request.allows_more_keys
+            self._compile(constraint_grammar(constraint, allows_more_keys=more))
+        except ValueError as error:
+            return constraint_field(constraint), str(error)
         return form_field(request), reason
 
     def _compile(self, grammar: str) -> Any:
@@ -215,10 +208,11 @@ class FormCompiler:
         thinks: bool,
     ) -> TokenConstraint | None:
         """Return the constraint of a checked request's answer; raises as ``answer_family`` does."""
-        if form is None or not is_constrained(request):
+        if form is None:
             return None
         phase = self._first_phase(request, prompt, thinks)
-        own = text_form_of(request)
+        constraint = request.constraint
+        own = None if constraint is None else constraint.text_form
         is_own = own is not None and own.grammar is not None
         return TokenConstraint(form.matcher, self.tokens, phase, is_own=is_own)
 
@@ -245,11 +239,3 @@ class FormCompiler:
         text = "".join(self._vocabulary.text_of(token_id) for token_id in prompt[-16:])
         tag = self._family.think_end
         return bool(tag) and text.rstrip().endswith(str(tag))
-
-
-def _lark_of(request: GenerationRequest) -> str | None:
-    """Return the request's own grammar in Lark; None if it has none."""
-    form = text_form_of(request)
-    if form is None or form.grammar is None:
-        return None
-    return checked_lark(as_lark(form.grammar))

@@ -1,6 +1,6 @@
 """The grammar of a whole answer, as llguidance reads it, from the form that a request demands."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.errors import InvalidRequest
@@ -10,13 +10,13 @@ from engine.grammar.lark_text import Spell, spelled_marks
 from engine.grammar.schemas import as_rule, prepare_schema
 from engine.grammar.text_forms import document_rules, with_own_grammar
 from engine.output.families import Family
-from engine.values.request import GenerationRequest, OutputConstraint, TextForm, Tool
+from engine.values.request import GenerationRequest, OutputConstraint, Tool
 
 # ``masks.TokenConstraint`` finds forced tokens itself: the library would also force special tokens
 # whose names occur in a schema as text, and these do not fit.
 _OPTIONS = '%llguidance {"no_forcing": true}'
 
-SCHEMA_FIELD = "constraint.json_schema"
+_SCHEMA_FIELD = "constraint.json_schema"
 # OpenAI's SDK sends ``strict: true`` with every pydantic model, and a set takes an array in which
 # items repeat: this keyword is left out and named even where a strict schema is refused.
 _TOLERATED = ".uniqueItems"
@@ -33,7 +33,7 @@ def may_call(request: GenerationRequest) -> bool:
 
 
 def answer_grammar(
-    request: GenerationRequest, family: Family, spell: Spell, lark: str | None = None
+    request: GenerationRequest, family: Family, spell: Spell
 ) -> tuple[str, tuple[str, ...]]:
     """Return the grammar of a constrained request's answer, and the keywords that it leaves out.
 
@@ -43,9 +43,10 @@ def answer_grammar(
     rules = _Rules(family, spell, allows_more_keys=request.allows_more_keys)
     if request.tool_choice.mode == "required":
         return rules.grammar(None, _callable_tools(request)), tuple(rules.left_out)
-    assert request.constraint is not None
-    whole = rules.grammar(request.constraint, request.tools if may_call(request) else ())
-    return with_own_grammar(whole, lark), tuple(rules.left_out)
+    constraint = request.constraint
+    assert constraint is not None
+    whole = rules.grammar(constraint, request.tools if may_call(request) else ())
+    return with_own_grammar(whole, constraint.text_form), tuple(rules.left_out)
 
 
 def schema_grammar(schema: Mapping[str, Any], *, allows_more_keys: bool = False) -> str:
@@ -54,14 +55,26 @@ def schema_grammar(schema: Mapping[str, Any], *, allows_more_keys: bool = False)
     return f"start: {as_rule(prepared)}\n"
 
 
-def form_grammar(form: TextForm, lark: str | None = None) -> str:
-    """Return the grammar of one form of text alone."""
+def constraint_grammar(constraint: OutputConstraint, *, allows_more_keys: bool = False) -> str:
+    """Return the grammar of one constraint alone."""
+    form = constraint.text_form
+    if form is None:
+        return schema_grammar(_answer_schema(constraint), allows_more_keys=allows_more_keys)
     rules = "\n".join([_OPTIONS, "start: document", *document_rules(form), ""])
-    return with_own_grammar(rules, lark)
+    return with_own_grammar(rules, form)
 
 
-def answer_schema(constraint: OutputConstraint) -> Mapping[str, Any]:
-    """Return the schema that a constraint stands for."""
+def constraint_field(constraint: OutputConstraint) -> str:
+    """Return the engine's name of the field that asks for a constraint."""
+    form = constraint.text_form
+    if form is None:
+        return _SCHEMA_FIELD
+    if form.regex is not None:
+        return "constraint.regex"
+    return "constraint.choices" if form.choices else "constraint.grammar"
+
+
+def _answer_schema(constraint: OutputConstraint) -> Mapping[str, Any]:
     return {"type": "object"} if constraint.json_schema is None else constraint.json_schema
 
 
@@ -138,12 +151,12 @@ class _Rules:
     def _document(self, constraint: OutputConstraint) -> list[str]:
         if constraint.text_form is not None:
             return document_rules(constraint.text_form)
-        held = self._prepared(answer_schema(constraint), SCHEMA_FIELD)
+        held = self._prepared(_answer_schema(constraint), _SCHEMA_FIELD)
         refused = [keyword for keyword in self.left_out if not keyword.endswith(_TOLERATED)]
         if constraint.is_strict and refused:
-            keyword = refused[0].removeprefix(f"{SCHEMA_FIELD}.")
+            keyword = refused[0].removeprefix(f"{_SCHEMA_FIELD}.")
             raise InvalidRequest(
-                SCHEMA_FIELD,
+                _SCHEMA_FIELD,
                 f"{keyword} cannot be enforced; leave it out, or send strict: false, and "
                 "the answer is held to the rest",
             )
@@ -163,16 +176,6 @@ class _Rules:
         rules.append(f"reasoning: {before} PROSE {after}")
         rules.append(r"PROSE: /(.|\n)*/")
         return "reasoning? "
-
-
-def schemas_of(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the schemas that may constrain an answer, each with its field."""
-    constraint = request.constraint
-    if constraint is not None and constraint.text_form is None:
-        yield SCHEMA_FIELD, answer_schema(constraint)
-    if may_call(request):
-        for tool in request.tools:
-            yield parameters_field(tool), arguments_schema(tool)
 
 
 def parameters_field(tool: Tool) -> str:

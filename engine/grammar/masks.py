@@ -7,18 +7,16 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
 from engine.grammar.compilation import (
     TOO_AMBIGUOUS,
-    ModelTokens,
     explain_error,
     is_panic,
     new_tokenizer,
 )
-from engine.grammar.lark_text import Spell, speller
+from engine.grammar.lark_text import speller
 from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
 from engine.values.request import GenerationRequest
@@ -59,16 +57,20 @@ class ConstraintPhase(Enum):
 class ConstraintTokens:
     """A model's tokens for the library (llguidance), and the tokens that constraints need.
 
+    Raises ``ValueError`` where the library cannot take them.
+
     Attributes:
-        tokenizer: The library's form of the vocabulary; None until it is handed over.
+        tokenizer: The library's form of the vocabulary.
+        spell: Writes text in a grammar, with the special tokens of the vocabulary.
     """
 
     def __init__(self, tokenizer: Any, vocabulary: Vocabulary, family: Family) -> None:
-        self.tokenizer: Any = None
+        if vocabulary.raw is None:
+            raise ValueError("what its tokens stand for depends on their neighbours")
+        if not vocabulary.eos:
+            raise ValueError("it has no EOS token")
         self._model_tokenizer = tokenizer
-        self._vocabulary = vocabulary
-        self._special: list[int] = []
-        self._problem: Exception | None = None
+        self._size = vocabulary.size
         self.eos = vocabulary.eos
         size = vocabulary.size
         self.opening, self.closing, self.call_start = (
@@ -92,48 +94,21 @@ class ConstraintTokens:
         if self.call_start is not None:
             _clear(reasoning, [self.call_start])
         self.while_reasoning = bytes(reasoning)
-
-    def hand_over(self) -> Exception | None:
-        """Hand the vocabulary to the library, once; return the reason if it cannot use it."""
-        if self.tokenizer is None and self._problem is None:
-            try:
-                tokens = self._library_tokens()
-                self._special = tokens.special_token_ids
-                self.tokenizer = new_tokenizer(tokens)
-            except Exception as error:
-                self._problem = error
-        return self._problem
-
-    @cached_property
-    def spell(self) -> Spell:
-        """Writes text in a grammar, with the special tokens of the vocabulary."""
-        special = reversed(self._special)
-        return speller({self._vocabulary.text_of(token_id): token_id for token_id in special})
+        # The model may have more ids than the tokenizer, or fewer; the tokenizer's may have gaps.
+        known = [*vocabulary.raw[:size], *[b""] * (size - len(vocabulary.raw))]
+        added = getattr(tokenizer, "added_tokens_decoder", {}).items()
+        special = {i for i, token in added if token.special or _TAG.fullmatch(str(token.content))}
+        special |= self.tags | {i for i, raw in enumerate(known) if not raw}
+        ids = sorted(i for i in special if i < size)
+        raw = [raw or b"<[%d]>" % i for i, raw in enumerate(known)]
+        self.tokenizer = new_tokenizer(raw, ids, sorted(vocabulary.eos), self.encode)
+        self.spell = speller({vocabulary.text_of(token_id): token_id for token_id in ids[::-1]})
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a plain text, up to the first that the model does not have."""
         fast = self._model_tokenizer.backend_tokenizer
         ids = fast.encode_batch_fast([text], add_special_tokens=False)[0].ids
-        return list(takewhile(self._vocabulary.size.__gt__, ids))
-
-    def _library_tokens(self) -> ModelTokens:
-        vocabulary = self._vocabulary
-        if vocabulary.raw is None:
-            raise ValueError("what its tokens stand for depends on their neighbours")
-        if not vocabulary.eos:
-            raise ValueError("it has no EOS token")
-        size = vocabulary.size
-        # The model may have more ids than the tokenizer, or fewer; the tokenizer's may have gaps.
-        known = [*vocabulary.raw[:size], *[b""] * (size - len(vocabulary.raw))]
-        added = getattr(self._model_tokenizer, "added_tokens_decoder", {}).items()
-        special = {i for i, token in added if token.special or _TAG.fullmatch(str(token.content))}
-        special |= self.tags | {i for i, raw in enumerate(known) if not raw}
-        return ModelTokens(
-            [raw or b"<[%d]>" % i for i, raw in enumerate(known)],
-            sorted(i for i in special if i < size),
-            sorted(vocabulary.eos),
-            self.encode,
-        )
+        return list(takewhile(self._size.__gt__, ids))
 
     def forced(self, matcher: Any) -> list[int]:
         """Return the tokens of the only text that can follow at a place of a grammar.

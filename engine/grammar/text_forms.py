@@ -7,8 +7,9 @@ Written as rules of llguidance's Lark dialect
 import json
 import re
 
+from engine.grammar.compilation import as_lark
 from engine.grammar.lark_text import in_slashes, quoted
-from engine.values.request import GenerationRequest, TextForm
+from engine.values.request import TextForm
 from engine.wording import counted
 
 MAX_REGEX_CHARACTERS = 16_384
@@ -29,14 +30,7 @@ _ALLOWED_DIRECTIVES = frozenset({"ignore", "import", "llguidance"})
 _OPTIONS_LINE = re.compile(r"^\s*%llguidance\s*\{\s*\}\s*$", re.MULTILINE)
 
 
-def field_of(form: TextForm) -> str:
-    """Return the engine's name of the field that asks for a form."""
-    if form.regex is not None:
-        return "constraint.regex"
-    return "constraint.choices" if form.choices else "constraint.grammar"
-
-
-def check_bounds(form: TextForm) -> None:
+def _check_bounds(form: TextForm) -> None:
     """Check that a form is not empty and within the bounds."""
     texts = (form.regex,) if form.regex is not None else form.choices or (form.grammar or "",)
     if len(texts) > MAX_CHOICES:
@@ -57,7 +51,8 @@ def check_bounds(form: TextForm) -> None:
 
 
 def document_rules(form: TextForm) -> list[str]:
-    """Return the rules of ``document``; a grammar is referred to by the name ``OWN_GRAMMAR``."""
+    """Return the rules of ``document``, which refer to ``OWN_GRAMMAR``; raises ``ValueError``."""
+    _check_bounds(form)
     if form.regex is not None:
         return ["document: DOCUMENT", f"DOCUMENT: {in_slashes(form.regex)}"]
     if form.choices:
@@ -66,18 +61,18 @@ def document_rules(form: TextForm) -> list[str]:
     return [f"document: @{OWN_GRAMMAR}"]
 
 
-def with_own_grammar(rules: str, lark: str | None) -> str:
+def with_own_grammar(rules: str, form: TextForm | None) -> str:
     """Return the rules of a whole answer together with the grammar that they refer to."""
-    if lark is None:
+    if form is None or form.grammar is None:
         return rules
     grammars = [
         {"name": "answer", "lark_grammar": rules},
-        {"name": OWN_GRAMMAR, "lark_grammar": lark},
+        {"name": OWN_GRAMMAR, "lark_grammar": _checked_lark(as_lark(form.grammar))},
     ]
     return json.dumps({"grammars": grammars}, ensure_ascii=False)
 
 
-def checked_lark(lark: str) -> str:
+def _checked_lark(lark: str) -> str:
     """Return a request's grammar if it is only about text.
 
     Special tokens would open channels (reasoning, tool calls) or end the answer, and inner JSON
@@ -101,8 +96,3 @@ def checked_lark(lark: str) -> str:
             "supported; write repetitions of single characters as regular expressions"
         )
     return lark
-
-
-def text_form_of(request: GenerationRequest) -> TextForm | None:
-    """Return the form other than JSON that constrains an answer; None if there is none."""
-    return None if request.constraint is None else request.constraint.text_form

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from engine.grammar.compilation import ModelTokens, new_matcher, new_tokenizer
+from engine.grammar.compilation import new_matcher, new_tokenizer
 from engine.grammar.grammars import answer_grammar
 from engine.grammar.lark_text import speller
 from engine.output.families import Family
@@ -129,7 +129,7 @@ def test_a_forced_call_is_read_with_arguments_that_are_valid(name: str) -> None:
     special = list(dict.fromkeys([start, *([end] if end else []), *tokens]))
     raw = [*(bytes([i]) for i in range(EOS)), b"<eos>", *(text.encode() for text in special)]
     places = {text: EOS + 1 + place for place, text in enumerate(special)}
-    tokenizer = new_tokenizer(ModelTokens(raw, [EOS, *places.values()], [EOS]))
+    tokenizer = new_tokenizer(raw, [EOS, *places.values()], [EOS])
     family = Family(tool_start=start, tool_end=end, call_style=style)
     for schema in SCHEMAS.values():
         tool = Tool("do_it", "", schema)

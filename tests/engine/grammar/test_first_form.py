@@ -56,9 +56,7 @@ def test_grammar_vocabulary_is_that_of_the_tokenizer(demo_model_path: Path, tmp_
         size = len(tokenizer) + 40
         vocabulary = read_vocabulary(folder, tokenizer, {0}, size)
         own = LLTokenizer(tokenizer.backend_tokenizer.to_str(), n_vocab=size, eos_token=[0])
-        made = ConstraintTokens(tokenizer, vocabulary, PLAIN)
-        assert made.hand_over() is None
-        told = made.tokenizer
+        told = ConstraintTokens(tokenizer, vocabulary, PLAIN).tokenizer
         assert (told.vocab_size, told.eos_tokens, told.is_canonical) == (size, [0], True)
         for token_id in range(size):
             assert told.is_special_token(token_id) == own.is_special_token(token_id)

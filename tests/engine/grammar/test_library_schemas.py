@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from engine.grammar.compilation import ModelTokens, new_matcher, new_tokenizer
+from engine.grammar.compilation import new_matcher, new_tokenizer
 from engine.grammar.grammars import answer_grammar, schema_grammar
 from engine.grammar.lark_text import speller
 from engine.grammar.schemas import prepare_schema
@@ -27,7 +27,7 @@ EOS = 256
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
     """A vocabulary of bytes."""
-    return new_tokenizer(ModelTokens([*(bytes([i]) for i in range(EOS)), b"<eos>"], [EOS], [EOS]))
+    return new_tokenizer([*(bytes([i]) for i in range(EOS)), b"<eos>"], [EOS], [EOS])
 
 
 def drawn(matcher: Any, draws: random.Random) -> bytes | None:

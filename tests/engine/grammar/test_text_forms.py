@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from engine.engine import Engine
 from engine.errors import InvalidRequest
-from engine.grammar.compilation import ModelTokens, new_matcher, new_tokenizer
-from engine.grammar.grammars import form_grammar
+from engine.grammar.compilation import new_matcher, new_tokenizer
+from engine.grammar.grammars import constraint_grammar
 from engine.grammar.text_forms import (
     MAX_CHOICE_CHARACTERS,
     MAX_REGEX_CHARACTERS,
@@ -21,7 +21,7 @@ from engine.values.request import OutputConstraint, Sampling, TextForm
 from tests.engine.grammar.forms import ADD, ask_all, json_calls
 from tests.support.asking import ask, request, run, scripted_answer
 
-BYTES = new_tokenizer(ModelTokens([*(bytes([i]) for i in range(256)), b"<eos>"], [256], [256]))
+BYTES = new_tokenizer([*(bytes([i]) for i in range(256)), b"<eos>"], [256], [256])
 GBNF = 'root ::= "a" item* [0-9]{2,3}\nitem ::= ("x" | "y") ws\nws ::= [ \\t]*\n'
 LARK = 'start: "sum " NUMBER ("+" NUMBER)*\nNUMBER: /[0-9]{1,3}/\n'
 
@@ -32,7 +32,7 @@ def held(**form: object) -> OutputConstraint:
 
 def accepts(form: TextForm, text: str) -> bool:
     """Whether a whole text is one of the form's, by the compiled grammar alone."""
-    matcher = new_matcher(BYTES, form_grammar(form))
+    matcher = new_matcher(BYTES, constraint_grammar(OutputConstraint(text_form=form)))
     data = list(text.encode())
     return int(matcher.try_consume_tokens(data)) == len(data) and bool(matcher.is_accepting())
 
