@@ -31,6 +31,8 @@ DownloadPhase = Literal["asking", "fetching", "verifying"]
 _PUBLIC_HUB = "https://huggingface.co"
 # For connecting, and for each part of an answer.
 _REQUEST_TIMEOUT_S = 10.0
+# For a whole answer.
+_LIMIT_S = 20.0
 _MAX_BYTES = 16 << 20
 
 
@@ -159,15 +161,15 @@ class Hub:
             following = str(response.links.get("next", {}).get("url") or "")
         return bytes(body), following
 
-    def within(self, limit_s: float, ask: Callable[["Hub"], T]) -> T:
+    def within(self, ask: Callable[["Hub"], T]) -> T:
         """Run ``ask`` on another thread, with a ``Hub`` of its own, and return its result.
 
         Raises ``HubCancelled`` at once when ``gives_up`` is set, whatever the network does.
         """
-        [outcome] = self.at_once(limit_s, [ask])
+        [outcome] = self.at_once([ask])
         return outcome.result()
 
-    def at_once(self, limit_s: float, questions: Iterable[Callable[["Hub"], T]]) -> list[Future[T]]:
+    def at_once(self, questions: Iterable[Callable[["Hub"], T]]) -> list[Future[T]]:
         """Ask several things, a few at a time; return their outcomes, in the same order.
 
         A question that is not answered in time is dropped, and has failed; raises ``HubCancelled``.
@@ -188,7 +190,7 @@ class Hub:
         # Daemon threads, so that the program's end does not wait for the network.
         for _ in range(min(len(pending), 8)):
             threading.Thread(target=work, name="asks a hub", daemon=True).start()
-        outcomes, ends_s = [outcome for _, outcome in pending], time.monotonic() + limit_s
+        outcomes, ends_s = [outcome for _, outcome in pending], time.monotonic() + _LIMIT_S
         try:
             while wait(outcomes, 0.05).not_done and time.monotonic() < ends_s:
                 self._check()
@@ -196,7 +198,7 @@ class Hub:
             dropped.set()
         late = Future[T]()
         late.set_exception(
-            HubFailed(f"the hub did not answer within {limit_s:.0f} s; try again later")
+            HubFailed(f"the hub did not answer within {_LIMIT_S:.0f} s; try again later")
         )
         return [outcome if outcome.done() else late for outcome in outcomes]
 

@@ -21,8 +21,6 @@ _TYPE = re.compile(r"(?:BF|[FIU])(\d+)(?:_\w+)?|(BOOL)")
 
 USUAL_RESULTS = 20
 MAX_RESULTS = 200
-_LIST_LIMIT_S = 20.0
-_CONFIG_LIMIT_S = 10.0
 _FIELDS = (
     "config", "disabled", "downloads", "gated", "lastModified", "pipeline_tag", "safetensors",
     "sha", "tags",
@@ -138,12 +136,12 @@ def search(hub: Hub, text: str, limit: int = USUAL_RESULTS) -> SearchResult:
     """
     text = text.strip()
     limit = min(max(limit, 1), MAX_RESULTS)
-    return hub.within(_LIST_LIMIT_S, partial(_found, text=text, limit=limit))
+    return hub.within(partial(_found, text=text, limit=limit))
 
 
 def with_needs(hub: Hub, models: tuple[HubModel, ...]) -> tuple[HubModel, ...]:
     """Return the models with the memory that each needs, where its configuration can be read."""
-    outcomes = hub.at_once(_CONFIG_LIMIT_S, [partial(_with_need, model=model) for model in models])
+    outcomes = hub.at_once([partial(_with_need, model=model) for model in models])
     return tuple(
         model if outcome.exception() else outcome.result()
         for model, outcome in zip(models, outcomes, strict=True)
@@ -152,13 +150,13 @@ def with_needs(hub: Hub, models: tuple[HubModel, ...]) -> tuple[HubModel, ...]:
 
 def look_up(hub: Hub, repository: str) -> HubModel:
     """Return a hub's details of one model, with the exact size of its files and its memory need."""
-    return hub.within(_LIST_LIMIT_S, partial(_looked_up, repository=repository))
+    return hub.within(partial(_looked_up, repository=repository))
 
 
 def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | None, ...]:
     """Return a hub's details of several models; None for unreadable ones."""
     outcomes = hub.at_once(
-        _CONFIG_LIMIT_S, [partial(_looked_up, repository=repository) for repository in repositories]
+        [partial(_looked_up, repository=repository) for repository in repositories]
     )
     found = tuple(None if outcome.exception() else outcome.result() for outcome in outcomes)
     if found and not any(found):
@@ -169,7 +167,7 @@ def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | Non
 def card(hub: Hub, repository: str) -> str:
     """Return a model's card as Markdown, without its front matter."""
     path = f"/{repository}/resolve/main/README.md"
-    body, _ = hub.within(_LIST_LIMIT_S, lambda hub: hub.get(path, repository=repository))
+    body, _ = hub.within(lambda hub: hub.get(path, repository=repository))
     return _FRONT_MATTER.sub("", body.decode("utf-8", "replace"))
 
 

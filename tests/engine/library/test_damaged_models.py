@@ -146,7 +146,7 @@ def test_a_configuration_that_is_nested_too_deeply_is_refused(model: Path, text:
 def test_a_pipe_in_place_of_a_configuration_does_not_block(model: Path) -> None:
     (model / "config.json").unlink()
     os.mkfifo(model / "config.json")
-    assert look_into(model, Origin.FOLDER).problem.endswith("it is not a file")
+    assert look_into(model, Origin.FOLDER).problem.endswith("it is not a regular file")
 
 
 def test_absurd_sampling_settings_of_a_model_count_as_not_stated(model: Path) -> None:

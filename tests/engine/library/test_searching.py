@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from engine.library import hub as hub_client
-from engine.library import hub_models
 from engine.library.hub import Hub, HubCancelled, HubFailed
 from engine.library.hub_models import HubModel, card, look_up_all, search, with_needs
 from tests.support import hub as support
@@ -180,7 +179,7 @@ def test_a_hub_that_cannot_be_reached_is_reported_without_trying_again() -> None
 def test_a_hub_that_does_not_answer_is_given_up_after_a_while(
     site: support.Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_models, "_LIST_LIMIT_S", 0.3)
+    monkeypatch.setattr(hub_client, "_LIMIT_S", 0.3)
     site.answers.clear()
     with pytest.raises(HubFailed, match="did not answer within"):
         search(asked(site), "model")

@@ -113,7 +113,7 @@ class _CannedHub(Hub):
         except (ValueError, TypeError, LookupError, RecursionError):
             return self._raw, ""
 
-    def at_once(self, limit_s: float, questions: Iterable[Callable[[Hub], T]]) -> list[Future[T]]:
+    def at_once(self, questions: Iterable[Callable[[Hub], T]]) -> list[Future[T]]:
         outcomes = []
         for question in questions:
             outcomes.append(Future[T]())
