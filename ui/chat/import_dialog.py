@@ -4,7 +4,6 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
     QCheckBox,
-    QDialog,
     QDialogButtonBox,
     QListView,
     QWidget,
@@ -14,20 +13,18 @@ from engine import counted
 from ui.kit.dates import format_day
 from ui.kit.labels import label
 from ui.kit.layouts import column
-from ui.kit.windows import move_focus
+from ui.kit.windows import OwnDialog
 from ui.records.exchange.archive import OURS
 from ui.records.exchange.contents import FileContents, ListedConversation
 
 
-class ImportDialog(QDialog):
+class ImportDialog(OwnDialog):
     """Lists the conversations of a file with check boxes; known ones are optional."""
 
     chosen = Signal(list, str)  # conversations, folder name or ""
 
     def __init__(self, contents: FileContents, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setWindowTitle("Import Conversations")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__("Import Conversations", parent)
         self._contents = contents
         self.summary = label(_summary(contents), is_wrapped=True)
         self.rows = QStandardItemModel(self)
@@ -74,9 +71,6 @@ class ImportDialog(QDialog):
         program = self._contents.program
         self.chosen.emit(self.checked(), program if self.folder.isChecked() else "")
         super().accept()
-
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        return move_focus(self, is_next)
 
     def _fill(self) -> None:
         copies = self._contents.here if self.copies.isChecked() else []

@@ -26,7 +26,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QDialog,
     QDialogButtonBox,
     QFrame,
     QLineEdit,
@@ -47,7 +46,7 @@ from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import context_menu
 from ui.kit.theme import HEAD_PX
-from ui.kit.windows import move_focus
+from ui.kit.windows import OwnDialog
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.store import Hit
 from ui.server.server_switch import ServerCard
@@ -57,7 +56,7 @@ from ui.stops.stop_list_editor import StopListEditor
 _KEYS = Qt.Key
 
 
-class FolderDialog(QDialog):
+class FolderDialog(OwnDialog):
     """Edits a folder; the conversations in it stay unchanged."""
 
     def __init__(
@@ -66,9 +65,7 @@ class FolderDialog(QDialog):
         folders: FolderList,
         parent: QWidget,
     ) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(f"Folder {folder.name}")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__(f"Folder {folder.name}", parent)
         self._folder = folder
         self._folders = folders
         self.name = QLineEdit(folder.name)
@@ -122,9 +119,6 @@ class FolderDialog(QDialog):
             )
         )
         super().accept()
-
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        return move_focus(self, is_next)
 
     def _fit(self) -> None:
         self.setMinimumWidth(460)

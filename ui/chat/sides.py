@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QBoxLayout,
     QButtonGroup,
     QCheckBox,
-    QDialog,
     QDialogButtonBox,
     QFrame,
     QPlainTextEdit,
@@ -32,7 +31,7 @@ from ui.kit.fields import disable_horizontal_scrolling
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.tasks import finish_tasks, start_task
-from ui.kit.windows import move_focus
+from ui.kit.windows import OwnDialog
 from ui.records.conversations import ChosenModel
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
@@ -428,7 +427,7 @@ class VariantForm(QWidget):
         return tuple(StopEntry(known.get(text, Stop(text))) for text in texts)
 
 
-class CompareDialog(QDialog):
+class CompareDialog(OwnDialog):
     """Asks for the settings of the second answer."""
 
     submitted = Signal(object)  # Variant
@@ -440,9 +439,7 @@ class CompareDialog(QDialog):
         models: list[tuple[str, Path | None]],
         parent: QWidget,
     ) -> None:
-        super().__init__(parent)
-        self.setWindowTitle("Compare Answers")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__("Compare Answers", parent)
         self.form = VariantForm(now, models)
         self.problem = label("", "fault", 0.95, is_wrapped=True)
         self.problem.hide()
@@ -476,9 +473,6 @@ class CompareDialog(QDialog):
         available = self.screen().availableGeometry()
         self.resize(min(500, available.width() - 40), min(560, available.height() * 3 // 4))
         self.form.stops.setFocus()
-
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        return move_focus(self, is_next)
 
     def show_problem(self, problem: str) -> None:
         self.problem.setText(problem)

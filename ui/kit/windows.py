@@ -10,6 +10,7 @@ from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QApplication,
     QComboBox,
+    QDialog,
     QFrame,
     QLineEdit,
     QPlainTextEdit,
@@ -155,6 +156,18 @@ class OwnWindow(QWidget):
 
     async def finish(self) -> None:
         await finish_tasks(self)
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        return move_focus(self, is_next)
+
+
+class OwnDialog(QDialog):
+    """A dialog that is deleted when it is closed; Tab follows the reading order."""
+
+    def __init__(self, title: str, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(title)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
         return move_focus(self, is_next)

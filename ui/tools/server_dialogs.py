@@ -7,7 +7,6 @@ from typing import Any
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
-    QDialog,
     QDialogButtonBox,
     QFormLayout,
     QLineEdit,
@@ -21,7 +20,7 @@ from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.tasks import start_task
 from ui.kit.theme import fixed_font
-from ui.kit.windows import fit_to_screen, move_focus
+from ui.kit.windows import OwnDialog, fit_to_screen
 from ui.records.tool_servers import NamedValue, ToolHost, ToolServerConfig, ToolsRefused
 
 _EXAMPLE = '{\n  "mcpServers": {\n    "files": {"command": "npx", "args": ["-y", "…"]}\n  }\n}'
@@ -104,12 +103,11 @@ class _Row(QWidget):
         self.text.setPlaceholderText("Leave empty to keep the saved value" if kept else "Value")
 
 
-class _KeptDialog(QDialog):
+class _KeptDialog(OwnDialog):
     """A dialog that stays open, with the typed text, until its action succeeds."""
 
     def __init__(self, title: str, done: str, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(title)
+        super().__init__(title, parent)
         self.problem = label("", "fault", 0.95, is_wrapped=True)
         self.problem.hide()
         kinds = QDialogButtonBox.StandardButton
@@ -118,10 +116,6 @@ class _KeptDialog(QDialog):
         self.save.setText(done)
         self.save.setProperty("kind", "primary")
         self.buttons.rejected.connect(self.reject)
-        self.finished.connect(lambda _: self.deleteLater())
-
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        return move_focus(self, is_next)
 
     def _begin(self, work: Coroutine[Any, Any, object]) -> None:
         self.save.setEnabled(False)

@@ -24,7 +24,7 @@ from ui.kit.fields import disable_horizontal_scrolling
 from ui.kit.labels import ElidedLabel, label, plain_tooltip
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.rows import RowDelegate
-from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.tasks import start_task
 from ui.kit.theme import fixed_font, restyle
 from ui.kit.windows import OwnWindow
 from ui.preferences import declaration
@@ -110,8 +110,7 @@ class ServerDetail(QWidget):
     def show_server(self, server: ServerState, *, is_in_new: bool) -> None:
         before, self._shown = self._shown, server
         self._name.setText(server.name)
-        with QSignalBlocker(self.switch):
-            self.switch.setChecked(server.config.is_on)
+        self.switch.setChecked(server.config.is_on)
         self.switch.setAccessibleName(f"Switch {server.name} on or off")
         text = stage_text(server)
         self.status.setText(text[0].upper() + text[1:])
@@ -184,9 +183,6 @@ class ToolServersWindow(OwnWindow):
         self._connect_signals()
         self._refresh()
 
-    async def finish(self) -> None:
-        await finish_tasks(self)
-
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
@@ -212,7 +208,7 @@ class ToolServersWindow(OwnWindow):
         self.add.clicked.connect(lambda: self._show_form(None))
         self.paste.clicked.connect(self._paste)
         self.from_claude.clicked.connect(lambda: self._begin(self._import()))
-        self.detail.switch.toggled.connect(self._switch)
+        self.detail.switch.clicked.connect(self._switch)
         self.detail.in_new.clicked.connect(
             lambda is_on: self._with_chosen(
                 lambda server: self._toolbox.use_in_new_conversations(server.name, is_on)

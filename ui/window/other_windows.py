@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QFont, QKeySequence
 from PySide6.QtWidgets import (
-    QDialog,
     QDialogButtonBox,
     QGridLayout,
     QMainWindow,
@@ -32,7 +31,7 @@ from ui.kit.labels import label
 from ui.kit.layouts import column, scrolling
 from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.menus import copy_text
-from ui.kit.windows import OwnWindow, bring_forward, move_focus
+from ui.kit.windows import OwnDialog, OwnWindow, bring_forward
 from ui.models.model_library import ModelLibrary
 from ui.preferences_state import PreferencesState
 from ui.records.runs import Run
@@ -124,13 +123,11 @@ def _version() -> str:
         return "(development)"
 
 
-class ShortcutsDialog(QDialog):
+class ShortcutsDialog(OwnDialog):
     """Lists each menu with its actions that have a shortcut."""
 
     def __init__(self, menus: QMenuBar, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setWindowTitle("Keyboard Shortcuts")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__("Keyboard Shortcuts", parent)
         holder = QWidget()
         holder.setObjectName("scrolled")
         grid = QGridLayout(holder)
@@ -158,9 +155,6 @@ class ShortcutsDialog(QDialog):
             holder.sizeHint().width() + area.verticalScrollBar().sizeHint().width()
         )
         self.resize(430, 560)
-
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        return move_focus(self, is_next)
 
 
 def shortcuts_of(bar: QMenuBar) -> Iterator[tuple[str, list[QAction]]]:

@@ -6,11 +6,10 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol, get_origin
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QActionGroup, QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
-    QDialog,
     QDialogButtonBox,
     QFormLayout,
     QLabel,
@@ -31,7 +30,7 @@ from ui.kit.labels import ElidedLabel, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, form, row
 from ui.kit.menus import add_entry
 from ui.kit.tasks import start_task
-from ui.kit.windows import move_focus
+from ui.kit.windows import OwnDialog
 from ui.preferences import (
     KEPT_PROMPTS,
     KEPT_TRACES,
@@ -162,7 +161,7 @@ class KeptPromptsRow(QWidget):
         self.forget.setEnabled(size > 0)
 
 
-class PreferencesDialog(QDialog):
+class PreferencesDialog(OwnDialog):
     """Appearance, server, and what new conversations begin with; changes act at once."""
 
     def __init__(
@@ -172,9 +171,7 @@ class PreferencesDialog(QDialog):
         kept: KeptPrompts | None = None,
         traces: KeptPrompts | None = None,
     ) -> None:
-        super().__init__(parent)
-        self.setWindowTitle("Settings")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__("Settings", parent)
         self._preferences = preferences
         self._take_texts: list[Callable[[], None]] = []
         self.controls: dict[str, QWidget] = {}
@@ -199,9 +196,6 @@ class PreferencesDialog(QDialog):
         for title, hint in PAGES.items():
             self.tabs.addTab(self._page(title, hint), title)
         preferences.keeping_failed.connect(self._show_problem)
-
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        return move_focus(self, is_next)
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
