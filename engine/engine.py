@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from engine.conversation.template_check import TemplateReport
 from engine.errors import DraftLoadFailed, EngineClosed, ModelLoadFailed, NoModel
@@ -28,6 +28,7 @@ from engine.values.request import CacheOwner, GenerationRequest
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
+T = TypeVar("T")
 TokenTexts = tuple[tuple[int, str], ...]
 """The ids and texts of some tokens, in order."""
 
@@ -253,36 +254,30 @@ class Engine:
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Return the number of prompt tokens of a request."""
-        count: int = await self._ask(lambda model: len(model.render(request).tokens), request.model)
-        return count
+        return await self._ask(lambda model: len(model.render(request).tokens), request.model)
 
     async def prompt_pieces(self, request: GenerationRequest) -> TokenTexts:
         """Return the (id, text) pairs of a request's whole prompt."""
-        pieces: TokenTexts = await self._ask(
+        return await self._ask(
             lambda model: _pieces(model, model.render(request).tokens), request.model
         )
-        return pieces
 
     async def check_template(self, name: str | None = None) -> TemplateReport | None:
         """Return what a model's chat template takes; None for a model without one."""
-        report: TemplateReport | None = await self._ask(lambda model: model.check_template(), name)
-        return report
+        return await self._ask(lambda model: model.check_template(), name)
 
     async def tokenize(self, text: str, name: str | None = None) -> TokenTexts:
         """Return the (id, text) pairs of the tokens of a plain text."""
-        pieces: TokenTexts = await self._ask(
-            lambda model: _pieces(model, model.tokenize(text)), name
-        )
-        return pieces
+        return await self._ask(lambda model: _pieces(model, model.tokenize(text)), name)
 
     async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
         """Return the text of token ids, including that of special tokens."""
-        text: str = await self._ask(lambda model: model.detokenize(ids), name)
-        return text
+        return await self._ask(lambda model: model.detokenize(ids), name)
 
-    async def _ask(self, question: "Callable[[MlxBackend], object]", name: str | None) -> Any:
+    async def _ask(self, question: "Callable[[MlxBackend], T]", name: str | None) -> T:
         job = Job(lambda scheduler, future: scheduler.ask(question, future))
-        return await self._post(self._models.find(name), job)
+        answer: T = await self._post(self._models.find(name), job)
+        return answer
 
     async def embed(self, request: EmbeddingRequest) -> Embeddings:
         """Return the vectors of some texts, read between the steps of running answers.

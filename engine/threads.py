@@ -10,9 +10,8 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 T = TypeVar("T")
-_lock = threading.Lock()
-_pauses = 0
-_threshold = 0
+# The usual thresholds of Python's cyclic collector.
+_THRESHOLDS = gc.get_threshold()
 
 
 @contextlib.contextmanager
@@ -22,20 +21,11 @@ def collector_paused() -> Iterator[None]:
     Sets the threshold: a window may turn the collector off for good during the pause, which turning
     it on at the end would undo.
     """
-    global _pauses, _threshold
-    with _lock:
-        if not _pauses:
-            _threshold, *older = gc.get_threshold()
-            gc.set_threshold(0, *older)
-        _pauses += 1
+    gc.set_threshold(0, *_THRESHOLDS[1:])
     try:
         yield
     finally:
-        with _lock:
-            _pauses -= 1
-            young, *older = gc.get_threshold()
-            if not _pauses and not young:  # otherwise it was set elsewhere meanwhile
-                gc.set_threshold(_threshold, *older)
+        gc.set_threshold(*_THRESHOLDS)
 
 
 def run_with_stack(work: Callable[[], T], stack_bytes: int) -> T:

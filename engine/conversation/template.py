@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import jinja2
-from jinja2 import meta, nodes
+from jinja2 import meta
 from jinja2.ext import loopcontrols
 
 from engine.conversation import efforts
@@ -56,35 +56,35 @@ class ChatTemplate:
         self, apply: Apply, sources: Sequence[str], call_marks: tuple[str, str] = ("", "")
     ) -> None:
         self._apply = apply
-        self._sources = tuple(sources)
+        self._source = "".join(sources)
         self._call_marks = call_marks
         self._rules: dict[bool, TemplateRules] = {}
         self._learning = threading.Lock()
 
-    def _parse(self) -> nodes.Template:
-        """Return the syntax tree of all its texts; empty where one of them is no Jinja.
-
-        A new one at each call: looking for variables folds its constants.
-        """
-        environment = BoundedEnvironment(extensions=[loopcontrols])
-        try:
-            return environment.parse(_GENERATION_TAG.sub("", "".join(self._sources)))
-        except jinja2.TemplateSyntaxError:
-            return environment.parse("")
-
     @functools.cached_property
     def variables(self) -> frozenset[str]:
-        """The variables that it reads, and some that it sets itself."""
-        return frozenset(meta.find_undeclared_variables(self._parse()))
+        """The variables that it reads, and some that it sets itself; none of what is no Jinja."""
+        environment = BoundedEnvironment(extensions=[loopcontrols])
+        try:
+            tree = environment.parse(_GENERATION_TAG.sub("", self._source))
+        except jinja2.TemplateSyntaxError:
+            return frozenset()
+        return frozenset(meta.find_undeclared_variables(tree))
 
     @functools.cached_property
     def effort_names(self) -> tuple[str, ...]:
-        """The words for efforts that it takes: those of the scale, ascending, then others."""
+        """The words of the scale of efforts that it takes, ascending."""
         if efforts.OPTION not in self.variables:
             return ()
         if efforts.PROBE in self._render_effort(efforts.PROBE):
             return efforts.FREE_FORM_EFFORTS
-        return tuple(filter(self._render_effort, efforts.named_efforts(self._parse())))
+        return tuple(filter(self._render_effort, efforts.named_efforts(self._source)))
+
+    def _takes_effort(self, word: str) -> bool:
+        """Whether a request may name a word; one beside the scale is tried."""
+        if word in efforts.SCALE or efforts.OPTION not in self.variables:
+            return word in self.effort_names
+        return bool(self._render_effort(word))
 
     def _render_effort(self, word: str) -> str:
         """Return a prompt with a word for the effort; empty if the template refuses it."""
@@ -98,7 +98,7 @@ class ChatTemplate:
 
     @functools.cached_property
     def _thinking_keys(self) -> tuple[str, ...]:
-        keys = [key for key in _THINKING_KEYS if any(key in source for source in self._sources)]
+        keys = [key for key in _THINKING_KEYS if key in self._source]
         return tuple(keys) or _THINKING_KEYS[:1]
 
     def spaces_around(self, tag: str) -> tuple[str, str]:
@@ -135,7 +135,7 @@ class ChatTemplate:
                     return str(self._apply_by(rules, messages, options))
 
                 self._rules[has_tools] = learn_rules(
-                    render, is_code=not self._sources, has_tools=has_tools
+                    render, is_code=not self._source, has_tools=has_tools
                 )
             return self._rules[has_tools]
 
@@ -247,14 +247,14 @@ class ChatTemplate:
     def effort_of(self, request: GenerationRequest) -> str | None:
         """Return its word for the effort of a request; None where it has none or none is needed."""
         word = request.template_options.get(efforts.OPTION)
-        if word in self.effort_names:
-            return str(word)
+        if isinstance(word, str) and self._takes_effort(word):
+            return word
         # A template that knows efforts may have no other option that turns reasoning down.
         effort = Effort.NONE if _switches_thinking(request) is False else request.effort
         return None if effort is None else efforts.nearest_effort(self.effort_names, effort)
 
     def _unknown_options(self, given: Mapping[str, Any]) -> tuple[str, ...]:
-        if not self._sources:  # code takes an option or fails
+        if not self._source:  # code takes an option or fails
             return ()
         knows_thinking = any(name in self.variables for name in _THINKING) or self.effort_names
         return tuple(

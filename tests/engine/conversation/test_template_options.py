@@ -48,7 +48,7 @@ def render(template: ChatTemplate, **fields: Any) -> str:
         (GPT_OSS, ("low", "medium", "high")),
         (GLM52, ("high", "max")),
         (COHERE, ("none",)),
-        (OWN_WORDS, ("deep",)),
+        (OWN_WORDS, ()),
         (PLAIN, ()),
         ("{{ broken", ()),
     ],
