@@ -24,7 +24,7 @@ from engine.library.hub_models import USUAL_RESULTS, HubModel, look_up, look_up_
 from engine.library.hub_models import search as search_hub
 from engine.library.local_models import FoundModel, hub_cache, models_named
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
-from engine.library.removal import Removal, RemovalFailed, removal_of
+from engine.library.removal import Removal, removal_of
 from engine.library.removal import remove as remove_files
 from engine.library.suggestions import WRITTEN_ON, suggestions
 from engine.library.weights import weights_of, weights_size
@@ -98,21 +98,21 @@ def search(options: Namespace) -> int:
         return _suggest(printer, now, here, is_json=is_json)
     printer.status("searching …")
     try:
-        result = search_hub(Hub(), text, options.limit or USUAL_RESULTS)
-        printer.status(f"reading {len(result.models)} configurations …")
-        models = with_needs(Hub(), result.models)
+        found, has_more = search_hub(Hub(), text, options.limit or USUAL_RESULTS)
+        printer.status(f"reading {len(found)} configurations …")
+        models = with_needs(Hub(), found)
     except HubFailed as error:
         raise CommandError(f"{error}; fullstop models lists what is on this computer") from error
     finally:
         printer.status("")
     if is_json:
         listed = [_hub_values(model, now, here) for model in models]
-        return _printed({"models": listed, "has_more": result.has_more})
+        return _printed({"models": listed, "has_more": has_more})
     if not models:
         printer.remark(f"no MLX model on the hub has a name with “{on_one_line(text)}”")
         return exits.OK
     code = _printed(table(_HUB_HEAD, [_hub_row(model, now, here) for model in models]))
-    if result.has_more:
+    if has_more:
         printer.remark("there are more: add a word, or raise --limit")
     return code
 
@@ -194,7 +194,7 @@ def remove(options: Namespace) -> int:
             Printer().remark("nothing was removed")
             return exits.FAILURE
         remove_files(removal)
-    except RemovalFailed as error:
+    except EngineError as error:
         raise CommandError(str(error)) from error
     if options.is_json:
         values = asdict(removal)

@@ -121,15 +121,11 @@ def _license(tags: Any) -> str:
     return next(given, "")[:200]
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """The result of a search."""
-
-    models: tuple[HubModel, ...]
-    has_more: bool = False
+HubModels = tuple[tuple[HubModel, ...], bool]
+"""The models that a search has found, and whether there are more."""
 
 
-def search(hub: Hub, text: str, limit: int = USUAL_RESULTS) -> SearchResult:
+def search(hub: Hub, text: str, limit: int = USUAL_RESULTS) -> HubModels:
     """Return the MLX models whose names contain each word, the most downloaded first.
 
     ``with_needs`` adds their memory needs, with a request for each.
@@ -171,7 +167,7 @@ def card(hub: Hub, repository: str) -> str:
     return _FRONT_MATTER.sub("", body.decode("utf-8", "replace"))
 
 
-def _found(hub: Hub, text: str, limit: int) -> SearchResult:
+def _found(hub: Hub, text: str, limit: int) -> HubModels:
     terms = text.casefold().split()
     params: dict[str, Any] = {
         "filter": "mlx",
@@ -199,7 +195,7 @@ def _found(hub: Hub, text: str, limit: int) -> SearchResult:
         path, params = following, {}  # the address of a next page contains the query
         if not path or len(models) >= limit:
             break
-    return SearchResult(tuple(models.values())[:limit], bool(path) or len(models) > limit)
+    return tuple(models.values())[:limit], bool(path) or len(models) > limit
 
 
 def _looked_up(hub: Hub, repository: str) -> HubModel:

@@ -14,10 +14,6 @@ from engine.files.causes import os_cause
 from engine.library.local_models import REPOSITORY_PREFIX, FoundModel, Origin
 
 
-class RemovalFailed(EngineError):
-    """A model cannot be removed; the message says why and what would help."""
-
-
 @dataclass(frozen=True, slots=True)
 class Removal:
     """What removing a model deletes."""
@@ -28,12 +24,12 @@ class Removal:
 
 
 def removal_of(model: FoundModel) -> Removal:
-    """Return what removing a model would delete; deletes nothing; raises ``RemovalFailed``."""
+    """Return what removing a model would delete; deletes nothing; raises ``EngineError``."""
     match model.origin:
         case Origin.BUNDLED:
-            raise RemovalFailed(f"{model.name} comes with Fullstop and cannot be removed")
+            raise EngineError(f"{model.name} comes with Fullstop and cannot be removed")
         case Origin.FOLDER:
-            raise RemovalFailed(
+            raise EngineError(
                 f"{model.name} is in a folder of yours; delete {model.folder} yourself"
             )
         case Origin.LM_STUDIO:
@@ -41,24 +37,24 @@ def removal_of(model: FoundModel) -> Removal:
         case Origin.HUGGING_FACE:
             folder = model.folder.parent.parent  # models--owner--name/snapshots/<commit>
             if not folder.name.startswith(REPOSITORY_PREFIX):
-                raise RemovalFailed(f"{model.folder} is not in a Hugging Face cache")
+                raise EngineError(f"{model.folder} is not in a Hugging Face cache")
     if folder.is_symlink():
-        raise RemovalFailed(f"{folder} is a link to another place; delete the model there")
+        raise EngineError(f"{folder} is a link to another place; delete the model there")
     states = (path.lstat() for path in folder.rglob("*"))  # links to files take nothing
     freed_bytes = sum(state.st_size for state in states if stat.S_ISREG(state.st_mode))
     return Removal(model.name, folder, freed_bytes)
 
 
 def remove(removal: Removal) -> None:
-    """Delete the files; raises ``RemovalFailed``."""
+    """Delete the files; raises ``EngineError``."""
     try:
         shutil.rmtree(removal.folder)
     except FileNotFoundError:
         if removal.folder.exists():
-            raise RemovalFailed(f"{removal.folder} changes meanwhile; try again") from None
+            raise EngineError(f"{removal.folder} changes meanwhile; try again") from None
     except OSError as error:
         path = error.filename or removal.folder
-        raise RemovalFailed(f"{path} cannot be deleted: {os_cause(error)}") from error
+        raise EngineError(f"{path} cannot be deleted: {os_cause(error)}") from error
     if removal.folder.name.startswith(REPOSITORY_PREFIX):
         locks = removal.folder.parent / ".locks" / removal.folder.name
         shutil.rmtree(locks, ignore_errors=True)
@@ -73,7 +69,7 @@ def remove_replaced_revision(folder: Path) -> int:
 
     repository = folder.parent.parent
     if folder.parent.name != "snapshots" or not repository.name.startswith(REPOSITORY_PREFIX):
-        raise RemovalFailed(f"{folder} is not a revision in a Hugging Face cache")
+        raise EngineError(f"{folder} is not a revision in a Hugging Face cache")
     cache = scan_cache_dir(repository.parent)
     for revision in (revision for found in cache.repos for revision in found.revisions):
         if revision.snapshot_path == folder.resolve() and not revision.refs:

@@ -54,7 +54,7 @@ class Weights:
     """The weights of a model, as the headers of its files tell before they are loaded.
 
     Attributes:
-        size_bytes: What they take once they are loaded.
+        size_bytes: Their memory once they are loaded.
         value_bytes: The bytes of one number that is not quantized.
         has_head: Whether a draft head of the model is among them.
         count: How many there are, without a draft head in a file of its own; 0 if not known.

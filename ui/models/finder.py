@@ -21,7 +21,7 @@ from engine.library.hub_models import (
     MAX_RESULTS,
     USUAL_RESULTS,
     HubModel,
-    SearchResult,
+    HubModels,
     card,
     look_up,
     look_up_all,
@@ -167,7 +167,7 @@ def _roomy(need: MemoryNeed, memory: Memory) -> str:
 # Waits for the hub, so never call it on the main thread.
 
 
-def found_for(hub: Hub, text: str, limit: int) -> SearchResult:
+def found_for(hub: Hub, text: str, limit: int) -> HubModels:
     """Search the hub; the name of a repository finds that one too, even if it lacks the MLX tag."""
     repository = _repository(text)
     if not repository:
@@ -179,13 +179,12 @@ def found_for(hub: Hub, text: str, limit: int) -> SearchResult:
         raise
     except HubFailed as error:
         problem = error
-    others = search(hub, repository, limit)
+    others, has_more = search(hub, repository, limit)
     if exact is None:
-        if not others.models and problem is not None:
+        if not others and problem is not None:
             raise problem
-        return others
-    models = (exact, *(model for model in others.models if model.name != exact.name))
-    return SearchResult(models, others.has_more)
+        return others, has_more
+    return (exact, *(model for model in others if model.name != exact.name)), has_more
 
 
 def _repository(text: str) -> str:
@@ -416,13 +415,13 @@ class Finder(QObject):
     async def _search(self, hub: Hub, text: str, limit: int) -> None:
         memory = asyncio.create_task(self._library.memory_now())
         try:
-            results = await asyncio.to_thread(found_for, hub, text, limit)
+            models, has_more = await asyncio.to_thread(found_for, hub, text, limit)
         finally:
             self.memory = await memory
         if hub is not self._hub:
             return
-        self.has_more = results.has_more
-        self._list([HubResult(model) for model in results.models])
+        self.has_more = has_more
+        self._list([HubResult(model) for model in models])
         unchecked = [offer.model for offer in self._results if not offer.is_checked]
         # A few at a time: each takes a thread, and many threads would slow the main one down.
         for start in range(0, len(unchecked), 3):

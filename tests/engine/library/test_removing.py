@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import EngineError
 from engine.library.local_models import FoundModel, ModelFolders, Origin, discover, models_named
-from engine.library.removal import RemovalFailed, removal_of, remove, remove_replaced_revision
+from engine.library.removal import removal_of, remove, remove_replaced_revision
 
 CONTENT = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"w" * 1000}
 
@@ -57,7 +58,7 @@ def test_a_model_of_lm_studio_is_deleted_alone(tmp_path: Path) -> None:
 def test_a_model_that_was_not_downloaded_is_not_deleted(
     tmp_path: Path, origin: Origin, said: str
 ) -> None:
-    with pytest.raises(RemovalFailed, match=said):
+    with pytest.raises(EngineError, match=said):
         removal_of(FoundModel("mine", tmp_path / "mine", origin))
 
 
@@ -66,7 +67,7 @@ def test_a_link_to_another_place_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "models--makers--one").symlink_to(found.folder.parents[1])
     [linked] = discover(ModelFolders(hub_cache=tmp_path / "cache"))
-    with pytest.raises(RemovalFailed, match="is a link"):
+    with pytest.raises(EngineError, match="is a link"):
         removal_of(linked)
     assert found.folder.is_dir()
 
@@ -80,7 +81,7 @@ def test_a_file_that_cannot_be_deleted_is_named(
         raise PermissionError(13, "Permission denied", name)
 
     monkeypatch.setattr(os, "unlink", refuse)  # root may delete anything
-    with pytest.raises(RemovalFailed, match=r"\w+ cannot be deleted: you have no permission"):
+    with pytest.raises(EngineError, match=r"\w+ cannot be deleted: you have no permission"):
         remove(removal)
 
 

@@ -56,7 +56,7 @@ def test_a_search_reports_size_bits_downloads_day_license_and_gate(site: support
     )
     site.gated.add("makers/Qwen-4bit")
 
-    [model] = search(asked(site), "qwen").models
+    [[model], _] = search(asked(site), "qwen")
     assert model == HubModel(
         "makers/Qwen-4bit",
         size_bytes=4_500_000,
@@ -79,8 +79,8 @@ def test_search_lists_chat_models_by_downloads(
     site.add_model("e/Qwen-speech", CONFIG, pipeline_tag="text-to-speech")
     site.add_model("f/Qwen-gone", CONFIG, disabled=True)
 
-    assert names(search(asked(site), " Qwen ").models) == ["b/qwen-large", "a/Qwen-small"]
-    assert names(search(asked(site), "").models)[0] == "c/Llama"
+    assert names(search(asked(site), " Qwen ")[0]) == ["b/qwen-large", "a/Qwen-small"]
+    assert names(search(asked(site), "")[0])[0] == "c/Llama"
 
 
 def test_every_word_of_a_search_is_in_the_names_found(site: support.Hub) -> None:
@@ -88,7 +88,7 @@ def test_every_word_of_a_search_is_in_the_names_found(site: support.Hub) -> None
         site.add_model(name, CONFIG)
     site.most_listed = 1
 
-    assert names(search(asked(site), "4BIT qwen3").models) == ["a/Qwen3-4bit"]
+    assert names(search(asked(site), "4BIT qwen3")[0]) == ["a/Qwen3-4bit"]
 
 
 def test_search_follows_pages_to_its_limit(
@@ -98,12 +98,12 @@ def test_search_follows_pages_to_its_limit(
         site.add_model(f"makers/model-{number:02}", CONFIG, downloads=100 - number)
     site.most_listed = 4
 
-    ten = search(asked(site), "model", 10)
-    assert names(ten.models) == [f"makers/model-{number:02}" for number in range(10)]
-    assert ten.has_more
+    ten, has_more = search(asked(site), "model", 10)
+    assert names(ten) == [f"makers/model-{number:02}" for number in range(10)]
+    assert has_more
     assert len(site.lists) == 3
-    every = search(asked(site), "model", 30)
-    assert (len(every.models), every.has_more) == (30, False)
+    every, has_more = search(asked(site), "model", 30)
+    assert (len(every), has_more) == (30, False)
 
 
 def test_a_list_that_goes_on_at_another_address_is_not_followed(
@@ -123,7 +123,7 @@ def test_results_get_their_needs_from_their_configurations(site: support.Hub) ->
     for number in range(12):
         site.add_model(f"makers/model-{number}", CONFIG, safetensors=SAFETENSORS)
 
-    models = with_needs(asked(site), search(asked(site), "model").models)
+    models = with_needs(asked(site), search(asked(site), "model")[0])
     token_bytes = 2 * 2 * 2 * 8 * 2
     assert len(models) == 12
     for model in models:
@@ -149,7 +149,7 @@ def test_facts_that_make_no_sense_are_left_out(
     site.add_model("makers/odd", CONFIG, **facts)
     site.raw = json.dumps([{"id": "makers/odd", **facts}, {"id": "../etc"}, {"id": 5}, 7]).encode()
 
-    [model] = search(asked(site), "").models
+    [[model], _] = search(asked(site), "")
     assert model == HubModel("makers/odd")
 
 

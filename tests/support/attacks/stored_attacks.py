@@ -128,7 +128,7 @@ def _ask_hub(path: Path) -> str:
     hub = _CannedHub(path.read_bytes())
     outcome = "refused"
     asked: tuple[Callable[[], object], ...] = (
-        lambda: with_needs(hub, search(hub, "demo").models),
+        lambda: with_needs(hub, search(hub, "demo")[0]),
         lambda: look_up(hub, "makers/demo"),
         lambda: _listing("makers/demo", hub),
     )
