@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from engine.grammar.lark_text import Spell, quoted, spelled_marks
+from engine.grammar.lark_text import Spell, quoted
 from engine.output.families import Family
 from engine.output.tool_calls.formats import (
     NAME_MARK,
@@ -59,8 +59,7 @@ def call_format(family: Family, name: str, spell: Spell) -> JsonFrame | Paramete
     """Return how a model writes the call of a tool; raises ``ValueError``."""
     header = family.call_header(name)
     if header is not None:
-        before, after = map(spelled_marks, header)
-        return before, after
+        return spell(header), ""
     form = family.call_format
     if form is None:
         raise ValueError("the format in which this model writes its calls is not known")

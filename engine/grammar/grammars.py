@@ -6,7 +6,7 @@ from typing import Any
 from engine.errors import InvalidRequest
 from engine.grammar.call_formats import JsonFrame, ParameterFormat, call_format
 from engine.grammar.call_parameters import ParameterRules
-from engine.grammar.lark_text import Spell, spelled_marks
+from engine.grammar.lark_text import Spell
 from engine.grammar.schemas import as_rule, prepare_schema
 from engine.grammar.text_forms import document_rules, with_own_grammar
 from engine.output.families import Family
@@ -117,8 +117,8 @@ class _Rules:
         choices: list[str] = []
         if constraint is not None:
             choices.append("answer")
-            before, after = map(spelled_marks, self._family.answer_frame)
-            rules.append(f"answer: {before} document {after}")
+            heads = " | ".join(map(self._spell, self._family.answer_heads))
+            rules.append(f"answer: {f'({heads})' if heads else ''} document")
             rules.extend(self._document(constraint))
         for number, tool in enumerate(tools):
             choices.append(f"call{number}")
@@ -172,7 +172,7 @@ class _Rules:
         frame = self._family.reasoning_frame
         if frame is None:
             return ""
-        before, after = map(spelled_marks, frame)
+        before, after = map(self._spell, frame)
         rules.append(f"reasoning: {before} PROSE {after}")
         rules.append(r"PROSE: /(.|\n)*/")
         return "reasoning? "

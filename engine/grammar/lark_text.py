@@ -4,8 +4,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 
-from engine.output.families import Marks
-
 Spell = Callable[[str], str]
 """Writes a text as symbols of Lark, in which special tokens stand for their texts."""
 
@@ -56,14 +54,3 @@ def speller(specials: Mapping[str, int]) -> Spell:
         return " ".join(parts)
 
     return spell
-
-
-def spelled_marks(marks: Marks) -> str:
-    """Return a family's marks in Lark."""
-    return " ".join(map(_mark, marks))
-
-
-def _mark(mark: int | str | tuple[int | str, ...]) -> str:
-    if isinstance(mark, tuple):
-        return f"({spelled_marks(mark)})?"
-    return f"<[{mark}]>" if isinstance(mark, int) else json.dumps(mark, ensure_ascii=False)

@@ -22,7 +22,7 @@ from engine.inference.backend import Prompt
 from engine.inference.sampling import Sampler
 from engine.inference.speculation.sources import WIDTHS
 from engine.inference.text import encoded
-from engine.output.families import Family, Marks
+from engine.output.families import Family
 from engine.output.prompt_end import Splitter, read_token
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
@@ -232,17 +232,18 @@ class ThinkingBudgets:
         before, after = ("", "") if family.has_headers else self._spaces_around(family)
         # A grammar begins right after the tag and decides itself about white space.
         after = "" if is_held else after
+        ids = self._ids(closing)
         edges = Edges(
-            self._ids((before,)),
-            self._ids((*closing, after)),
+            self._ids(before),
+            ids + self._ids(after),
             # The model chooses itself the header after a message of reasoning.
-            self._ids(closing[:1] if family.has_headers else closing),
+            ids[:1] if family.has_headers else ids,
             self._beginning(opening),
         )
         is_writable = max(edges.before + edges.closing + edges.opening) < self._vocabulary.size
         return edges if is_writable else None
 
-    def _beginning(self, opening: Marks) -> tuple[int, ...]:
+    def _beginning(self, opening: str) -> tuple[int, ...]:
         """Return the first tokens of a tag that show that it opens reasoning.
 
         After a special token the next one shows it: ``analysis`` after ``<|channel|>``. A tag that
@@ -251,14 +252,8 @@ class ThinkingBudgets:
         ids = self._ids(opening)
         return ids[:2] if ids[0] in self._vocabulary.special else ids
 
-    def _ids(self, marks: Marks) -> tuple[int, ...]:
-        ids: list[int] = []
-        for mark in marks:
-            if isinstance(mark, int):
-                ids.append(mark)
-            elif isinstance(mark, str) and mark:
-                ids += encoded(self._tokenizer, mark)
-        return tuple(ids)
+    def _ids(self, text: str) -> tuple[int, ...]:
+        return tuple(encoded(self._tokenizer, text)) if text else ()
 
     def _spaces_around(self, family: Family) -> tuple[str, str]:
         if self._spaces is None:

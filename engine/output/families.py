@@ -27,12 +27,6 @@ from engine.values.request import GenerationRequest
 _TOKEN_ID = re.compile(r"[0-9]{1,18}")
 _CALLABLE = re.compile(r"[^\s<]+")
 
-Marks = tuple[int | str | tuple[int | str, ...], ...]
-"""The marks that a model writes, in order: ids of tokens, plain text, and optional parts."""
-
-OutputFrame = tuple[Marks, Marks]
-"""The marks that a family writes before and behind free text."""
-
 
 @dataclass(frozen=True, slots=True)
 class Family:
@@ -54,13 +48,13 @@ class Family:
     has_headers: ClassVar[bool] = False
 
     @property
-    def answer_frame(self) -> OutputFrame:
-        """The marks around an answer that is held to a grammar."""
-        return (), ()
+    def answer_heads(self) -> tuple[str, ...]:
+        """The texts of which one stands before an answer that is held to a grammar."""
+        return ()
 
     @property
-    def reasoning_frame(self) -> OutputFrame | None:
-        """The marks around reasoning that is a message of its own; None where it is none."""
+    def reasoning_frame(self) -> tuple[str, str] | None:
+        """The texts around reasoning that is a message of its own; None where it is none."""
         return None
 
     @property
@@ -83,13 +77,9 @@ class Family:
         ids = (token_id for token_id, text in self.tags.items() if tag and text == tag)
         return next(ids, None)
 
-    def reasoning_edges(self, *, has_alternatives: bool, is_held: bool) -> tuple[Marks, Marks]:
+    def reasoning_edges(self, *, has_alternatives: bool, is_held: bool) -> tuple[str, str]:
         """Return the tags that close and open reasoning; anything may follow the closing one."""
-        return self._marks_of(self.think_end), self._marks_of(self.think_start)
-
-    def _marks_of(self, tag: str | None) -> Marks:
-        token_id = self.id_of(tag)
-        return (token_id,) if token_id is not None else (tag,) if tag else ()
+        return self.think_end or "", self.think_start or ""
 
     def splitter(self, beginning: Beginning) -> Splitter:
         """Return a fresh splitter for an answer that begins there."""
@@ -162,22 +152,9 @@ class Family:
             return self
         return replace(self, untagged={form.opening(name): form.call_end for name in names})
 
-    def call_header(self, name: str) -> OutputFrame | None:
+    def call_header(self, name: str) -> str | None:
         """Return the header of a call that is a message of its own; None where it is none."""
         return None
-
-    def saved(self) -> dict[str, object]:
-        """Return the fields of a saved run from which the family can be made again."""
-        return {
-            "think_start": self.think_start,
-            "think_end": self.think_end,
-            "tool_start": self.tool_start,
-            "tool_end": self.tool_end,
-            "ids": dict(self.tags),
-            "parts": dict(self.parts),
-            "call_style": self.call_style,
-            "untagged": dict(self.untagged),
-        }
 
 
 def with_json_calls(family: Family, vocabulary: Vocabulary) -> Family:
@@ -195,8 +172,68 @@ def with_json_calls(family: Family, vocabulary: Vocabulary) -> Family:
     )
 
 
-def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> Family:
-    """Return the tags of a loaded model."""
+@dataclass(frozen=True, slots=True)
+class HeaderFamily(Family):
+    """The family of gpt-oss: each message has a header, and the tags are the markers of headers."""
+
+    has_headers = True
+
+    def splitter(self, beginning: Beginning) -> "HeaderSplitter":
+        """Return a fresh splitter for an answer that begins there."""
+        return HeaderSplitter(self.tags, beginning.header, beginning.channel)
+
+    def beginning(
+        self, request: GenerationRequest, tokens: Sequence[int], vocabulary: Vocabulary
+    ) -> Beginning:
+        """Return where the answer to a request begins: after the prompt's last header."""
+        splitter = HeaderSplitter(self.tags)
+        starts = [token_id for token_id, text in self.tags.items() if text == "<|start|>"]
+        start = end_of_last(tokens, starts)
+        beginning = read_turn(tokens[max(start - 1, 0) :], splitter, vocabulary)
+        return Beginning(beginning.channel, splitter.header, beginning.call, beginning.tool_name)
+
+    def with_tags(self, *, thinking: bool, tools: bool) -> "HeaderFamily":
+        """Return the family itself: every message keeps its header."""
+        return self
+
+    @property
+    def answer_heads(self) -> tuple[str, ...]:
+        """The headers of an answer in JSON, which may name the format."""
+        json_mark = self._json_mark
+        heads = dict.fromkeys(f"<|channel|>final{mark}<|message|>" for mark in ("", json_mark))
+        return tuple(heads)
+
+    @property
+    def reasoning_frame(self) -> tuple[str, str]:
+        """The header of reasoning, its end, and the beginning of the message that follows."""
+        return "<|channel|>analysis<|message|>", "<|end|><|start|>assistant"
+
+    def reasoning_edges(self, *, has_alternatives: bool, is_held: bool) -> tuple[str, str]:
+        """Return the end of a message of reasoning with the next header, and such a header."""
+        _, closing = self.reasoning_frame
+        if not is_held:
+            closing += "<|channel|>" if has_alternatives else "<|channel|>final<|message|>"
+        return closing, "<|channel|>analysis"
+
+    def call_header(self, name: str) -> str:
+        """Return the header of a call; its arguments are the message."""
+        if not _CALLABLE.fullmatch(name):
+            raise ValueError(f"this model cannot call a tool named {name!r}")
+        return f"<|channel|>commentary to=functions.{name}{self._json_mark}<|message|>"
+
+    @property
+    def _json_mark(self) -> str:
+        return f" {CONSTRAIN}json" if self.id_of(CONSTRAIN) is not None else ""
+
+
+PLAIN = Family()
+
+
+def family_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> Family:
+    """Return the family of a loaded model."""
+    markers = {i: text for i, text in vocabulary.special.items() if text in (*MARKERS, CONSTRAIN)}
+    if set(MARKERS) <= set(markers.values()):
+        return HeaderFamily(tags=markers)
     ids: dict[int, str] = {}
     parts: dict[int, str] = {}
     tool_start, tool_end = tokenizer.tool_call_start or None, tokenizer.tool_call_end
@@ -229,8 +266,27 @@ def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> Family:
     )
 
 
-def saved_tags(fields: Fields) -> Family:
-    """Return the tags of a saved run; raises ``DamagedFile``."""
+def family_to_fields(family: Family) -> dict[str, object]:
+    """Return a family as the fields of a saved run."""
+    tags = dict(family.tags)
+    return {
+        "think_start": family.think_start,
+        "think_end": family.think_end,
+        "tool_start": family.tool_start,
+        "tool_end": family.tool_end,
+        "ids": {} if family.has_headers else tags,
+        "parts": dict(family.parts),
+        "call_style": family.call_style,
+        "untagged": dict(family.untagged),
+        "harmony": {text: i for i, text in tags.items()} if family.has_headers else {},
+    }
+
+
+def family_from_fields(fields: Fields) -> Family:
+    """Return the family of a saved run; raises ``DamagedFile``."""
+    markers = fields.take("harmony", dict[str, int])
+    if markers:
+        return HeaderFamily(tags={token_id: text for text, token_id in markers.items()})
     return Family(
         think_start=fields.maybe("think_start", str),
         think_end=fields.maybe("think_end", str),
@@ -249,97 +305,3 @@ def _by_id(fields: Fields, name: str) -> dict[int, str]:
         if not _TOKEN_ID.fullmatch(token_id):
             raise fields.wrong(name, f"{token_id[:40]!r} is not a token id")
     return {int(token_id): text for token_id, text in texts.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class HeaderFamily(Family):
-    """The family of gpt-oss: each message has a header, and the tags are the markers of headers."""
-
-    has_headers = True
-
-    def splitter(self, beginning: Beginning) -> "HeaderSplitter":
-        """Return a fresh splitter for an answer that begins there."""
-        return HeaderSplitter(self.tags, beginning.header, beginning.channel)
-
-    def beginning(
-        self, request: GenerationRequest, tokens: Sequence[int], vocabulary: Vocabulary
-    ) -> Beginning:
-        """Return where the answer to a request begins: after the prompt's last header."""
-        splitter = HeaderSplitter(self.tags)
-        start = end_of_last(tokens, {self._id("start")})
-        beginning = read_turn(tokens[max(start - 1, 0) :], splitter, vocabulary)
-        return Beginning(beginning.channel, splitter.header, beginning.call, beginning.tool_name)
-
-    def with_tags(self, *, thinking: bool, tools: bool) -> "HeaderFamily":
-        """Return the family itself: every message keeps its header."""
-        return self
-
-    @property
-    def answer_frame(self) -> OutputFrame:
-        """The header of an answer in JSON."""
-        json_mark = self._json_mark()
-        format_name = (json_mark,) if json_mark else ()
-        return (self._id("channel"), "final", *format_name, self._id("message")), ()
-
-    @property
-    def reasoning_frame(self) -> OutputFrame:
-        """The header of reasoning, its end, and the beginning of the message that follows."""
-        return (
-            (self._id("channel"), "analysis", self._id("message")),
-            (self._id("end"), self._id("start"), "assistant"),
-        )
-
-    def reasoning_edges(self, *, has_alternatives: bool, is_held: bool) -> tuple[Marks, Marks]:
-        """Return the end of a message of reasoning with the next header, and such a header."""
-        channel = self._id("channel")
-        _, closing = self.reasoning_frame
-        if has_alternatives and not is_held:
-            closing = (*closing, channel)
-        elif not is_held:
-            closing = (*closing, channel, "final", self._id("message"))
-        return closing, (channel, "analysis")
-
-    def call_header(self, name: str) -> OutputFrame:
-        """Return the header of a call; its arguments are the message."""
-        if not _CALLABLE.fullmatch(name):
-            raise ValueError(f"this model cannot call a tool named {name!r}")
-        recipient = f"commentary to=functions.{name}"
-        return (self._id("channel"), recipient, *self._json_mark(), self._id("message")), ()
-
-    def _json_mark(self) -> tuple[int | str, ...]:
-        constrain = self.id_of(CONSTRAIN)
-        return () if constrain is None else (" ", constrain, "json")
-
-    def _id(self, name: str) -> int:
-        return next(i for i, text in self.tags.items() if text == f"<|{name}|>")
-
-    def saved(self) -> dict[str, object]:
-        """Return the fields of a saved run from which the family can be made again."""
-        return {"harmony": {text: token_id for token_id, text in self.tags.items()}}
-
-
-PLAIN = Family()
-
-# A file names the fields of every family; those of the others are empty.
-_NO_FIELDS = {**Family().saved(), **HeaderFamily().saved()}
-
-
-def family_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> Family:
-    """Return the family of a loaded model."""
-    markers = {i: text for i, text in vocabulary.special.items() if text in (*MARKERS, CONSTRAIN)}
-    if set(MARKERS) <= set(markers.values()):
-        return HeaderFamily(tags=markers)
-    return tags_of(tokenizer, vocabulary, call_style)
-
-
-def family_to_fields(family: Family) -> dict[str, object]:
-    """Return a family as the fields of a saved run."""
-    return {**_NO_FIELDS, **family.saved()}
-
-
-def family_from_fields(fields: Fields) -> Family:
-    """Return the family of a saved run; raises ``DamagedFile``."""
-    markers = fields.take("harmony", dict[str, int])
-    if markers:
-        return HeaderFamily(tags={token_id: text for text, token_id in markers.items()})
-    return saved_tags(fields)
