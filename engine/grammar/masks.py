@@ -4,7 +4,7 @@ import contextlib
 import copy
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import takewhile
@@ -246,42 +246,9 @@ class TokenConstraint:
         vars(fork).update(_matcher=self._matcher.deep_copy(), _forced=list(self._forced))
         return fork
 
-    def expected(self, limit: int, habits: Mapping[bytes, int]) -> list[int]:
-        """Return up to about ``limit`` tokens that are expected to follow."""
-        if not self._is_decided:
-            return []
-        ids: list[int] = []
-        try:
-            with self._timed():
-                matcher = self._matcher.deep_copy()
-            while len(ids) < limit:
-                with self._timed():
-                    run = self._tokens.forced(matcher)
-                # Looking far ahead in a client's own grammar could take longer than its answer.
-                if not run and habits and not self.is_own:
-                    habit = habits.get(matcher.compute_bitmask())
-                    run = [] if habit is None else [habit]
-                fitting = matcher.try_consume_tokens(run) if run else 0
-                ids += run[:fitting]
-                if not run or fitting < len(run):
-                    break
-        except BaseException as error:
-            _panic(error)
-        return ids
-
-    def choice(self) -> bytes | None:
-        """Return the bits of the allowed tokens where several may follow; otherwise None.
-
-        None also for a client's own grammar, which would be followed twice.
-        """
-        if self.is_own or not self._is_decided or self.only() is not None:
-            return None
-        try:
-            bits: bytes = self._matcher.compute_bitmask()
-        except BaseException as error:
-            _panic(error)
-            return None
-        return bits
+    def forced(self) -> list[int]:
+        """Return the tokens of the only text that can follow; empty where several can."""
+        return [] if self.only() is None else list(self._forced)
 
     @property
     def is_costly(self) -> bool:

@@ -194,16 +194,13 @@ def _step(
         if source is None or not drafted or not each.tokens:
             continue
         accepted = len(each.tokens) - 1
-        # Where a grammar leaves a choice, its draft repeats the answer, as a lookup does.
-        is_grammar = source.origin is TokenOrigin.FORCED
-        free = TokenOrigin.LOOKUP if is_grammar else source.origin
-        right: list[TokenOrigin] = [free] * accepted
+        right: list[TokenOrigin] = [source.origin] * accepted
         for index, is_forced in enumerate(each.forced):
             if is_forced:
                 right[index] = TokenOrigin.FORCED
         wrong = 0 if each.is_cut else len(drafted) - accepted
         step.checked[number] = VerifiedDrafts(
-            (*right, *[free] * wrong), (TokenOrigin.SAMPLED, *right)
+            (*right, *[source.origin] * wrong), (TokenOrigin.SAMPLED, *right)
         )
     return step
 

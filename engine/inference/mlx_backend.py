@@ -247,7 +247,7 @@ class MlxBackend:
             return [], None
         sources = self.sources(prompt, request)
         if constraint is not None:
-            sources.append(GrammarDrafts(constraint.fork(), self.vocabulary))
+            sources.append(GrammarDrafts(constraint.fork()))
         if self.batch.own_head is not None and self._draft is None:
             sources.append(HeadDrafts(self.batch.own_head))
         allowed = frozenset(TokenOrigin) if request.drafts is None else request.drafts

@@ -1,11 +1,9 @@
 """Sources of draft tokens: their base class, earlier text, and grammars. No MLX."""
 
 from array import array
-from collections import OrderedDict
 from collections.abc import Sequence
 
 from engine.grammar.masks import TokenConstraint
-from engine.output.vocabulary import Vocabulary
 from engine.values.tokens import TokenOrigin
 
 WIDTHS = (4, 16)
@@ -20,13 +18,6 @@ MAX_SEARCHED = 1 << 16
 _TOKEN_BYTES = array("I").itemsize
 # The weights of the newest draft in an average of hits, and of a token without a draft.
 _NEWEST, _RECOVERY = 0.08, 0.003
-# The maximum number of tokens that a grammar drafts at once.
-_MAX_FORCED = 64
-# Where at most this many tokens are allowed, an answer is expected to repeat its earlier choice.
-_MAX_CHOICES = 8
-_MAX_HABITS = 64
-# A string or a number of JSON ends with one of these.
-_STRUCTURE = frozenset('"{}[],:\n')
 
 
 class HitRate:
@@ -161,62 +152,26 @@ class NgramDrafts(DraftSource):
 
 
 class GrammarDrafts(DraftSource):
-    """Drafts from the grammar of a constrained answer.
+    """Drafts from the grammar of a constrained answer: the tokens of the only text that can follow.
 
-    Where a schema or a forced call leaves only one possible text, all its tokens are drafted at
-    once. Where a few tokens are allowed, such as the white space around a colon, the draft is the
-    token that this answer chose last time. No other object may use its ``constraint``.
+    No other object may use its ``constraint``.
     """
 
-    def __init__(self, constraint: TokenConstraint, vocabulary: Vocabulary) -> None:
+    def __init__(self, constraint: TokenConstraint) -> None:
         # Drafts that a grammar forces are right, so that a few wrong ones do not end them.
         super().__init__(TokenOrigin.FORCED, HitRate(0.97, expected_weight=1 / _NEWEST))
         # None once the grammar has become slow to follow: then it is not followed twice.
         self._constraint: TokenConstraint | None = constraint
-        self._vocabulary = vocabulary
-        # Whether the answer is inside a string or a number, where earlier choices predict nothing.
-        self._is_inside = False
-        # For each mask that allows few tokens: the token that the answer chose last time.
-        self._habits: OrderedDict[bytes, int] = OrderedDict()
 
     def extend(self, tokens: Sequence[int]) -> None:
         for token_id in tokens:
+            self._judge(token_id)
             if self._constraint is not None:
-                self._take(token_id, self._constraint)
-
-    def _take(self, token_id: int, constraint: TokenConstraint) -> None:
-        self._judge(token_id)
-        if not self._is_inside and (mask := constraint.choice()) is not None:
-            self._learn(mask, token_id)
-        if self._is_inside and not _STRUCTURE.isdisjoint(self._vocabulary.text_of(token_id)):
-            self._is_inside = False
-        constraint.advance(token_id)
-        if constraint.is_costly:
-            self._constraint = None
-            self._drafts = []
-        constraint.spent_s = 0.0
-
-    def _learn(self, mask: bytes, token_id: int) -> None:
-        self._is_inside = int.from_bytes(mask).bit_count() > _MAX_CHOICES
-        if self._is_inside:
-            return
-        self._habits[mask] = token_id
-        self._habits.move_to_end(mask)
-        if len(self._habits) > _MAX_HABITS:
-            self._habits.popitem(last=False)
+                self._constraint.advance(token_id)
+                if self._constraint.is_costly:
+                    self._constraint, self._drafts = None, []
 
     def likelihood(self) -> float:
-        return self._hits.value if self._look_ahead() else 0.0
-
-    def propose(self, max_drafts: int) -> Sequence[int]:
-        return self._look_ahead()[:max_drafts]
-
-    def _look_ahead(self) -> list[int]:
-        """Return the expected tokens; unused ones of the last look are still right."""
-        if self._constraint is None:
-            return []
-        if self._is_inside and self._constraint.only() is not None:
-            self._is_inside = False  # a pattern has reached a constant part
-        if not self._drafts and not self._is_inside:
-            self._drafts = self._constraint.expected(_MAX_FORCED, self._habits)
-        return self._drafts
+        if self._constraint is not None and not self._drafts:
+            self._drafts = self._constraint.forced()
+        return self._hits.value if self._drafts else 0.0
