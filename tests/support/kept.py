@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from engine import Engine
+from engine.library.local_models import ModelFolders
+from ui.models.model_library import ModelLibrary
+from ui.models.models import Models
 from ui.preferences import Preferences
 from ui.preferences_state import PreferencesState
 
@@ -13,6 +17,11 @@ from ui.preferences_state import PreferencesState
 def preferences_state(preferences: Preferences | None = None) -> PreferencesState:
     """Return preferences, the usual ones unless others are given."""
     return PreferencesState(preferences or Preferences(), lambda _: None)
+
+
+def model_library(engine: Engine) -> ModelLibrary:
+    """Return a library of the engine's models, without folders of others."""
+    return ModelLibrary(Models(engine), preferences_state(), ModelFolders())
 
 
 def nothing_is_set_aside(patched: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from ui.chat.messages.question_view import QuestionView
 from ui.chat.model_switcher import MissingModelBar, ModelBadge
 from ui.chat.problem_bar import ProblemBar
 from ui.chat.session.conversation_controller import ConversationController
-from ui.chat.session.conversation_model import ConversationModel
+from ui.chat.session.model_selection import ModelSelection
 from ui.chat.session.workspace import Workspace
 from ui.chat.sides import SidesPage
 from ui.chat.welcome import Suggestion, Welcome
@@ -44,7 +44,6 @@ from ui.kit.menus import copy_text
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import HEAD_PX
 from ui.kit.windows import in_reading_order
-from ui.models.model_library import ModelLibrary
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
@@ -67,7 +66,7 @@ _KEEP_ONE = "Choose an answer to continue"
 class ChatHeader(QFrame):
     """Shows title and model; as high as the heads of the other columns."""
 
-    def __init__(self, model: ConversationModel) -> None:
+    def __init__(self, model: ModelSelection) -> None:
         super().__init__()
         self.setObjectName("chat_header")
         self.setFixedHeight(HEAD_PX)
@@ -222,7 +221,6 @@ class ChatPanel(QWidget):
         self.setObjectName("canvas")
         self._workspace = workspace
         self._opened: ConversationController | None = None
-        self.library: ModelLibrary | None = None
         self.header = ChatHeader(workspace.model)
         self.problem = ProblemBar()
         self.problem.show_problem(workspace.store.problem)
@@ -230,7 +228,7 @@ class ChatPanel(QWidget):
         self.model_problem = ProblemBar()
         self.missing_model = MissingModelBar(workspace.model)
         self.column = MessageColumn()
-        self.welcome = Welcome(workspace.model)
+        self.welcome = Welcome(workspace.model, workspace.library)
         self.find_bar = FindBar(TextFinder(workspace, self.column))
         self.composer = Composer()
         self.offers = PresetOffers(workspace.presets, self.composer, self)
@@ -334,9 +332,7 @@ class ChatPanel(QWidget):
     def _settings_basis(self) -> SettingsBasis:
         model, listed = self._workspace.model.state, self._workspace.conversations
         info, folder = model.info, model.folder
-        saved = None
-        if folder is not None and self.library is not None:
-            saved = self.library.settings_of(folder)
+        saved = None if folder is None else self._workspace.library.settings_of(folder)
         if info is None:
             return SettingsBasis(model.name, saved=saved, usual=listed.usual_settings)
         length = info.context_length
@@ -346,8 +342,8 @@ class ChatPanel(QWidget):
 
     def _keep_for_model(self, settings: ConversationSettings | None) -> None:
         folder = self._workspace.model.state.folder
-        if folder is not None and self.library is not None:
-            self.library.keep_settings(folder, settings)
+        if folder is not None:
+            self._workspace.library.keep_settings(folder, settings)
             self.settings.show_basis(self._settings_basis())
 
     def _lay_out(self) -> None:

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 
 from engine import counted, format_size
 from engine.library.memory import Fit
-from ui.chat.session.conversation_model import ConversationModel
+from ui.chat.session.model_selection import ModelSelection
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.fields import ListSearchField
 from ui.kit.labels import ElidedButton, label
@@ -55,7 +55,7 @@ class MissingModelBar(QFrame):
 
     switch_requested = Signal()
 
-    def __init__(self, model: ConversationModel) -> None:
+    def __init__(self, model: ModelSelection) -> None:
         super().__init__()
         self.setObjectName("problem_bar")
         self._model = model
@@ -111,7 +111,7 @@ class ModelBadge(QWidget):
     switch_requested = Signal()
     menu_requested = Signal(QPoint)  # position on the screen
 
-    def __init__(self, model: ConversationModel) -> None:
+    def __init__(self, model: ModelSelection) -> None:
         super().__init__()
         self._model = model
         self._light = label("●", "", 0.7)
@@ -358,7 +358,7 @@ class ModelSwitcher(Popover):
     more_requested = Signal()
     closed = Signal()
 
-    def __init__(self, model: ConversationModel, library: ModelLibrary, parent: QWidget) -> None:
+    def __init__(self, model: ModelSelection, library: ModelLibrary, parent: QWidget) -> None:
         super().__init__(parent)
         self.setAccessibleName("Switch models")
         self._model = model

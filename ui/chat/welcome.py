@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 
 from engine import quoted, visible
 from ui.chat.first_model import FirstModel
-from ui.chat.session.conversation_model import ConversationModel
+from ui.chat.session.model_selection import ModelSelection
 from ui.kit.buttons import IconBadge, push_button
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
@@ -64,9 +64,10 @@ class Welcome(QScrollArea):
     suggestion_chosen = Signal(object)  # Suggestion
     find_requested = Signal()
 
-    def __init__(self, model: ConversationModel) -> None:
+    def __init__(self, model: ModelSelection, library: ModelLibrary) -> None:
         super().__init__()
         self._model = model
+        self._library = library
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -78,8 +79,8 @@ class Welcome(QScrollArea):
         self._title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._state = label("", "muted", 1.06, is_wrapped=True)
         self._state.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        self.first: FirstModel | None = None
-        self._library: ModelLibrary | None = None
+        self.first = FirstModel(library)  # for users who have only the bundled model
+        self.first.find_requested.connect(self.find_requested)
         self._try = label("Try It Without a Download", "title", weight=QFont.Weight.DemiBold)
         self._try.setContentsMargins(2, 12, 0, 0)
         self._try.hide()
@@ -89,12 +90,13 @@ class Welcome(QScrollArea):
         self.find_button = push_button("Find Another Model…", kind="link")
         self.find_button.clicked.connect(self.find_requested)
         center = Qt.AlignmentFlag.AlignHCenter
-        self._inner = column(
+        inner = column(
             (badge, 0, center),
             8,
             self._title,
             self._state,
             20,
+            self.first,
             self._try,
             self._grid,
             (self.find_button, 0, center),
@@ -102,7 +104,7 @@ class Welcome(QScrollArea):
             margins=None,
         )
         pile = QWidget()
-        pile.setLayout(self._inner)
+        pile.setLayout(inner)
         pile.setMaximumWidth(640)
         holder = QWidget()
         holder.setObjectName("scrolled")
@@ -115,21 +117,11 @@ class Welcome(QScrollArea):
         )
         self.setWidget(holder)
         model.changed.connect(self.refresh)
-        self.refresh()
-
-    def recommend_from(self, library: ModelLibrary) -> FirstModel:
-        """Recommend a model to users who have only the bundled one."""
-        self._library = library
-        self.first = FirstModel(library)
-        self.first.find_requested.connect(self.find_requested)
-        self._inner.insertWidget(self._inner.indexOf(self._try), self.first)
         library.changed.connect(self.refresh)
         self.refresh()
-        return self.first
 
     async def finish(self) -> None:
-        if self.first is not None:
-            await self.first.finish()
+        await self.first.finish()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -150,7 +142,7 @@ class Welcome(QScrollArea):
     def _has_demo_model(self) -> bool:
         """Whether the model that came with the program answers, or none does."""
         folder = self._model.state.folder
-        return self._library is None or folder is None or self._library.is_bundled(folder)
+        return folder is None or self._library.is_bundled(folder)
 
     def _offer(self, suggestions: tuple[Suggestion, ...], *, is_first: bool) -> None:
         # Only one thing stands out: the recommended model, or else what shows a stop.
@@ -187,10 +179,9 @@ class Welcome(QScrollArea):
         }
         self._state.setText(text["stuck" if model.is_stuck else model.stage])
         is_demo = self._has_demo_model
-        is_first = self.first is not None and self.first.is_recommended and is_demo
+        is_first = self.first.is_recommended and is_demo
         self._offer(DEMO_SUGGESTIONS if is_demo else SUGGESTIONS, is_first=is_first)
-        if self.first is not None:
-            self.first.setVisible(is_first)
+        self.first.setVisible(is_first)
         self._try.setVisible(is_first)
         self._title.setText(
             "Get a Model to Chat With" if is_first else "See Exactly Why a Model Stops"

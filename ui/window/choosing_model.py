@@ -20,14 +20,10 @@ class ChoosingModel(QObject):
         library, others = window.model_library, window.others
         self._workspace, self._chat, self._parent = workspace, chat, window
         self._library, self._others = library, others
-        workspace.model.library = library
-        library.changed.connect(workspace.model.refresh)
         chat.switch_requested.connect(self.pop_up)
         chat.header.badge.menu_requested.connect(self._show_menu)
         chat.welcome.find_requested.connect(others.find_models)
-        chat.library = library
-        first = chat.welcome.recommend_from(library)
-        first.ready.connect(self._use_first)
+        chat.welcome.first.ready.connect(self._use_first)
 
     @cached_property
     def switcher(self) -> ModelSwitcher:

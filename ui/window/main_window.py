@@ -34,6 +34,7 @@ from ui.kit import icons
 from ui.kit.theme import current_theme
 from ui.kit.windows import bring_forward, move_focus
 from ui.models.model_library import ModelLibrary
+from ui.models.models import Models
 from ui.preferences_state import PreferencesState
 from ui.records.store import ConversationStore
 from ui.records.tool_choice import ToolsInUse
@@ -85,9 +86,11 @@ class MainWindow(WindowParts):
         self._may_lose = False
         self.preferences = preferences
         self.toolbox = Toolbox(tool_host, preferences, self)
-        self.workspace = Workspace(engine, server, store, self.toolbox, self)
-        self.workspace.traces.store = trace_store
-        self.model_library = ModelLibrary(self.workspace.models, preferences, model_folders, self)
+        models = Models(engine, self)
+        self.model_library = ModelLibrary(models, preferences, model_folders, self)
+        self.workspace = Workspace(
+            engine, self.model_library, server, store, self.toolbox, trace_store, self
+        )
         self.local_server = LocalServerState(
             self.workspace.server, preferences, ApiKeyState(key), log, server
         )
@@ -151,7 +154,6 @@ class MainWindow(WindowParts):
     async def finish(self) -> None:
         self.local_server.end()
         await self._unsaved.finish()
-        await self.model_library.finish()
         await self.chat.composer.attachments.finish()
         await self.workspace.finish()
         await self.chat.sides.finish()

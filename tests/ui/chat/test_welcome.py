@@ -34,7 +34,7 @@ def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
 async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: MainWindow) -> None:
     welcome = window.chat.welcome
     window.start(CLONED_DEMO_MODEL)
-    await eventually(lambda: welcome.first is not None and welcome.first.isVisible())
+    await eventually(welcome.first.isVisible)
     first = welcome.first
     assert first is not None
     suggestion = recommended(window.model_library.memory)
@@ -83,8 +83,7 @@ async def test_a_newcomers_download_that_a_crash_ended_goes_on(
     async with opened(made, quits=True) as window:
         window.start(CLONED_DEMO_MODEL)
         welcome = window.chat.welcome
-        await eventually(lambda: welcome.first is not None and welcome.first.isVisible())
-        assert welcome.first is not None
+        await eventually(welcome.first.isVisible)
         assert welcome.first.download.text() == "Resume"
         assert "3.0 MB has arrived" in welcome.first.figures.text()
 
@@ -98,7 +97,6 @@ async def test_with_a_real_model_everyday_questions_are_offered_and_one_about_st
     window.workspace.models.load(real)
     welcome = window.chat.welcome
     await eventually(lambda: [one.suggestion for one in welcome.buttons] == list(SUGGESTIONS))
-    assert welcome.first is not None
     assert welcome.first.isHidden()
     assert len([one for one in SUGGESTIONS if one.stop]) == 1
     before = window.workspace.current.conversation.stops

@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
 from engine.stopping.rules import StopScope
+from tests.support.kept import model_library
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import no_tools
 from tests.support.shown import SilentServer
@@ -137,7 +138,8 @@ def test_the_conversation_is_looked_at_for_remarks_and_counts() -> None:
 async def test_a_running_answer_goes_on_with_the_list_as_it_is_now(
     engine: Engine, demo_model_path: Path, qapp: QApplication
 ) -> None:
-    workspace = Workspace(engine, SilentServer(), MemoryConversationStore(), no_tools())
+    library = model_library(engine)
+    workspace = Workspace(engine, library, SilentServer(), MemoryConversationStore(), no_tools())
     workspace.models.load(demo_model_path)
     await eventually(lambda: workspace.models.stage == "ready")
     workspace.send("Count from 1 to 100, one number per line")

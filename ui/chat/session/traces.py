@@ -72,9 +72,9 @@ class Traces(QObject):
     forgotten = Signal()
     level_changed = Signal()
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, store: TraceStore | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.store: TraceStore | None = None
+        self.store = store
         self.level = TraceLevel.STOPS
         self.top_logprobs = 5
         self._traces: OrderedDict[str, RunTrace] = OrderedDict()

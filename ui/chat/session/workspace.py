@@ -14,14 +14,14 @@ from ui.chat.session.context_meter import ContextMeter
 from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.conversation_files import ConversationFiles
 from ui.chat.session.conversation_list import ConversationList
-from ui.chat.session.conversation_model import ConversationModel
+from ui.chat.session.model_selection import ModelSelection
 from ui.chat.session.open_conversations import OpenConversations
 from ui.chat.session.presets import PresetList
 from ui.chat.session.search import Search
 from ui.chat.session.titles import Titles
-from ui.chat.session.traces import Traces
+from ui.chat.session.traces import Traces, TraceStore
 from ui.kit.tasks import finish_tasks, start_task
-from ui.models.models import Models
+from ui.models.model_library import ModelLibrary
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import (
@@ -54,18 +54,20 @@ class Workspace(QObject):
     def __init__(
         self,
         engine: Engine,
+        library: ModelLibrary,
         server: ServerControl,
         store: ConversationStore,
         toolbox: Toolbox,
+        trace_store: TraceStore | None = None,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._engine = engine
         self.toolbox = toolbox
         self.store = store
-        self.traces = Traces(self)
-        self.models = Models(engine, self)
-        self.model = ConversationModel(self.models, self)
+        self.traces = Traces(trace_store, self)
+        self.library, self.models = library, library.models
+        self.model = ModelSelection(library, self)
         self.server = ServerSwitch(server, self)
         self.conversations = ConversationList(store, self)
         self.context = ChatContext(engine, store, self.traces, self.models, toolbox)
@@ -255,6 +257,7 @@ class Workspace(QObject):
 
     async def finish(self) -> None:
         self.save_draft()
+        await self.library.finish()
         await self.titles.finish()
         await self.in_memory.finish()
         await finish_tasks(self)

@@ -9,6 +9,7 @@ import pytest
 
 from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.support.answers.said import finished_run
+from tests.support.kept import model_library
 from tests.support.outside.tool_hosts import no_tools
 from tests.support.shown import SilentServer
 from tests.ui.driving import Enter, Living, ScriptedEngine, eventually
@@ -36,7 +37,8 @@ async def workspace_on(
 ) -> AsyncIterator[tuple[Workspace, SqliteConversationStore]]:
     """A workspace on a file, as it is after a start."""
     store = await open_store(path)
-    workspace = Workspace(scripted, SilentServer(), store, no_tools())  # type: ignore[arg-type]
+    library = model_library(scripted)
+    workspace = Workspace(scripted, library, SilentServer(), store, no_tools())
     try:
         yield workspace, store
     finally:

@@ -49,9 +49,8 @@ class Computer:
         self.store = MemoryConversationStore()
         self.conversations = ConversationList(self.store)
         self.presets = PresetList(self.store)
-        self.traces = Traces()
         self.kept = TraceFiles(folder, most_bytes)
-        self.traces.store = self.kept
+        self.traces = Traces(self.kept)
         self.files = ConversationFiles(self.store, self.conversations, self.presets, self.traces)
         self.looked: list[FileContents] = []
         self.said: list[str] = []

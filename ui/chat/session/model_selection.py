@@ -1,4 +1,4 @@
-"""The model that answers the open conversation, which remembers it. Main thread."""
+"""The model selected for the open conversation, which remembers it. Main thread."""
 
 import asyncio
 import os
@@ -9,20 +9,20 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import ModelLibrary
-from ui.models.models import Models, ModelState
+from ui.models.models import ModelState
 from ui.records.conversations import ChosenModel, Conversation
 
 
-class ConversationModel(QObject):
-    """Keeps the choice of the open conversation's model, and follows its state."""
+class ModelSelection(QObject):
+    """Selects the open conversation's model, and follows its state."""
 
     changed = Signal()
     chosen = Signal(object)  # Conversation
 
-    def __init__(self, models: Models, parent: QObject | None = None) -> None:
+    def __init__(self, library: ModelLibrary, parent: QObject) -> None:
         super().__init__(parent)
-        self.models = models
-        self.library: ModelLibrary | None = None
+        self.models = library.models
+        self._library = library
         self._conversation = Conversation()
         self._missing: ChosenModel | None = None
         # The conversation whose model is being changed, and its model before.
@@ -32,8 +32,9 @@ class ConversationModel(QObject):
         self._checks = QTimer(self, interval=3000)
         self._checks.timeout.connect(self._check)
         self._checks.start()
-        models.chosen.connect(self._take_choice)
-        models.changed.connect(self._refresh)
+        self.models.chosen.connect(self._take_choice)
+        self.models.changed.connect(self._refresh)
+        library.changed.connect(self.refresh)
 
     @property
     def choice(self) -> ChosenModel | None:
@@ -139,12 +140,12 @@ class ConversationModel(QObject):
         """Look for the model's folder on another thread, where it was and in the library."""
         folder = choice.folder
         is_there = folder is not None and await asyncio.to_thread(_is_model, folder)
-        state, library = self.models.status(choice), self.library
+        state, library = self.models.status(choice), self._library
         answers = state.stage == "ready" and not state.is_idle
-        is_known = is_there or answers or library is None or library.has_looked
-        if library is not None and not is_known and not library.is_looking:
+        is_known = is_there or answers or library.has_looked
+        if not is_known and not library.is_looking:
             library.refresh()  # its end leads here again
-        if library is not None and library.has_looked and not (is_there or answers):
+        if library.has_looked and not (is_there or answers):
             # The model may have been moved, and an imported conversation has only its name.
             folder = library.folder_named(choice.name)
             is_there = folder is not None and await asyncio.to_thread(_is_model, folder)
