@@ -30,8 +30,8 @@ from engine.library.hub import (
     HubFailed,
     hub_errors,
     parsed_reply,
+    requested,
 )
-from engine.library.hub_internals import request_headers
 from engine.library.hub_models import COMMIT, NAME
 from engine.library.local_models import begun_bytes
 from engine.library.model_folder import check_folder
@@ -48,7 +48,6 @@ _DIGEST = re.compile(r"[0-9a-f]{64}|[0-9a-f]{40}")
 SPARE_BYTES = 256 << 20
 # Bytes between two figures of progress, and the most that a broken connection loses.
 _CHUNK_BYTES = 1 << 20
-_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,17 +168,12 @@ class HubDownload:
                     )
 
     def _receive(self, url: str, output: BinaryIO, file: HubFile) -> None:
-        """Append what one answer brings; a redirect to another host is sent no token."""
-        from huggingface_hub import get_session, hf_raise_for_status
-
+        """Append the bytes of one response."""
         begun = output.tell()
-        headers = {**request_headers(), "accept-encoding": "identity"}
+        headers = {"accept-encoding": "identity"}
         if begun:
             headers["range"] = f"bytes={begun}-"
-        with get_session().stream("GET", url, headers=headers, timeout=_TIMEOUT_S) as response:
-            if response.status_code >= 400:
-                response.read()
-                hf_raise_for_status(response)
+        with requested(url, headers=headers) as response:
             if begun and response.status_code == 200:  # it does not resume
                 output.seek(0)
                 output.truncate()

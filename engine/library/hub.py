@@ -103,6 +103,26 @@ def _explain(error: Exception, repository: str) -> str:
     return f"the hub cannot be reached: {cause}{advice}"
 
 
+@contextmanager
+def requested(
+    url: str, params: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+) -> Iterator[Any]:
+    """Request an address of the hub with the user's token; yield the response (httpx).
+
+    Redirects are followed; another host is sent no token.
+    """
+    from huggingface_hub import get_session, hf_raise_for_status
+
+    given = {**request_headers(), **(headers or {})}
+    with get_session().stream(
+        "GET", url, params=params, headers=given, timeout=_REQUEST_TIMEOUT_S
+    ) as response:
+        if response.status_code >= 400:
+            response.read()
+            hf_raise_for_status(response)
+        yield response
+
+
 def parsed_reply(body: bytes) -> Any:
     """Return the JSON of a hub's answer; raises ``HubFailed``."""
     try:
@@ -133,26 +153,12 @@ class Hub:
         self, path: str, params: Mapping[str, Any] | None = None, *, repository: str = ""
     ) -> tuple[bytes, str]:
         """Return an answer, and the address of its next page; raises ``HubFailed``."""
-        from huggingface_hub import get_session, hf_raise_for_status
-
         address = path if "://" in path else self._address + path
         if urlsplit(address)[:2] != urlsplit(self._address)[:2]:  # the token is for the hub alone
             raise HubFailed("the hub's list goes on at another address, which is not asked")
         self._check()
         body = bytearray()
-        with (
-            hub_errors(repository),
-            get_session().stream(
-                "GET",
-                address,
-                params=params or None,
-                headers=request_headers(),
-                timeout=_REQUEST_TIMEOUT_S,
-            ) as response,
-        ):
-            if response.status_code >= 400:
-                response.read()
-                hf_raise_for_status(response)
+        with hub_errors(repository), requested(address, params or None) as response:
             for part in response.iter_bytes():
                 self._check()
                 body += part
