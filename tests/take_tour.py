@@ -207,7 +207,7 @@ class Tour:
 
     async def server(self) -> None:
         """The server's window with requests of another program."""
-        switch = self.window.workspace.server
+        switch = self.window.local_server.switch
         assert switch is not None
         switch.turn(True)
         await until(lambda: switch.stage == "on")

@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 @contextlib.contextmanager
 def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]:
     """Show an icon in the tray, if there is one, so that the program runs on without its window."""
-    switch = window.workspace.server
+    switch = window.local_server.switch
     is_mac = sys.platform == "darwin"
 
     def goes_on() -> bool:
@@ -246,8 +246,7 @@ def create_main_window(
         # Imported when it is wanted: the web framework is not to hold up the window.
         from app.inspector import inspector_tools
 
-        workspace = window.workspace
-        return inspector_tools(engine, lambda: workspace.server.url)
+        return inspector_tools(engine, lambda: window.local_server.switch.url)
 
     window = MainWindow(
         engine,

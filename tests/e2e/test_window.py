@@ -182,7 +182,7 @@ def test_the_switch_serves_the_same_engine_to_other_programs(drive: Drive) -> No
             return json.load(answer)
 
     async def steps(window: MainWindow) -> None:
-        switch = window.workspace.server
+        switch = window.local_server.switch
         assert switch is not None
         assert switch.stage == "off"
         switch.turn(True)
@@ -200,8 +200,8 @@ def test_the_switch_serves_the_same_engine_to_other_programs(drive: Drive) -> No
 
 def test_quit_closes_the_window_during_an_answer(drive: Drive, qapp: Any) -> None:
     async def steps(window: MainWindow) -> None:
-        assert window.workspace.server is not None
-        window.workspace.server.turn(True)
+        assert window.local_server.switch is not None
+        window.local_server.switch.turn(True)
         assert window.workspace.send(LONG)
         run = window.workspace.current.run
         assert run is not None

@@ -49,7 +49,8 @@ from ui.kit.theme import HEAD_PX
 from ui.kit.windows import OwnDialog
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.store import Hit
-from ui.server.server_switch import ServerCard
+from ui.server.local_server import LocalServerState
+from ui.server.server_card import ServerCard
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_editor import StopListEditor
 
@@ -265,7 +266,7 @@ class Sidebar(QFrame):
     export_requested = Signal(list)  # conversations
     writing_requested = Signal()
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, server: LocalServerState) -> None:
         super().__init__()
         self.setObjectName("sidebar")
         self._workspace = workspace
@@ -289,7 +290,7 @@ class Sidebar(QFrame):
         self.search_field.setToolTip(with_keys("Search conversations", "Ctrl+Alt+F"))
         self.results = SearchResults(workspace.search, workspace.conversations)
         self.undo_bar = UndoBar()
-        self.server = ServerCard(workspace.server)
+        self.server = ServerCard(server)
         new = IconButton("plus", "New conversation", "text", 20, keys="Ctrl+N")
         new.clicked.connect(lambda: workspace.new_conversation())
         new.clicked.connect(self.writing_requested)

@@ -104,7 +104,6 @@ class LocalServerState(QObject):
 
     def __init__(
         self,
-        switch: ServerSwitch,
         preferences: PreferencesState,
         key: ApiKeyState,
         log: RequestLog,
@@ -112,22 +111,30 @@ class LocalServerState(QObject):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self.switch = switch
+        self.switch = ServerSwitch(control, self)
         self.preferences = preferences
         self.key = key
         self.log = log
         self.control = control
         self._is_ending = False
-        switch.show_reach(preferences.now.server.is_on_network)
-        switch.changed.connect(self._remember)
+        self.switch.changed.connect(self._remember)
         preferences.changed.connect(self._follow_preferences)
         key.renewed.connect(self._follow_key)
-        for changed in (log.taken, log.cleared):
-            changed.connect(lambda: switch.show_use(usage_text(log.open)))
 
     @property
     def url(self) -> str:
         return self.switch.url or f"http://127.0.0.1:{self.preferences.now.server.port}"
+
+    @property
+    def use_text(self) -> str:
+        """Who is using which model at the moment; empty for no user."""
+        return usage_text(self.log.open)
+
+    @property
+    def reach_text(self) -> str:
+        """Who can reach the server while it is on."""
+        is_on_network = self.preferences.now.server.is_on_network
+        return "Visible on your network." if is_on_network else "For this computer only."
 
     def start(self) -> None:
         """Look for the key, and turn the server on if the preferences say so. Needs the loop."""
@@ -135,11 +142,10 @@ class LocalServerState(QObject):
         if self.preferences.now.server.starts_on:
             self.switch.turn(True)
 
-    def end(self) -> None:
-        """Stop remembering changes of the switch: from now on the program turns it off."""
-        self._is_ending = True
-
     async def finish(self) -> None:
+        """Turn the server off, which the next start does not remember."""
+        self._is_ending = True
+        await self.switch.finish()
         await self.key.finish()
 
     def _remember(self) -> None:
@@ -152,7 +158,6 @@ class LocalServerState(QObject):
 
     def _follow_preferences(self, before: Preferences) -> None:
         then, now = before.server, self.preferences.now.server
-        self.switch.show_reach(now.is_on_network)
         acts = ("port", "is_on_network", "is_key_required", "allowed_origins", "allowed_hosts")
         if any(getattr(then, name) != getattr(now, name) for name in acts):
             self.switch.apply()

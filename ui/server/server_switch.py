@@ -5,14 +5,8 @@ import logging
 from typing import Literal, Protocol
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QFrame, QPushButton
 
-from ui.kit.buttons import ToggleSwitch, copy_button
-from ui.kit.labels import ElidedLabel, label
-from ui.kit.layouts import STRETCH, column, row
 from ui.kit.tasks import finish_tasks, start_task
-from ui.kit.theme import fixed_font, restyle
 from ui.server.requests import RequestEntry
 from ui.words import Tone, describe_error
 
@@ -61,10 +55,8 @@ class ServerSwitch(QObject):
         self._is_following = False
         self.stage: ServerStage = "off"
         self.is_port_taken = False
-        self.is_on_network = False
         self.url = ""
         self.message = ""
-        self.use = ""
 
     @property
     def is_requested(self) -> bool:
@@ -80,16 +72,6 @@ class ServerSwitch(QObject):
             self.changed.emit()
         else:
             self._start_following()
-
-    def show_reach(self, is_on_network: bool) -> None:
-        if is_on_network != self.is_on_network:
-            self.is_on_network = is_on_network
-            self.changed.emit()
-
-    def show_use(self, text: str) -> None:
-        if text != self.use:
-            self.use = text
-            self.changed.emit()
 
     def apply(self) -> None:
         """Apply changed settings to a running server; its answers continue."""
@@ -187,71 +169,3 @@ def pill_of(switch: ServerSwitch) -> tuple[str, str, Tone]:
         "stopping": ("Stopping", "clock", "quiet"),
     }
     return pills[switch.stage]
-
-
-def reach_text(switch: ServerSwitch) -> str:
-    """Return who can reach a server that is on."""
-    return "Visible on your network." if switch.is_on_network else "For this computer only."
-
-
-class ServerCard(QFrame):
-    """Turns the server on and off, and shows its address or why it could not start."""
-
-    def __init__(self, server: ServerSwitch) -> None:
-        super().__init__()
-        self._server = server
-        self._is_roomy = True
-        card = QFrame()
-        card.setObjectName("card")
-        self.switch = ToggleSwitch("Local server")
-        self._state = label("", "muted", 0.92, is_wrapped=True)
-        self.address = ElidedLabel()
-        self.address.setFont(fixed_font(self.address.font(), 0.88))
-        self.copy = copy_button("Copy the server’s address", lambda: server.url)
-        self.details = QPushButton(f"{WINDOW_TITLE}…")
-        self.details.setProperty("kind", "link")
-        self.details.setProperty("is_flush", True)
-        self.details.setAccessibleName(f"{WINDOW_TITLE}: requests and settings")
-        column(
-            row(
-                label("Local server", "title", 1.0, weight=QFont.Weight.DemiBold),
-                STRETCH,
-                self.switch,
-            ),
-            self._state,
-            row((self.address, 1), self.copy, spacing=4),
-            self.details,
-            spacing=4,
-            margins=(12, 10, 10, 10),
-            on=card,
-        )
-        column(card, margins=(10, 6, 10, 12), on=self)
-        self.switch.clicked.connect(server.turn)
-        server.changed.connect(self._refresh)
-        self._refresh()
-
-    def set_compact_height(self, is_low: bool) -> None:
-        """Hide the text of a switched-off server to save height."""
-        if self._is_roomy == is_low:
-            self._is_roomy = not is_low
-            self._refresh()
-
-    def _refresh(self) -> None:
-        server = self._server
-        text = {
-            "off": "Off. Turn on to let other apps use this model.",
-            "starting": "Starting…",
-            "on": f"{server.use}." if server.use else f"On. {reach_text(server)}",
-            "stopping": "Stopping…",
-            "failed": f"Could not start: {server.message}",
-        }
-        self._state.setText(text[server.stage])
-        self._state.setVisible(self._is_roomy or server.stage != "off")
-        restyle(self._state, "role", "fault" if server.stage == "failed" else "muted")
-        self.switch.setChecked(server.is_requested)
-        is_on = server.stage == "on"
-        self.address.setText(server.url)
-        self.address.setAccessibleName(f"Server address {server.url}")
-        self.address.setToolTip(server.url)
-        self.address.setVisible(is_on)
-        self.copy.setVisible(is_on)

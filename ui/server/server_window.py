@@ -44,7 +44,7 @@ from ui.server.requests import (
     error_message,
     readable,
 )
-from ui.server.server_switch import WINDOW_TITLE, pill_of, reach_text
+from ui.server.server_switch import WINDOW_TITLE, pill_of
 
 _CUT_BODY = "Not available: only the first part of the request’s body was kept"
 
@@ -592,6 +592,7 @@ class ServerWindow(OwnWindow):
         self.switch.clicked.connect(server.switch.turn)
         self.settings_shown.toggled.connect(self._settings_area.setVisible)
         server.switch.changed.connect(self._refresh)
+        server.preferences.changed.connect(self._refresh)
         server.preferences.keeping_failed.connect(self._show_problem)
         self.log.entry_chosen.connect(self._show_entry)
         self.log.entry_changed.connect(self._follow_entry)
@@ -662,7 +663,7 @@ class ServerWindow(OwnWindow):
         is_on = switch.stage == "on"
         self.address.setText(switch.url)
         self.address.setAccessibleName(f"Server address {switch.url}")
-        self._reach.setText(reach_text(switch) if is_on else "")
+        self._reach.setText(self._server.reach_text if is_on else "")
         for widget in (self.address, self.copy, self._reach):
             widget.setVisible(is_on)
         self._show_problem(switch.message)

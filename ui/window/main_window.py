@@ -89,11 +89,9 @@ class MainWindow(WindowParts):
         models = Models(engine, self)
         self.model_library = ModelLibrary(models, preferences, model_folders, self)
         self.workspace = Workspace(
-            engine, self.model_library, server, store, self.toolbox, trace_store, self
+            engine, self.model_library, store, self.toolbox, trace_store, self
         )
-        self.local_server = LocalServerState(
-            self.workspace.server, preferences, ApiKeyState(key), log, server
-        )
+        self.local_server = LocalServerState(preferences, ApiKeyState(key), log, server, self)
         self.inspector = Inspector(engine, self.workspace, self)
         traces = None if trace_store is None else self.workspace.traces
         self.others = OtherWindows(
@@ -111,7 +109,7 @@ class MainWindow(WindowParts):
         # holds. And before the stop panel: what the window shows last has precedence.
         self._splitter = QSplitter(Qt.Orientation.Horizontal)
         self.setCentralWidget(self._splitter)
-        self.sidebar = Sidebar(self.workspace)
+        self.sidebar = Sidebar(self.workspace, self.local_server)
         self.chat = ChatPanel(self.workspace)
         self.stop_panel = StopPanel(self.workspace, self)
         self.choosing_model = ChoosingModel(self)
@@ -152,8 +150,8 @@ class MainWindow(WindowParts):
         bring_forward(self)
 
     async def finish(self) -> None:
-        self.local_server.end()
         await self._unsaved.finish()
+        await self.local_server.finish()
         await self.chat.composer.attachments.finish()
         await self.workspace.finish()
         await self.chat.sides.finish()
@@ -161,7 +159,6 @@ class MainWindow(WindowParts):
         await self.chat.tools.finish()
         await self.others.finish()
         await self.inspector.finish()
-        await self.local_server.finish()
         await self.toolbox.host.finish()
 
     def new_conversation(self) -> None:

@@ -48,7 +48,7 @@ async def test_tray_keeps_program_running_with_server(
     monkeypatch.setattr(app.desktop.window, "has_tray", lambda: True)
     monkeypatch.setattr(QSystemTrayIcon, "show", lambda _: None)
     preferences = preferences_state()
-    switch = window.workspace.server
+    switch = window.local_server.switch
     assert switch is not None
 
     with in_tray(window, preferences):
@@ -69,7 +69,7 @@ async def test_mac_program_runs_on_without_window(
     preferences = preferences_state()
 
     with in_tray(window, preferences):
-        assert not window.workspace.server.is_requested
+        assert not window.local_server.switch.is_requested
         assert window.runs_in_background()
         preferences.change(stays_in_tray=False)
         assert not window.runs_in_background()

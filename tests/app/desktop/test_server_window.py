@@ -57,8 +57,8 @@ def use(qapp: QApplication, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
             window.others.show_server()
             server = window.others.server
             assert server is not None
-            assert window.workspace.server is not None
-            window.workspace.server.turn(True)
+            assert window.local_server.switch is not None
+            window.local_server.switch.turn(True)
             try:
                 await eventually(lambda: server.pill.word == "On")
                 await asyncio.wait_for(steps(window, server), 120)
@@ -172,7 +172,7 @@ def test_server_window_new_key(use: Use, qtbot: QtBot) -> None:
         qtbot.mouseClick(settings.renew, Qt.MouseButton.LeftButton)
         await eventually(lambda: bool(settings.key_field.text()))
         key = settings.key_field.text()
-        switch = window.workspace.server
+        switch = window.local_server.switch
         assert switch is not None
         stages: list[str] = []
         switch.changed.connect(lambda: stages.append(switch.stage))

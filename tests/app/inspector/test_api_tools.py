@@ -151,7 +151,7 @@ async def test_a_request_of_another_app_is_inspected_with_its_tokens(
     preferences.change_value("server.port", _free_port())
     window = whole_window(engine, theme, preferences)
     window.show()
-    switch, panel = window.workspace.server, window.local_server
+    switch, panel = window.local_server.switch, window.local_server
     assert switch is not None
     assert panel is not None
     switch.turn(True)

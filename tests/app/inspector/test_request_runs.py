@@ -47,7 +47,7 @@ async def served(stage: Stage, theme: Theme) -> AsyncIterator[tuple[MainWindow, 
         preferences.change_value("server.port", int(place.getsockname()[1]))
     window = whole_window(engine, theme, preferences)
     window.show()
-    switch = window.workspace.server
+    switch = window.local_server.switch
     assert switch is not None
     switch.turn(True)
     await eventually(lambda: switch.stage == "on")

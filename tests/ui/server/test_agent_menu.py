@@ -18,7 +18,7 @@ from ui.preferences import Preferences, ServerPreferences
 from ui.server.agent_menu import AgentMenu
 from ui.server.local_server import ApiKeyState, LocalServerState
 from ui.server.requests import RequestLog
-from ui.server.server_switch import ServerControl, ServerSwitch
+from ui.server.server_switch import ServerControl
 
 LARGE = replace(MODEL, context_length=65_536)
 
@@ -54,11 +54,10 @@ def menu_of(
 ) -> tuple[AgentMenu, LocalServerState]:
     server = ServerPreferences(is_key_required=is_key_required)
     preferences = preferences_state(Preferences(server=server))
-    switch = ServerSwitch(control or SilentServer(), parent)
-    panel = LocalServerState(
-        switch, preferences, ApiKeyState(NoKey()), RequestLog(), SilentServer()
+    server = LocalServerState(
+        preferences, ApiKeyState(NoKey()), RequestLog(), control or SilentServer(), parent
     )
-    return AgentMenu(panel, CopiedLines(), lambda: model, parent), panel
+    return AgentMenu(server, CopiedLines(), lambda: model, parent), server
 
 
 def said(parent: QWidget) -> list[str]:
@@ -67,15 +66,15 @@ def said(parent: QWidget) -> list[str]:
 
 
 async def test_an_entry_turns_the_server_on_and_copies_the_lines(parent: QWidget) -> None:
-    agents, panel = menu_of(parent, LARGE)
+    agents, server = menu_of(parent, LARGE)
     menu = QMenu(parent)
     agents.fill(menu)
     assert "Claude Code" in [action.text() for action in menu.actions()]
 
     menu.actions()[0].trigger()
     await eventually(lambda: bool(copied_text()))
-    assert panel.switch.stage == "on"
-    await panel.switch.finish()
+    assert server.switch.stage == "on"
+    await server.switch.finish()
     assert "export ANTHROPIC_BASE_URL=http://127.0.0.1:4711\n" in copied_text()
     assert "export ANTHROPIC_MODEL=scripted\n" in copied_text()
     (words,) = said(parent)
@@ -84,11 +83,11 @@ async def test_an_entry_turns_the_server_on_and_copies_the_lines(parent: QWidget
 
 
 async def test_a_key_is_named_and_a_small_model_is_said_in_words(parent: QWidget) -> None:
-    agents, panel = menu_of(parent, MODEL, is_key_required=True)
+    agents, server = menu_of(parent, MODEL, is_key_required=True)
 
     agents.copy("codex")
     await eventually(lambda: bool(copied_text()))
-    await panel.switch.finish()
+    await server.switch.finish()
     assert "export FULLSTOP_API_KEY\n" in copied_text()
     (words,) = said(parent)
     assert "Set FULLSTOP_API_KEY" in words
@@ -97,12 +96,12 @@ async def test_a_key_is_named_and_a_small_model_is_said_in_words(parent: QWidget
 
 async def test_without_a_model_or_a_server_nothing_is_copied(parent: QWidget) -> None:
     without, _ = menu_of(parent, None)
-    taken, panel = menu_of(parent, LARGE, PortTakenServer())
+    taken, server = menu_of(parent, LARGE, PortTakenServer())
 
     without.copy("claude")
     assert "No model is loaded." in said(parent)[0]
     taken.copy("claude")
     await eventually(lambda: len(said(parent)) == 2)
     assert "The server could not be started." in said(parent)[1]
-    await panel.switch.finish()
+    await server.switch.finish()
     assert copied_text() == ""

@@ -16,7 +16,7 @@ from ui.preferences import KeyLocation, Preferences, ServerPreferences
 from ui.server.local_server import ApiKeyState, LocalServerState
 from ui.server.request_log import RequestColumn
 from ui.server.requests import RequestBody, RequestEntry, RequestLog
-from ui.server.server_switch import AddressRefused, ServerSwitch, pill_of
+from ui.server.server_switch import AddressRefused, pill_of
 from ui.server.server_window import ServerWindow
 
 
@@ -66,41 +66,40 @@ class Keeper:
         self.kept = "none"
 
 
-def panel_with(
+def state_with(
     control: Control, keeper: Keeper | None = None, server: ServerPreferences | None = None
 ) -> LocalServerState:
     preferences = preferences_state(Preferences(server=server or ServerPreferences()))
     key = ApiKeyState(keeper or Keeper())
-    return LocalServerState(ServerSwitch(control), preferences, key, RequestLog(), control)
+    return LocalServerState(preferences, key, RequestLog(), control)
 
 
-async def on(panel: LocalServerState) -> None:
-    await eventually(lambda: panel.switch.stage == "on")
+async def on(state: LocalServerState) -> None:
+    await eventually(lambda: state.switch.stage == "on")
 
 
 async def test_the_switch_is_remembered_but_not_that_the_program_turned_it_off() -> None:
-    panel = panel_with(Control())
-    panel.switch.turn(True)
-    await on(panel)
-    assert panel.preferences.now.server.was_on
-    panel.end()
-    await panel.switch.finish()
-    assert panel.switch.stage == "off"
-    assert panel.preferences.now.server.was_on
+    state = state_with(Control())
+    state.switch.turn(True)
+    await on(state)
+    assert state.preferences.now.server.was_on
+    await state.finish()
+    assert state.switch.stage == "off"
+    assert state.preferences.now.server.was_on
 
 
 async def test_a_port_that_is_taken_is_named_and_does_not_change_what_is_remembered() -> None:
     control = Control()
     control.error = OSError(errno.EADDRINUSE, "port 8642 is taken")
-    panel = panel_with(control, server=ServerPreferences(was_on=True))
-    panel.start()
-    await eventually(lambda: panel.switch.stage == "failed")
-    assert pill_of(panel.switch)[0] == "Port taken"
-    assert panel.preferences.now.server.was_on
+    state = state_with(control, server=ServerPreferences(was_on=True))
+    state.start()
+    await eventually(lambda: state.switch.stage == "failed")
+    assert pill_of(state.switch)[0] == "Port taken"
+    assert state.preferences.now.server.was_on
     control.error = None
-    panel.switch.turn(True)
-    await on(panel)
-    assert pill_of(panel.switch)[0] == "On"
+    state.switch.turn(True)
+    await on(state)
+    assert pill_of(state.switch)[0] == "On"
 
 
 @pytest.mark.parametrize(
@@ -117,57 +116,56 @@ async def test_a_server_that_is_on_follows_other_settings_and_stays_on(
     change: tuple[str, object],
 ) -> None:
     control = Control()
-    panel = panel_with(control)
-    panel.switch.turn(True)
-    await on(panel)
+    state = state_with(control)
+    state.switch.turn(True)
+    await on(state)
     stages: list[str] = []
-    panel.switch.changed.connect(lambda: stages.append(panel.switch.stage))
-    panel.preferences.change_value(f"server.{change[0]}", change[1])
+    state.switch.changed.connect(lambda: stages.append(state.switch.stage))
+    state.preferences.change_value(f"server.{change[0]}", change[1])
     await eventually(lambda: control.calls == ["start", "apply"])
-    await finish_tasks(panel.switch)
+    await finish_tasks(state.switch)
     assert set(stages) == {"on"}
-    assert panel.switch.url == "http://127.0.0.1:8643"
-    assert panel.switch.is_on_network is panel.preferences.now.server.is_on_network
+    assert state.switch.url == "http://127.0.0.1:8643"
 
 
 async def test_a_server_whose_new_port_is_taken_says_so_and_stays_at_the_earlier_one() -> None:
     control = Control()
-    panel = panel_with(control, server=ServerPreferences(was_on=True))
-    panel.switch.turn(True)
-    await on(panel)
+    state = state_with(control, server=ServerPreferences(was_on=True))
+    state.switch.turn(True)
+    await on(state)
     control.error = AddressRefused("Port 9 is taken by another program.")
-    panel.preferences.change_value("server.port", 9)
-    await eventually(lambda: bool(panel.switch.message))
-    assert (panel.switch.stage, panel.switch.url) == ("on", "http://127.0.0.1:8642")
-    assert panel.switch.message == "Port 9 is taken by another program."
+    state.preferences.change_value("server.port", 9)
+    await eventually(lambda: bool(state.switch.message))
+    assert (state.switch.stage, state.switch.url) == ("on", "http://127.0.0.1:8642")
+    assert state.switch.message == "Port 9 is taken by another program."
     control.error = None
-    panel.preferences.change_value("server.port", 10)
-    await eventually(lambda: not panel.switch.message)
-    assert (panel.switch.stage, control.calls) == ("on", ["start", "apply", "apply"])
+    state.preferences.change_value("server.port", 10)
+    await eventually(lambda: not state.switch.message)
+    assert (state.switch.stage, control.calls) == ("on", ["start", "apply", "apply"])
 
 
 async def test_route_filter_offers_every_route_of_the_log_whatever_is_filtered(
     theme: Theme,
 ) -> None:
-    panel = panel_with(Control())
-    async with shown(ServerWindow(panel)) as window:
+    state = state_with(Control())
+    async with shown(ServerWindow(state)) as window:
         routes = window.log.dialects
-        panel.log.take([began(1)])
+        state.log.take([began(1)])
         await eventually(lambda: routes.count() == 2)
         routes.setCurrentIndex(1)
-        panel.log.take([began(2, dialect="Ollama")])  # comes in while another route is filtered
+        state.log.take([began(2, dialect="Ollama")])  # comes in while another route is filtered
         await eventually(lambda: routes.count() == 3)
         assert window.log.table.rowCount() == 1
         window.log.search.setText("no such request")
-        panel.log.take([began(3, dialect="Chat Completions")])
+        state.log.take([began(3, dialect="Chat Completions")])
         await eventually(lambda: routes.count() == 4)
         assert routes.currentData() == "Messages"
 
 
 async def test_a_running_answer_is_stopped_in_its_pane(theme: Theme) -> None:
-    panel, running = panel_with(Control()), Running()
-    async with shown(ServerWindow(panel)) as window:
-        panel.log.take([began(1, running=(running,))])
+    state, running = state_with(Control()), Running()
+    async with shown(ServerWindow(state)) as window:
+        state.log.take([began(1, running=(running,))])
         await eventually(lambda: window.log.table.rowCount() == 1)
         window.log.view.selectRow(0)
         window.detail.stop.click()
@@ -175,9 +173,9 @@ async def test_a_running_answer_is_stopped_in_its_pane(theme: Theme) -> None:
 
 
 async def test_a_request_whose_pane_was_closed_stays_closed(theme: Theme) -> None:
-    panel = panel_with(Control())
-    async with shown(ServerWindow(panel)) as window:
-        log, table, view = panel.log, window.log.table, window.log.view
+    state = state_with(Control())
+    async with shown(ServerWindow(state)) as window:
+        log, table, view = state.log, window.log.table, window.log.view
 
         async def seen() -> None:
             await eventually(lambda: table.rowCount() == len(log))
@@ -218,10 +216,10 @@ async def test_a_request_whose_pane_was_closed_stays_closed(theme: Theme) -> Non
 async def test_cut_request_body_is_named_and_offers_no_curl(theme: Theme, is_whole: bool) -> None:
     text = "x" * 70_000
     body = RequestBody(text, len(text) if is_whole else 400_000, is_whole)
-    panel = panel_with(Control())
-    async with shown(ServerWindow(panel)) as window:
-        panel.log.take([began(1)])
-        panel.log.take([ended(began(1, request_body=body))])
+    state = state_with(Control())
+    async with shown(ServerWindow(state)) as window:
+        state.log.take([began(1)])
+        state.log.take([ended(began(1, request_body=body))])
         await eventually(lambda: window.log.table.rowCount() == 1)
         window.log.view.selectRow(0)
         window.detail.show_entry(ended(began(1, request_body=body)))
@@ -241,8 +239,8 @@ async def test_cut_request_body_is_named_and_offers_no_curl(theme: Theme, is_who
 
 async def test_the_menu_of_a_row_stops_its_answer_and_sends_it_again(theme: Theme) -> None:
     control = Control()
-    panel = panel_with(control)
-    async with shown(ServerWindow(panel)) as window:
+    state = state_with(control)
+    async with shown(ServerWindow(state)) as window:
         view, running = window.log.view, Running()
 
         def menu() -> dict[str, QAction]:
@@ -255,14 +253,14 @@ async def test_the_menu_of_a_row_stops_its_answer_and_sends_it_again(theme: Them
             shown_menu.close()
             return entries
 
-        panel.log.take([began(1, running=(running,))])
+        state.log.take([began(1, running=(running,))])
         await eventually(lambda: view.model().rowCount() == 1)
         view.selectRow(0)
         entries = menu()
         assert not entries["Send Again"].isEnabled()
         entries["Stop"].trigger()
         assert running.is_cancelled
-        panel.log.take([ended(began(1, request_body=RequestBody("{}", 2)))])
+        state.log.take([ended(began(1, request_body=RequestBody("{}", 2)))])
         window.log.table.refresh()
         entries = menu()
         assert "Stop" not in entries

@@ -12,7 +12,6 @@ from engine.stopping.rules import StopScope
 from tests.support.kept import model_library
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import no_tools
-from tests.support.shown import SilentServer
 from tests.ui.driving import eventually
 from ui.chat.session.workspace import Workspace
 from ui.kit.theme import Theme
@@ -139,7 +138,7 @@ async def test_a_running_answer_goes_on_with_the_list_as_it_is_now(
     engine: Engine, demo_model_path: Path, qapp: QApplication
 ) -> None:
     library = model_library(engine)
-    workspace = Workspace(engine, library, SilentServer(), MemoryConversationStore(), no_tools())
+    workspace = Workspace(engine, library, MemoryConversationStore(), no_tools())
     workspace.models.load(demo_model_path)
     await eventually(lambda: workspace.models.stage == "ready")
     workspace.send("Count from 1 to 100, one number per line")

@@ -1,4 +1,4 @@
-"""The state of the whole window: conversations, the open one, the model, the server.
+"""The state of the whole window: conversations, the open one, the model.
 
 Main thread.
 """
@@ -36,7 +36,6 @@ from ui.records.runs import NO_CHANGE, Run, StopChange
 from ui.records.store import ConversationStore
 from ui.records.tool_choice import ToolsInUse
 from ui.records.variants import Variant
-from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.toolbox import Toolbox
 
 
@@ -55,7 +54,6 @@ class Workspace(QObject):
         self,
         engine: Engine,
         library: ModelLibrary,
-        server: ServerControl,
         store: ConversationStore,
         toolbox: Toolbox,
         trace_store: TraceStore | None = None,
@@ -68,7 +66,6 @@ class Workspace(QObject):
         self.traces = Traces(trace_store, self)
         self.library, self.models = library, library.models
         self.model = ModelSelection(library, self)
-        self.server = ServerSwitch(server, self)
         self.conversations = ConversationList(store, self)
         self.context = ChatContext(engine, store, self.traces, self.models, toolbox)
         self.meter = ContextMeter(self.context, self)
@@ -269,7 +266,6 @@ class Workspace(QObject):
         await self.store.flush()
         await self.model.finish()
         await self.models.finish()
-        await self.server.finish()
 
     def _take_found(self, conversations: list[Conversation], presets: list[Preset]) -> None:
         self.conversations.take_found(conversations)

@@ -11,7 +11,6 @@ from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.support.answers.said import finished_run
 from tests.support.kept import model_library
 from tests.support.outside.tool_hosts import no_tools
-from tests.support.shown import SilentServer
 from tests.ui.driving import Enter, Living, ScriptedEngine, eventually
 from ui.chat.session.open_conversations import MAX_OPEN
 from ui.chat.session.workspace import Workspace
@@ -38,7 +37,7 @@ async def workspace_on(
     """A workspace on a file, as it is after a start."""
     store = await open_store(path)
     library = model_library(scripted)
-    workspace = Workspace(scripted, library, SilentServer(), store, no_tools())
+    workspace = Workspace(scripted, library, store, no_tools())
     try:
         yield workspace, store
     finally:
