@@ -1,4 +1,8 @@
-"""Reads and writes JSON files: parsed patiently, field by field, or as dataclasses."""
+"""Reads and writes JSON files: values are checked against the types that they are read as.
+
+Files of people and of other programs are read field by field (``Fields``), files of this program
+alone as dataclasses (``to_values``, ``from_values``).
+"""
 
 import dataclasses
 import json
@@ -72,11 +76,17 @@ class Fields:
         if kind is float and isinstance(value, str):
             raise self.wrong(name, "must be a number")
         if kind is str or kind not in _NAMES:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            if _HALF.search(text):
-                raise self.wrong(name, "contains half of a character (a surrogate)")
+            self._check_text(name, value)
         read: _T = from_values(kind, value, self._where + name)
         return read
+
+    def _check_text(self, name: str, value: Any) -> None:
+        try:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        except RecursionError as error:
+            raise self.wrong(name, "is nested too deeply") from error
+        if _HALF.search(text):
+            raise self.wrong(name, "contains half of a character (a surrogate)")
 
     def raw(self, name: str) -> Any:
         """Return a field unchecked; None if it is missing."""
@@ -164,7 +174,7 @@ def from_values(kind: Any, value: Any, where: str = "the file") -> Any:
             known = ", ".join(str(member.value) for member in kind)
             raise DamagedFile(f"{where}: must be one of {known}") from error
     if issubclass(origin, Path):
-        return Path(value).expanduser()
+        return Path(str(value)).expanduser()
     if issubclass(origin, bytes):
         return _read_bytes(value, where)
     return _read_many(origin, get_args(kind), value, where)
