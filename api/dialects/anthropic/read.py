@@ -20,15 +20,14 @@ from api.dialects.shared.parameters import (
     with_own_options,
     with_template_options,
 )
-from api.dialects.shared.requests import (
+from api.dialects.shared.request_bodies import (
     JsonObject,
     arguments_of,
-    check_left_out,
     drop_empty,
-    no_tool_to_call,
     starts_new_assistant_turn,
     system_apart,
 )
+from api.dialects.shared.requests import check_left_out, no_tool_to_call
 from api.service.errors import invalid, required, shown
 from engine import (
     GenerationRequest,

@@ -21,16 +21,14 @@ from api.dialects.shared.parameters import (
     with_own_options,
     with_template_options,
 )
-from api.dialects.shared.requests import (
+from api.dialects.shared.request_bodies import (
     JsonObject,
     arguments_of,
     drop_empty,
-    function_of,
     functions,
-    note_of,
-    reasoning_text,
     starts_new_assistant_turn,
 )
+from api.dialects.shared.requests import function_of, note_of, reasoning_text
 from api.service.errors import FieldPath, invalid
 from engine import (
     GenerationRequest,

@@ -29,16 +29,13 @@ from api.dialects.openai.tools import (
     offer_function,
 )
 from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, choices_of, token_limit
+from api.dialects.shared.request_bodies import JsonObject, drop_empty, functions, sampling_and_stops
 from api.dialects.shared.requests import (
-    JsonObject,
     TextPart,
-    drop_empty,
     function_of,
-    functions,
     media_type_of,
     note_of,
     reasoning_text,
-    sampling_and_stops,
     tool_from_wire,
 )
 from api.service.errors import FieldPath, invalid, required, unsupported

@@ -46,7 +46,7 @@ from api.dialects.shared.parameters import (
     choices_of,
     token_limit,
 )
-from api.dialects.shared.requests import JsonObject, drop_empty, sampling_and_stops
+from api.dialects.shared.request_bodies import JsonObject, drop_empty, sampling_and_stops
 from api.service.errors import invalid
 from engine import (
     Channel,

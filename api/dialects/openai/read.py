@@ -26,7 +26,7 @@ from api.dialects.shared.parameters import (
     with_own_options,
     with_template_options,
 )
-from api.dialects.shared.requests import JsonObject
+from api.dialects.shared.request_bodies import JsonObject
 from api.service.errors import FieldPath, invalid, required, shown, unsupported
 from engine import (
     GenerationRequest,

@@ -36,17 +36,19 @@ from api.dialects.responses.wire import (
 )
 from api.dialects.shared.foreign_parts import result_text
 from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, token_limit
-from api.dialects.shared.requests import (
+from api.dialects.shared.request_bodies import (
     JsonObject,
-    TextPart,
-    check_left_out,
     drop_empty,
     functions,
+    sampling_and_stops,
+    system_apart,
+)
+from api.dialects.shared.requests import (
+    TextPart,
+    check_left_out,
     media_type_of,
     note_of,
     reasoning_text,
-    sampling_and_stops,
-    system_apart,
 )
 from api.dialects.shared.sealed import REASONING_MARK, SUMMARY_MARK, open_sealed
 from api.service.errors import (

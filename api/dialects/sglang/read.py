@@ -17,7 +17,7 @@ from api.dialects.shared.parameters import (
     token_limit,
     with_own_options,
 )
-from api.dialects.shared.requests import JsonObject, drop_empty, sampling_and_stops
+from api.dialects.shared.request_bodies import JsonObject, drop_empty, sampling_and_stops
 from api.service.errors import invalid
 from engine import (
     GenerationRequest,

@@ -1,11 +1,10 @@
-"""The contents and tools of requests, the generations that they ask for, and the reverse.
+"""Reads the contents and tools of requests, and the generations that they ask for.
 
 Pure; any thread, any process.
 """
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -14,13 +13,9 @@ from pydantic_core import PydanticCustomError
 
 from api.dialects.shared.billing_line import without_billing_line
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters import (
-    sampling_to_wire,
-    stop_options_to_wire,
-)
 from api.service.config import IMAGES_HEADER
 from api.service.errors import ApiError, FieldPath, invalid, required, unsupported
-from engine import GenerationRequest, Message, Tool, ToolCall
+from engine import GenerationRequest, Tool
 
 # Converts a request's body to generations, none if it has no prompt: ``read(params, strict=…)``
 # raises ``ApiError`` where the dialect refuses it, ``InvalidRequest`` where the engine would.
@@ -173,61 +168,3 @@ def _kinds(tools: Any) -> Iterator[str]:
     for tool in tools or ():
         yield tool.type or ""
         yield from _kinds(getattr(tool, "tools", None))
-
-
-# From the engine's request to a body that asks for the same; the inspector shows them.
-JsonObject = dict[str, Any]
-
-
-def drop_empty(**fields: Any) -> JsonObject:
-    """Return the fields that are not empty."""
-    return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
-
-
-def sampling_and_stops(
-    request: GenerationRequest,
-    stop_options: Mapping[str, str],
-    renamed: Mapping[str, str] | None = None,
-) -> JsonObject:
-    """Return the sampling and stop fields of a request, as OpenAI and SGLang spell them."""
-    return {
-        **drop_empty(
-            stop=list(request.stops.strings), stop_token_ids=list(request.stops.token_ids)
-        ),
-        **stop_options_to_wire(request.stops, stop_options),
-        **sampling_to_wire(request.sampling, renamed),
-    }
-
-
-def functions(request: GenerationRequest) -> list[JsonObject]:
-    """Return the tools of a request as Chat Completions and its relatives spell them."""
-    return [
-        {
-            "type": "function",
-            "function": {
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": dict(tool.parameters),
-            },
-        }
-        for tool in request.tools
-    ]
-
-
-def starts_new_assistant_turn(request: GenerationRequest) -> bool:
-    """Whether the answer follows an assistant turn, which some APIs would continue."""
-    return request.messages[-1].role == "assistant" and not request.continues_last
-
-
-def system_apart(request: GenerationRequest) -> tuple[str, Sequence[Message]]:
-    """Return the system prompt separately from the turns, as some APIs require."""
-    system = [message.content for message in request.messages if message.role == "system"]
-    return "\n\n".join(system), [m for m in request.messages if m.role != "system"]
-
-
-def arguments_of(call: ToolCall) -> Any:
-    """Return a call's arguments as JSON values, as some APIs require."""
-    try:
-        return json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        return {}
