@@ -21,14 +21,14 @@ class Heartbeat:
     def __init__(self) -> None:
         self.count = 0
         self.model: object | None = None
-        self.is_loading = self.is_busy = self.is_stopped = False
+        self.is_busy = self.is_stopped = False
 
-    def beat(self, model: object | None = None, *, is_loading: bool = False) -> None:
+    def beat(self, model: object | None = None) -> None:
         """Note that a piece of work begins; raises ``ThreadAbandoned`` in an abandoned thread."""
         if self.is_stopped:
             raise ThreadAbandoned
         self.count += 1
-        self.model, self.is_loading, self.is_busy = model, is_loading, True
+        self.model, self.is_busy = model, True
 
     def pause(self) -> None:
         self.is_busy = False

@@ -149,13 +149,14 @@ class EngineThread:
         while not self._is_unwatched.wait(tick_s):
             is_stalled = heartbeat.is_busy and heartbeat.count == count
             count, stalled_s = heartbeat.count, stalled_s + tick_s if is_stalled else 0.0
-            model = heartbeat.model
-            backend = model.backend if is_stalled and isinstance(model, ModelSlot) else None
+            model = heartbeat.model if isinstance(heartbeat.model, ModelSlot) else None
+            backend = model.backend if is_stalled and model is not None else None
             # MLX may wait forever for a rank that is lost.
             if backend is not None and (fault := backend.batch.fault()):
                 self._fail(fault, is_stuck=True)
             elif stalled_s >= limit_s:
-                progress = "been loaded any further" if heartbeat.is_loading else "completed a step"
+                is_loading = model is not None and model.loading is not None
+                progress = "been loaded any further" if is_loading else "completed a step"
                 cause = f"the model has not {progress} for {limit_s:g} seconds"
                 _log.error("%s; its thread is abandoned", cause)
                 self._fail(cause, is_stuck=True)

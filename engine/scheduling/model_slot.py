@@ -367,13 +367,13 @@ class ModelSlot:
         def on_progress(progress: LoadProgress) -> None:
             if queue.is_closing or (transition is not None and transition.is_cancelled):
                 raise LoadCancelled
-            heartbeat.beat(self, is_loading=True)
+            heartbeat.beat(self)
             self._set_status(replace(self._base, loading=progress))
             if step_others is not None:
                 step_others()
-                heartbeat.beat(self, is_loading=True)
+                heartbeat.beat(self)
 
-        heartbeat.beat(self, is_loading=True)
+        heartbeat.beat(self)
         try:
             backend = load_backend(self._context, source, self.cache_bytes, on_progress)
         except EngineError as error:
