@@ -27,7 +27,7 @@ from engine.grammar.masks import (
     is_constrained,
 )
 from engine.grammar.schemas import MAX_CHARACTERS
-from engine.output.families import Family
+from engine.output.families import PLAIN, Family
 from engine.output.vocabulary import Vocabulary
 from engine.threads import run_with_stack
 from engine.values.request import GenerationRequest, Tool
@@ -191,13 +191,19 @@ class FormCompiler:
     ) -> Family:
         """Return the family of the answer to a checked request, with the tags that can occur in it.
 
-        Other tags, for instance in a string of the JSON, are text; raises ``InvalidRequest``.
+        Other tags, for instance in a string of the JSON, are text, and so are all tags of an answer
+        to a raw prompt; raises ``InvalidRequest``.
         """
+        thinking = True
+        if is_constrained(request):
+            thinking = self._first_phase(request, prompt, thinks) is ConstraintPhase.OPEN
+        if request.prompt is not None:
+            return PLAIN
         family = self.family_of(request)
-        if not is_constrained(request):
-            return family
-        phase = self._first_phase(request, prompt, thinks)
-        return family.with_tags(thinking=phase is ConstraintPhase.OPEN, tools=may_call(request))
+        if not may_call(request) or (family.has_bare_calls and request.continues_answer):
+            return family.with_tags(thinking=thinking, tools=False)
+        family = family.with_tags(thinking=thinking, tools=True)
+        return family.with_untagged_calls(tool.name for tool in request.tools)
 
     def constrain(
         self,

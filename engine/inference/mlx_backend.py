@@ -47,7 +47,7 @@ from engine.inference.thinking_budget import ThinkingBudgets
 from engine.library.model_info import ModelInfo
 from engine.output.channels import Beginning, continues_text
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
-from engine.output.families import PLAIN, Family, family_of, with_json_calls
+from engine.output.families import Family, family_of, with_json_calls
 from engine.output.tool_calls.call_text import NewReader
 from engine.output.tool_calls.calls import readers
 from engine.output.tool_calls.formats import CALL_FORMATS, JSON_CALLS
@@ -139,13 +139,7 @@ class MlxBackend:
 
     def answer_format(self, request: GenerationRequest, prompt: Prompt) -> Family:
         """Return the family with the tags of the answer; raises ``InvalidRequest``."""
-        family = self._forms.answer_family(request, prompt.tokens, thinks=prompt.thinks)
-        if request.prompt is not None:
-            # The answer to a raw prompt is the text that was generated, its tags included.
-            return PLAIN
-        if not may_call(request) or (family.has_bare_calls and request.continues_answer):
-            return family.with_tags(thinking=True, tools=False)
-        return family.with_untagged_calls(tool.name for tool in request.tools)
+        return self._forms.answer_family(request, prompt.tokens, thinks=prompt.thinks)
 
     def _family_of(self, request: GenerationRequest) -> Family:
         family = self._forms.family_of(request)
@@ -220,7 +214,7 @@ class MlxBackend:
         budget = self._budgets.processor(
             request,
             prompt,
-            self.answer_format(request, prompt),
+            generation.setting.family,
             sampler,
             is_held=constraint is not None,
         )

@@ -56,16 +56,79 @@ PYTHON_LIST = _beginnings((*_CALLED, r"\)"), (*_CALLED, r"[A-Za-z_]\w{0,63}", r"
 """``[f(a=`` at the beginning of an answer, as Gemma 3 writes it."""
 
 
-class CallEnd:
-    """Finds where the brackets of a call are closed; brackets in strings do not count."""
+class UntaggedCallSplitter(TagSplitter):
+    """Channels of a model whose calls need no tag: an answer that begins like one is a call.
 
-    def __init__(self) -> None:
+    Such a call ends with its last bracket that is not in a string; another may follow. Text is held
+    back as long as it may become the beginning of a call.
+    """
+
+    def __init__(
+        self,
+        ids: Mapping[int, str],
+        parts: Mapping[int, str],
+        edges: Mapping[Channel, Mapping[str, Channel]],
+        starts_in: Channel,
+        calls: BareCalls,
+    ) -> None:
+        super().__init__(ids, parts, edges, starts_in)
+        self.closes_calls = True
+        self._whole, self._begun = calls
+        self._scans_tags = self.scans_text
+        self._prefix: str | None = None
+        # Of an open call without a tag: its open brackets, and the quotation mark of a string.
+        self._is_bare = self._is_escaped = False
         self._depth = 0
         self._quote = ""
-        self._is_escaped = False
+        self._follow(starts_in)
 
-    def feed(self, text: str) -> int:
-        """Take more text; return the place in it after the last bracket, or -1."""
+    def _follow(self, channel: Channel) -> None:
+        """Note that a channel begins."""
+        self._prefix = "" if channel is Channel.TEXT else None
+        by_tag = Channel.TEXT in self._edges[Channel.TOOL].values()
+        self._is_bare = channel is Channel.TOOL and not by_tag
+        self._is_escaped, self._depth, self._quote = False, 0, ""
+        self.scans_text = True
+
+    @property
+    def held(self) -> str:
+        """The text that is held back because it could become a tag or a call."""
+        return (self._prefix or "") + super().held
+
+    def _scan(self, text: str) -> Iterator[Part]:
+        if self._is_bare:
+            yield from self._feed_call(text)
+        elif self._prefix is not None:
+            yield from self._feed_prefix(text)
+        else:
+            yield from super()._scan(text)
+
+    def _feed_prefix(self, text: str) -> Iterator[Part]:
+        text = self._take_prefix() + text
+        if self._whole.match(text):
+            call = text.lstrip(SEPARATORS)
+            yield self._enter(Channel.TOOL, visible=len(text) - len(call))
+            self._is_bare = True
+            yield from self._feed_call(call)
+        elif self._begun.fullmatch(text):
+            self._prefix = text
+            self._forget(len(text))
+        else:
+            self.scans_text = self._scans_tags
+            yield from super()._scan(text)
+
+    def _feed_call(self, text: str) -> Iterator[Part]:
+        length = self._call_end(text)
+        if length < 0:
+            self._pieces.clear()
+            yield text
+            return
+        yield text[:length]
+        yield self._enter(Channel.TEXT)
+        yield from self._feed_prefix(text[length:])
+
+    def _call_end(self, text: str) -> int:
+        """Take more text of a call; return the index behind its last bracket, or -1."""
         end = 0
         if self._is_escaped and text:
             self._is_escaped = False
@@ -87,74 +150,6 @@ class CallEnd:
                 if self._depth <= 0:
                     return end
         return -1
-
-
-class UntaggedCallSplitter(TagSplitter):
-    """Channels of a model whose calls need no tag: an answer that begins like one is a call.
-
-    Such a call ends with its last bracket; another may follow. Text is held back as long as it may
-    become the beginning of a call.
-    """
-
-    def __init__(
-        self,
-        ids: Mapping[int, str],
-        parts: Mapping[int, str],
-        edges: Mapping[Channel, Mapping[str, Channel]],
-        starts_in: Channel,
-        calls: BareCalls,
-    ) -> None:
-        super().__init__(ids, parts, edges, starts_in)
-        self.closes_calls = True
-        self._whole, self._begun = calls
-        self._scans_tags = self.scans_text
-        self._prefix: str | None = None
-        self._end: CallEnd | None = None
-        self._follow(starts_in)
-
-    def _follow(self, channel: Channel) -> None:
-        """Note that a channel begins."""
-        self._prefix = "" if channel is Channel.TEXT else None
-        by_tag = Channel.TEXT in self._edges[Channel.TOOL].values()
-        self._end = CallEnd() if channel is Channel.TOOL and not by_tag else None
-        self.scans_text = True
-
-    @property
-    def held(self) -> str:
-        """The text that is held back because it could become a tag or a call."""
-        return (self._prefix or "") + super().held
-
-    def _scan(self, text: str) -> Iterator[Part]:
-        if self._end is not None:
-            yield from self._feed_call(text, self._end)
-        elif self._prefix is not None:
-            yield from self._feed_prefix(text)
-        else:
-            yield from super()._scan(text)
-
-    def _feed_prefix(self, text: str) -> Iterator[Part]:
-        text = self._take_prefix() + text
-        if self._whole.match(text):
-            call = text.lstrip(SEPARATORS)
-            yield self._enter(Channel.TOOL, visible=len(text) - len(call))
-            self._end = CallEnd()
-            yield from self._feed_call(call, self._end)
-        elif self._begun.fullmatch(text):
-            self._prefix = text
-            self._forget(len(text))
-        else:
-            self.scans_text = self._scans_tags
-            yield from super()._scan(text)
-
-    def _feed_call(self, text: str, end: CallEnd) -> Iterator[Part]:
-        length = end.feed(text)
-        if length < 0:
-            self._pieces.clear()
-            yield text
-            return
-        yield text[:length]
-        yield self._enter(Channel.TEXT)
-        yield from self._feed_prefix(text[length:])
 
     def _take_prefix(self) -> str:
         begun, self._prefix = self._prefix or "", None
