@@ -1,6 +1,7 @@
 """The standard streams: closed, full, not UTF-8 or unread. Main thread, except as noted."""
 
 import contextlib
+import errno
 import io
 import logging
 import os
@@ -38,7 +39,8 @@ def prepare_streams() -> None:
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stdout is None:
-        sys.stdout = io.TextIOWrapper(_ClosedFile(), "utf-8", write_through=True)
+        closed = _OutputFile(os.open(os.devnull, os.O_RDONLY), "w")
+        sys.stdout = io.TextIOWrapper(closed, "utf-8", write_through=True)
     elif sys.stdout is sys.__stdout__ and type(sys.stdout) is io.TextIOWrapper:
         file = io.BufferedWriter(_OutputFile(sys.stdout.fileno(), "w", closefd=False))
         sys.stdout = _stream(sys.stdout, file)
@@ -58,9 +60,7 @@ def write_in_background() -> None:
     for name in ("stdout", "stderr"):
         stream: TextIO = getattr(sys, name)
         file = getattr(stream, "buffer", None)
-        if isinstance(file, _ClosedFile):
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-        elif isinstance(getattr(file, "raw", file), (_OutputFile, _LossyFile)):
+        if isinstance(getattr(file, "raw", file), (_OutputFile, _LossyFile)):
             stream.flush()
             status = os.fstat(stream.fileno())
             # One thread for both streams of a terminal keeps their order.
@@ -101,16 +101,6 @@ def _stream(old: TextIO, file: Any) -> io.TextIOWrapper:
     )
 
 
-class _ClosedFile(io.RawIOBase):
-    """A standard output that was closed before the program began."""
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        raise OutputError("cannot write to standard output: it is closed")
-
-
 class _OutputFile(io.FileIO):
     """Standard output, whose failures differ from those of other files."""
 
@@ -120,7 +110,9 @@ class _OutputFile(io.FileIO):
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise OutputError(f"cannot write to standard output: {os_cause(error)}") from error
+            # A standard output that was closed before the start is a file that is only read.
+            cause = "it is closed" if error.errno == errno.EBADF else os_cause(error)
+            raise OutputError(f"cannot write to standard output: {cause}") from error
 
 
 class _LossyFile(io.FileIO):

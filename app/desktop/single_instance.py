@@ -25,8 +25,8 @@ class SingleInstance(QObject):
     """A lock that only one running program holds."""
 
     show_requested = Signal()
-    file_requested = Signal(str)  # path
-    attachment_requested = Signal(str)  # path
+    file_requested = Signal(Path)
+    attachments_requested = Signal(list)  # of paths
 
     def __init__(self, folder: Path) -> None:
         """Programs with the same folder share one lock; the folder must exist."""
@@ -65,6 +65,12 @@ class SingleInstance(QObject):
         socket.disconnectFromServer()
         return is_sent
 
+    def show_in(self, window: MainWindow) -> None:
+        """Bring a window forward, with the files of other starts, as long as it exists."""
+        self.show_requested.connect(window.come_forward)
+        self.file_requested.connect(window.open_run)
+        self.attachments_requested.connect(window.attach)
+
     def release(self) -> None:
         self._server.close()
         self._lock.unlock()
@@ -84,11 +90,19 @@ class SingleInstance(QObject):
             if not data.endswith(_END):
                 continue
             visitor.readAll()
-            for message in data.removesuffix(_END).split(_END):
+            messages = data.removesuffix(_END).split(_END)
+            for message in messages:
                 if message.startswith(_OPEN_FILE):
-                    self.file_requested.emit(os.fsdecode(message.removeprefix(_OPEN_FILE)))
-                elif message.startswith(_ATTACH_FILE):
-                    self.attachment_requested.emit(os.fsdecode(message.removeprefix(_ATTACH_FILE)))
+                    self.file_requested.emit(_path(message, _OPEN_FILE))
+            files = [
+                _path(each, _ATTACH_FILE) for each in messages if each.startswith(_ATTACH_FILE)
+            ]
+            if files:
+                self.attachments_requested.emit(files)
+
+
+def _path(message: bytes, kind: bytes) -> Path:
+    return Path(os.fsdecode(message.removeprefix(kind)))
 
 
 @contextlib.contextmanager
@@ -110,21 +124,3 @@ def only_instance(
         yield instance
     finally:
         instance.release()
-
-
-@contextlib.contextmanager
-def shown_on_demand(window: MainWindow, instance: SingleInstance | None) -> Iterator[None]:
-    """When the program is started again, bring the window forward with the files it was given."""
-    if instance is None:
-        yield
-        return
-    connections = (
-        instance.show_requested.connect(window.come_forward),
-        instance.file_requested.connect(lambda name: window.open_run(Path(name))),
-        instance.attachment_requested.connect(lambda name: window.attach([Path(name)])),
-    )
-    try:
-        yield
-    finally:
-        for connection in connections:
-            QObject.disconnect(connection)

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import qasync
@@ -18,7 +18,7 @@ from app.desktop.garbage_collection import freeze_gc, gc_on_main_thread
 from app.desktop.offered_models import sync_offers
 from app.desktop.request_feed import RequestFeed
 from app.desktop.server import LocalServer
-from app.desktop.single_instance import SingleInstance, only_instance, shown_on_demand
+from app.desktop.single_instance import SingleInstance, only_instance
 from app.engines import open_engine
 from app.logs import log_to_file, log_to_standard_error
 from app.mcp.host import ToolServers
@@ -90,16 +90,6 @@ def open_traces(store: ConversationStore, preferences: PreferencesState) -> Trac
         # Where conversations could not be read, nobody knows which were deleted.
         traces.retain(frozenset(conversation.id for conversation in store.conversations()))
     return traces
-
-
-@contextlib.asynccontextmanager
-async def open_conversations() -> AsyncIterator[ConversationStore]:
-    """Yield the store of conversations, and close it."""
-    store = await open_store(paths.conversations_file())
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 def chosen_model(options: ChatOptions, stored: StoredPreferences) -> Path:
@@ -178,7 +168,10 @@ async def _until_closed(
     disk = DiskCache(paths.kept_prompts_folder("conversations"), preferences.now.kept_prompts_bytes)
     preferences.changed.connect(lambda _: disk.limit_to(preferences.now.kept_prompts_bytes))
     limits = Limits(plain_decoding=options.is_plain)
-    async with open_engine(limits, disk=disk) as engine, open_conversations() as store:
+    async with (
+        open_engine(limits, disk=disk) as engine,
+        contextlib.aclosing(await open_store(paths.conversations_file())) as store,
+    ):
         theme = Theme(application, preferences.now.theme)
         traces = open_traces(store, preferences)
         window = create_main_window(engine, theme, store, preferences, loop, traces)
@@ -190,8 +183,9 @@ async def _until_closed(
         with (
             signals.delivered(loop, lambda: window.quit(confirm=False)),
             in_tray(window, preferences),
-            shown_on_demand(window, instance),
         ):
+            if instance is not None:
+                instance.show_in(window)
             window.show()
             window.start(chosen_model(options, stored), options.draft)
             application.attach_window(window)

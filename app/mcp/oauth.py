@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -29,6 +30,7 @@ _PAGE = (
     "<!doctype html><meta charset=utf-8><title>Fullstop</title>"
     "<p>{}</p><p>You can close this page and go back to Fullstop.</p>"
 )
+_Stored = TypeVar("_Stored", OAuthToken, OAuthClientInformationFull)
 
 
 class KeychainTokens:
@@ -39,32 +41,30 @@ class KeychainTokens:
         self._server = server
 
     async def get_tokens(self) -> OAuthToken | None:
-        text = await self._get(_TOKENS)
-        with contextlib.suppress(ValueError):
-            return OAuthToken.model_validate_json(text) if text else None
-        return None
+        return await self._get(_TOKENS, OAuthToken)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        await self._set(_TOKENS, tokens.model_dump_json())
+        await self._set(_TOKENS, tokens)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        text = await self._get(_CLIENT)
-        with contextlib.suppress(ValueError):
-            return OAuthClientInformationFull.model_validate_json(text) if text else None
-        return None
+        return await self._get(_CLIENT, OAuthClientInformationFull)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        await self._set(_CLIENT, client_info.model_dump_json())
+        await self._set(_CLIENT, client_info)
 
     async def delete(self) -> None:
         for name in OAUTH_SECRETS:
             await asyncio.to_thread(self._secrets.forget, self._server, name)
 
-    async def _get(self, name: str) -> str | None:
-        return await asyncio.to_thread(self._secrets.value, self._server, name)
+    async def _get(self, name: str, kind: type[_Stored]) -> _Stored | None:
+        text = await asyncio.to_thread(self._secrets.value, self._server, name)
+        with contextlib.suppress(ValueError):
+            return kind.model_validate_json(text) if text else None
+        return None
 
-    async def _set(self, name: str, value: str) -> None:
-        await asyncio.to_thread(self._secrets.save, self._server, name, value)
+    async def _set(self, name: str, value: _Stored) -> None:
+        text = value.model_dump_json()
+        await asyncio.to_thread(self._secrets.save, self._server, name, text)
 
 
 async def stored_sign_in(secrets: ToolSecrets, config: ToolServerConfig) -> httpx2.Auth | None:

@@ -60,7 +60,7 @@ class SqliteConversationStore:
         if self._database.conversations:
             self._backup = asyncio.ensure_future(asyncio.to_thread(make_backup, self._path))
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         self._report = lambda _: None
         await self.flush()
         self._writer.close()

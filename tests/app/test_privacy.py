@@ -37,7 +37,7 @@ async def test_database_files_are_private(tmp_path: Path) -> None:
     store.save(Conversation("a secret"))
     await store.flush()
     found = {path.name: mode(path) for path in file.parent.iterdir()}
-    await store.close()
+    await store.aclose()
     assert found.keys() >= {"conversations.db", "conversations.db-wal"}
     assert set(found.values()) == {0o600}
     assert mode(file.parent) == 0o700

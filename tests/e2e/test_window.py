@@ -1,6 +1,5 @@
 import asyncio
 import contextlib
-import functools
 import json
 import os
 import signal
@@ -20,8 +19,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 import app.desktop.window
+from api.service.config import ServerConfig
 from app import paths
-from app.desktop.server import LocalServer
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.settings_file import StoredPreferences
 from app.signals import EndingSignals
@@ -61,7 +60,9 @@ def drive(qapp: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drive:
     """Runs the whole program with a window: steps begin when the model is ready, then it closes."""
     for name, value in own_folders(tmp_path).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(app.desktop.window, "LocalServer", functools.partial(LocalServer, port=0))
+    monkeypatch.setattr(
+        "app.desktop.server.ServerConfig", lambda **given: ServerConfig(**given | {"port": 0})
+    )
 
     def windows() -> list[MainWindow]:
         return [each for each in qapp.topLevelWidgets() if isinstance(each, MainWindow)]

@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 import app.desktop.window
 from app import paths
-from app.desktop.single_instance import only_instance, shown_on_demand
+from app.desktop.single_instance import only_instance
 from app.desktop.window import chosen_model, in_tray
 from app.settings.options import ChatOptions
 from app.settings.settings_file import StoredPreferences
@@ -33,11 +33,11 @@ def window(qapp: QApplication) -> Iterator[MainWindow]:
 def test_second_start_brings_window_forward(window: MainWindow, qtbot: QtBot) -> None:
     with only_instance() as first:
         assert first is not None
-        with shown_on_demand(window, first):
-            assert not window.isVisible()
-            with only_instance() as second:
-                assert second is None
-            qtbot.waitUntil(window.isVisible, timeout=60_000)
+        first.show_in(window)
+        assert not window.isVisible()
+        with only_instance() as second:
+            assert second is None
+        qtbot.waitUntil(window.isVisible, timeout=60_000)
     with only_instance() as next_one:
         assert next_one is not None
 

@@ -1,7 +1,6 @@
 """The server's window with everything behind it: real server, real engine, real settings file."""
 
 import asyncio
-import functools
 import http.client
 import json
 from collections.abc import Awaitable, Callable
@@ -20,8 +19,8 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 import app.desktop.window
+from api.service.config import ServerConfig
 from app import paths
-from app.desktop.server import LocalServer
 from app.settings.settings_file import StoredPreferences
 from engine.engine import Engine
 from tests.support.memory_store import MemoryConversationStore
@@ -41,7 +40,9 @@ Use = Callable[[Steps], None]
 @pytest.fixture
 def use(qapp: QApplication, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Use:
     """Open the server's window as the program does, with the server on."""
-    monkeypatch.setattr(app.desktop.window, "LocalServer", functools.partial(LocalServer, port=0))
+    monkeypatch.setattr(
+        "app.desktop.server.ServerConfig", lambda **given: ServerConfig(**given | {"port": 0})
+    )
     qapp.setQuitOnLastWindowClosed(False)
 
     def run(steps: Steps) -> None:

@@ -1,4 +1,4 @@
-"""One window per person: a later start brings the first window forward."""
+"""One window per user: a later start brings the first window forward."""
 
 import subprocess
 import sys
@@ -14,28 +14,28 @@ ROOT = Path(__file__).parents[3]
 
 def test_single_instance_passes_files(tmp_path: Path, qtbot: QtBot) -> None:
     first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
-    opened: list[str] = []
-    attached: list[str] = []
+    opened: list[Path] = []
+    attached: list[Path] = []
     first.file_requested.connect(opened.append)
-    first.attachment_requested.connect(attached.append)
+    first.attachments_requested.connect(attached.extend)
     assert first.claim()
     with qtbot.waitSignal(first.file_requested, timeout=30_000):
         assert second.ask_to_show(tmp_path / "a.run", [tmp_path / "a b.txt", tmp_path / "c.pdf"])
     first.release()
-    assert opened == [str(tmp_path / "a.run")]
-    assert attached == [str(tmp_path / "a b.txt"), str(tmp_path / "c.pdf")]
+    assert opened == [tmp_path / "a.run"]
+    assert attached == [tmp_path / "a b.txt", tmp_path / "c.pdf"]
 
 
 def test_single_instance_passes_many_files(tmp_path: Path, qtbot: QtBot) -> None:
     first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
-    attached: list[str] = []
-    first.attachment_requested.connect(attached.append)
+    attached: list[Path] = []
+    first.attachments_requested.connect(attached.extend)
     assert first.claim()
     files = [tmp_path / f"{number:04}{'x' * 200}" for number in range(400)]
     assert second.ask_to_show(attached=files)
     qtbot.waitUntil(lambda: len(attached) == len(files), timeout=30_000)
     first.release()
-    assert attached == [str(file) for file in files]
+    assert attached == files
 
 
 HOLD = """

@@ -28,7 +28,7 @@ async def opened(path: Path) -> AsyncIterator[SqliteConversationStore]:
     try:
         yield store
     finally:
-        await store.close()
+        await store.aclose()
 
 
 @pytest.fixture

@@ -207,7 +207,7 @@ async def kept_answer(path: Path, faults: list[str]) -> str:
             faults.append("the answer is not marked as interrupted")
         return "" if run is None else run.text
     finally:
-        await store.close()
+        await store.aclose()
 
 
 def killed(kills: int, full_disks: int, seed: int) -> list[Kill]:

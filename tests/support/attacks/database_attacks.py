@@ -38,7 +38,7 @@ async def fill_file(path: Path) -> None:
         store.save(one)
         store.save_messages(one, list(one.tree))
     store.save_preset(Preset("One", ConversationSettings(temperature=0.0)))
-    await store.close()
+    await store.aclose()
 
 
 def _some_bytes(rng: random.Random, path: Path) -> None:
@@ -194,7 +194,7 @@ async def _use(path: Path, damaged: bytes) -> str:
         await store.flush()
         assert not store.has_unsaved, "new text is not saved"
     finally:
-        await store.close()
+        await store.aclose()
     again = await open_store(path)
     try:
         found = {one.id: one for one in again.conversations()}
@@ -202,7 +202,7 @@ async def _use(path: Path, damaged: bytes) -> str:
         await again.fill(found[new.id])
         assert len(found[new.id].tree) == len(new.tree)
     finally:
-        await again.close()
+        await again.aclose()
     return outcome
 
 

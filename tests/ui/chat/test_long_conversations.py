@@ -134,11 +134,11 @@ async def test_a_summary_is_made_before_the_answer_and_goes_with_later_ones(
     assert len(scripted.requests) == parts + 2, "the summary is not made again"
     assert "They counted." in scripted.requests[-1].messages[0].content
     await ended(scripted, chat)
-    await store.close()
+    await store.aclose()
     store = await open_store(tmp_path / "conversations.db")
     [again] = store.conversations()
     await store.fill(again)
-    await store.close()
+    await store.aclose()
     boundary = again.messages[run.left_out.until]
     assert (boundary.summary, again.when_full) == ("They counted.", "summarize")
     last = again.messages[-1].run

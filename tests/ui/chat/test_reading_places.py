@@ -54,7 +54,7 @@ async def test_scroll_position_survives_another_conversation_and_a_restart(
         assert first.reading_position is not None
         workspace.open(first)
         await eventually(lambda: seen(window) is place)
-    await store.close()
+    await store.aclose()
     store = await open_store(tmp_path / "conversations.db")
     window = window_with(scripted, theme, store)
     async with shown(window, quits=True):
@@ -63,4 +63,4 @@ async def test_scroll_position_survives_another_conversation_and_a_restart(
         await eventually(lambda: seen(window).text == place.text)
         window.chat.column.jump_to_latest()
         await eventually(lambda: opened.reading_position is None)
-    await store.close()
+    await store.aclose()

@@ -133,7 +133,7 @@ def test_kept_trace_fills_every_tab_until_deleted(
                 assert " kB of disk" in await confirm_deletion(inspector)
                 assert count() == 0
         await asyncio.to_thread(traces.close)
-        await store.close()
+        await store.aclose()
 
     run(start(TraceLevel.FULL))
     assert len(kept(tmp_path / "traces")) == 1

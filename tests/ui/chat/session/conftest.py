@@ -43,7 +43,7 @@ async def workspace_on(
     finally:
         await workspace.finish()
         workspace.deleteLater()
-        await store.close()
+        await store.aclose()
 
 
 @asynccontextmanager
@@ -54,7 +54,7 @@ async def with_conversations(
     for conversation in [said(number) for number in range(COUNT)]:
         store.save(conversation)
         store.save_messages(conversation, list(conversation.tree))
-    await store.close()
+    await store.aclose()
     async with workspace_on(scripted, path) as started:
         yield started
 

@@ -107,13 +107,13 @@ async def test_import_that_quitting_ends_keeps_whole_conversations(
         import_all(window.workspace.files, path)
         await eventually(lambda: transfers.now is not None and transfers.now.total > 0)
         await eventually(lambda: transfers.now is not None and transfers.now.done > 2)
-    await store.close()
+    await store.aclose()
     again = await open_store(tmp_path / "kept.db")
     came = [one for one in again.conversations() if one.origin]
     assert 2 < len(came) < 400, "the window does not wait for the rest"
     for conversation in came:
         assert len(await again.read(conversation) or ()) == 2
-    await again.close()
+    await again.aclose()
 
 
 async def test_what_is_too_large_is_named_and_the_other_conversations_come_in(

@@ -24,7 +24,7 @@ from ui.records.store import Hit, SearchFilter
 async def opened(path: Path) -> AsyncIterator[SqliteConversationStore]:
     store = await open_store(path)
     yield store
-    await store.close()
+    await store.aclose()
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ async def started(engine: Engine, theme: Theme, folder: Path) -> AsyncIterator[M
         async with shown(main_window(engine, theme, store=store)) as window:
             yield window
     finally:
-        await store.close()
+        await store.aclose()
 
 
 @pytest.fixture

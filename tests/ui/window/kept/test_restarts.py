@@ -94,7 +94,7 @@ async def test_an_interrupted_answer_says_so_and_can_be_continued(
     conversation.add(ConversationMessage("assistant", run=streaming))
     store.save(conversation)
     store.save_messages(conversation, list(conversation.tree))
-    await store.close()
+    await store.aclose()
     async with start() as window:
         (view,) = views(window)
         (line,) = view.findChildren(ReasonLine)

@@ -121,7 +121,7 @@ async def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
             button(box, "Quit Without Saving").click()
             assert (window.isVisible(), gone) == (False, [True])
     finally:
-        await store.close()
+        await store.aclose()
 
 
 async def test_closing_waits_until_text_is_saved(
@@ -144,6 +144,6 @@ async def test_closing_waits_until_text_is_saved(
                 other.execute("ROLLBACK")
             await eventually(lambda: not window.isVisible())
     finally:
-        await store.close()
+        await store.aclose()
     with closing(sqlite3.connect(path)) as reader:
         assert reader.execute("SELECT draft FROM conversations").fetchall() == [("a thought",)]
