@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 
 from PySide6.QtCore import QEvent, QPoint, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QFont, QHideEvent, QTextOption
@@ -422,7 +421,10 @@ class ServerSettings(QWidget):
             (self.origins.edited, "allowed_origins"),
             (self.hosts.edited, "allowed_hosts"),
         ):
-            signal.connect(partial(preferences.change_value, f"server.{name}"))
+            # No partial: PySide would not pass the argument of clicked.
+            signal.connect(
+                lambda value, path=f"server.{name}": preferences.change_value(path, value)
+            )
         self.renew.clicked.connect(key.renew)
         self.forget.clicked.connect(key.forget)
         preferences.changed.connect(self._show_preferences)
