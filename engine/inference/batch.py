@@ -190,14 +190,14 @@ class RunningBatch:
         with self._stream():
             return EmbeddingPass(self._batch.model, texts, **options)
 
-    def read_texts(self, reader: EmbeddingPass) -> None:
-        """Read a part of some texts, unless the streams are behind their pace."""
+    def read_texts(self, embedding: EmbeddingPass) -> None:
+        """Read a part of the texts of an embedding request, unless the streams are behind."""
         max_tokens = self._budget.tokens(len(self._batch.decoding))
         if not max_tokens:
             return
         begin_s = time.perf_counter()
         with self._stream():
-            tokens = reader.read(max_tokens)
+            tokens = embedding.read(max_tokens)
         self._record_pause(time.perf_counter() - begin_s, tokens)
 
     def _step(self, max_tokens: int) -> Step:
@@ -232,7 +232,7 @@ class RunningBatch:
         return mx.stream(self._batch.stream)
 
     def remove(self, rows: Mapping[int, int]) -> None:
-        """Take sequences out, each with how many tokens of the last step its reader lacks."""
+        """Take sequences out, each with how many tokens of the last step follow its end."""
         removed = self._extract(rows)
         for sequence in removed:
             if (unused := rows[sequence.number]) and sequence.cache and sequence.held:

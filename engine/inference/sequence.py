@@ -92,7 +92,7 @@ class Sequence:
     budget_end: BudgetEnd | None = field(default=None, init=False)
     _trace: TraceLevel = field(default=TraceLevel.OFF, init=False)
     _expected_tokens: int = field(default=0, init=False)
-    # Tokens read beyond the cached ones, as its reader knows.
+    # Tokens read beyond the cached ones, as the last event states them.
     _progress: int = field(default=0, init=False)
     _joined_at: float | None = field(default=None, init=False)
     _first_at: float | None = field(default=None, init=False)
@@ -145,7 +145,7 @@ class Sequence:
         return self.cached + self._progress >= len(self) - 1
 
     def start(self, now: float) -> list[Event]:
-        """Note that it has joined the batch; return the events for its reader."""
+        """Note that it has joined the batch; return its first events."""
         self._joined_at = now
         events: list[Event] = [PromptProgress(self.cached, len(self), self.cached)]
         scoring = self.generation.request.prompt_scoring

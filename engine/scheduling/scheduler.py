@@ -236,28 +236,28 @@ class Scheduler:
         try:
             texts, model = task.result(), self.backend.info
             limit = model.answer_cache.tokens_in(self.plan.total, model.context_length)
-            reader = self.backend.embedding_pass(texts, request.dimensions, limit)
+            embedding = self.backend.embedding_pass(texts, request.dimensions, limit)
             self.plan.check_available(model.answer_cache.allocated_bytes(max(map(len, texts))))
         except BaseException as error:
             del self._embeddings[future]
             settle(future, request_error(error))
             return
-        self._embeddings[future] = reader
+        self._embeddings[future] = embedding
 
     def _read_embedding(self) -> None:
-        for future, reader in self._embeddings.items():
-            if reader is None:
+        for future, embedding in self._embeddings.items():
+            if embedding is None:
                 continue
             outcome: object = None
             try:
-                self.backend.batch.read_texts(reader)
-                if reader.is_done:
-                    outcome = reader.embeddings()
+                self.backend.batch.read_texts(embedding)
+                if embedding.is_done:
+                    outcome = embedding.embeddings()
             except BaseException as error:
                 outcome = request_error(error)
             del self._embeddings[future]
             if outcome is None:
-                self._embeddings[future] = reader  # the last now, so that each has its turn
+                self._embeddings[future] = embedding  # the last now, so that each has its turn
             else:
                 settle(future, outcome)
             return
@@ -292,7 +292,7 @@ class Scheduler:
                 self._begin(sequence)
 
     def _begin(self, sequence: Sequence) -> None:
-        """Tell the reader of an answer that it has joined the batch."""
+        """Send the first events of an answer that has joined the batch."""
         self.running[sequence.number] = sequence
         batch, plan = self.backend.batch, self.plan
         if plan.prompts is not None:

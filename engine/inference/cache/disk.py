@@ -4,7 +4,7 @@ A file holds the keys and values of one block of tokens, or a snapshot of the la
 The folder is the only record of its content, so several processes may use it: a process that finds
 a file deleted continues without it. A file's name contains the digest of its content.
 
-No disk error reaches a reader: a cache that cannot be written is dropped, and the model reads a
+No disk error ends an answer: a cache that cannot be written is dropped, and the model reads a
 prompt again whose cache cannot be read.
 """
 

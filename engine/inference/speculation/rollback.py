@@ -1,8 +1,24 @@
 """Takes back the newest tokens of running sequences, from every kind of cache. Engine thread.
 
-Keys and values are cut off. A state cannot be cut: the recurrence that made it (short convolutions,
-Gated DeltaNet, Mamba2) runs again alone, over the tokens that are kept, from the state before the
-pass. Models with other recurrences are not drafted for.
+Keys and values (``KVCache``, windows) are cut off. The states of an ``ArraysCache`` cannot be cut:
+the operation that made a state runs again alone, over the tokens that are kept, from the state
+before the pass. For that each pass records the inputs of these operations of mlx-lm:
+
+- A short convolution, ``nn.Conv1d`` over ``mx.concatenate([state, inputs], axis=1)``, of shape
+  (rows, kernel - 1 + tokens, channels). Its state is the last ``kernel - 1`` of these positions, so
+  that of fewer tokens is a slice.
+- Gated DeltaNet, ``gated_delta_ops`` or ``gated_delta_kernel`` of ``models/gated_delta.py``, given
+  q, k (rows, tokens, heads, key size), v (rows, tokens, heads, value size), g and beta (rows,
+  tokens, heads), and the state (rows, heads, value size, key size).
+- Mamba2, ``ssm_attn`` of ``models/ssm.py``, given x (rows, tokens, heads, size), B and C (rows,
+  tokens, groups, state size), dt (rows, tokens, heads), and the state (rows, heads, size, state
+  size). Passes over several tokens never use ``ssm_update_kernel``.
+
+Both recurrences return (output, state), and layers assign that very array to their cache. In each
+layer the calls come in the order of the states in its ``ArraysCache``: those of its convolutions,
+then that of its recurrence (``qwen3_next``, ``kimi_linear``, ``lfm2``, ``falcon_h1``). A trial pass
+checks that each state has its record in this order; models of which that is not true (``rwkv7``,
+``jamba``) are not drafted for.
 """
 
 import logging
@@ -38,16 +54,17 @@ _KINDS = (ArraysCache, RunningKVCache, BatchRotatingKVCache, HeadCache)
 
 
 class _Convolution(NamedTuple):
-    """What a short convolution was given: its state, and then the tokens of the pass."""
+    """The input of a short convolution: its state, and then the tokens of the pass."""
 
     given: mx.array
 
     def gave(self, state: mx.array, tokens: int) -> bool:
-        """Return whether a state after the pass is the end of the input; computes it."""
+        """Whether a state after the pass is the end of the input; computes both."""
         end = self.given[:, tokens:]
         return end.shape == state.shape and bool(mx.array_equal(end, state).item())
 
     def after(self, rows: mx.array, kept: int, tokens: int) -> mx.array:
+        """Return the state of some rows after the first ``kept`` of the pass's tokens."""
         size = self.given.shape[1] - tokens
         return mx.contiguous(self.given[rows, kept : kept + size])
 
@@ -139,10 +156,8 @@ class Rollback:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        # For each part with states, and each of these: the index of its record; None for a state
-        # that no pass changes. ``_is_tried`` says whether they were looked for.
-        self._sources: list[list[int | None]] | None = None
-        self._is_tried = False
+        # Whether each state has its record; None before the trial pass.
+        self._are_recorded: bool | None = None
         self._pass: _Pass | None = None
 
     def can_take_back(self, cache: Sequence[Any]) -> bool:
@@ -150,13 +165,15 @@ class Rollback:
         kinds = {type(part) for part in parts_of(cache)}
         if not all(issubclass(kind, _KINDS) or _is_cut_alone(kind) for kind in kinds):
             return False
-        if ArraysCache in kinds and not self._is_tried:
-            self._is_tried = True
+        if ArraysCache not in kinds:
+            return True
+        if self._are_recorded is None:
+            self._are_recorded = False
             try:
-                self._sources = self._find_sources()
+                self._are_recorded = self._try_records()
             except Exception:
                 _log.exception("the states of this model cannot be taken back")
-        return ArraysCache not in kinds or self._sources is not None
+        return self._are_recorded
 
     def read(self, inputs: mx.array, cache: Sequence[Any]) -> Any:
         """Read tokens of shape (rows, tokens); return the logits, which are not computed yet."""
@@ -234,37 +251,25 @@ class Rollback:
         if kept in (0, done.tokens):
             parts = done.after if kept else done.before
             return [[None if state is None else state[rows] for state in part] for part in parts]
-        assert self._sources is not None
+        records = iter(done.records)
         return [
             [
-                (None if state is None else state[rows])
-                if source is None
-                else done.records[source].after(rows, kept, done.tokens)
-                for state, source in zip(part, sources, strict=True)
+                None if state is None else next(records).after(rows, kept, done.tokens)
+                for state in part
             ]
-            for part, sources in zip(done.before, self._sources, strict=True)
+            for part in done.before
         ]
 
-    def _find_sources(self) -> list[list[int | None]] | None:
-        """Return the record of each state, found in a trial pass; None where a state has none."""
+    def _try_records(self) -> bool:
+        """Return whether a pass over two tokens records each state, in the order of the states."""
         cache = make_prompt_cache(self._model)
         self._model(mx.ones((1, 1), mx.int32), cache=cache)
         with _recorded() as records:
             self._model(mx.arange(_TRIAL_TOKENS)[None], cache=cache)
-        unused = dict(enumerate(records))
-        sources: list[list[int | None]] = []
-        for part in _states(cache):
-            sources.append([])
-            for state in part.cache:
-                source = None
-                if state is not None:
-                    found = (n for n, record in unused.items() if record.gave(state, _TRIAL_TOKENS))
-                    source = next(found, None)
-                    if source is None:
-                        return None
-                    del unused[source]
-                sources[-1].append(source)
-        return sources
+        states = [state for part in _states(cache) for state in part.cache if state is not None]
+        return len(records) == len(states) and all(
+            record.gave(state, _TRIAL_TOKENS) for record, state in zip(records, states, strict=True)
+        )
 
 
 def _states(cache: Sequence[Any]) -> list[ArraysCache]:
