@@ -1,14 +1,12 @@
 """How each format writes a forced call, in llguidance's Lark dialect."""
 
 import json
-import re
 from dataclasses import dataclass
 
 from engine.grammar.lark_text import Spell, quoted
 from engine.output.families import Family
 from engine.output.tool_calls.formats import (
     NAME_MARK,
-    TAG_NAME,
     CallFormat,
     HeadedCalls,
     PythonCalls,
@@ -17,49 +15,33 @@ from engine.output.tool_calls.formats import (
 
 # White space that a model may write or leave out.
 _LINE = '"\\n"?'
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 KEY_MARK = "\ue000"
 """Stands for the name of a parameter."""
 
-JsonFrame = tuple[str, str]
-"""What stands before and behind arguments that are one JSON value, in Lark."""
-
 
 @dataclass(frozen=True, slots=True)
-class ParameterFormat:
-    """How a format writes parameters that stand one behind another.
+class ForcedCall:
+    """How a model writes the call of one tool; all texts are Lark.
 
     Attributes:
-        before: What stands before the first one, in Lark.
-        after: What stands behind the last one, in Lark.
-        text_head: What stands before a value that is text, in Lark, with ``KEY_MARK``.
-        json_head: What stands before any other value.
-        names: What the names of parameters must match.
-        end: The text behind a value.
-        quote: The text on both sides of a value that is text.
-        between: What stands between two parameters, in Lark.
-        forbidden: Texts that end a value, wherever they stand in it.
-        has_json_text: Whether text is written as JSON.
+        before: What stands before the arguments.
+        after: What stands behind them.
+        text_head: What stands before a parameter that is text, with ``KEY_MARK``.
+        json_head: What stands before any other parameter; empty for arguments in one JSON object.
     """
 
     before: str
     after: str
-    text_head: str
-    json_head: str
-    names: re.Pattern[str]
-    end: str = ""
-    quote: str = ""
-    between: str = ""
-    forbidden: tuple[str, ...] = ()
-    has_json_text: bool = False
+    text_head: str = ""
+    json_head: str = ""
 
 
-def call_format(family: Family, name: str, spell: Spell) -> JsonFrame | ParameterFormat:
+def forced_call(family: Family, name: str, spell: Spell) -> ForcedCall:
     """Return how a model writes the call of a tool; raises ``ValueError``."""
     header = family.call_header(name)
     if header is not None:
-        return spell(header), ""
+        return ForcedCall(spell(header), "")
     form = family.call_format
     if form is None:
         raise ValueError("the format in which this model writes its calls is not known")
@@ -70,30 +52,14 @@ def call_format(family: Family, name: str, spell: Spell) -> JsonFrame | Paramete
         return _tagged(form, name, start, end, spell)
     if isinstance(form, PythonCalls):
         opening, closing = form.edges
+        before, after = f"{opening}{name}(", f"){closing}"
         head = quoted(f"{KEY_MARK}=")
-        return ParameterFormat(
-            before=f"{start} {quoted(f'{opening}{name}(')}",
-            after=f"{quoted(f'){closing}')} {end}",
-            text_head=head,
-            json_head=head,
-            names=_WORD,
-            between='", "',
-            has_json_text=True,
-        )
+        return ForcedCall(f"{start} {quoted(before)}", f"{quoted(after)} {end}", head, head)
     if not isinstance(form, HeadedCalls):
         return _json_frame(form, name, start, end, is_list=start not in ("", spell("<tool_call>")))
     if form.quote:
-        head = quoted(f"{KEY_MARK}:")
-        return ParameterFormat(
-            before=f"{start} {quoted(f'{form.call[0]}{name}{{')}",
-            after=f'"}}" {end}',
-            text_head=head,
-            json_head=head,
-            names=re.compile(r"\w+"),
-            quote=form.quote,
-            between='","',
-            forbidden=(form.quote,),
-        )
+        before, head = f"{form.call[0]}{name}{{", quoted(f"{KEY_MARK}:")
+        return ForcedCall(f"{start} {quoted(before)}", f'"}}" {end}', head, head)
     before, behind = map(spell, form.call)
     if form.has_json and behind == quoted(form.call[1]):  # not a token of this model
         return _json_frame(form, name, start, end, is_list=True)
@@ -102,25 +68,25 @@ def call_format(family: Family, name: str, spell: Spell) -> JsonFrame | Paramete
         fenced = quoted(f"{name}\n{form.fence}\n")
         head = f'"function" {behind} {fenced}'
     fence = quoted("\n```") if form.is_fenced else ""
-    return (
+    return ForcedCall(
         f"{start} {before} {spell(form.prefix)} {head}",
         f"{fence} {spell(form.call_end)} {end}",
     )
 
 
-def _json_frame(form: CallFormat, name: str, start: str, end: str, *, is_list: bool) -> JsonFrame:
+def _json_frame(form: CallFormat, name: str, start: str, end: str, *, is_list: bool) -> ForcedCall:
     """Return what stands around the arguments of a call that is a JSON object."""
     head = quoted(form.object_head.replace(NAME_MARK, json.dumps(name, ensure_ascii=False)))
     if form.bare is not None:
-        return head, '"}"'
+        return ForcedCall(head, '"}"')
     if is_list:
         space = form.list_space
-        return f'{start} "[" {space} {head}', f'"}}" {space} "]" {end}'
-    return f'{start} "\\n" {head}', f'"}}\\n" {end}'
+        return ForcedCall(f'{start} "[" {space} {head}', f'"}}" {space} "]" {end}')
+    return ForcedCall(f'{start} "\\n" {head}', f'"}}\\n" {end}')
 
 
-def _tagged(form: TaggedCalls, name: str, start: str, end: str, spell: Spell) -> ParameterFormat:
-    """Return a format whose parameters stand between tags."""
+def _tagged(form: TaggedCalls, name: str, start: str, end: str, spell: Spell) -> ForcedCall:
+    """Return a call whose parameters stand between tags."""
     edge = "\n" if form.has_line_ends else ""
     before, behind = form.parameter
     key = f' {form.parameter_name}="{KEY_MARK}"' if form.parameter_name else KEY_MARK
@@ -133,12 +99,9 @@ def _tagged(form: TaggedCalls, name: str, start: str, end: str, spell: Spell) ->
     # Where nothing but a tag that ends before the name opens a call, the name is its attribute.
     is_attribute = not form.call[0] and form.call[1]
     opening = quoted(f'"{name}"{form.call[1]}') if is_attribute else spell(form.opening(name))
-    return ParameterFormat(
-        before=f"{start} {_LINE if form.call[0] else ''} {opening}",
-        after=f"{_LINE} {spell(form.call_end)} {_LINE if form.call_end else ''} {end}",
-        text_head=text_head,
-        json_head=json_head,
-        names=TAG_NAME,
-        end=edge + form.value_end,
-        forbidden=tuple(filter(None, (form.value_end, form.call_end, form.parameter[0]))),
+    return ForcedCall(
+        f"{start} {_LINE if form.call[0] else ''} {opening}",
+        f"{_LINE} {spell(form.call_end)} {_LINE if form.call_end else ''} {end}",
+        text_head,
+        json_head,
     )

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from engine.grammar.call_formats import KEY_MARK, ParameterFormat
+from engine.grammar.call_formats import KEY_MARK, ForcedCall
 from engine.grammar.lark_text import Spell, escaped_regex, in_slashes, quoted
 from engine.grammar.schemas import (
     ESCAPE_OR_CLASS,
@@ -15,6 +15,7 @@ from engine.grammar.schemas import (
     length_range,
     scan_groups,
 )
+from engine.output.tool_calls.formats import CallFormat, PythonCalls, TaggedCalls
 from engine.output.tool_calls.schema_alternatives import (
     Alternative,
     allowed_types,
@@ -42,12 +43,20 @@ class ParameterRules:
 
     def __init__(
         self,
-        written: ParameterFormat,
+        form: CallFormat,
+        call: ForcedCall,
         spell: Spell,
         number: int,
     ) -> None:
         self.left_out: list[str] = []
-        self._format = written
+        self._form = form
+        self._call = call
+        self._between = quoted(form.between) if form.between else ""
+        self._end = form.value_end
+        self._forbidden = tuple(filter(None, (form.quote, form.value_end)))
+        if isinstance(form, TaggedCalls):
+            self._end = f"\n{form.value_end}" if form.has_line_ends else form.value_end
+            self._forbidden += tuple(filter(None, (form.call_end, form.parameter[0])))
         self._spell = spell
         self._number = number
         self._count = 0
@@ -61,7 +70,7 @@ class ParameterRules:
             self.left_out.append("")
         rules: list[str] = []
         sequences = [self._sequence(shape, rules) for shape in shapes or [({},)]]
-        yield f"{name}: {self._format.before} ({' | '.join(sequences)}) {self._format.after}"
+        yield f"{name}: {self._call.before} ({' | '.join(sequences)}) {self._call.after}"
         yield from rules
 
     # -- objects ---------------------------------------------------------------------------
@@ -74,11 +83,11 @@ class ParameterRules:
         for key, schema in properties.items():
             if schema is False:
                 continue
-            if not self._format.names.fullmatch(key):
+            if not self._form.parameter_names.fullmatch(key):
                 self.left_out.append(f"properties.{key}")
                 continue
             names.append((self._property(key, schema, rules), key in required))
-        first, between = self._new_name("sequence"), self._format.between
+        first, between = self._new_name("sequence"), self._between
         if not names and others is not False:
             one = self._property(None, others, rules)
             rules.append(f"{first}: ({one} ({between} {one})*)?")
@@ -96,7 +105,7 @@ class ParameterRules:
         # By the properties that are left: without one before them, and behind one.
         alone, behind = '""', '""'
         for at, (name, is_needed) in reversed([*enumerate(names)]):
-            rest, between = behind, self._format.between
+            rest, between = behind, self._between
             begun = f"{name} {rest}" if is_needed else f"{name} {rest} | {alone}"
             follows = f"{between} {name}" if is_needed else f"({between} {name})?"
             alone, behind = first if at == 0 else f"{first}_{at}", f"{first}_behind{at}"
@@ -108,12 +117,12 @@ class ParameterRules:
 
     def _property(self, key: str | None, schema: Schema, rules: list[str]) -> str:
         """Add the rules of a parameter; return the name of the first."""
-        written, name = self._format, self._new_name("parameter")
+        form, call, name = self._form, self._call, self._new_name("parameter")
         symbol = quoted(key)[1:-1] if key else f'" {_ANY_KEY} "'
-        text_head = written.text_head.replace(_KEY, symbol)
-        json_head = written.json_head.replace(_KEY, symbol)
-        quote, end = self._spell(written.quote), self._spell(written.end)
-        if written.has_json_text:
+        text_head = call.text_head.replace(_KEY, symbol)
+        json_head = call.json_head.replace(_KEY, symbol)
+        quote, end = self._spell(form.quote), self._spell(self._end)
+        if isinstance(form, PythonCalls):
             rules.append(f"{name}: {json_head} {self._json(schema)}")
             return name
         options = [(one, *allowed_types(one)) for one in alternatives(schema, self._root)]
@@ -150,7 +159,7 @@ class ParameterRules:
         Where the text's end is plain text, the terminal contains it: a terminal takes all that it
         can, so that nothing else could say where the text ends.
         """
-        end = self._format.quote + self._format.end
+        end = self._form.quote + self._end
         tag = end.lstrip("\n")
         is_special = self._spell(tag).startswith("<[")
         closing = "" if is_special else escaped_regex(end)
@@ -160,7 +169,7 @@ class ParameterRules:
             self.left_out += (f"properties.{key}.{keyword}" for keyword in unknown)
             bodies.append(" & ".join(in_slashes(f"(?:{regex}){closing}") for regex in regexes))
         terminal = " | ".join(f"({body})" for body in bodies)
-        forbidden = [text for text in self._format.forbidden if is_special or text != tag]
+        forbidden = [text for text in self._forbidden if is_special or text != tag]
         if forbidden:
             within = "|".join(map(escaped_regex, forbidden))
             terminal = f"({terminal}) & ~/(?s:.*)(?:{within})(?s:.*)/"

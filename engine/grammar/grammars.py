@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.errors import InvalidRequest
-from engine.grammar.call_formats import JsonFrame, ParameterFormat, call_format
+from engine.grammar.call_formats import ForcedCall, forced_call
 from engine.grammar.call_parameters import ParameterRules
 from engine.grammar.lark_text import Spell
 from engine.grammar.schemas import as_rule, prepare_schema
@@ -123,25 +123,25 @@ class _Rules:
         for number, tool in enumerate(tools):
             choices.append(f"call{number}")
             try:
-                written = call_format(self._family, tool.name, self._spell)
+                call = forced_call(self._family, tool.name, self._spell)
             except ValueError as error:
                 field = "tool_choice" if constraint is None else "constraint"
                 raise InvalidRequest(field, str(error)) from error
-            rules += self._call(number, tool, written)
+            rules += self._call(number, tool, call)
         start = f"start: {self._reasoning(rules)}({' | '.join(choices)})"
         return "\n".join([_OPTIONS, start, *rules, ""])
 
-    def _call(self, number: int, tool: Tool, written: JsonFrame | ParameterFormat) -> list[str]:
+    def _call(self, number: int, tool: Tool, call: ForcedCall) -> list[str]:
         """Return the rules of the calls of a tool."""
         field = parameters_field(tool)
         schema = self._prepared(arguments_schema(tool), field)
-        if isinstance(written, tuple):
-            before, after = written
+        form = self._family.call_format
+        if form is None or not call.json_head:
             return [
-                f"call{number}: {before} arguments{number} {after}",
+                f"call{number}: {call.before} arguments{number} {call.after}",
                 f"arguments{number}: {as_rule(schema)}",
             ]
-        parameters = ParameterRules(written, self._spell, number)
+        parameters = ParameterRules(form, call, self._spell, number)
         rules = list(parameters.write(f"call{number}", schema))
         self.left_out += (
             f"{field}.{keyword}".rstrip(".") for keyword in dict.fromkeys(parameters.left_out)

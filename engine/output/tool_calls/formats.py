@@ -36,6 +36,10 @@ class CallFormat:
 
     Attributes:
         names: What the name of a tool must match; None for any name.
+        parameter_names: What the name of a parameter must match, where it stands without quotes.
+        value_end: The text behind the value of a parameter.
+        between: The text between two parameters.
+        quote: The mark on both sides of texts, without which keys and texts are as in JSON.
         tags: The tags of models for which mlx-lm infers no parser.
         bare: How calls begin that need no tag; None if each has one.
         example: The form of a call, for models whose templates have no place for tools.
@@ -44,6 +48,10 @@ class CallFormat:
     """
 
     names: re.Pattern[str] | None = None
+    parameter_names: re.Pattern[str] = TAG_NAME
+    value_end: str = ""
+    between: str = ""
+    quote: str = ""
     tags: tuple[CallTags, ...] = ()
     bare: BareCalls | None = None
     example: str = ""
@@ -55,6 +63,9 @@ class CallFormat:
 class PythonCalls(CallFormat):
     """Calls that are Python, with the texts before and behind a list of them: ``[f(a=1), g()]``."""
 
+    names: re.Pattern[str] | None = BARE_NAME
+    parameter_names: re.Pattern[str] = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+    between: str = ", "
     edges: tuple[str, str] = ("[", "]")
 
 
@@ -73,7 +84,6 @@ class HeadedCalls(CallFormat):
         fence: The beginning of a fence in which the arguments may be, with the name before it.
         is_fenced: Whether a forced call has that fence.
         is_section: Whether ``call`` is required, and other text may follow the last call.
-        quote: The mark on both sides of texts in arguments whose keys are bare; empty for JSON.
         has_json: Whether calls may be JSON objects instead.
     """
 
@@ -86,7 +96,6 @@ class HeadedCalls(CallFormat):
     fence: str = ""
     is_fenced: bool = False
     is_section: bool = False
-    quote: str = ""
     has_json: bool = False
 
 
@@ -101,7 +110,6 @@ class TaggedCalls(CallFormat):
     Attributes:
         call: The texts before and behind the name of the tool; empty where none stands there.
         parameter: The texts before and behind the name of a parameter.
-        value_end: The text behind a value.
         call_end: The end of a call; empty where a call ends with its text.
         value_start: The text before a value; empty where the name's closing text is that.
         call_name: The attribute that names the tool; empty where the name stands alone.
@@ -118,7 +126,6 @@ class TaggedCalls(CallFormat):
     names: re.Pattern[str] | None = TAG_NAME
     call: tuple[str, str] = ("", "")
     parameter: tuple[str, str]
-    value_end: str
     call_end: str = ""
     value_start: str = ""
     call_name: str = ""
@@ -141,6 +148,7 @@ _GLM = TaggedCalls(
     value_start="<arg_value>",
     value_end="</arg_value>",
 )
+_GEMMA_CALLS = HeadedCalls(call=("call:", ""), between=",", parameter_names=re.compile(r"\w+"))
 _DEEPSEEK_TAGS = ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>")
 _DEEPSEEK = HeadedCalls(
     tags=((*_DEEPSEEK_TAGS, ()),),
@@ -176,7 +184,6 @@ CALL_FORMATS: dict[str, CallFormat] = {
     # tools: a prompt that tells of them asks for one of these ways. A string in the code may
     # contain the fence, but not at the beginning of a line.
     GEMMA: PythonCalls(
-        names=BARE_NAME,
         tags=(("```tool_code", "\n```", ("<start_of_turn>",)),),
         bare=PYTHON_LIST,
         example="\n```tool_code\nfunction(argument=value)\n```",
@@ -215,13 +222,13 @@ CALL_FORMATS: dict[str, CallFormat] = {
         call=("<function=", ">"), parameter=("<parameter=", ">"), value_end="</parameter>",
         call_end="</function>", has_line_ends=True,
     ),
-    "function_gemma": HeadedCalls(call=("call:", ""), quote="<escape>"),
-    "gemma4": HeadedCalls(call=("call:", ""), quote='<|"|>'),
+    "function_gemma": replace(_GEMMA_CALLS, quote="<escape>"),
+    "gemma4": replace(_GEMMA_CALLS, quote='<|"|>'),
     # ``f[ARGS]{…}``, perhaps with an id, or a list of JSON objects.
     "mistral": HeadedCalls(
         call=("", "[ARGS]"), suffix=re.compile(r"\[CALL_ID\][^\[\]]*$"), has_json=True,
     ),
-    "pythonic": PythonCalls(names=BARE_NAME),  # LFM2
+    "pythonic": PythonCalls(),  # LFM2
     "glm47": _GLM,
     "laguna": _GLM,
     "longcat": TaggedCalls(
