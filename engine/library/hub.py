@@ -21,7 +21,6 @@ from engine.errors import EngineError
 from engine.files.causes import is_of_network, network_cause
 from engine.files.json_fields import DamagedFile
 from engine.files.json_items import json_value
-from engine.library.hub_internals import request_headers
 from engine.wording import format_size
 
 T = TypeVar("T")
@@ -111,9 +110,11 @@ def requested(
 
     Redirects are followed; another host is sent no token.
     """
-    from huggingface_hub import get_session, hf_raise_for_status
+    from huggingface_hub import constants, get_session, get_token, hf_raise_for_status
 
-    given = {**request_headers(), **(headers or {})}
+    given = dict(headers or {})
+    if not constants.HF_HUB_DISABLE_IMPLICIT_TOKEN and (token := get_token()):
+        given["authorization"] = f"Bearer {token}"
     with get_session().stream(
         "GET", url, params=params, headers=given, timeout=_REQUEST_TIMEOUT_S
     ) as response:

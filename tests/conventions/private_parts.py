@@ -4,12 +4,10 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 from engine.inference import mlx_lm_internals, transformers_internals
-from engine.library import hub_internals
 
 ADAPTERS = {
     "mlx-lm": mlx_lm_internals,
     "transformers": transformers_internals,
-    "huggingface-hub": hub_internals,
 }
 
 

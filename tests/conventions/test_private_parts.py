@@ -17,7 +17,6 @@ import pytest
 
 from engine.conversation.bounded_jinja import BoundedEnvironment
 from engine.inference import mlx_lm_internals, transformers_internals
-from engine.library.hub_internals import request_headers
 from tests.conventions.private_parts import ADAPTERS, complaint, expect
 from tests.support.sources import PACKAGES, ROOT, modules, nodes
 
@@ -41,15 +40,6 @@ def test_chat_templates_are_compiled_in_the_environment_with_bounds() -> None:
         return isinstance(compiled.environment, BoundedEnvironment)
 
     expect("transformers", "utils.chat_template_utils.ImmutableSandboxedEnvironment", is_bounded)
-
-
-def test_requests_to_the_hub_carry_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_TOKEN", "hf_of_a_person")
-    expect(
-        "huggingface-hub",
-        "utils.build_hf_headers",
-        lambda: request_headers()["authorization"] == "Bearer hf_of_a_person",
-    )
 
 
 def test_a_part_that_is_gone_is_named_with_its_library_and_its_adapter() -> None:
