@@ -63,25 +63,29 @@ class VerifiedSequence:
     logprobs: list[Any]
     pending: int
     pending_logprobs: Any
-    is_cut: bool = False
-    forced: Sequence[bool] = ()
+    is_cut: bool
+    forced: Sequence[bool]
 
 
 class _Draws:
-    """Draws the tokens of one row, one after each token of the pass."""
+    """Draws the tokens of one row, one after each token of the pass.
+
+    All are drawn at once, unless a constraint has to know each token before it allows the next: a
+    row that ``is_stepwise`` draws them one after the other.
+    """
 
     def __init__(
         self, rows: DecodingRows, index: int, inputs: Sequence[int], logits: mx.array
     ) -> None:
-        self.tokens: Any = None  # of all positions, unless ``is_stepwise``
-        self.is_close: list[bool] | None = None
         self._rows = rows
         self._index = index
         self._inputs = inputs
+        self._logits = logits
         self._sampler: Sampler = rows.sampler(index)
         self._processors = rows.processors(index)
-        self.is_greedy = self._sampler.is_greedy
-        # A constraint has to know one token before it allows the next.
+        self._context: Any = None
+        if self._processors:
+            self._context = rows.context(index, mx.array(list(inputs)))
         stateful = (
             processor for processor in self._processors if getattr(processor, "is_stateful", False)
         )
@@ -89,25 +93,47 @@ class _Draws:
         self.is_stepwise = self._constraint is not None
         # For each position that was drawn, whether the constraint allowed only one token.
         self.forced: list[bool] = []
-        self._context: Any = None
-        if self._processors:
-            self._context = rows.context(index, mx.array(list(inputs)))
+        self.logprobs: list[mx.array] = []
         self._states: list[mx.array] = []
-        self._logits = logits
-        self.logprobs: Any = None
-        self._stepped: list[mx.array] = []
-        if not self.is_stepwise:
-            self._draw_all()
+        self._tokens: Any = None
+        self._are_close: Any = None
 
-    def _draw_all(self) -> None:
-        count = len(self._inputs)
+    def draw_all(self, rounding: Rounding) -> list[mx.array]:
+        """Draw for all positions; return the arrays that are to be computed."""
         logits = self._logits
         if self._processors:
-            logits = mx.concatenate(
-                [self._processed(position) for position in range(count)], axis=0
-            )
-        self.logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-        self.tokens, self._states = self._sampler.draw_each(self.logprobs)
+            logits = mx.concatenate([self._processed(n) for n in range(len(self._inputs))], axis=0)
+        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        self.logprobs = list(logprobs)
+        self._tokens, self._states = self._sampler.draw_each(logprobs)
+        if self._sampler.is_greedy:
+            self._are_close = rounding.are_close(logprobs)
+        return [self._tokens] if self._are_close is None else [self._tokens, self._are_close]
+
+    def wait(self) -> None:
+        """Fetch all draws, which have been computed."""
+        self._tokens = self._tokens.tolist()
+        self._are_close = None if self._are_close is None else self._are_close.tolist()
+
+    def draw(self, position: int, rounding: Rounding) -> tuple[int, bool]:
+        """Return the token after a position, and whether rounding could change it.
+
+        All drafts before the position must be right.
+        """
+        if not self.is_stepwise:
+            return self._tokens[position], bool(self._are_close and self._are_close[position])
+        logits = self._processed(position)
+        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        drawn, states = self._sampler.draw_each(logprobs)
+        self._states += states
+        self.logprobs.append(logprobs[0])
+        # A forced token is known without waiting for the draw.
+        only: int | None = getattr(self._constraint, "only", None)
+        self.forced.append(only is not None)
+        if only is not None:
+            return only, False
+        token: Any = drawn.item()
+        return int(token), self._sampler.is_greedy and rounding.is_close(logprobs[0])
 
     def _processed(self, position: int) -> mx.array:
         logits = self._logits[position : position + 1]
@@ -116,32 +142,10 @@ class _Draws:
             logits = processor(context, logits)
         return logits
 
-    def set_close(self, close: Any) -> None:
-        self.is_close = None if close is None else close.tolist()
-
-    def drawn(self) -> list[int]:
-        tokens: list[int] = self.tokens.tolist()
-        return tokens
-
-    def draw_at(self, position: int) -> int:
-        """Draw the next token of a stepwise row; all drafts before this position were right."""
-        logits = self._processed(position)
-        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-        drawn, states = self._sampler.draw_each(logprobs)
-        self._states += states
-        self._stepped.append(logprobs[0])
-        only = getattr(self._constraint, "only", None)
-        self.forced.append(only is not None)
-        # A forced token is known without waiting for the draw.
-        return int(drawn.item()) if only is None else only  # type: ignore[arg-type]
-
     @property
     def has_failed(self) -> bool:
         """Whether the constraint has failed; the answer then ends with its last token."""
         return bool(getattr(self._constraint, "has_failed", False))
-
-    def logprobs_at(self, position: int) -> Any:
-        return self._stepped[position] if self.is_stepwise else self.logprobs[position]
 
     def settle(self, drawn: int, kept: int) -> None:
         """Set the row's state back to that after ``drawn`` draws and ``kept`` tokens."""
@@ -176,10 +180,9 @@ def verify(
         for index, tokens in enumerate(inputs)
     ]
     at_once = [draw for draw in draws if not draw.is_stepwise]
-    close = [rounding.are_close(draw.logprobs) if draw.is_greedy else None for draw in at_once]
-    mx.eval(logits, [draw.tokens for draw in at_once], [each for each in close if each is not None])
-    for draw, near in zip(at_once, close, strict=True):
-        draw.set_close(near)
+    mx.eval(logits, [draw.draw_all(rounding) for draw in at_once])
+    for draw in at_once:
+        draw.wait()
     verified = [
         _accept(draw, tokens, rows.pending_logprobs(index), rounding)
         for index, (draw, tokens) in enumerate(zip(draws, inputs, strict=True))
@@ -203,33 +206,19 @@ def _accept(
     draws: _Draws, inputs: list[int], known_logprobs: Any, rounding: Rounding
 ) -> VerifiedSequence:
     logprobs = [known_logprobs]  # of the inputs
-    drawn = None if draws.is_stepwise else draws.drawn()
     position = 0
     while True:
-        if drawn is None:
-            token = draws.draw_at(position)
-            is_free = draws.is_greedy and not draws.forced[position]
-            near = is_free and rounding.is_close(draws.logprobs_at(position))
-        else:
-            token = drawn[position]
-            near = draws.is_close is not None and draws.is_close[position]
-        if near:
+        token, is_close = draws.draw(position, rounding)
+        if is_close:
             # A pass over the one token before this position draws it again.
             draws.settle(position, position)
-            forced = draws.forced[: max(0, position - 1)]
-            return VerifiedSequence(
-                inputs[:position],
-                logprobs[:position],
-                inputs[position],
-                logprobs[position],
-                True,
-                forced,
-            )
-        after = draws.logprobs_at(position)
-        is_last = position + 1 == len(inputs) or token != inputs[position + 1]
-        if is_last or draws.has_failed:
-            draws.settle(position + 1, position + 1)
-            forced = draws.forced[:position]
-            return VerifiedSequence(inputs[: position + 1], logprobs, token, after, forced=forced)
-        logprobs.append(after)
+            token, after = inputs[position], logprobs.pop()
+            break
+        after = draws.logprobs[position]
         position += 1
+        if position == len(inputs) or token != inputs[position] or draws.has_failed:
+            draws.settle(position, position)
+            break
+        logprobs.append(after)
+    forced = draws.forced[: max(0, position - 1)]
+    return VerifiedSequence(inputs[:position], logprobs, token, after, is_close, forced)
