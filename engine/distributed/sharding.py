@@ -8,6 +8,7 @@ import mlx.core as mx
 
 from engine.distributed.world import BadLaunch, World
 from engine.errors import ModelLoadFailed
+from engine.library.configuration import text_part
 
 # Rises with every change of the orders that an older process would not understand.
 _PROTOCOL = 10
@@ -71,8 +72,7 @@ def shard(model: Any, config: Mapping[str, Any], group: Any) -> None:
 
 def _uneven_heads(config: Mapping[str, Any], size: int) -> str | None:
     """Return why a model's heads cannot be shared evenly; None where they can."""
-    text = config.get("text_config")
-    for part in (config, text if isinstance(text, Mapping) else {}):
+    for part in (config, text_part(config)):
         for name in _HEADS:
             count = part.get(name)
             if isinstance(count, int) and count % size:

@@ -50,9 +50,10 @@ from engine.inference.speculation.heads import (
 from engine.inference.text import chat_template
 from engine.inference.transformers_internals import bound_templates
 from engine.inference.weights import read_weights, size_of, widen
-from engine.library.architectures import ASSISTANTS, architecture_of, unsupported
+from engine.library.architectures import ASSISTANTS, unsupported
 from engine.library.cache_size import CacheSize
-from engine.library.model_files import context_length, model_name
+from engine.library.configuration import architecture_of, context_length
+from engine.library.model_files import model_name
 from engine.library.model_folder import check_folder, is_assistant
 from engine.library.model_info import DraftInfo, EosToken, ModelInfo
 from engine.library.weights import weights_size

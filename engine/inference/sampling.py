@@ -19,7 +19,7 @@ from mlx_lm.sample_utils import (
 )
 
 from engine.grammar.masks import TokenConstraint
-from engine.library.cache_size import MAX_FIGURE
+from engine.library.configuration import MAX_FIGURE
 from engine.library.model_files import read_json
 from engine.values.request import Sampling
 from engine.values.tokens import TokenStats

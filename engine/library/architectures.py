@@ -6,7 +6,6 @@ is only offered needs none of it.
 
 import ast
 import pkgutil
-from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -14,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from engine.library.cache_size import is_count
+from engine.library.configuration import architecture_of, is_count, text_part
 from engine.wording import escaped
 
 ASSISTANTS = {"gemma4_assistant", "gemma4_unified_assistant"}
@@ -25,20 +24,13 @@ _WITH_ASSISTANTS = {"gemma4", "gemma4_text", "gemma4_unified"}
 _parsing = Lock()
 
 
-def architecture_of(config: Mapping[str, Any]) -> str:
-    """Return the ``model_type`` of a configuration; empty where it states none that is a text."""
-    kind = config.get("model_type")
-    return kind if isinstance(kind, str) else ""
-
-
 def pairing_of(config: dict[str, Any]) -> str:
     """Return a text that is the same for a model and its assistants; empty for all other models."""
     kind = architecture_of(config)
-    text = config.get("text_config")
     if kind in ASSISTANTS:
         size = config.get("backbone_hidden_size")
     elif kind in _WITH_ASSISTANTS:
-        size = (text if isinstance(text, dict) else config).get("hidden_size")
+        size = text_part(config).get("hidden_size")
     else:
         return ""
     return f"gemma4 {size}" if is_count(size) else ""

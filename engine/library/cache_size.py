@@ -7,12 +7,12 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
+
+from engine.library.configuration import is_count, text_part
 
 # mlx-lm allocates the memory of a cache for this many tokens at a time.
 STEP_TOKENS = 256
-MAX_FIGURE = 1 << 53
-"""Floats hold every whole number up to here, and no model has more of anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,7 @@ def estimated(
     config: Mapping[str, Any], value_bytes: int = 2, *, has_head: bool = False
 ) -> CacheSize:
     """Estimate a model's cache from its configuration, without states that never grow."""
-    text = config.get("text_config")
-    scope = {**config, **(text if isinstance(text, dict) else {})}
+    scope = {**config, **text_part(config)}
     layers = _number(scope, "num_hidden_layers", "n_layer")
     token_bytes = _layer_values(scope) * value_bytes
     kinds = _layer_kinds(scope, layers)
@@ -98,11 +97,6 @@ def _kind(name: str) -> str:
     if "sliding" in name or "chunked" in name:
         return "window"
     return "full" if "attention" in name and "linear" not in name else "state"
-
-
-def is_count(value: Any) -> TypeGuard[int]:
-    """Return whether a configuration's value is a whole number that a model can have."""
-    return type(value) is int and 0 < value <= MAX_FIGURE
 
 
 def _number(scope: Mapping[str, Any], *names: str) -> int:

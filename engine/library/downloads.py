@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 from engine.errors import ModelLoadFailed
 from engine.files.causes import is_of_network, os_cause
 from engine.files.safe_files import write_whole
-from engine.library.cache_size import is_count
+from engine.library.configuration import is_count
 from engine.library.hub import (
     DownloadPhase,
     DownloadProgress,

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any
 
 from engine.library.architectures import problem_of
-from engine.library.cache_size import estimated, is_count
+from engine.library.cache_size import estimated
+from engine.library.configuration import bits_of, context_length, is_count
 from engine.library.hub import Hub, HubFailed, parsed_reply
 from engine.library.memory import Fit, Memory, MemoryNeed, need_of
-from engine.library.model_files import bits_of, context_length
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 COMMIT = re.compile(r"[0-9a-f]{7,64}")

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from engine.errors import ModelLoadFailed
 from engine.files.safe_files import read_bounded
-from engine.library.architectures import ASSISTANTS, architecture_of, pairing_of, problem_of
-from engine.library.model_files import bits_of, context_length, listed, model_name, read_json
+from engine.library.architectures import ASSISTANTS, pairing_of, problem_of
+from engine.library.configuration import architecture_of, bits_of, context_length
+from engine.library.model_files import listed, model_name, read_json
 from engine.library.model_folder import missing_files
 from engine.library.weights import INDEX, weights_size
 from engine.wording import format_size

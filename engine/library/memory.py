@@ -6,9 +6,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from engine.library.architectures import ASSISTANTS, architecture_of
+from engine.library.architectures import ASSISTANTS
 from engine.library.cache_size import CacheSize, estimated
-from engine.library.model_files import context_length, read_json
+from engine.library.configuration import architecture_of, context_length
+from engine.library.model_files import read_json
 from engine.library.weights import weights_of
 
 # The length of context to plan for, if the model's own is longer.

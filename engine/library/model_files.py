@@ -1,6 +1,6 @@
 """Reads the JSON files of a model folder, and names them without the folders of this computer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,6 @@ from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
 from engine.files.json_items import json_value
 from engine.files.safe_files import read_bounded
-from engine.library.cache_size import is_count
 from engine.wording import counted, escaped
 
 MAX_TEXT_BYTES = 64 << 20
@@ -57,23 +56,3 @@ def model_name(folder: Path) -> str:
 def file_label(file: Path) -> str:
     """Return a file's name after its model's: clients must not learn the folders of a computer."""
     return f"the file {model_name(file.parent)}/{file.name}"
-
-
-def context_length(config: dict[str, Any]) -> int:
-    """Return the context length that a model's configuration states, in tokens."""
-    text = config.get("text_config")
-    for scope in (config, text if isinstance(text, dict) else {}):
-        for key in ("max_position_embeddings", "max_sequence_length", "n_positions", "seq_length"):
-            value = scope.get(key)
-            if is_count(value):
-                return value
-    return 4096
-
-
-def bits_of(config: Mapping[str, Any]) -> int | None:
-    """Return the bits of a quantized weight that a configuration states; None if it is not."""
-    for key in ("quantization", "quantization_config"):
-        stated = config.get(key)
-        if isinstance(stated, dict) and is_count(bits := stated.get("bits")):
-            return bits
-    return None

@@ -6,7 +6,8 @@ from typing import Any
 
 from engine.errors import ModelLoadFailed
 from engine.files.causes import os_cause
-from engine.library.architectures import ASSISTANTS, architecture_of
+from engine.library.architectures import ASSISTANTS
+from engine.library.configuration import architecture_of
 from engine.library.model_files import MAX_TEXT_BYTES, file_label, listed, model_name, read_json
 from engine.library.tokenizer_file import check_tokenizer
 from engine.library.weights import HEAD_FILES, check_weights, indexed_weights, weight_files

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from engine.errors import ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.files.safe_files import open_regular
-from engine.library.cache_size import is_count
-from engine.library.model_files import bits_of, file_label, read_json
+from engine.library.configuration import bits_of, is_count, text_part
+from engine.library.model_files import file_label, read_json
 from engine.wording import counted
 
 INDEX = "model.safetensors.index.json"
@@ -79,8 +79,7 @@ def weights_of(folder: Path) -> Weights:
         }
     except (ModelLoadFailed, ValueError, LookupError, TypeError):
         return Weights(weights_size(folder))
-    text = config.get("text_config")
-    layers = (text if isinstance(text, dict) else config).get("num_hidden_layers")
+    layers = text_part(config).get("num_hidden_layers")
     own_head = (*_HEAD_ENDS[:2], f"layers.{layers}.eh_proj.weight")
     quantized = config.get("quantization") or config.get("quantization_config")
     size = quantized.get("group_size") if isinstance(quantized, dict) else None
