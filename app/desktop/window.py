@@ -77,8 +77,6 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
     try:
         yield
     finally:
-        window.notices.waiting_changed.disconnect(show_waiting)
-        window.notices.notified.disconnect(tray.notify)
         tray.close()
 
 
@@ -108,14 +106,6 @@ def save_window_state(window: MainWindow, stored: StoredPreferences) -> None:
         _log.warning("the window's layout cannot be saved: %s", error)
 
 
-def show_notice(window: MainWindow, notice: str) -> None:
-    """Show a notice, if there is one."""
-    if not notice:
-        return
-    _log.warning("%s", notice)
-    show_error(window, "Some of your settings could not be read", notice, title="Settings")
-
-
 def run(options: ChatOptions) -> int:
     """Show the window until it is closed; return the exit code."""
     for folder in (paths.data_folder(), paths.config_folder(), paths.log_folder()):
@@ -124,7 +114,9 @@ def run(options: ChatOptions) -> int:
     raise_limit()
     with contextlib.closing(EndingSignals()) as signals:
         stored = StoredPreferences(paths.config_folder())
-        _scale_interface(stored.preferences().interface_percent)
+        if (percent := stored.preferences().interface_percent) != 100:
+            # Qt reads its scale factor when the application object is created.
+            os.environ.setdefault("QT_SCALE_FACTOR", str(percent / 100))
         application = Application()
         with only_instance(options.opened, options.attached) as instance:
             if instance is None:
@@ -133,12 +125,6 @@ def run(options: ChatOptions) -> int:
             with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(application)) as runner:
                 runner.run(session(application, options, signals, stored, instance))
     return exits.OK
-
-
-def _scale_interface(percent: int) -> None:
-    """Set Qt's scale factor, which is read when the application object is created."""
-    if percent != 100:
-        os.environ.setdefault("QT_SCALE_FACTOR", str(percent / 100))
 
 
 async def session(
@@ -194,7 +180,10 @@ async def _until_closed(
                 window.open_run(options.opened)
             if options.files:
                 window.attach(options.attached)
-            show_notice(window, stored.notice)
+            if stored.notice:
+                _log.warning("%s", stored.notice)
+                heading = "Some of your settings could not be read"
+                show_error(window, heading, stored.notice, title="Settings")
             _log.info("the window is shown")
             await closed.wait()
             save_window_state(window, stored)

@@ -51,31 +51,15 @@ def search(
     if not terms:
         return []
     titles = _title_hits(connection, terms, filter_, limit) if not filter_.speaker else []
-    matches: list[_Match] = []
+    matches: list[tuple[float, Hit]] = []
     for index in _INDEXES:
         if not filter_.speaker or filter_.speaker in index.speakers:
             matches += _find_matches(connection, terms, filter_, index, limit)
-    matches.sort(key=lambda match: match.rank)
-    return (titles + [_hit(match, terms) for match in _without_copies(matches)])[:limit]
-
-
-class _Match(NamedTuple):
-    conversation_id: str
-    message_id: str
-    title: str
-    role: str
-    created_at: float
-    text: str
-    rank: float
-
-
-def _without_copies(matches: Sequence[_Match]) -> list[_Match]:
-    """Leave out copies: a version of an answer repeats the messages after it."""
-    unique: dict[tuple[Any, ...], _Match] = {}
-    for match in matches:
-        key = (match.conversation_id, match.role, match.created_at, match.text)
-        unique.setdefault(key, match)
-    return list(unique.values())
+    # A version of an answer repeats the messages after it: the first copy is enough.
+    unique: dict[tuple[Any, ...], Hit] = {}
+    for _, hit in sorted(matches, key=lambda match: match[0]):
+        unique.setdefault((hit.conversation_id, hit.role, hit.sent_at, hit.snippet), hit)
+    return [*titles, *unique.values()][:limit]
 
 
 def _filter_condition(filter_: SearchFilter, created_at: str) -> tuple[str, list[Any]]:
@@ -113,7 +97,8 @@ def _find_matches(
     filter_: SearchFilter,
     index: _Index,
     limit: int,
-) -> list[_Match]:
+) -> list[tuple[float, Hit]]:
+    """Return the ranks and hits of an index."""
     long_terms = [term for term in terms if len(term) >= _INDEXED_CHARS]
     short_terms = [term for term in terms if len(term) < _INDEXED_CHARS]
     condition, values = _like_condition(index.text, short_terms)
@@ -131,7 +116,7 @@ def _find_matches(
             f"WHERE {filter_condition} AND {condition} ORDER BY m.number DESC LIMIT ?",
             (*filter_values, *values, limit),
         )
-        return [_Match(*row) for row in cursor]
+        return _hits(cursor, terms)
     match = " AND ".join('"' + term.replace('"', '""') + '"' for term in long_terms)
     if index.name == "worked":
         match = f"{index.text.removeprefix('w.')} : ({match})"
@@ -152,7 +137,16 @@ def _find_matches(
         f"AND {condition} ORDER BY i.rank, m.number DESC LIMIT ?",
         (match, floor[0] if floor else -1, *filter_values, *values, limit),
     )
-    return [_Match(*row) for row in cursor]
+    return _hits(cursor, terms)
+
+
+def _hits(cursor: sqlite3.Cursor, terms: Sequence[str]) -> list[tuple[float, Hit]]:
+    hits = []
+    for conversation_id, message_id, title, role, sent_at, text, rank in cursor:
+        shown = title_from_file(title)
+        line, spans = snippet_of(text, terms)
+        hits.append((rank, Hit(conversation_id, message_id, shown, role, sent_at, line, spans)))
+    return hits
 
 
 def _like_condition(column: str, terms: Sequence[str]) -> tuple[str, list[str]]:
@@ -168,11 +162,3 @@ def _like_condition(column: str, terms: Sequence[str]) -> tuple[str, list[str]]:
             escaped = form.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
             values.append(f"%{escaped}%")
     return " AND ".join(parts) or "1", values
-
-
-def _hit(match: _Match, terms: Sequence[str]) -> Hit:
-    line, spans = snippet_of(match.text, terms)
-    shown = title_from_file(match.title)
-    return Hit(
-        match.conversation_id, match.message_id, shown, match.role, match.created_at, line, spans
-    )
