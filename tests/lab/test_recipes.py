@@ -105,21 +105,17 @@ def answer(address: str, prompt: str = _PROMPT, **parameters: Any) -> str:
 
 
 def test_command_runs_and_is_in_help_completion_and_tables(tree: Path) -> None:
-    options = """\
-def _add_greet(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="who is greeted")
-    parser.add_argument(
-        "--times", type=int, default=1, metavar="N", help="how often (default 1)"
-    )
-
-
-"""
     command = """\
     Command(
         name="greet",
         help="greet somebody",
         work="app.commands.greet:run",
-        add=_add_greet,
+        arguments=(
+            argument("name", metavar="NAME", help="who is greeted"),
+            argument(
+                "--times", type=int, default=1, metavar="N", help="how often (default 1)"
+            ),
+        ),
     ),
 """
     function = '''\
@@ -136,8 +132,6 @@ def run(options: Namespace) -> int:
     return exits.OK
 '''
     page = "### `fullstop greet`\n\n<!-- options of greet -->\n<!-- /options of greet -->\n\n"
-    before = "def _add_completion("
-    insert(tree, "app/settings/commands.py", before, options)
     insert(tree, "app/settings/commands.py", '    Command(\n        name="serve"', command)
     (tree / "app/commands/greet.py").write_text(function, encoding="utf-8")
     insert(tree, ".github/OPTIONS.md", "### `fullstop replay`\n", page)
