@@ -1,48 +1,67 @@
-"""What organizes conversations, in the menu bar and in the sidebar's menu. Main thread."""
+"""The actions on conversations, as the menu bar and the list's context menu offer them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
-from ui.chat.session.conversation_list import ConversationList, named
+from ui.chat.file_dialogs import FileDialogs
+from ui.chat.session.conversation_list import named
+from ui.chat.session.workspace import Workspace
 from ui.kit.commands import Command, Entry, Submenu
 from ui.kit.dialogs import prompt_text
 from ui.kit.menus import escape_mnemonics
 from ui.records.conversations import Conversation, ConversationFolder
 
+Chosen = Callable[[], Sequence[Conversation]]
 
-class ConversationActions:
-    """Pins, moves and archives conversations; the last two are undone in one step."""
 
-    def __init__(self, conversations: ConversationList, parent: QWidget) -> None:
-        self._list = conversations
-        self._parent = parent
+class ConversationActions(QObject):
+    """Moves, archives and deletes conversations in one step, which is undone as one."""
 
-    def entries(self, chosen: Sequence[Conversation]) -> list[Entry]:
-        folder_ids = {conversation.placement.folder_id for conversation in chosen}
-        is_archived = all(conversation.placement.is_archived for conversation in chosen)
+    rename_requested = Signal(object)  # Conversation
 
-        def target(label: str, folder: ConversationFolder | None) -> Command:
-            is_there = folder_ids == {"" if folder is None else folder.id}
-            return Command(label, lambda: self.move(chosen, folder), checked=lambda: is_there)
+    def __init__(self, workspace: Workspace, files: FileDialogs, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._workspace, self._files, self._parent = workspace, files, parent
+        self._list = workspace.conversations
+
+    def entries(self, chosen: Chosen) -> list[Entry]:
+        """Return the entries that act on the conversations chosen at that time."""
+        workspace = self._workspace
+
+        def is_single() -> bool:
+            return len(chosen()) == 1
 
         return [
-            Submenu(
-                "Move to &Folder",
-                [
-                    target("N&o Folder", None),
-                    *(
-                        target(escape_mnemonics(folder.name), folder)
-                        for folder in self._list.folders.all()
-                    ),
-                    None,
-                    Command("&New Folder…", lambda: self.new_folder(chosen)),
-                ],
+            Command(
+                "Re&name…",
+                lambda: self.rename_requested.emit(chosen()[0]),
+                ("Ctrl+R",),
+                is_single,
             ),
             Command(
-                "Un&archive" if is_archived else "&Archive", lambda: self.toggle_archived(chosen)
+                "&Pin",
+                lambda: self.toggle_pinned(chosen()),
+                ("Ctrl+Shift+P",),
+                title=lambda: "Un&pin" if all(one.is_pinned for one in chosen()) else "&Pin",
             ),
+            Command(
+                "D&uplicate",
+                lambda: workspace.files.duplicate(chosen()[0]),
+                ("Ctrl+Shift+D",),
+                is_single,
+            ),
+            Submenu("Move to Folde&r", lambda: self._folders(chosen())),
+            Command(
+                "Arc&hive",
+                lambda: self.toggle_archived(chosen()),
+                ("Ctrl+Shift+Y",),
+                title=lambda: "Unarc&hive" if _are_archived(chosen()) else "Arc&hive",
+            ),
+            Command("E&xport…", lambda: self._files.export(chosen())),
+            Command("&Delete", lambda: workspace.delete(*chosen()), ("Ctrl+Shift+Backspace",)),
         ]
 
     def move(self, chosen: Sequence[Conversation], folder: ConversationFolder | None) -> None:
@@ -57,12 +76,9 @@ class ConversationActions:
         for conversation in chosen:
             self._list.pin(conversation, not is_pinned)
 
-    def pin_label(self, chosen: Sequence[Conversation]) -> str:
-        return "Un&pin" if all(conversation.is_pinned for conversation in chosen) else "&Pin"
-
     def toggle_archived(self, chosen: Sequence[Conversation]) -> None:
         """Archive conversations, or unarchive them if all are archived."""
-        is_archived = all(conversation.placement.is_archived for conversation in chosen)
+        is_archived = _are_archived(chosen)
         changes = [(one, replace(one.placement, is_archived=not is_archived)) for one in chosen]
         action = "Unarchived" if is_archived else "Archived"
         self._list.change_placement(changes, f"{action} {named(chosen)}")
@@ -76,3 +92,22 @@ class ConversationActions:
                 self.move(chosen, folder)
 
         prompt_text(self._parent, "New Folder", "Folder name:", make)
+
+    def _folders(self, chosen: Sequence[Conversation]) -> list[Entry]:
+        folder_ids = {conversation.placement.folder_id for conversation in chosen}
+
+        def target(label: str, folder: ConversationFolder | None) -> Command:
+            is_there = folder_ids == {"" if folder is None else folder.id}
+            return Command(label, lambda: self.move(chosen, folder), checked=lambda: is_there)
+
+        folders = self._list.folders.all()
+        return [
+            target("N&o Folder", None),
+            *(target(escape_mnemonics(folder.name), folder) for folder in folders),
+            None,
+            Command("&New Folder…", lambda: self.new_folder(chosen)),
+        ]
+
+
+def _are_archived(chosen: Sequence[Conversation]) -> bool:
+    return all(conversation.placement.is_archived for conversation in chosen)

@@ -35,6 +35,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.chat.conversation_actions import ConversationActions
+from ui.chat.file_dialogs import FileDialogs
 from ui.chat.search_box import SearchResults
 from ui.chat.session.conversation_list import FolderList
 from ui.chat.session.workspace import Workspace
@@ -263,16 +264,15 @@ class ConversationView(QListView):
 class Sidebar(QFrame):
     """Creates, opens, finds and organizes conversations; every change can be undone."""
 
-    export_requested = Signal(list)  # conversations
     writing_requested = Signal()
 
-    def __init__(self, workspace: Workspace, server: LocalServerState) -> None:
+    def __init__(self, workspace: Workspace, files: FileDialogs, server: LocalServerState) -> None:
         super().__init__()
         self.setObjectName("sidebar")
         self._workspace = workspace
         self.rows = SidebarRows(workspace.conversations, self)
         self.list = ConversationView(self.rows)
-        self.organizing = ConversationActions(workspace.conversations, self)
+        self.conversation_actions = ConversationActions(workspace, files, self)
         self.archive = QWidget()
         done = IconButton("close", "Done")
         done.clicked.connect(lambda: self.rows.show_archive(False))
@@ -342,10 +342,10 @@ class Sidebar(QFrame):
         self.search_field.setFocus()
         self.search_field.selectAll()
 
-    def rename_current(self) -> None:
+    def rename(self, conversation: Conversation) -> None:
+        """Edit the title of a conversation in its row."""
         self.show()
         self.search_field.clear()
-        conversation = self._workspace.selected
         self.rows.show_archive(conversation.placement.is_archived)  # only listed rows are edited
         folder = self._workspace.conversations.folders.of(conversation)
         if folder is not None and not folder.is_open:
@@ -357,14 +357,11 @@ class Sidebar(QFrame):
         several = self.list.chosen()
         return several if len(several) > 1 else [self._workspace.selected]
 
-    def delete_current(self) -> None:
-        self._workspace.delete(*self.chosen())
-
     def _delete_at_keyboard(self) -> None:
         if (folder := self.list.current_folder()) is not None:
             self._workspace.conversations.delete_folder(folder)
         else:
-            self.delete_current()
+            self._workspace.delete(*self.chosen())
 
     def edit_folder(self, folder: ConversationFolder) -> None:
         FolderDialog(folder, self._workspace.conversations.folders, self.window()).open()
@@ -372,7 +369,8 @@ class Sidebar(QFrame):
     def _connect_signals(self) -> None:
         conversations = self._workspace.conversations
         self.list.selected.connect(self._open)
-        self.list.dropped.connect(self.organizing.move)
+        self.list.dropped.connect(self.conversation_actions.move)
+        self.conversation_actions.rename_requested.connect(self.rename)
         self.list.delete_requested.connect(self._delete_at_keyboard)
         self.list.clicked.connect(self._write_in)
         self.list.activated.connect(self._write_in)
@@ -427,37 +425,21 @@ class Sidebar(QFrame):
         index = self.list.indexAt(position)
         menu = context_menu(self)
         if not index.isValid():
-            fill_menu(menu, [Command("&New Folder…", self.organizing.new_folder)])
+            fill_menu(menu, [Command("&New Folder…", self.conversation_actions.new_folder)])
         elif isinstance(row := self.rows.at(index.row()), Conversation):
             chosen = self.list.chosen()
-            fill_menu(menu, self._entries(chosen if row in chosen else [row]))
+            targets = chosen if row in chosen else [row]
+            fill_menu(menu, self.conversation_actions.entries(lambda: targets))
         else:
             fill_menu(menu, self._folder_entries(row))
         menu.popup(self.list.viewport().mapToGlobal(position))
-
-    def _entries(self, chosen: list[Conversation]) -> list[Entry]:
-        workspace, conversation = self._workspace, chosen[0]
-        rename = Command("&Rename", lambda: self.list.edit(self.rows.index_of(conversation)))
-        duplicate = Command("D&uplicate", lambda: workspace.files.duplicate(conversation))
-        is_single = len(chosen) == 1
-        return [
-            *([rename] if is_single else []),
-            Command(
-                self.organizing.pin_label(chosen), lambda: self.organizing.toggle_pinned(chosen)
-            ),
-            *([duplicate] if is_single else []),
-            *self.organizing.entries(chosen),
-            Command("&Export…", lambda: self.export_requested.emit(chosen)),
-            None,
-            Command("&Delete", lambda: workspace.delete(*chosen)),
-        ]
 
     def _folder_entries(self, folder: ConversationFolder) -> list[Entry]:
         conversations = self._workspace.conversations
         return [
             Command("New &Conversation in Folder", lambda: self._begin_in(folder)),
             Command("Folder &Settings…", lambda: self.edit_folder(folder)),
-            Command("&New Folder…", self.organizing.new_folder),
+            Command("&New Folder…", self.conversation_actions.new_folder),
             None,
             Command("&Delete Folder", lambda: conversations.delete_folder(folder)),
         ]

@@ -7,7 +7,6 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
-from ui.chat.file_dialogs import FileDialogs
 from ui.chat.session.conversation_controller import ConversationController
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.menus import add_entry, escape_mnemonics
@@ -62,13 +61,11 @@ class MainMenus(QObject):
         self._workspace = window.workspace
         self._chat = window.chat
         self._sidebar = window.sidebar
-        self.files = FileDialogs(window.workspace, window)
         self._edit = EditActions(window.workspace, window.chat.composer.input, self)
         self._navigation = Navigation(window)
         self._agents = AgentMenu(
             window.local_server, agents, lambda: window.workspace.model.state.info, window
         )
-        window.sidebar.export_requested.connect(self.files.export)
         bar = window.menuBar()
         bar.setAccessibleName("Menus")
         fill_menu(bar.addMenu("&File"), self._file())
@@ -89,7 +86,7 @@ class MainMenus(QObject):
     # -- the table -----------------------------------------------------------------------------
 
     def _file(self) -> list[Entry]:
-        window, others, files = self._window, self._window.others, self.files
+        window, others, files = self._window, self._window.others, self._window.files
         return [
             Command("&New Conversation", self._new_conversation, (_KEYS.New,)),
             Command("&Open Model Folder…", self._choosing_model.choose_folder, (_KEYS.Open,)),
@@ -106,7 +103,9 @@ class MainMenus(QObject):
                 lambda: self._workspace.selected.has_messages,
             ),
             Command("Export &All Conversations…", files.export_all, enabled=self._has_any),
-            Command("Ne&w Folder…", self._sidebar.organizing.new_folder, ("Ctrl+Shift+N",)),
+            Command(
+                "Ne&w Folder…", self._sidebar.conversation_actions.new_folder, ("Ctrl+Shift+N",)
+            ),
             None,
             Command(
                 "&Settings…",
@@ -220,26 +219,12 @@ class MainMenus(QObject):
             Command("Go to Message &Field", chat.focus_composer, ("Ctrl+L",)),
             Command("Scroll to &Bottom", chat.column.jump_to_latest, ("Ctrl+J",)),
             None,
-            Command("Re&name…", sidebar.rename_current, ("Ctrl+R",)),
-            Command("&Delete", sidebar.delete_current, ("Ctrl+Shift+Backspace",)),
             Command("Conversation Se&ttings…", chat.show_settings, ("Ctrl+Shift+S",)),
             Command("T&ools…", chat.tools.pop_up, ("Ctrl+T",)),
             Command("Switch &Model…", self._choosing_model.pop_up, ("Ctrl+K",)),
             Command("Compare Ans&wers…", self._comparing.ask, ("Ctrl+Shift+K",)),
-            Command(
-                "&Pin",
-                lambda: sidebar.organizing.toggle_pinned(sidebar.chosen()),
-                ("Ctrl+Shift+P",),
-                title=lambda: sidebar.organizing.pin_label(sidebar.chosen()),
-            ),
-            Command(
-                "D&uplicate",
-                lambda: workspace.files.duplicate(workspace.selected),
-                ("Ctrl+Shift+D",),
-                lambda: len(sidebar.chosen()) == 1,
-            ),
-            Submenu("O&rganize", lambda: sidebar.organizing.entries(sidebar.chosen())),
-            Command("Arc&hive", self._toggle_archived, ("Ctrl+Shift+Y",)),
+            None,
+            *sidebar.conversation_actions.entries(sidebar.chosen),
             None,
             Command("Atta&ch Files…", chat.composer.attachments.choose, ("Ctrl+Shift+O",)),
             Command(
@@ -387,6 +372,7 @@ class MainMenus(QObject):
             lambda: navigation.open_numbered(number),
             (f"Ctrl+{number}",),
             title=lambda: escape_mnemonics(navigation.title_of(number)),
+            checked=lambda: navigation.is_selected(number),
             visible=lambda: bool(navigation.title_of(number)),
         )
 
@@ -420,9 +406,6 @@ class MainMenus(QObject):
 
     def _is_sorted_by(self, order: ListOrder) -> bool:
         return self._workspace.conversations.order == order
-
-    def _toggle_archived(self) -> None:
-        self._sidebar.organizing.toggle_archived(self._sidebar.chosen())
 
     def _pin_message_title(self) -> str:
         message = self._chat.handling.message_to_pin

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import QSplitter
 from engine import Engine
 from engine.library.local_models import ModelFolders
 from ui.chat.chat_panel import ChatPanel
+from ui.chat.file_dialogs import FileDialogs
 from ui.chat.session.traces import TraceStore
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar import Sidebar
@@ -109,7 +110,8 @@ class MainWindow(WindowParts):
         # holds. And before the stop panel: what the window shows last has precedence.
         self._splitter = QSplitter(Qt.Orientation.Horizontal)
         self.setCentralWidget(self._splitter)
-        self.sidebar = Sidebar(self.workspace, self.local_server)
+        self.files = FileDialogs(self.workspace, self)
+        self.sidebar = Sidebar(self.workspace, self.files, self.local_server)
         self.chat = ChatPanel(self.workspace)
         self.stop_panel = StopPanel(self.workspace, self)
         self.choosing_model = ChoosingModel(self)
@@ -119,7 +121,7 @@ class MainWindow(WindowParts):
         self._menus = MainMenus(self, self.choosing_model, self.comparing, agents)
         self._menus.quit_requested.connect(self.quit)
         self._unsaved = UnsavedText(self, store)
-        self._unsaved.export_requested.connect(self._menus.files.export_all)
+        self._unsaved.export_requested.connect(self.files.export_all)
         self._unsaved.quit_requested.connect(lambda may_lose: self.quit(confirm=not may_lose))
         preferences.changed.connect(self._apply_preferences)
         self._apply_preferences()

@@ -3,6 +3,7 @@
 from PySide6.QtWidgets import QMainWindow
 
 from ui.chat.chat_panel import ChatPanel
+from ui.chat.file_dialogs import FileDialogs
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar import Sidebar
 from ui.chat.stop_panel import StopPanel
@@ -19,6 +20,7 @@ class WindowParts(QMainWindow):
     model_library: ModelLibrary
     preferences: PreferencesState
     local_server: LocalServerState
+    files: FileDialogs
     sidebar: Sidebar
     chat: ChatPanel
     stop_panel: StopPanel

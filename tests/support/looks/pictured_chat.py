@@ -178,8 +178,8 @@ class DailyWork:
         folder = ConversationFolder("Fruit of the week")
         conversations.folders.keep(folder)
         listed = {one.title: one for one in conversations.every()}
-        sidebar.organizing.move([listed["Bananas"], listed["Dates"]], folder)
-        sidebar.organizing.toggle_archived([listed["Elderberries"]])
+        sidebar.conversation_actions.move([listed["Bananas"], listed["Dates"]], folder)
+        sidebar.conversation_actions.toggle_archived([listed["Elderberries"]])
         await self._show("folders", window)
         sidebar.list.setCurrentIndex(sidebar.rows.index_of(listed["Bananas"]))
         rows = sidebar.list.selectionModel()
@@ -188,7 +188,7 @@ class DailyWork:
             rows.select(index, QItemSelectionModel.SelectionFlag.Select)
         await self._show("several-chosen", window)
         with _popped(window) as menu:
-            fill_menu(menu, sidebar.organizing.entries(sidebar.chosen()))
+            fill_menu(menu, sidebar.conversation_actions.entries(sidebar.chosen))
             menu.popup(window.mapToGlobal(QPoint(100, 300)))
             await self._show("order-menu", menu)
         sidebar.rows.show_archive(True)

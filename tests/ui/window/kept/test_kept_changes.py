@@ -93,7 +93,7 @@ async def test_a_preset_brings_settings_and_stops_and_can_be_undone(start: Start
 async def test_a_deleted_conversation_comes_back_from_the_menu(window: MainWindow) -> None:
     restore = action(window, "Undo Sidebar Change")
     await ask(window, COUNT)
-    window.sidebar.delete_current()
+    window.workspace.delete(*window.sidebar.chosen())
     restore.trigger()
     await eventually(lambda: len(views(window)) == 1)
     assert not window.workspace.conversations.can_undo

@@ -73,7 +73,7 @@ async def test_restore_backup_adds_the_conversations_of_a_file(
     [backup] = (tmp_path / "backups").iterdir()
     (tmp_path / "conversations.db").write_bytes(b"no database at all " * 400)
     async with start() as window:
-        window._menus.files.restore_backup()
+        window.files.restore_backup()
         [dialog] = window.findChildren(QFileDialog)
         assert Path(dialog.directory().path()) == backup.parent
         dialog.filesSelected.emit([str(backup)])

@@ -21,7 +21,7 @@ async def test_selection_is_exported_with_its_folder_and_imported_once(
     sidebar, workspace = window.sidebar, window.workspace
     folder = workspace.conversations.folders.create("Fruit")
     chosen = [one(window, "Bananas"), one(window, "Dates")]
-    sidebar.organizing.move(chosen, folder)
+    sidebar.conversation_actions.move(chosen, folder)
     workspace.files.export_to(path, *chosen)
     await workspace.files.finish()
     previews: list[Any] = []

@@ -36,7 +36,8 @@ def drop(window: MainWindow, data: QMimeData, place: QPoint) -> None:
 
 
 def entry(menu: QMenu, *path: str) -> None:
-    """Trigger an entry of a menu, or of the menus within."""
+    """Trigger an entry of an open menu, or of the menus within."""
+    menu.aboutToShow.emit()
     for name in path[:-1]:
         menu = next(a.menu() for a in menu.actions() if a.text().replace("&", "") == name)
     next(a for a in menu.actions() if a.text().replace("&", "") == path[-1]).trigger()
@@ -57,7 +58,7 @@ async def test_several_are_chosen_with_keys_and_deleted_and_restored_in_one_step
     click(window, "Bananas", Qt.KeyboardModifier.NoModifier)
     click(window, "Dates", shift)
     assert [c.title for c in window.sidebar.chosen()] == ["Bananas", "Cherries", "Dates"]
-    window.sidebar.delete_current()
+    window.workspace.delete(*window.sidebar.chosen())
     assert listed(window) == ["Apples"]
     assert window.workspace.current.conversation.title == "Apples"
     assert window.sidebar.undo_bar.isVisible()
@@ -126,12 +127,11 @@ async def test_conversations_are_dragged_into_a_folder_and_out_of_it(window: Mai
 async def test_the_menu_moves_and_archives_what_is_chosen(window: MainWindow) -> None:
     sidebar, conversations = window.sidebar, window.workspace.conversations
     conversations.folders.create("Fruit")
-    menu = QMenu(window)
     chosen = [one(window, "Bananas"), one(window, "Cherries")]
 
     def do(*path: str) -> None:
-        menu.clear()
-        fill_menu(menu, sidebar.organizing.entries(chosen))
+        menu = QMenu(window)
+        fill_menu(menu, sidebar.conversation_actions.entries(lambda: chosen))
         entry(menu, *path)
 
     do("Move to Folder", "Fruit")
