@@ -60,14 +60,6 @@ class FollowingBatch(RunningBatch):
                 f"{number} with {cached}"
             )
 
-    def follow_step(self, max_tokens: int) -> None:
-        """Decode and read as much as rank 0 did."""
-        self._step(max_tokens)
-
-    def follow_forget(self, owner: str) -> None:
-        """Drop the caches of an owner's earlier prompts."""
-        self.forget_prompts(owner)
-
     def follow_remove(
         self, numbers: list[int], sampled: list[list[int]], invalid: list[int]
     ) -> None:
@@ -95,7 +87,7 @@ def _carry_out(connection: Connection, world: World) -> None:
                 batch.close()
             batch = _load(connection, world.group, *arguments) if order == "load" else None
         elif batch is not None:
-            getattr(batch, f"follow_{order}")(*arguments)
+            getattr(batch, order)(*arguments)
 
 
 def _load(

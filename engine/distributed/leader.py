@@ -30,7 +30,7 @@ class LeadingBatch(RunningBatch):
 
     All must store and evict the same prompts. So each operation that changes the prompt cache needs
     an order here and its ``follow_`` method in ``FollowingBatch``. Evicting the least recently used
-    is part of "insert", which sends how many entries rank 0 keeps.
+    is part of "follow_insert", which sends how many entries rank 0 keeps.
     """
 
     def __init__(self, model: Any, limits: BatchLimits, ranks: Ranks) -> None:
@@ -44,7 +44,7 @@ class LeadingBatch(RunningBatch):
         entries = self.cache_use.entries
         number = super().insert(sequence)
         self._ranks.send(
-            "insert",
+            "follow_insert",
             sequence.tokens,
             number,
             sequence.cached,
@@ -57,7 +57,7 @@ class LeadingBatch(RunningBatch):
 
     def _step(self, max_tokens: int) -> Step:
         """Step everywhere, with the amount of reading that rank 0 chose."""
-        self._ranks.send("step", max_tokens)
+        self._ranks.send("_step", max_tokens)
         try:
             return super()._step(max_tokens)
         except Exception as error:
@@ -68,13 +68,14 @@ class LeadingBatch(RunningBatch):
         removed = self._extract(rows)
         sampled = [(sequence.held or [])[len(sequence) :] for sequence in removed]
         invalid = [sequence.number for sequence in removed if sequence.is_invalid]
-        self._ranks.send("remove", [sequence.number for sequence in removed], sampled, invalid)
+        numbers = [sequence.number for sequence in removed]
+        self._ranks.send("follow_remove", numbers, sampled, invalid)
         self._release(removed)
 
     def forget_prompts(self, owner: str) -> tuple[int, int]:
         """Drop an owner's caches everywhere."""
         if not self._ranks.lost:
-            self._ranks.send("forget", owner)
+            self._ranks.send("forget_prompts", owner)
         return super().forget_prompts(owner)
 
     def reset(self) -> abc.Sequence[int]:

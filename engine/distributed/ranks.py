@@ -1,8 +1,8 @@
 """Rank 0's connections to the other ranks.
 
-An order is the name of a method of the follower with its arguments, pickled. A lost rank does not
-come back: every answer ends with its error until all processes are restarted, which MLX's launcher
-enforces by ending the others. Engine thread, except for ``end``.
+An order is the name of a method of ``FollowingBatch`` with its arguments, pickled. A lost rank does
+not come back: every answer ends with its error until all processes are restarted, which MLX's
+launcher enforces by ending the others. Engine thread, except for ``end``.
 """
 
 import contextlib

@@ -71,18 +71,18 @@ def test_follower_carries_out_orders(
     assert "nowhere does not exist" in replies[0]
     assert "is not the model that rank 0 has" in replies[1]
     assert replies[2] > 3_000_000
-    ranks.send("insert", [1, 2, 3], 0, 0, 0, 0, None, "me")
+    ranks.send("follow_insert", [1, 2, 3], 0, 0, 0, 0, None, "me")
     for _ in range(2):
-        ranks.send("step", 64)
-    ranks.send("remove", [0], [[7]], [])
+        ranks.send("_step", 64)
+    ranks.send("follow_remove", [0], [[7]], [])
     # Found under the token that rank 0 sampled.
-    ranks.send("insert", [1, 2, 3, 7, 9], 1, 4, 1, 0, None, "me")
-    ranks.send("insert", [4, 5], 9, 0, 1, 0, None, "me")
+    ranks.send("follow_insert", [1, 2, 3, 7, 9], 1, 4, 1, 0, None, "me")
+    ranks.send("follow_insert", [4, 5], 9, 0, 1, 0, None, "me")
     why = "sequence 2 with 0 cached tokens, where rank 0 has sequence 9"
     assert why in launch.join()
     assert f"rank 1 (127.0.0.1) failed: {why}" in str(ranks.fail_step(RuntimeError("MLX")))
     with pytest.raises(EngineError, match=why):
-        ranks.send("step", 64)
+        ranks.send("_step", 64)
 
 
 def test_follower_ends_with_rank_0(monkeypatch: pytest.MonkeyPatch, ranks: Ranks) -> None:
@@ -113,8 +113,8 @@ def test_rank_0_rejects_strangers_and_detects_lost_rank(ranks: Ranks) -> None:
     for refused in (stranger, longer, unknown):
         with pytest.raises((EOFError, ConnectionResetError)):
             refused.recv()
-    ranks.send("step", 64)
-    assert peer.recv() == ("step", (64,))
+    ranks.send("_step", 64)
+    assert peer.recv() == ("_step", (64,))
     assert not ranks.fault()
     peer.close()
     why = r"rank 1 \(127.0.0.1\) is lost: its process has ended; restart Fullstop"

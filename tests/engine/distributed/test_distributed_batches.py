@@ -64,7 +64,7 @@ class Both:
         """Let the follower do all that was announced; return it."""
         sent = self.recorder.taken()
         for order, arguments in sent:
-            getattr(self.following, f"follow_{order}")(*arguments)
+            getattr(self.following, order)(*arguments)
         return sent
 
     def answer(
@@ -79,8 +79,8 @@ class Both:
         sequence.is_invalid = is_invalid  # as the check of rank 0's logits sets it
         self.leading.remove({row: 0})
         sent = self.follow()
-        assert sent[0][0] == "insert"
-        assert sent[-1] == ("remove", ([row], [drawn], [row] if is_invalid else []))
+        assert sent[0][0] == "follow_insert"
+        assert sent[-1] == ("follow_remove", ([row], [drawn], [row] if is_invalid else []))
         return drawn, sequence.cached
 
 
@@ -104,7 +104,7 @@ def test_follower_evicts_the_prompts_that_rank_0_drops(tmp_path: Path, is_invali
     both.answer(other, 3, "other", is_invalid=is_invalid)
     if not is_invalid:
         assert both.leading.forget_prompts("other")[0] == 1
-        assert both.follow() == [("forget", ("other",))]
+        assert both.follow() == [("forget_prompts", ("other",))]
     # A follower that held other entries would evict the least recently used one, which is mine.
     assert both.answer([*mine, *drawn, *other], 3, "me")[1] == len(mine) + len(drawn)
     assert both.answer(other, 3, "other")[1] == 0
@@ -165,7 +165,7 @@ def test_follower_scores_prompt_like_rank_0(tmp_path: Path) -> None:
 
     both.following._step = followed  # type: ignore[method-assign,assignment]
     (order, arguments), *_ = both.follow()
-    assert (order, arguments[5]) == ("insert", 12)
+    assert (order, arguments[5]) == ("follow_insert", 12)
     assert [one.token_ids for one in found] == [one.token_ids for one in scored]
     assert scored[0].start == found[0].start == 12
     assert both.followed.calls == both.stage.model.calls
