@@ -48,15 +48,13 @@ def push_button(text: str, accessible_name: str = "", kind: str = "") -> QPushBu
     return button
 
 
-class FoldButton(QPushButton):
-    """A heading with an arrow; it is checked while the part below it is unfolded."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.setProperty("kind", "fold")
-        self.setCheckable(True)
-        self.setIconSize(QSize(14, 14))
-        self.setIcon(themed_icon("chevron-right", checked_name="chevron-down"))
+def fold_button(text: str) -> QPushButton:
+    """Return a heading with an arrow; it is checked while the part below it is unfolded."""
+    button = push_button(text, kind="fold")
+    button.setCheckable(True)
+    button.setIconSize(QSize(14, 14))
+    button.setIcon(themed_icon("chevron-right", checked_name="chevron-down"))
+    return button
 
 
 class IconButton(QToolButton):

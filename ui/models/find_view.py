@@ -45,8 +45,6 @@ from ui.models.finder import (
     fit_sentence,
     fit_state,
     list_summary,
-    offer_facts,
-    row_text,
 )
 from ui.models.model_library import ModelLibrary
 
@@ -92,9 +90,6 @@ class HubResultModel(QAbstractListModel):
         names = [offer.name for offer in self._finder.offers]
         return names.index(name) if name in names else -1
 
-    def state(self, offer: HubResult) -> str:
-        return self._library.availability(offer.name)
-
     def _content(self, offer: HubResult) -> RowContent:
         """Return name, purpose and fit above, facts and local state below."""
         label, icon, tone = fit_state(offer, self._finder.memory)
@@ -102,14 +97,15 @@ class HubResultModel(QAbstractListModel):
             RowPart(offer.name),
             note=RowPart(offer.purpose),
             right=RowPart(label, current_theme().colors.tone(tone)[0], icon),
-            subtitle=RowPart(row_text(offer)),
-            badge=RowPart(self.state(offer)),
+            subtitle=RowPart(offer.model.problem or offer.facts),
+            badge=RowPart(self._library.availability(offer.name)),
             elide=Qt.TextElideMode.ElideMiddle,
         )
 
     def _spoken(self, offer: HubResult) -> str:
         fit = fit_state(offer, self._finder.memory)[0]
-        text = (offer.name, offer.spoken, f"fit: {fit}", self.state(offer))
+        available = self._library.availability(offer.name)
+        text = (offer.name, offer.spoken, f"fit: {fit}", available)
         return ", ".join(word for word in text if word)
 
     def _reset(self) -> None:
@@ -270,7 +266,7 @@ class HubResultDetails(QFrame):
         memory = self._finder.memory
         fit = offer.model.fit(memory)
         self.name.setText(offer.name)
-        self.facts.setText(offer_facts(offer))
+        self.facts.setText(offer.facts)
         self.facts.setVisible(bool(self.facts.text()))
         self.purpose.setText(offer.purpose[:1].upper() + offer.purpose[1:])
         self.purpose.setVisible(bool(offer.purpose))

@@ -29,9 +29,9 @@ from engine.library.hub_models import (
     with_needs,
 )
 from engine.library.memory import USUAL_CONTEXT, Fit, Memory, MemoryNeed
-from engine.library.suggestions import WRITTEN_ON, SuggestedModel, suggestions
+from engine.library.suggestions import WRITTEN_ON, suggestions
 from ui.kit.tasks import finish_tasks, start_task
-from ui.models.model_library import LibraryModel, ModelLibrary
+from ui.models.model_library import ModelLibrary
 from ui.models.model_words import fit_text
 from ui.words import Tone
 
@@ -72,37 +72,14 @@ class HubResult:
         return self.model.name
 
     @property
+    def facts(self) -> str:
+        """The facts about the model, in one line."""
+        return _GAP.join(_facts(self.model))
+
+    @property
     def spoken(self) -> str:
         text = (self.purpose, *_facts(self.model), self.model.problem)
         return ", ".join(word for word in text if word)
-
-
-def suggested(own: SuggestedModel) -> HubResult:
-    """Return a suggestion with the facts that are known without the hub."""
-    return HubResult(own.model(), own.purpose, is_checked=True)
-
-
-def local_offer(own: LibraryModel) -> HubResult:
-    """Return a model of this computer as an offer, for a list without the hub."""
-    found = own.found
-    model = HubModel(
-        found.name,
-        found.size_bytes or None,
-        found.bits,
-        need=own.need,
-        problem=found.obstacle,
-    )
-    return HubResult(model, is_checked=True)
-
-
-def offer_facts(offer: HubResult) -> str:
-    """Return the facts about an offer, in one line."""
-    return _GAP.join(_facts(offer.model))
-
-
-def row_text(offer: HubResult) -> str:
-    """Return the second line of an offer's row: why it cannot be loaded, or its facts."""
-    return offer.model.problem or offer_facts(offer)
 
 
 def _facts(model: HubModel) -> list[str]:
@@ -440,7 +417,7 @@ class Finder(QObject):
         if hub is not self._hub:
             return
         chosen = suggestions(self.memory)
-        self._list([suggested(suggestion) for suggestion in chosen])
+        self._list([HubResult(one.model(), one.purpose, is_checked=True) for one in chosen])
         try:
             replies = await asyncio.to_thread(
                 look_up_all, hub, tuple(suggestion.name for suggestion in chosen)
@@ -492,7 +469,16 @@ class Finder(QObject):
     def _local(self) -> list[HubResult]:
         text = self.query.casefold().split()
         return [
-            local_offer(model)
+            HubResult(
+                HubModel(
+                    model.found.name,
+                    model.found.size_bytes or None,
+                    model.found.bits,
+                    need=model.need,
+                    problem=model.found.obstacle,
+                ),
+                is_checked=True,
+            )
             for model in self._library.local
             if all(word in model.found.name.casefold() for word in text)
         ]

@@ -24,7 +24,7 @@ from ui.chat.composer.attachments import AttachedFile, file_lines
 from ui.chat.composer.message_editor import EditedInPlace
 from ui.chat.messages.message_foot import PINNED, MessageActions, ReasonLine, below
 from ui.chat.messages.tool_cards import ToolCards, call_lines
-from ui.kit.buttons import FoldButton, push_button
+from ui.kit.buttons import fold_button, push_button
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, rescale, thin_bar
 from ui.kit.layouts import column, row
@@ -129,7 +129,7 @@ class ThinkingView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.head = FoldButton("Thinking…")
+        self.head = fold_button("Thinking…")
         self.head.setAccessibleName("Show the thinking")
         self._tail = ""
         self.preview = ElidedLabel(mode=Qt.TextElideMode.ElideLeft)

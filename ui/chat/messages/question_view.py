@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 from ui.chat.composer.attachments import AttachedFile, file_caption, file_lines
 from ui.chat.composer.message_editor import EditedInPlace
 from ui.chat.messages.message_foot import PINNED, MessageActions, below
-from ui.kit.buttons import FoldButton, push_button
+from ui.kit.buttons import fold_button, push_button
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
@@ -42,7 +42,7 @@ class PromptLine(EditedInPlace):
         self.caption = label(left_out.sentence, "muted", 0.92, is_wrapped=True)
         self.setAccessibleName(left_out.sentence)
         self.send_all = _link("Include All", "Include all earlier messages")
-        self.fold = FoldButton("Show the Summary")
+        self.fold = fold_button("Show the Summary")
         self.text = FlowText()
         self.text.setObjectName("answer_text")
         self.text.setAccessibleName("Summary of the earlier messages")
