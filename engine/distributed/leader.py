@@ -29,8 +29,8 @@ class LeadingBatch(RunningBatch):
     """Rank 0's batch: it sends each operation to the others.
 
     All must store and evict the same prompts. So each operation that changes the prompt cache needs
-    an order here and its ``follow_`` method in ``FollowingBatch``. Evicting the least recently used
-    is part of "follow_insert", which sends how many entries rank 0 keeps.
+    an order here: a method of ``FollowingBatch``. Evicting the least recently used is part of
+    ``follow_insert``, which sends how many entries rank 0 keeps.
     """
 
     def __init__(self, model: Any, limits: BatchLimits, ranks: Ranks) -> None:
