@@ -1,6 +1,5 @@
 """The server's own window: switch, address, settings and requests. Main thread."""
 
-import asyncio
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QPoint, QSignalBlocker, Qt, Signal
@@ -28,7 +27,7 @@ from ui.kit.dates import format_day, format_time
 from ui.kit.labels import ElidedLabel, FactTable, StatusPill, clear_layout_of, label, plain_tooltip
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, context_menu, copy_from, copy_text, empty_menu
-from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.tasks import start_task
 from ui.kit.theme import HEAD_PX, fixed_font, restyle
 from ui.kit.windows import OwnWindow
 from ui.preferences import declaration
@@ -498,7 +497,6 @@ class ServerWindow(OwnWindow):
     def __init__(self, server: LocalServerState, parent: QWidget | None = None) -> None:
         super().__init__(WINDOW_TITLE, (1420, 800), parent)
         self._server = server
-        self._replaying: set[asyncio.Task[None]] = set()
         self.switch = ToggleSwitch("Server")
         self.pill = StatusPill("Server")
         self.address = label("", "", 1.0)
@@ -519,9 +517,7 @@ class ServerWindow(OwnWindow):
         self._refresh()
 
     async def finish(self) -> None:
-        for task in list(self._replaying):
-            task.cancel()
-        await finish_tasks(self)
+        await super().finish()
         await self.log.finish()
 
     def hideEvent(self, event: QHideEvent) -> None:
@@ -607,9 +603,7 @@ class ServerWindow(OwnWindow):
     # -- intents ---------------------------------------------------------------------------
 
     def _replay(self, entry: RequestEntry) -> None:
-        task = start_task(self, self._send(entry), "request sent again")
-        self._replaying.add(task)
-        task.add_done_callback(self._replaying.discard)
+        start_task(self, self._send(entry), "request sent again")
 
     async def _send(self, entry: RequestEntry) -> None:
         try:

@@ -115,14 +115,6 @@ class StopDelegate(QStyledItemDelegate):
         )
         return editor
 
-    def setEditorData(self, editor: QWidget, index: Index) -> None:
-        assert isinstance(editor, QLineEdit)
-        editor.setText(str(index.data(Qt.ItemDataRole.EditRole)))
-
-    def setModelData(self, editor: QWidget, model: QAbstractItemModel, index: Index) -> None:
-        assert isinstance(editor, QLineEdit)
-        model.setData(index, editor.text(), Qt.ItemDataRole.EditRole)
-
     def updateEditorGeometry(
         self, editor: QWidget, option: QStyleOptionViewItem, index: Index
     ) -> None:
