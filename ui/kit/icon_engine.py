@@ -1,7 +1,7 @@
 """Icons in the colors of the theme at the time of painting, so that they follow it. Main thread."""
 
-from PySide6.QtCore import QRect
-from PySide6.QtGui import QIcon, QIconEngine, QPainter
+from PySide6.QtCore import QRect, QSize
+from PySide6.QtGui import QIcon, QIconEngine, QPainter, QPixmap
 
 from ui.kit import icons
 from ui.kit.theme import current_theme
@@ -15,12 +15,20 @@ class ThemedIconEngine(QIconEngine):
         self._off, self._on, self._disabled_color = off, on, disabled_color
 
     def paint(self, painter: QPainter, rect: QRect, mode: QIcon.Mode, state: QIcon.State) -> None:
+        scale = painter.device().devicePixelRatioF()
+        painter.drawPixmap(rect, self._pixmap(rect.width(), mode, state, scale))
+
+    def pixmap(self, size: QSize, mode: QIcon.Mode, state: QIcon.State) -> QPixmap:
+        """Return the icon; Qt's own would paint it on memory that is not cleared."""
+        return self._pixmap(size.width(), mode, state)
+
+    def _pixmap(
+        self, width: int, mode: QIcon.Mode, state: QIcon.State, scale: float = 1.0
+    ) -> QPixmap:
         name, color = self._on if state == QIcon.State.On else self._off
         if mode == QIcon.Mode.Disabled:
             color = self._disabled_color
-        shade = getattr(current_theme().colors, color)
-        scale = painter.device().devicePixelRatioF()
-        painter.drawPixmap(rect, icons.pixmap(name, shade, rect.width(), scale))
+        return icons.pixmap(name, getattr(current_theme().colors, color), width, scale)
 
     def clone(self) -> QIconEngine:
         return ThemedIconEngine(self._off, self._on, self._disabled_color)
