@@ -56,7 +56,9 @@ def forced_call(family: Family, name: str, spell: Spell) -> ForcedCall:
         head = quoted(f"{KEY_MARK}=")
         return ForcedCall(f"{start} {quoted(before)}", f"{quoted(after)} {end}", head, head)
     if not isinstance(form, HeadedCalls):
-        return _json_frame(form, name, start, end, is_list=start not in ("", spell("<tool_call>")))
+        return _json_frame(
+            form, name, start, end, is_list=start not in ("", spell(form.object_tag))
+        )
     if form.quote:
         before, head = f"{form.call[0]}{name}{{", quoted(f"{KEY_MARK}:")
         return ForcedCall(f"{start} {quoted(before)}", f'"}}" {end}', head, head)

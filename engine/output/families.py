@@ -161,8 +161,8 @@ def with_json_calls(family: Family, vocabulary: Vocabulary) -> Family:
     """Return the family of answers in which a call is JSON between ``<tool_call>`` tags."""
     if family.has_headers:
         return family
-    start, end = "<tool_call>", "</tool_call>"
-    ids = {i: text for i, text in enumerate(vocabulary.text) if text in (start, end)}
+    [(start, end, _), *_] = CALL_FORMATS[JSON_CALLS].tags
+    ids = {i: text for i, text in enumerate(vocabulary.text) if text and text in (start, end)}
     return replace(
         family,
         tool_start=start,

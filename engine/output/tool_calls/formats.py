@@ -43,6 +43,7 @@ class CallFormat:
         tags: The tags of models for which mlx-lm infers no parser.
         bare: How calls begin that need no tag; None if each has one.
         example: The form of a call, for models whose templates have no place for tools.
+        object_tag: The tag behind which a forced call is one object; behind others it is in a list.
         object_head: What a call begins with, up to its arguments.
         list_space: White space in a list of calls, in Lark.
     """
@@ -55,6 +56,7 @@ class CallFormat:
     tags: tuple[CallTags, ...] = ()
     bare: BareCalls | None = None
     example: str = ""
+    object_tag: str = ""
     object_head: str = f'{{"name": {NAME_MARK}, "arguments": '
     list_space: str = ""
 
@@ -175,6 +177,7 @@ CALL_FORMATS: dict[str, CallFormat] = {
             ("<|tool_call|>", None, ()),  # Granite 3
             ("<TOOLCALL>", "</TOOLCALL>", ()),  # Nemotron Nano
         ),
+        object_tag="<tool_call>",
         example="""
 <tool_call>
 {"name": "function", "arguments": {"argument": "value"}}
