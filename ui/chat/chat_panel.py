@@ -214,7 +214,6 @@ class ChatPanel(QWidget):
     """Shows the open conversation and sends messages."""
 
     stops_requested = Signal()
-    switch_requested = Signal()
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__()
@@ -373,8 +372,6 @@ class ChatPanel(QWidget):
     def _connect_signals(self) -> None:
         workspace, composer = self._workspace, self.composer
         self.find_bar.closed.connect(self.focus_composer)
-        self.header.badge.switch_requested.connect(self.switch_requested)
-        self.missing_model.switch_requested.connect(self.switch_requested)
         workspace.opened.connect(self._show)
         workspace.selection_changed.connect(self._refresh)
         workspace.run_shown.connect(self.column.show_run)

@@ -20,7 +20,8 @@ class ChoosingModel(QObject):
         library, others = window.model_library, window.others
         self._workspace, self._chat, self._parent = workspace, chat, window
         self._library, self._others = library, others
-        chat.switch_requested.connect(self.pop_up)
+        for part in (chat.header.badge, chat.missing_model):
+            part.switch_requested.connect(self.pop_up)
         chat.header.badge.menu_requested.connect(self._show_menu)
         chat.welcome.find_requested.connect(others.find_models)
         chat.welcome.first.ready.connect(self._use_first)

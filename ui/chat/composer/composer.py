@@ -1,6 +1,6 @@
 """The field for messages with its buttons. Main thread."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
@@ -161,7 +161,6 @@ class Composer(QFrame):
         self.action.setIconSize(QSize(19, 19))
         self.action.setCursor(Qt.CursorShape.PointingHandCursor)
         self._history = PromptHistory()
-        self.prompts: Callable[[], Sequence[str]] = tuple
         self._lay_out()
         self._connect_signals()
         self._refresh()
@@ -187,9 +186,9 @@ class Composer(QFrame):
         cursor.movePosition(cursor.MoveOperation.End)
         self.input.setTextCursor(cursor)
 
-    def _recall(self, by: int) -> None:
-        """Show the previous or next prompt, in one step that can be undone."""
-        text = self._history.step(by, self.text, self.prompts())
+    def recall(self, by: int, prompts: Sequence[str]) -> None:
+        """Show the previous or next of some prompts, in one step that can be undone."""
+        text = self._history.step(by, self.text, prompts)
         if text is None:
             return
         cursor = self.input.textCursor()
@@ -314,7 +313,6 @@ class Composer(QFrame):
 
     def _connect_signals(self) -> None:
         self.input.submitted.connect(self._submit)
-        self.input.edge_pressed.connect(self._recall)
         self.input.textChanged.connect(self._refresh)
         self.attachments.take_from(self.input)
         self.attach.clicked.connect(self.attachments.choose)

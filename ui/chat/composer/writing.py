@@ -207,7 +207,6 @@ class Writing(QObject):
         # Those whose answer the user stopped so that the next message is sent.
         self._hurried: set[ConversationController] = set()
         self._is_sent_once_counted = False
-        composer.prompts = self._prompts
         self._connect_signals()
 
     def show_draft(self, opened: ConversationController) -> None:
@@ -226,6 +225,7 @@ class Writing(QObject):
     def _connect_signals(self) -> None:
         workspace, composer, meter = self._workspace, self._composer, self._workspace.meter
         composer.submitted.connect(self._send)
+        composer.input.edge_pressed.connect(lambda by: composer.recall(by, self._prompts()))
         self._queue.changed.connect(self._take_queue)
         self._queue.send_requested.connect(self._send_now)
         self._queue.left.connect(composer.input.setFocus)

@@ -90,7 +90,7 @@ class ConversationFiles(QObject):
 
         async def recover(transfer: Transfer) -> None:
             work = asyncio.ensure_future(self._store.recover(path))
-            transfer.on_cancel = work.cancel
+            transfer.cancelled.connect(lambda: work.cancel())
             await asyncio.wait({work})
             is_cancelled = work.cancelled()
             recovered = Recovered() if is_cancelled else work.result()

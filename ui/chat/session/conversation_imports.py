@@ -128,7 +128,7 @@ class ConversationImports(QObject):
     def _reader(self, path: Path, transfer: Transfer) -> Iterator[ExportReader]:
         """Open a file; a file that cannot be read is refused with the reason."""
         reader = ExportReader(path, _MAX_BYTES, self._store.pictures_folder)
-        transfer.on_cancel = reader.close
+        transfer.cancelled.connect(reader.close)
         try:
             yield reader
         except HelperClosed:

@@ -11,29 +11,30 @@ from ui.kit.tasks import finish_tasks, start_task
 Work = Callable[["Transfer"], Coroutine[Any, Any, None]]
 
 
-class Transfer:
+class Transfer(QObject):
     """A waiting or running export, import or recovery."""
 
-    def __init__(self, label: str, transfers: "Transfers", *, is_import: bool) -> None:
+    progressed = Signal()
+    cancelled = Signal()  # for work on another thread that cannot look at ``is_cancelled``
+
+    def __init__(self, label: str, parent: QObject, *, is_import: bool) -> None:
+        super().__init__(parent)
         self.label = label
         self.is_import = is_import
         self.done = 0
         self.total = 0
         self.is_cancelled = False
         self.outcome = ""
-        # Ends work on another thread that cannot look at ``is_cancelled``.
-        self.on_cancel: Callable[[], object] = lambda: None
-        self._transfers = transfers
 
     def cancel(self) -> None:
         """Stop after the part that is being done."""
         self.is_cancelled = True
-        self.on_cancel()
+        self.cancelled.emit()
 
     def advance(self, done: int, total: int = 0) -> None:
         """Set the progress; without a total, of work whose extent is not known."""
         self.done, self.total = done, total
-        self._transfers.changed.emit()
+        self.progressed.emit()
 
 
 class Transfers(QObject):
@@ -51,6 +52,7 @@ class Transfers(QObject):
     def start(self, label: str, work: Work, *, is_import: bool = False) -> None:
         """Do work once earlier transfers have ended."""
         transfer = Transfer(label, self, is_import=is_import)
+        transfer.progressed.connect(self.changed)
         self._queue.append(transfer)
         start_task(self, self._run(transfer, work), label)
 
@@ -80,3 +82,4 @@ class Transfers(QObject):
                 self.changed.emit()
                 if transfer.outcome:
                     self.ended.emit(transfer.outcome)
+                transfer.deleteLater()
