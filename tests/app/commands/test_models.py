@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +11,8 @@ import pexpect
 import pytest
 
 from app.cli import main
-from app.settings.settings_file import Settings, SettingsFile
 from engine.library.suggestions import SUGGESTIONS
 from tests.support.hub import CONFIG, Hub, hub
-from ui.preferences import ModelPreferences
 
 REPOSITORY = Path(__file__).parents[3]
 NAME = "makers/demo-model"
@@ -89,17 +86,6 @@ def test_models_download_list_ask_remove(
     assert removed["freed_bytes"] >= sum(map(len, site.files[NAME].values()))
     assert not (cache / "models--makers--demo-model").exists()
     assert NAME not in run()[1]
-
-
-def test_models_lists_added_folders(
-    site: Hub, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo_model_path: Path
-) -> None:
-    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
-    shutil.copytree(demo_model_path, tmp_path / "mine" / "added-model")
-    settings = Settings(models=ModelPreferences(folders=(str(tmp_path / "mine"),)))
-    SettingsFile(tmp_path).save(settings)
-
-    assert run("list", "--names") == (0, "demo-model\nadded-model\n", "")
 
 
 def test_models_search_shows_fit(site: Hub, run: Run) -> None:

@@ -93,20 +93,13 @@ def test_a_failed_or_empty_answer_leaves_no_turn(session: ChatSession, given: An
     assert turns(session) == ()
 
 
-def test_a_stop_in_quotes_is_read_with_escapes(session: ChatSession) -> None:
-    session.obey(r'/stop add "\n\nUser:"')
-    assert session.stops == ("END", "\n\nUser:")
-
-
-def test_the_list_shows_stops_in_a_form_that_can_be_typed(session: ChatSession) -> None:
+def test_stops_are_added_listed_as_typed_and_removed_by_number(session: ChatSession) -> None:
     session.obey(r'/stop add "\n4"')
-    assert session.obey("/stop list") == '1. "END"\n2. "\\n4"'
-
-
-def test_a_stop_is_removed_by_its_number(session: ChatSession) -> None:
     session.obey("/set stop 6")
+    assert session.stops == ("END", "\n4", "6")
+    assert session.obey("/stop list") == '1. "END"\n2. "\\n4"\n3. "6"'
     assert session.obey("/stop remove 1") == "removed “END”"
-    assert session.stops == ("6",)
+    assert session.stops == ("\n4", "6")
 
 
 @pytest.mark.parametrize(
