@@ -294,7 +294,7 @@ def test_a_model_is_found_downloaded_loaded_asked_and_kept_for_the_next_start(
         await until(lambda: finding.details.card.toPlainText() == "The demo model")
         QTest.keyClick(finding.field, Qt.Key.Key_Down)
         QTest.keyClick(finding.list, Qt.Key.Key_Return)
-        answering = window.workspace.model
+        answering = window.workspace.model_selection
         await until(lambda: (answering.state.stage, answering.state.name) == ("ready", name))
         await until(window.chat.welcome.isVisible)
         QTest.keyClicks(window.chat.composer.input, "Count from 1 to 3")

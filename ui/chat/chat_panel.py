@@ -122,7 +122,7 @@ class ToolsInChat(QObject):
         return popover
 
     def pop_up(self) -> None:
-        info = self._workspace.model.state.info
+        info = self._workspace.model_selection.state.info
         can_call = info is None or info.can_call_tools
         self.popover.show_choice(self._workspace.current.conversation.tools, can_call)
         self.popover.pop_up(self._composer.tools)
@@ -220,14 +220,14 @@ class ChatPanel(QWidget):
         self.setObjectName("canvas")
         self._workspace = workspace
         self._opened: ConversationController | None = None
-        self.header = ChatHeader(workspace.model)
+        self.header = ChatHeader(workspace.model_selection)
         self.problem = ProblemBar()
         self.problem.show_problem(workspace.store.problem)
         workspace.store.on_problem(self.problem.show_problem)
         self.model_problem = ProblemBar()
-        self.missing_model = MissingModelBar(workspace.model)
+        self.missing_model = MissingModelBar(workspace.model_selection)
         self.column = MessageColumn()
-        self.welcome = Welcome(workspace.model, workspace.library)
+        self.welcome = Welcome(workspace.model_selection, workspace.library)
         self.find_bar = FindBar(TextFinder(workspace, self.column))
         self.composer = Composer()
         self.offers = PresetOffers(workspace.presets, self.composer, self)
@@ -329,7 +329,7 @@ class ChatPanel(QWidget):
         return card
 
     def _settings_basis(self) -> SettingsBasis:
-        model, listed = self._workspace.model.state, self._workspace.conversations
+        model, listed = self._workspace.model_selection.state, self._workspace.conversations
         info, folder = model.info, model.folder
         saved = None if folder is None else self._workspace.library.settings_of(folder)
         if info is None:
@@ -340,7 +340,7 @@ class ChatPanel(QWidget):
         )
 
     def _keep_for_model(self, settings: ConversationSettings | None) -> None:
-        folder = self._workspace.model.state.folder
+        folder = self._workspace.model_selection.state.folder
         if folder is not None:
             self._workspace.library.keep_settings(folder, settings)
             self.settings.show_basis(self._settings_basis())
@@ -377,7 +377,7 @@ class ChatPanel(QWidget):
         workspace.run_shown.connect(self.column.show_run)
         workspace.settings_changed.connect(self._refresh)
         workspace.settings_changed.connect(self.column.show_prompt_begin)
-        workspace.model.changed.connect(self._refresh)
+        workspace.model_selection.changed.connect(self._refresh)
         workspace.models.changed.connect(self._show_model_problem)
         workspace.conversations.renamed.connect(self._refresh)
         workspace.answering_changed.connect(self._refresh)
@@ -450,7 +450,7 @@ class ChatPanel(QWidget):
         self._refresh()
 
     def _refresh(self) -> None:
-        current, model = self._workspace.current, self._workspace.model.state
+        current, model = self._workspace.current, self._workspace.model_selection.state
         conversation = current.conversation
         target = self._workspace.selected
         is_removed = self._workspace.conversations.row_of(conversation) < 0

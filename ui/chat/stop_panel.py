@@ -281,7 +281,7 @@ class StopPanel(QDockWidget):
         workspace.presets.changed.connect(self._show_source)
         workspace.opened.connect(self._show)
         workspace.run_shown.connect(self._show_run)
-        workspace.model.changed.connect(self._show_model)
+        workspace.model_selection.changed.connect(self._show_model)
         self._show(workspace.current)
         self._show_model()
 
@@ -375,7 +375,7 @@ class StopPanel(QDockWidget):
 
     def _show_model(self) -> None:
         added = self._workspace.current.conversation.settings.stop_token_ids
-        model = self._workspace.model.state
+        model = self._workspace.model_selection.state
         self.editor.end_tokens.show_tokens(model.info, added, model.name)
 
     def _set_end_token(self, token_id: int, is_end: bool) -> None:
@@ -386,7 +386,7 @@ class StopPanel(QDockWidget):
 
     def _offer_to_apply(self) -> None:
         workspace = self._workspace
-        can_apply = workspace.current.has_other_stops(workspace.model.state.info)
+        can_apply = workspace.current.has_other_stops(workspace.model_selection.state.info)
         self.editor.offer_to_apply(can_apply)
 
     def _apply(self) -> None:

@@ -237,7 +237,11 @@ class Inspector(QObject):
     def can_answer_again(self) -> bool:
         """Whether the shown run can be answered again with everything recorded."""
         is_busy = self.workspace.current.is_busy
-        return not is_busy and self.workspace.model.state.can_answer and self.message() is not None
+        return (
+            not is_busy
+            and self.workspace.model_selection.state.can_answer
+            and self.message() is not None
+        )
 
     def record_everything(self) -> None:
         """Answer again, and record everything about this answer and the next ones."""

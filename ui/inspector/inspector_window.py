@@ -404,7 +404,7 @@ class InspectorWindow(OwnWindow):
         self._splitter.splitterMoved.connect(self._note_sizes)
         self.runs.comparison_requested.connect(self._compare_with_past)
         inspector.workspace.answering_changed.connect(self._offer_more)
-        inspector.workspace.model.changed.connect(self._offer_more)
+        inspector.workspace.model_selection.changed.connect(self._offer_more)
         inspector.run_shown.connect(self._show_run)
         inspector.grew.connect(self._catch_up)
         inspector.workspace.models.changed.connect(self.head.refresh)

@@ -28,7 +28,7 @@ class ChoosingModel(QObject):
 
     @cached_property
     def switcher(self) -> ModelSwitcher:
-        switcher = ModelSwitcher(self._workspace.model, self._library, self._parent)
+        switcher = ModelSwitcher(self._workspace.model_selection, self._library, self._parent)
         switcher.more_requested.connect(self._others.show_models)
         switcher.closed.connect(self._chat.focus_composer)
         return switcher
@@ -41,10 +41,10 @@ class ChoosingModel(QObject):
         workspace = self._workspace
         info = workspace.models.info
         if info is not None and not workspace.current.conversation.has_messages:
-            workspace.model.choose(info.path)
+            workspace.model_selection.choose(info.path)
 
     def _show_menu(self, position: QPoint) -> None:
-        models, state = self._workspace.models, self._workspace.model.state
+        models, state = self._workspace.models, self._workspace.model_selection.state
         info, name = state.info, state.name
         menu = context_menu(self._parent, "The model of this chat")
         empty_menu(menu)

@@ -31,7 +31,7 @@ class ComparingAnswers(QObject):
         draft = composer.text.strip() or ", ".join(f.name for f in composer.attachments.files)
         if current.is_busy:
             show_message(self._parent, "Wait until the answer is finished.")
-        elif not self._workspace.model.state.can_answer:
+        elif not self._workspace.model_selection.state.can_answer:
             show_message(self._parent, "Choose a model first.")
         elif not draft and not questions:
             show_message(self._parent, "Type a message first.")
@@ -48,7 +48,7 @@ class ComparingAnswers(QObject):
 
     def _models(self) -> list[tuple[str, Path | None]]:
         """Return the models with their folders; the conversation's own model comes first."""
-        choice, info = self._workspace.model.choice, self._workspace.models.info
+        choice, info = self._workspace.model_selection.choice, self._workspace.models.info
         own = choice.folder if choice is not None else None if info is None else info.path
         models = [
             (model.found.name, model.found.folder.resolve())
@@ -56,7 +56,7 @@ class ComparingAnswers(QObject):
             if model.found.can_be_loaded
         ]
         others = [(name, folder) for name, folder in models if folder != own]
-        return [(self._workspace.model.state.name, own), *others]
+        return [(self._workspace.model_selection.state.name, own), *others]
 
     def _begin(self, variant: Variant) -> None:
         composer, dialog = self._chat.composer, self.dialog

@@ -64,7 +64,7 @@ class MainMenus(QObject):
         self._edit = EditActions(window.workspace, window.chat.composer.input, self)
         self._navigation = Navigation(window)
         self._agents = AgentMenu(
-            window.local_server, agents, lambda: window.workspace.model.state.info, window
+            window.local_server, agents, lambda: window.workspace.model_selection.state.info, window
         )
         bar = window.menuBar()
         bar.setAccessibleName("Menus")
@@ -415,7 +415,7 @@ class MainMenus(QObject):
         """Return the run of the last message, if it is an answer and another one can begin."""
         current = self._workspace.current
         messages = current.conversation.messages
-        if current.is_busy or not messages or not self._workspace.model.state.can_answer:
+        if current.is_busy or not messages or not self._workspace.model_selection.state.can_answer:
             return None
         return messages[-1].run
 

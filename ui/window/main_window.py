@@ -263,7 +263,7 @@ class MainWindow(WindowParts):
         self.sidebar.server.details.clicked.connect(self.others.show_server)
         self.theme.code_look_chosen.connect(self._save_code_look)
         self.theme.columns_chosen.connect(self._save_columns)
-        workspace.model.changed.connect(self._apply_model_defaults)
+        workspace.model_selection.changed.connect(self._apply_model_defaults)
 
     def _apply_preferences(self) -> None:
         now, theme, workspace = self.preferences.now, self.theme, self.workspace
@@ -283,7 +283,7 @@ class MainWindow(WindowParts):
 
     def _apply_model_defaults(self) -> None:
         """Apply the model's settings to new conversations and to an open empty one."""
-        listed, folder = self.workspace.conversations, self.workspace.model.state.folder
+        listed, folder = self.workspace.conversations, self.workspace.model_selection.state.folder
         saved = None if folder is None else self.model_library.settings_of(folder)
         before = listed.new_settings
         listed.new_settings = listed.usual_settings if saved is None else saved
@@ -309,7 +309,7 @@ class MainWindow(WindowParts):
         info = self.workspace.models.info
         if info is not None:
             # The empty conversation may be one for which another model was chosen before.
-            self.workspace.model.choose(info.path)
+            self.workspace.model_selection.choose(info.path)
 
     def _write_in_opened(self) -> None:
         # The user who moves through a list with the arrow keys keeps the focus in it.

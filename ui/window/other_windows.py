@@ -310,7 +310,7 @@ class OtherWindows(QObject):
         workspace = self._inspected.workspace
         run = workspace.current.shown_run
         verdict = "" if run is None or run.verdict is None else run.verdict.text.label
-        details = report_details(_version(), workspace.model.state.name, verdict)
+        details = report_details(_version(), workspace.model_selection.state.name, verdict)
         ask_what_to_report(self._main, details, self.help_files.log_folder)
 
     def show_about(self) -> None:

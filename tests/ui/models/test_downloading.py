@@ -82,7 +82,7 @@ async def test_a_downloaded_model_opens_a_new_chat_beside_one_with_messages(
     await opened.loaded(REPOSITORY)
     await eventually(lambda: workspace.current.conversation is not before)
     assert workspace.current.conversation.messages == []
-    assert workspace.model.state.name == REPOSITORY
+    assert workspace.model_selection.state.name == REPOSITORY
     assert before.model is not None
     assert before.model.name == "demo-model"
 
@@ -92,7 +92,7 @@ async def test_an_empty_chat_switches_to_the_downloaded_model(
 ) -> None:
     opened.state.load(demo_model_path)
     await opened.loaded("demo-model")
-    answering = opened.window.workspace.model
+    answering = opened.window.workspace.model_selection
     assert answering.state.name == "demo-model"
     await begin(opened)
     await opened.loaded(REPOSITORY)

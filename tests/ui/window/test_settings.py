@@ -170,7 +170,7 @@ async def test_new_chats_with_a_model_begin_with_what_was_kept_for_it(
     async with shown(main_window(engine, theme)) as window:
         window.start()
         workspace = window.workspace
-        await eventually(lambda: workspace.model.state.info is not None)
+        await eventually(lambda: workspace.model_selection.state.info is not None)
         window.chat.show_settings()
         card = window.chat.settings
         card.sampling["temperature"].setValue(0.4)

@@ -237,7 +237,7 @@ class Writing(QObject):
             composer.attachments.changed,
             workspace.opened,
             workspace.settings_changed,
-            workspace.model.changed,
+            workspace.model_selection.changed,
             workspace.answering_changed,
         ):
             changed.connect(self._count)
@@ -373,7 +373,7 @@ class Writing(QObject):
         return list(dict.fromkeys(prompt for prompt in reversed(prompts) if prompt.strip()))[::-1]
 
     def _counted_message(self) -> Counted | None:
-        current, info = self._workspace.current, self._workspace.model.state.info
+        current, info = self._workspace.current, self._workspace.model_selection.state.info
         typed, files = self._composer.text, self._composer.attachments.files
         if info is None or current.is_busy or not (typed.strip() or files):
             return None

@@ -92,7 +92,7 @@ class MessageHandling(QObject):
         quote.setEnabled(bool(text.strip()))
         menu.addSeparator()
         if isinstance(view, QuestionView) and is_last:
-            can_answer = is_free and workspace.model.state.can_answer
+            can_answer = is_free and workspace.model_selection.state.can_answer
             add_entry(menu, "Generate Reply", lambda: self._answer(message)).setEnabled(can_answer)
         add_entry(menu, "Edit…", view.begin_editing).setEnabled(is_free and is_over)
         is_pinned = message.is_pinned

@@ -65,7 +65,7 @@ class Workspace(QObject):
         self.store = store
         self.traces = Traces(trace_store, self)
         self.library, self.models = library, library.models
-        self.model = ModelSelection(library, self)
+        self.model_selection = ModelSelection(library, self)
         self.conversations = ConversationList(store, self)
         self.context = ChatContext(engine, store, self.traces, self.models, toolbox)
         self.meter = ContextMeter(self.context, self)
@@ -81,10 +81,10 @@ class Workspace(QObject):
         self.conversations.restored.connect(self.open)
         self.files.added.connect(self.open)
         self.files.grown.connect(self.in_memory.release_unseen)
-        self.model.chosen.connect(self._keep_choice)
+        self.model_selection.chosen.connect(self._keep_choice)
         self.current = self.in_memory.open(self._first())
         self._follow_current()
-        self.model.refresh()
+        self.model_selection.refresh()
 
     # -- intents ---------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class Workspace(QObject):
 
     def compare(self, other: Variant, text: str = "", files: Sequence[Attachment] = ()) -> bool:
         current = self.current
-        if current.is_busy or not self.model.ensure():
+        if current.is_busy or not self.model_selection.ensure():
             return False
         if not current.compare(other, text, files):
             return False
@@ -220,7 +220,7 @@ class Workspace(QObject):
         variant = Variant.of(side.conversation)
         current.end_comparison(side)
         if variant.model is not None:
-            self.model.remember(variant.model)
+            self.model_selection.remember(variant.model)
         self.change_settings(variant.settings)
         current.stops.replace_all(variant.stops, "Keep an Answer’s Stops")
         self.show_run(current.latest_run)
@@ -264,7 +264,7 @@ class Workspace(QObject):
         await self.files.finish()
         await self.presets.finish()
         await self.store.flush()
-        await self.model.finish()
+        await self.model_selection.finish()
         await self.models.finish()
 
     def _take_found(self, conversations: list[Conversation], presets: list[Preset]) -> None:
@@ -274,7 +274,7 @@ class Workspace(QObject):
     # -- inside ----------------------------------------------------------------------------
 
     def _can_ask(self) -> bool:
-        return not self.current.sides and self.model.ensure()
+        return not self.current.sides and self.model_selection.ensure()
 
     def _begun(self, run: Run | None, question: str = "", files: Sequence[Attachment] = ()) -> bool:
         if run is None:
@@ -317,7 +317,7 @@ class Workspace(QObject):
         self.conversations.changed(conversation)
         self.selection_changed.emit()
         self.opened.emit(self.current)
-        self.model.refresh()
+        self.model_selection.refresh()
         self.run_shown.emit(self.current.shown_run)
         self.in_memory.release_unseen()
 
@@ -334,7 +334,7 @@ class Workspace(QObject):
         current.is_running_changed.connect(self.answering_changed)
         current.stops.edited.connect(self.stops_edited)
         current.continued.connect(self.show_run)
-        self.model.follow(self.current.conversation)
+        self.model_selection.follow(self.current.conversation)
 
     def _unfollow_current(self) -> None:
         self.current.is_running_changed.disconnect(self.answering_changed)

@@ -55,7 +55,7 @@ class SeveralModels:
             library = self.window.model_library
             library.changed.connect(lambda: offer_found(self.engine, library))
         self.workspace = self.window.workspace
-        self.answering = self.workspace.model
+        self.answering = self.workspace.model_selection
         self.header = self.window.chat.header.badge
 
     @property

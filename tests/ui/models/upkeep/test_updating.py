@@ -58,7 +58,7 @@ async def test_update_loads_the_new_revision_before_deleting_the_old(
     opened.card(REPOSITORY).update_button.click()
     await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
     assert opened.state.info.path.name == NEWER
-    answering = opened.window.workspace.model
+    answering = opened.window.workspace.model_selection
     await eventually(lambda: answering.state.stage == "ready")
     assert answering.state.name == REPOSITORY
     assert os.listdir(repository_folder / "snapshots") == [NEWER]
