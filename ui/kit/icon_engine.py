@@ -20,7 +20,8 @@ class ThemedIconEngine(QIconEngine):
 
     def pixmap(self, size: QSize, mode: QIcon.Mode, state: QIcon.State) -> QPixmap:
         """Return the icon; Qt's own would paint it on memory that is not cleared."""
-        return self._pixmap(size.width(), mode, state)
+        side = min(size.width(), size.height())
+        return self._pixmap(side, mode, state) if side > 0 else QPixmap()
 
     def _pixmap(
         self, width: int, mode: QIcon.Mode, state: QIcon.State, scale: float = 1.0
