@@ -11,6 +11,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.inference.sampling import likelihoods
 from engine.values.tokens import PromptScores, PromptScoring
 
 # About the most memory for the logits of all prompts that are read in one step.
@@ -50,32 +51,18 @@ class PromptScorer:
             return None
         raw = logits[skipped : skipped + len(following)].astype(mx.float32)
         logprobs = raw - mx.logsumexp(raw, axis=-1, keepdims=True)
-        own = mx.take_along_axis(logprobs, mx.array(following)[:, None], axis=-1)
-        ranks = mx.sum(logprobs > own, axis=-1)
-        parts = [own, ranks]
-        top = min(self._scoring.top, logprobs.shape[-1])
-        if top:
-            parts += _best(logprobs, top)
         chosen = self._scoring.token_ids
-        if chosen:
-            parts.append(logprobs[:, mx.array(chosen)])
-        mx.eval(parts)
-        flat: list[Any] = [part.flatten().tolist() for part in parts]
+        found = likelihoods(logprobs, following, self._scoring.top, chosen)
+        mx.eval(found)
+        flat: list[Any] = [part.flatten().tolist() for part in found]
+        own, ranks, top_ids, top, chosen_logprobs = flat
         return PromptScores(
             start=at + skipped + 1,
             token_ids=tuple(following),
-            logprobs=array("f", flat[0]),
-            ranks=array("i", flat[1]),
-            top_ids=array("i", flat[2] if top else ()),
-            top_logprobs=array("f", flat[3] if top else ()),
+            logprobs=array("f", own),
+            ranks=array("i", ranks),
+            top_ids=array("i", top_ids),
+            top_logprobs=array("f", top),
             chosen_ids=chosen,
-            chosen_logprobs=array("f", flat[-1] if chosen else ()),
+            chosen_logprobs=array("f", chosen_logprobs),
         )
-
-
-def _best(logprobs: mx.array, count: int) -> list[mx.array]:
-    """Return the likeliest ids and their log-probabilities, each (tokens, count), best first."""
-    ids = mx.argpartition(-logprobs, kth=count - 1, axis=-1)[:, :count]
-    chosen = mx.take_along_axis(logprobs, ids, axis=-1)
-    order = mx.argsort(-chosen, axis=-1)
-    return [mx.take_along_axis(part, order, axis=-1) for part in (ids, chosen)]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 from mlx_lm.sample_utils import (
@@ -239,6 +239,38 @@ def _mask(bits: bytes, width: int) -> mx.array:
     return mask[:width].astype(mx.bool_)
 
 
+class Likelihoods(NamedTuple):
+    """Log-probabilities, not computed yet: of the tokens themselves, with their ranks, of the
+    likeliest ids, best first, and of chosen ids.
+    """
+
+    own: mx.array
+    ranks: mx.array
+    best_ids: mx.array
+    best: mx.array
+    chosen: mx.array
+
+
+def likelihoods(
+    logprobs: mx.array, tokens: Sequence[int], count: int, chosen_ids: Sequence[int]
+) -> Likelihoods:
+    """Return how likely tokens and ``count`` others were, by log-probabilities (tokens, ids)."""
+    own = mx.take_along_axis(logprobs, mx.array(list(tokens))[:, None], axis=-1)
+    count = min(count, logprobs.shape[-1])
+    ids = mx.zeros((len(tokens), 0), mx.int32)
+    if count:
+        ids = mx.argpartition(-logprobs, kth=count - 1, axis=-1)[:, :count]
+        order = mx.argsort(-mx.take_along_axis(logprobs, ids, axis=-1), axis=-1)
+        ids = mx.take_along_axis(ids, order, axis=-1)
+    return Likelihoods(
+        own[:, 0],
+        mx.sum(logprobs > own, axis=-1),
+        ids,
+        mx.take_along_axis(logprobs, ids, axis=-1),
+        logprobs[:, mx.array(list(chosen_ids), mx.int32)],
+    )
+
+
 def token_stats(
     sampled: Sequence[tuple[int, mx.array]],
     eos: Sequence[int],
@@ -247,35 +279,18 @@ def token_stats(
 ) -> list[TokenStats]:
     """Return how likely sampled tokens were, computed on the device and fetched at once."""
     logprobs = mx.stack([token_logprobs for _, token_logprobs in sampled])
-    chosen = mx.take_along_axis(logprobs, mx.array([[token] for token, _ in sampled]), axis=-1)
-    ranks = mx.sum(logprobs > chosen, axis=-1)
-    ending = mx.sum(mx.exp(logprobs[:, mx.array(list(eos))]), axis=-1) if eos else None
-    count = min(count, logprobs.shape[-1])
-    best = best_logprobs = None
-    if count > 0:
-        best = mx.argpartition(-logprobs, kth=count - 1, axis=-1)[:, :count]
-        best_logprobs = mx.take_along_axis(logprobs, best, axis=-1)
-    some = logprobs[:, mx.array(list(chosen_ids))] if chosen_ids else None
-    mx.eval([x for x in (chosen, ranks, ending, best, best_logprobs, some) if x is not None])
-    chosen_values: Any = some.tolist() if some is not None else [[]] * len(sampled)
-    values: Any = chosen[:, 0].tolist()
-    rank_values: Any = ranks.tolist()
-    endings: Any = ending.tolist() if ending is not None else [0.0] * len(sampled)
-    ids: Any = best.tolist() if best is not None else [[]] * len(sampled)
-    tops: Any = best_logprobs.tolist() if best_logprobs is not None else [[]] * len(sampled)
+    found = likelihoods(logprobs, [token for token, _ in sampled], count, chosen_ids)
+    ending = mx.sum(mx.exp(logprobs[:, mx.array(list(eos), mx.int32)]), axis=-1)
+    mx.eval(found, ending)
+    columns: list[Any] = [array.tolist() for array in (*found, ending)]
     return [
         TokenStats(
-            logprob=values[row],
-            rank=rank_values[row],
-            top=_likeliest(zip(ids[row], tops[row], strict=True)),
-            eos_probability=endings[row],
-            chosen=tuple(zip(chosen_ids, chosen_values[row], strict=True)),
+            logprob=own,
+            rank=rank,
+            # A constraint makes most tokens impossible; they are left out.
+            top=tuple(pair for pair in zip(ids, best, strict=True) if pair[1] > -math.inf),
+            eos_probability=end,
+            chosen=tuple(zip(chosen_ids, chosen, strict=True)),
         )
-        for row in range(len(sampled))
+        for own, rank, ids, best, chosen, end in zip(*columns, strict=True)
     ]
-
-
-def _likeliest(pairs: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
-    # A constraint makes most tokens impossible; leave those out.
-    possible = (pair for pair in pairs if pair[1] > -math.inf)
-    return tuple(sorted(possible, key=lambda pair: -pair[1]))

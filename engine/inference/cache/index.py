@@ -190,11 +190,6 @@ class PrefixIndex:
             segments = [block.content for block in path if isinstance(block.content, Segment)]
             return join_cache(segments, snapshot, count), count, disk_tokens
 
-    def count_usable(self, owner: str, tokens: Sequence[int]) -> int:
-        """Return for how many first tokens of a prompt ``fetch`` would return a cache."""
-        with self._lock:
-            return self._match(owner, key_of(tokens[:-1])).tokens
-
     def count_common(self, owner: str, tokens: Sequence[int]) -> int:
         with self._lock:
             return self._walk(owner, key_of(tokens[:-1]), "known")[1]

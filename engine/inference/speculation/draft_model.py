@@ -223,7 +223,7 @@ def check_draft(draft: LoadedDraft, target: str, vocabulary: Vocabulary) -> None
     assert draft.vocabulary is not None
     name = draft.info.id
     lead = f"{name} cannot be the draft model of {target}"
-    if (difference := _difference(name, draft.vocabulary, target, vocabulary)) is not None:
+    if difference := _difference(name, draft.vocabulary, target, vocabulary):
         raise DraftLoadFailed(
             f"{lead}: their vocabularies differ ({difference}); choose a smaller model of the same "
             "family"
@@ -236,20 +236,13 @@ def check_draft(draft: LoadedDraft, target: str, vocabulary: Vocabulary) -> None
         )
 
 
-def _difference(name: str, own: Vocabulary, target: str, other: Vocabulary) -> str | None:
-    """Return the first token that two vocabularies do not share; None where they are the same."""
+def _difference(name: str, own: Vocabulary, target: str, other: Vocabulary) -> str:
+    """Return the first difference of two vocabularies; empty where they are the same."""
     if len(own.text) != len(other.text):
         return f"{name} has {len(own.text):,} tokens, {target} has {len(other.text):,}"
     for token_id in range(len(own.text)):
         own_bytes, other_bytes = own.bytes_of(token_id), other.bytes_of(token_id)
         if own_bytes != other_bytes or (token_id in own.special) != (token_id in other.special):
-            return (
-                f"token {token_id} is {_shown(own, token_id)} in {name} and "
-                f"{_shown(other, token_id)} in {target}"
-            )
-    return None
-
-
-def _shown(vocabulary: Vocabulary, token_id: int) -> str:
-    text = repr(vocabulary.text_of(token_id)[:40])
-    return f"the special token {text}" if token_id in vocabulary.special else text
+            texts = [repr(one.text_of(token_id)[:40]) for one in (own, other)]
+            return f"token {token_id} is {texts[0]} in {name} and {texts[1]} in {target}"
+    return ""

@@ -50,23 +50,15 @@ class Room:
         self.disk.run_on_reader(lambda: None).result(PATIENCE_S)
         self.disk.measured().result(PATIENCE_S)
 
-    def read(self, ids: list[int], owner: CacheOwner = ME) -> int:
-        """Read a prompt's first tokens from disk; return for how many memory has a cache then."""
+    def fetched(self, ids: list[int], owner: CacheOwner = ME) -> tuple[list[Any], int]:
+        """Return the cache of a prompt's first tokens as read from disk, and their number."""
         self.wait()
         if not self.model.is_on_disk(owner, ids):
-            return 0
-        self.model.read([(owner, ids)]).result(PATIENCE_S)
-        return self.model.index.count_usable(owner.name, ids)
-
-    def fetched(self, ids: list[int], owner: CacheOwner = ME) -> tuple[list[Any], int]:
-        """Return the cache of a prompt's first tokens, and their number."""
-        tokens = self.read(ids, owner)
-        if not tokens:
             return [], 0
+        self.model.read([(owner, ids)]).result(PATIENCE_S)
         cache, cached, from_disk = self.model.fetch(owner, ids)
-        assert cached == from_disk == tokens
-        assert cache is not None
-        return cache, cached
+        assert cached == from_disk
+        return cache or [], cached
 
     def tokens(self, ids: list[int], owner: CacheOwner = ME) -> int:
         """Return for how many tokens there is a cache, and check that it is the right one."""

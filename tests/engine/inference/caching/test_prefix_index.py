@@ -182,8 +182,8 @@ def test_the_prompt_used_last_is_evicted_last_with_all_its_blocks() -> None:
     index = stored(index_of(), used, unused)
     assert index.fetch(ME, [*used, 7])[1] == len(used)
     index.shrink_to(size_bytes=block_bytes(used))
-    assert index.count_usable(ME, [*used, 7]) == len(used)
-    assert index.count_usable(ME, [*unused, 7]) == 0
+    assert index.fetch(ME, [*used, 7])[1] == len(used)
+    assert index.fetch(ME, [*unused, 7])[1] == 0
 
 
 @pytest.mark.parametrize("kind", ["full", "mixed"])
@@ -245,7 +245,6 @@ def test_prompts_of_one_owner_are_neither_found_nor_counted_for_another(kind: st
     mine = index.usage[ME]
 
     assert index.fetch(ANOTHER, [*tokens, 7]) == (None, 0, 0)
-    assert index.count_usable(ANOTHER, [*tokens, 7]) == 0
     assert index.count_common(ANOTHER, [*tokens, 7]) == 0
     index.store(ANOTHER, tokens, KINDS[kind](tokens))
     assert index.usage == {ME: mine, ANOTHER: mine}

@@ -142,7 +142,7 @@ def test_a_cache_that_cannot_be_cut_serves_the_next_turn_whole(room: Room, model
     assert [part.offset for part in cache] == [200, 200]
     for part, other in zip(cache, rotating(ids), strict=True):
         assert mx.array_equal(part.keys, other.keys[..., -64:, :]).item()
-    assert not room.read([*ids[:150], 1, 2])
+    assert room.fetched([*ids[:150], 1, 2]) == ([], 0)
 
 
 # -- troubles ------------------------------------------------------------------------------
