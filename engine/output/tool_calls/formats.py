@@ -160,8 +160,8 @@ _DEEPSEEK = HeadedCalls(
     is_section=True,
 )
 
-# The first one whose tags a model has is its format. What a template tells goes before what a
-# vocabulary has: models that derive from Llama 3.1 and Qwen have the tokens only.
+# The first one whose tags a model has is its format. A template counts before a vocabulary: models
+# that derive from Llama 3.1 and Qwen have the tokens only.
 CALL_FORMATS: dict[str, CallFormat] = {
     # Llama 3.1 to 3.3, whose templates ask for the format in these words.
     LLAMA: CallFormat(
@@ -265,10 +265,10 @@ CALL_FORMATS: dict[str, CallFormat] = {
 def find_format(tokenizer: Any) -> tuple[str, str | None, str | None]:
     """Return the name of the format of a model's calls and its tags; nothing where it has none."""
     vocabulary, template = tokenizer.get_vocab(), str(tokenizer.chat_template)
-    for name, form in CALL_FORMATS.items():
-        for start, end, texts in form.tags:
-            written = (text in template for text in texts)
-            known = (not tag or tag in vocabulary or tag in template for tag in (start, end))
-            if all(written if texts else known):
-                return name, start, end
+    found = [(name, *tags) for name, form in CALL_FORMATS.items() for tags in form.tags]
+    for name, start, end, texts in sorted(found, key=lambda one: not one[-1]):
+        written = (text in template for text in texts)
+        known = (not tag or tag in vocabulary or tag in template for tag in (start, end))
+        if all(written if texts else known):
+            return name, start, end
     return "", None, None
