@@ -29,7 +29,7 @@ def _run(arguments: list[str]) -> int:
     given = _parser().parsed(arguments)
     from app.commands import probe
 
-    return probe.run_arguments(given)
+    return probe.run(given)
 
 
 def _inspect_parser() -> OneLineParser:

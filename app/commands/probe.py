@@ -8,7 +8,6 @@ import argparse
 import asyncio
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +51,8 @@ _CODES = {
 _FILES = ("html", "markdown", "junit", "sarif")
 
 
-def run_arguments(given: argparse.Namespace) -> int:
-    """Run the probe's command line; return the exit code."""
+def run(given: argparse.Namespace) -> int:
+    """Probe, print the report, and return the exit code; Ctrl-C keeps the results so far."""
     if given.json and (given.list or given.diff is not None):
         raise CommandError("--json goes with neither --list nor --diff", exits.USAGE)
     if given.list:
@@ -62,25 +61,8 @@ def run_arguments(given: argparse.Namespace) -> int:
     if given.diff is not None:
         return _compare(*given.diff)
     files = {name: path for name in _FILES if (path := getattr(given, name)) is not None}
-    return run(
-        _options_of(given),
-        is_all=given.dialect == ALL_DIALECTS,
-        is_json=given.json,
-        files=files,
-        expected=_read_expected(given.expected_failures),
-    )
-
-
-def run(
-    options: ProbeOptions,
-    *,
-    is_all: bool = False,
-    is_json: bool = False,
-    files: Mapping[str, Path] | None = None,
-    expected: tuple[Expectation, ...] = (),
-) -> int:
-    """Probe, print the report, and return the exit code; Ctrl-C keeps the results so far."""
-    files = files or {}
+    options = _options_of(given)
+    expected = _read_expected(given.expected_failures)
     for name, path in files.items():
         _check_writable(name, path)  # fail before the probe takes minutes
     printer = Printer()
@@ -94,7 +76,7 @@ def run(
 
     probing = Probing(options, show)
     try:
-        asyncio.run(probing.run(is_all=is_all))
+        asyncio.run(probing.run(is_all=given.dialect == ALL_DIALECTS))
     finally:
         printer.status("")
     reports = probing.reports
@@ -112,9 +94,9 @@ def run(
             write_whole(path, _file_text(name, suite))
         except OSError as error:
             raise _not_written(name, path, error) from error
-    if suite.problem and not is_json:
+    if suite.problem and not given.json:
         raise CommandError(suite.problem, _CODES[suite.verdict])
-    _print(suite_as_data(suite) if is_json else suite_as_markdown(suite, has_raw=False))
+    _print(suite_as_data(suite) if given.json else suite_as_markdown(suite, has_raw=False))
     return _CODES[suite.verdict]
 
 

@@ -347,7 +347,7 @@ COMMANDS = (
     Command(
         name="probe",
         help="test how any server handles stops",
-        work="app.commands.probe:run_arguments",
+        work="app.commands.probe:run",
         arguments=probe_options.ARGUMENTS,
         examples=probe_options.examples("fullstop probe"),
     ),

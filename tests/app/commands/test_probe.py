@@ -147,6 +147,8 @@ def test_a_probe_that_cannot_begin_reports_it_as_json_and_in_its_files(
     assert (data["verdict"], data["reports"]) == ("unreachable", [])
     assert "does not answer" in data["problem"]
     assert ElementTree.fromstring(file.read_text()).get("errors") == "1"
+    assert main(["probe", "http://127.0.0.1:9"]) == 4
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_a_probe_that_runs_out_of_time_is_incomplete(

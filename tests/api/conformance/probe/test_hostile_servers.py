@@ -20,8 +20,6 @@ from api.conformance.probe.markdown import as_text
 from api.conformance.probe.run import probe
 from api.conformance.probe.values import ProbeFailed, ProbeOptions, Verdict
 from api.terminal_text import harmless
-from app.commands.probe import run as run_command
-from app.exits import CommandError
 from tests.api.conformance.probe.small_server import Reply, SmallServer
 from tests.support.asking import run
 from tests.support.random_cases import few_of
@@ -264,9 +262,3 @@ def test_a_list_of_models_in_another_form_is_ignored(listed: Any) -> None:
             await runner.cleanup()
 
     assert run(work()) == "small"
-
-
-def test_a_missing_server_is_reported_in_one_line() -> None:
-    with pytest.raises(CommandError) as failed:
-        run_command(ProbeOptions("http://127.0.0.1:9"))
-    assert "\n" not in str(failed.value)
