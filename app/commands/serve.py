@@ -33,8 +33,8 @@ from app.engines import (
 )
 from app.exits import CommandError
 from app.logs import log_as_json_lines, log_to_standard_error
+from app.open_files import raise_open_file_limit
 from app.private_files import access_problem
-from app.process import raise_limit
 from app.served_models import served_models
 from app.settings.options import check_guessing
 from app.settings.serve import ServeOptions
@@ -80,7 +80,7 @@ def run(options: ServeOptions) -> int:
 
 
 def _run(options: ServeOptions) -> int:
-    raise_limit()
+    raise_open_file_limit()
     world = world_of_this_process()
     if world is not None and world.rank > 0:
         return follow_rank_0(world)

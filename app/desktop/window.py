@@ -22,8 +22,8 @@ from app.desktop.single_instance import SingleInstance, only_instance
 from app.engines import open_engine
 from app.logs import log_to_file, log_to_standard_error
 from app.mcp.host import ToolServers
+from app.open_files import raise_open_file_limit
 from app.private_files import made_private, tighten
-from app.process import raise_limit
 from app.settings.keychain import KeyStore
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.settings_file import StoredPreferences
@@ -111,7 +111,7 @@ def run(options: ChatOptions) -> int:
     for folder in (paths.data_folder(), paths.config_folder(), paths.log_folder()):
         tighten(folder)
     _log_to_file()
-    raise_limit()
+    raise_open_file_limit()
     with contextlib.closing(EndingSignals()) as signals:
         stored = StoredPreferences(paths.config_folder())
         if (percent := stored.preferences().interface_percent) != 100:

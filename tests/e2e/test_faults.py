@@ -85,11 +85,11 @@ def test_the_limit_of_open_files_is_raised_and_stays_raised_with_a_model() -> No
     code = """if True:
         import asyncio, resource
         from pathlib import Path
-        from app.process import raise_limit
+        from app.open_files import raise_open_file_limit
         from engine.engine import Engine
 
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        raise_limit()
+        raise_open_file_limit()
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, 10_240), hard)
         engine = Engine()
         asyncio.run(engine.load(Path("assets/demo-model")))

@@ -4,7 +4,7 @@ import contextlib
 import resource
 
 
-def raise_limit() -> None:
+def raise_open_file_limit() -> None:
     """Raise the soft limit of open files towards the hard limit; never lower it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     # macOS starts with 256 and allows at most this many, for connections, models and pipes.
