@@ -205,7 +205,7 @@ CALL_FORMATS: dict[str, CallFormat] = {
     ),
     # DeepSeek V3 and R1: ``function<｜tool▁sep｜>f`` and a fence. V3.1: ``f<｜tool▁sep｜>{…}``.
     DEEPSEEK_FENCED: replace(
-        _DEEPSEEK, is_fenced=True, tags=((*_DEEPSEEK_TAGS, (_DEEPSEEK_TAGS[0], "```json")),),
+        _DEEPSEEK, is_fenced=True, tags=((*_DEEPSEEK_TAGS, (*_DEEPSEEK_TAGS, "```json")),),
     ),
     DEEPSEEK: _DEEPSEEK,
     # ``functions.f:0``. Kimi K2's first template does not name the tags.

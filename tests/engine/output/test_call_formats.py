@@ -25,7 +25,7 @@ SECTION = ["<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"]
         (["<|tool_call|>"], "", "json_tools", "<|tool_call|>"),
         (["<|tool_call|>"], "<start_of_turn>", "tool_code", "```tool_code"),
         (SECTION, "dsml_token + 'tool_calls>", "dsml", "<｜DSML｜tool_calls>"),
-        (SECTION, f"{SECTION[0]} ```json", "deepseek_v3", SECTION[0]),
+        (SECTION, f"{SECTION} ```json", "deepseek_v3", SECTION[0]),
         (SECTION, "", "deepseek", SECTION[0]),
         (["<seed:tool_call>", "</seed:tool_call>"], "", "qwen3_coder", "<seed:tool_call>"),
     ],
