@@ -152,7 +152,6 @@ async def take_sides(window: MainWindow, folder: Path, question: str, stop: str)
 async def _take_inspector(window: MainWindow, folder: Path) -> None:
     window.others.show_inspector()
     inspector = window.others.inspector
-    assert inspector is not None
     inspector.resize(1000, 760)  # the screen of the offscreen platform is small
     await asyncio.sleep(0.3)
     inspector.tape.choose(12)

@@ -189,7 +189,6 @@ class Tour:
         window = self.window
         window.others.show_inspector()
         inspector = window.others.inspector
-        assert inspector is not None
         await asyncio.sleep(0.4)
         inspector.tape.choose(9)
         tabs = inspector.tabs
@@ -198,7 +197,6 @@ class Tour:
             name = tabs.tabText(index).replace("&", "").lower().replace(" ", "-")
             await self.show(f"inspector-{name}", inspector)
         window.others.show_capture()
-        assert window.others.capture is not None
         await self.show("captured-answer", window.others.capture)
 
     async def models(self) -> None:

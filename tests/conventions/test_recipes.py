@@ -120,7 +120,6 @@ def test_tab_of_the_inspector_shows_the_run(
             await eventually(lambda: not window.workspace.current.is_running)
             window.others.show_inspector()
             inspector = window.others.inspector
-            assert inspector is not None
             last = inspector.tabs.count() - 1
             assert inspector.tabs.tabText(last) == "Count"
             inspector.tabs.setCurrentIndex(last)

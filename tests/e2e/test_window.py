@@ -287,7 +287,6 @@ def test_a_model_is_found_downloaded_loaded_asked_and_kept_for_the_next_start(
     async def steps(window: MainWindow) -> None:
         window.others.find_models()
         models = window.others.models
-        assert models is not None
         finding = models.finding
         QTest.keyClicks(finding.field, "demo")
         await until(lambda: [one.name for one in finding.finder.offers] == [name])

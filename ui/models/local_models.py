@@ -37,7 +37,7 @@ DELETED = (Origin.HUGGING_FACE, Origin.LM_STUDIO)
 
 
 class ModelCard(QFrame):
-    """A model with its button; the signals of its list say what was chosen."""
+    """A model with its buttons; the signals of its list announce the choices."""
 
     def __init__(
         self,

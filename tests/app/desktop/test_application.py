@@ -71,7 +71,6 @@ def test_opened_run_is_shown_in_inspector(
             window.open_run(file)
             await eventually(lambda: window.inspector.shown is not None)
             inspector = window.others.inspector
-            assert inspector is not None
             assert inspector.isVisible()
             assert window.inspector.shown is not None
             assert window.inspector.shown.question == "Count"

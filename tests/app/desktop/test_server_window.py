@@ -57,7 +57,6 @@ def use(qapp: QApplication, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
             window.start()
             window.others.show_server()
             server = window.others.server
-            assert server is not None
             assert window.local_server.switch is not None
             window.local_server.switch.turn(True)
             try:

@@ -74,7 +74,6 @@ async def inspected(window: MainWindow) -> InspectorWindow:
     assert panel is not None
     await eventually(lambda: bool(len(panel.log)) and not list(panel.log)[-1].is_open)
     window.others._inspect_request(list(panel.log)[-1])
-    assert window.others.inspector is not None
     return window.others.inspector
 
 

@@ -30,7 +30,6 @@ class ModelStates:
         self._site.piece_s = PIECE_S
         self._window.others.show_models()
         models, library = self._window.others.models, self._window.model_library
-        assert models is not None
         assert library is not None
         await self._until(lambda: bool(models.local.cards))
         await self._show("models", models)
@@ -71,7 +70,6 @@ class ModelStates:
             self._window.workspace.models.load(Path(name))
             await self._until(lambda: model.stage == "failed")
             await self._show("model-failed")
-            assert self._window.others.models is not None
             await self._show("models-failed", self._window.others.models)
         self._window.workspace.models.load(DEMO)
         await self._until(lambda: model.stage == "ready")

@@ -150,7 +150,6 @@ class DailyWork:
         window.chat.tools.popover.hide()
         window.others.show_tool_servers()
         servers = window.others.tool_servers
-        assert servers is not None
         await self._show("tool-servers-running", servers)
         servers.list.setCurrentRow(1)
         await self._show("tool-servers-failed", servers)

@@ -28,7 +28,6 @@ class LastingRuns:
             await self._ask(COUNT, stop)
         window.others.show_inspector()
         inspector = window.others.inspector
-        assert inspector is not None
         inspector.tabs.setCurrentWidget(inspector.runs)
         table = inspector.runs.table
         await self._until(lambda: inspector.runs.model.rowCount() >= 3)

@@ -80,7 +80,6 @@ def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
 async def inspector_of(window: MainWindow) -> AsyncIterator[InspectorWindow]:
     window.others.show_inspector()
     inspector = window.others.inspector
-    assert inspector is not None
     inspector.resize(1080, 820)  # the offscreen platform's screen is small
     yield inspector
 

@@ -112,7 +112,6 @@ def test_kept_trace_fills_every_tab_until_deleted(
         async with shown(window):
             window.others.show_inspector()
             inspector = window.others.inspector
-            assert inspector is not None
             if level is TraceLevel.FULL:
                 await ask(window, COUNT, "6")
             else:

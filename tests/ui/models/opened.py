@@ -36,7 +36,6 @@ class OpenedModels:
 
     @property
     def models(self) -> ModelsWindow:
-        assert self.window.others.models is not None
         return self.window.others.models
 
     @property

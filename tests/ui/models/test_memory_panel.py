@@ -15,7 +15,6 @@ from ui.models.models_window import MemoryPanel
 def panel_of(several: SeveralModels) -> MemoryPanel:
     several.window.others.show_models()
     models = several.window.others.models
-    assert models is not None
     return models.memory
 
 

@@ -46,7 +46,6 @@ class Both:
 
     @property
     def models(self) -> ModelsWindow:
-        assert self.several.window.others.models is not None
         return self.several.window.others.models
 
     @property

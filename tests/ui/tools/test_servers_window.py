@@ -209,7 +209,6 @@ async def test_tool_server_in_new_conversations(theme: Theme, engine: Engine) ->
     async with shown(main_window(engine, theme, tool_host=host)) as window:
         window.others.show_tool_servers()
         servers = window.others.tool_servers
-        assert servers is not None
         assert not window.workspace.current.conversation.tools.servers
         assert servers.detail.in_new.accessibleName() == "Use sums in new conversations"
         servers.detail.in_new.click()  # the conversation that is open is a new one

@@ -120,7 +120,6 @@ async def open_preview(window: MainWindow, _: Path) -> None:
 async def open_form(window: MainWindow, _: Path) -> None:
     window.others.show_tool_servers()
     servers = window.others.tool_servers
-    assert servers is not None
     await settled()
     servers.detail.edit.setFocus()
     servers.detail.edit.click()

@@ -136,7 +136,6 @@ async def test_comparison_page_shows_verdicts_and_differences(window: MainWindow
     assert "6" in window.stop_panel.verdict.sentence.text()
     window.chat.sides.compare.click()
     inspector, shown_run = window.others.inspector, window.inspector.shown
-    assert inspector is not None
     assert shown_run is not None
     assert inspector.tabs.currentWidget() is inspector.compare
     assert shown_run.run is left.run

@@ -56,7 +56,6 @@ def several(
 
 def card(several: SeveralModels, name: str) -> ModelCard:
     models = several.window.others.models
-    assert models is not None
     return next(one for one in models.local.cards if one.model.found.name == name)
 
 

@@ -50,7 +50,6 @@ async def test_the_window_menu_lists_the_windows_and_brings_one_forward(window: 
     assert list(entries(window))[-1:] == ["Fullstop"]
     window.others.show_inspector()
     inspector = window.others.inspector
-    assert inspector is not None
     await eventually(inspector.isActiveWindow)
     listed = entries(window)
     assert list(listed)[-1:] == ["Fullstop"], "the inspector has its own entry"
