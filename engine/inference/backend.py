@@ -36,7 +36,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Limits of the batch of one model; one that ``is_shared`` other processes decode as well."""
+    """Limits of the batch of one model; ``is_shared`` where other processes decode it as well."""
 
     prefill_chunk: int
     cache_bytes: int

@@ -27,7 +27,7 @@ WORTH_TOKENS = 256
 
 
 class PrefixSharing:
-    """The sequences of one batch: some wait for others to read what they share."""
+    """The sequences of one batch: some wait for others to read their common beginning."""
 
     def __init__(
         self, by_number: "dict[int, Sequence]", batch: ContinuousBatch, *, is_cut_anywhere: bool

@@ -17,7 +17,7 @@ before the pass. For that each pass records the inputs of these operations of ml
 Both recurrences return (output, state), and layers assign that very array to their cache. In each
 layer the calls come in the order of the states in its ``ArraysCache``: those of its convolutions,
 then that of its recurrence (``qwen3_next``, ``kimi_linear``, ``lfm2``, ``falcon_h1``). A trial pass
-checks that each state has its record in this order; models of which that is not true (``rwkv7``,
+checks that each state has its record in this order; models with other recurrences (``rwkv7``,
 ``jamba``) are not drafted for.
 """
 
