@@ -254,6 +254,10 @@ class ChatPanel(QWidget):
     def focus_composer(self) -> None:
         self.composer.input.setFocus()
 
+    def new_conversation(self) -> None:
+        self._workspace.new_conversation()
+        self.focus_composer()
+
     def focus_messages(self) -> None:
         """Move the keyboard to the messages, or to the first thing to try in an empty chat."""
         shown = self.messages.currentWidget()

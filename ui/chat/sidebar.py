@@ -337,6 +337,10 @@ class Sidebar(QFrame):
     def minimumSizeHint(self) -> QSize:
         return super().minimumSizeHint().expandedTo(QSize(190, 0))
 
+    def toggle(self) -> None:
+        """Show or hide the sidebar."""
+        self.setVisible(not self.isVisible())
+
     def search(self) -> None:
         self.show()
         self.search_field.setFocus()

@@ -88,7 +88,7 @@ class MainMenus(QObject):
     def _file(self) -> list[Entry]:
         window, others, files = self._window, self._window.others, self._window.files
         return [
-            Command("&New Conversation", self._new_conversation, (_KEYS.New,)),
+            Command("&New Conversation", self._chat.new_conversation, (_KEYS.New,)),
             Command("&Open Model Folder…", self._choosing_model.choose_folder, (_KEYS.Open,)),
             Command("&Models", others.show_models, ("Ctrl+Shift+M",), works_everywhere=True),
             Command("&Find Models", others.find_models, ("Ctrl+Shift+F",), works_everywhere=True),
@@ -175,7 +175,7 @@ class MainMenus(QObject):
         return [
             Command(
                 "Hide Side&bar",
-                lambda: self._sidebar.setVisible(not self._sidebar.isVisible()),
+                self._sidebar.toggle,
                 ("Ctrl+B",),
                 title=lambda: f"{_verb(self._sidebar)} Side&bar",
             ),
@@ -395,10 +395,6 @@ class MainMenus(QObject):
         ]
 
     # -- rules and actions ---------------------------------------------------------------------
-
-    def _new_conversation(self) -> None:
-        self._workspace.new_conversation()
-        self._chat.focus_composer()
 
     def _has_any(self) -> bool:
         conversations = self._workspace.conversations

@@ -163,10 +163,6 @@ class MainWindow(WindowParts):
         await self.inspector.finish()
         await self.toolbox.host.finish()
 
-    def new_conversation(self) -> None:
-        self.workspace.new_conversation()
-        self.chat.focus_composer()
-
     def open_run(self, path: Path) -> None:
         """Show a saved run in the inspector, which also reports a file that is not one."""
         self.come_forward()
@@ -251,7 +247,7 @@ class MainWindow(WindowParts):
         workspace = self.workspace
         workspace.opened.connect(self._write_in_opened)
         self.sidebar.writing_requested.connect(self.chat.focus_composer)
-        self.chat.header.sidebar.clicked.connect(self.toggle_sidebar)
+        self.chat.header.sidebar.clicked.connect(self.sidebar.toggle)
         self.chat.header.stop_panel.clicked.connect(self.stop_panel.toggleViewAction().trigger)
         self.others.chat_requested.connect(self._start_chat)
         self.chat.tools.servers_requested.connect(self.others.show_tool_servers)
@@ -299,13 +295,10 @@ class MainWindow(WindowParts):
 
     # -- intents ---------------------------------------------------------------------------
 
-    def toggle_sidebar(self) -> None:
-        self.sidebar.setVisible(not self.sidebar.isVisible())
-
     def _start_chat(self) -> None:
         """Show an empty chat, which says that the model is ready and takes the first message."""
         self.come_forward()
-        self.new_conversation()
+        self.chat.new_conversation()
         info = self.workspace.models.info
         if info is not None:
             # The empty conversation may be one for which another model was chosen before.

@@ -62,7 +62,7 @@ async def test_a_message_that_waits_is_sent_in_its_own_conversation(
     composer, asked_in = window.chat.composer, window.workspace.current.conversation
     await running(window, scripted)
     send(window, "And then?")
-    window.new_conversation()
+    window.chat.new_conversation()
     assert waiting(window) == []
     composer.set_text("Something else")
     scripted.say(TextDelta("1"), END)

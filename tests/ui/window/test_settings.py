@@ -178,7 +178,7 @@ async def test_new_chats_with_a_model_begin_with_what_was_kept_for_it(
         assert not card.keep.isEnabled()
         card.hide()
         workspace.send("Count from 1 to 3")
-        window.new_conversation()
+        window.chat.new_conversation()
         assert workspace.current.conversation.settings.temperature == 0.4
         window.chat.show_settings()
         card.forget.click()

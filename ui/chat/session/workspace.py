@@ -121,7 +121,7 @@ class Workspace(QObject):
         row = next((row for row, one in enumerate(before) if one in removed), 0)
         for conversation in conversations:
             self.in_memory.cancel(conversation)
-            self._engine.forget(cache_owner(conversation))
+            self.forget_read(conversation)
         is_selected = self.selected in removed
         self.conversations.delete(*conversations)
         if is_selected:

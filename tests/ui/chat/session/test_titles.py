@@ -82,7 +82,7 @@ async def test_with_the_setting_off_no_title_is_asked_for(
     assert len(scripted.requests) == 1
     assert window.workspace.current.conversation.title == LONG
     window.preferences.change(names_conversations=True)
-    window.new_conversation()
+    window.chat.new_conversation()
     await answered(window, scripted, "Why does it rain?")
     await eventually(lambda: is_for_title(scripted.requests[-1].messages[0]))
 
