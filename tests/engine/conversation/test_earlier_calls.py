@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from mlx_lm.tokenizer_utils import load
 
+from engine.conversation.normalization import normalize
+from engine.conversation.template_rules import TemplateRules
 from engine.inference.mlx_lm_internals import inner_tokenizer
 from engine.inference.text import render
 from engine.values.request import GenerationRequest, Message, Tool, ToolCall
@@ -170,3 +172,10 @@ def test_a_conversation_without_calls_is_rendered_as_it_is(tmp_path: Path) -> No
 def test_a_template_that_fails_at_tools_shows_calls_where_none_are_offered(tmp_path: Path) -> None:
     refusing = "{% if tools %}{{ raise_exception('no tools') }}{% endif %}" + TEXT
     assert "Oslo" in prompt(tokenizer_of(tmp_path, refusing), TALK)
+
+
+@pytest.mark.parametrize("text", ['{"arguments": 1}', "{ }", '{"path":  "x"}'])
+def test_arguments_in_text_form_stay_as_the_model_wrote_them(text: str) -> None:
+    turn = Message("assistant", "", tool_calls=(ToolCall("1", "f", text),))
+    [sent] = normalize([turn], TemplateRules(has_text_arguments=True))
+    assert sent["tool_calls"][0]["function"]["arguments"] == text
