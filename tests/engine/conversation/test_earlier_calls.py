@@ -174,7 +174,7 @@ def test_a_template_that_fails_at_tools_shows_calls_where_none_are_offered(tmp_p
     assert "Oslo" in prompt(tokenizer_of(tmp_path, refusing), TALK)
 
 
-@pytest.mark.parametrize("text", ['{"arguments": 1}', "{ }", '{"path":  "x"}'])
+@pytest.mark.parametrize("text", ['{"arguments":1}', "{ }", '{"path":  "x"}'])
 def test_arguments_in_text_form_stay_as_the_model_wrote_them(text: str) -> None:
     turn = Message("assistant", "", tool_calls=(ToolCall("1", "f", text),))
     [sent] = normalize([turn], TemplateRules(has_text_arguments=True))
