@@ -131,7 +131,7 @@ if TYPE_CHECKING:
     from engine.generation import Answer, Generation, merge_deltas
     from engine.inference.backend import LoadCancelled, LoadProgress
     from engine.inference.cache.disk import DiskCache
-    from engine.inference.loader import Loader, compare_with_plain_loop, mlx_in_use
+    from engine.inference.loader import compare_with_plain_loop, mlx_in_use
     from engine.output.answer import DecodingContext
     from engine.output.vocabulary import Vocabulary
     from engine.scheduling.model_list import ModelStatus, OfferedModel, Offering
@@ -145,7 +145,6 @@ _LAZY = {
     "LoadCancelled": "engine.inference.backend",
     "LoadProgress": "engine.inference.backend",
     "DiskCache": "engine.inference.cache.disk",
-    "Loader": "engine.inference.loader",
     "compare_with_plain_loop": "engine.inference.loader",
     "mlx_in_use": "engine.inference.loader",
     "DecodingContext": "engine.output.answer",

@@ -197,16 +197,21 @@ def test_arguments_that_are_not_an_object_are_refused(text: str) -> None:
 async def test_calls_of_a_parser_unknown_to_us_are_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.delitem(CALL_FORMATS, "json_tools")
+    monkeypatch.delitem(CALL_FORMATS, "qwen3_coder")
     script = ["<tool_call>", '{"name": "f", "arguments": {}}', "</tool_call>"]
-    stage = Stage(tmp_path, {"call": script}, special=TAGS, template=JSON_CALLS)
+    stage = Stage(
+        tmp_path,
+        {"call": script},
+        special=TAGS,
+        template=TEMPLATE + "{# <tool_call>\n<function= #}",
+    )
     async with loaded_engine(tmp_path, loader=stage.load) as engine:
         assert engine.model is not None
         assert not engine.model.can_call_tools
         answer = await ask(engine, "call", tools=[Tool("f")])
         assert answer.tool_calls == ()
         assert answer.text == script[1]  # the tags are special tokens
-    assert "parser json_tools" in caplog.text
+    assert "parser qwen3_coder" in caplog.text
 
 
 def test_every_parser_of_mlx_lm_is_known() -> None:
