@@ -165,8 +165,11 @@ def discover(folders: ModelFolders) -> list[FoundModel]:
     ]
     if folders.hub_cache is not None:
         others += _cached(folders.hub_cache)
-    for folder in folders.lm_studio:
-        others += _inside(folder, Origin.LM_STUDIO)
+    # LM Studio's models are in folders of makers. A model elsewhere would be the folder of others,
+    # and they would be removed with it.
+    makers = [maker for folder in folders.lm_studio for maker in _children(folder)]
+    for folder in [folder for maker in makers for folder in _children(maker)]:
+        others += _inside(folder, Origin.LM_STUDIO, depth=0)
     by_folder: dict[Path, FoundModel] = {}
     for model in (*bundled, *sorted(others, key=lambda model: model.name.casefold())):
         by_folder.setdefault(model.folder.resolve(), model)

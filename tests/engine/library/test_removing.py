@@ -45,9 +45,15 @@ def test_a_model_of_lm_studio_is_deleted_alone(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         for file, content in CONTENT.items():
             (folder / file).write_bytes(content)
-    one = discover(ModelFolders(lm_studio=(tmp_path,)))[0]
-    assert one.origin is Origin.LM_STUDIO
+    # Files beside models make no model of the folder that holds all models, or all of a maker.
+    (tmp_path / "stray.gguf").write_bytes(b"x")
+    for file, content in CONTENT.items():
+        (tmp_path / "makers" / file).write_bytes(content)
+    one, two = discover(ModelFolders(lm_studio=(tmp_path,)))
+    assert (one.name, one.origin, two.name) == ("one", Origin.LM_STUDIO, "two")
     remove(removal_of(one))
+    for file in CONTENT:
+        (tmp_path / "makers" / file).unlink()
     assert os.listdir(tmp_path / "makers") == ["two"]
 
 
