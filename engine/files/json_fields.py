@@ -38,10 +38,12 @@ class DamagedFile(EngineError, ValueError):
     """A file has unexpected content; the message names the field and the expected kind."""
 
 
-def parsed_json(text: str) -> Any:
+def parsed_json(text: str | bytes) -> Any:
     """Return the value of a JSON text; raises ``DamagedFile``."""
     try:
-        return json.loads(text)
+        return json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise DamagedFile("it is not text") from error
     except json.JSONDecodeError as error:
         raise DamagedFile(f"line {error.lineno} is not valid JSON") from error
     except RecursionError as error:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine.files.json_fields import DamagedFile, parsed_json
+from engine.files.json_fields import DamagedFile
 
 MAX_ITEM_BYTES = 16 << 20
 _MAX_ITEM_CHARACTERS = 256 << 20
@@ -28,14 +28,6 @@ class JsonItem:
     def path(self) -> str:
         """Where it is, for an error."""
         return self.name if self.number is None else f"{self.name}[{self.number}]"
-
-
-def json_value(raw: bytes) -> Any:
-    """Return the value of a JSON text; raises ``DamagedFile``."""
-    try:
-        return parsed_json(raw.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise DamagedFile("it is not text") from error
 
 
 def json_items(pieces: Iterator[bytes], lists: Collection[str] = ()) -> Iterator[JsonItem]:

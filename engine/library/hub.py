@@ -19,8 +19,7 @@ from urllib.parse import urlsplit
 
 from engine.errors import EngineError
 from engine.files.causes import is_of_network, network_cause
-from engine.files.json_fields import DamagedFile
-from engine.files.json_items import json_value
+from engine.files.json_fields import DamagedFile, parsed_json
 from engine.wording import format_size
 
 T = TypeVar("T")
@@ -127,7 +126,7 @@ def requested(
 def parsed_reply(body: bytes) -> Any:
     """Return the JSON of a hub's answer; raises ``HubFailed``."""
     try:
-        return json_value(body)
+        return parsed_json(body)
     except DamagedFile as error:
         raise HubFailed("the hub's answer cannot be read; try again later") from error
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from engine.errors import ModelLoadFailed
 from engine.files.causes import os_cause
-from engine.files.json_fields import DamagedFile
-from engine.files.json_items import json_value
+from engine.files.json_fields import DamagedFile, parsed_json
 from engine.files.safe_files import read_bounded
 from engine.wording import counted, escaped
 
@@ -21,7 +20,7 @@ _MAX_JSON_BYTES = 32 << 20
 def read_json(path: Path) -> dict[str, Any]:
     """Return a JSON object from a file; raises ``ModelLoadFailed``."""
     try:
-        value = json_value(read_bounded(path, _MAX_JSON_BYTES))
+        value = parsed_json(read_bounded(path, _MAX_JSON_BYTES))
     except FileNotFoundError:
         raise ModelLoadFailed(
             f"{file_label(path)} is missing: is {model_name(path.parent)} a model folder?"

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelLoadFailed
-from engine.files.json_fields import DamagedFile
-from engine.files.json_items import json_value
+from engine.files.json_fields import DamagedFile, parsed_json
 from engine.files.safe_files import read_bounded
-from engine.library.model_files import MAX_TEXT_BYTES
+from engine.library.model_files import MAX_TEXT_BYTES, file_label
 
 _MAX_GROWTH = 256
 """How many times as long a text may become, and how many tokens are put around it; known tokenizers
@@ -29,14 +28,14 @@ def check_tokenizer(folder: Path) -> None:
     except OSError:
         return  # loading reports the missing file
     if fault := _fault(file, state.st_size, state.st_mtime_ns):
-        raise ModelLoadFailed(f"the file {folder.name}/{file.name} is damaged: {fault}")
+        raise ModelLoadFailed(f"{file_label(file)} is damaged: {fault}")
 
 
 @lru_cache(maxsize=64)
 def _fault(file: Path, _size: int, _changed_ns: int) -> str:
     """Return the fault of a tokenizer's file; empty if none is known."""
     try:
-        stated = json_value(read_bounded(file, MAX_TEXT_BYTES))
+        stated = parsed_json(read_bounded(file, MAX_TEXT_BYTES))
     except (OSError, DamagedFile) as error:
         return str(error)
     if not isinstance(stated, dict):

@@ -7,13 +7,12 @@ compared.
 import hashlib
 import json
 import os
+import re
 from functools import lru_cache
 from pathlib import Path
 
 from engine.files.safe_files import read_bounded
 from engine.library.model_files import MAX_TEXT_BYTES
-
-_SPACE = b" \n\r\t"
 
 
 def vocabulary_key(folder: Path) -> str:
@@ -32,30 +31,20 @@ def _key(path: str, _size: int, _changed_ns: int) -> str:
         data = read_bounded(Path(path), MAX_TEXT_BYTES)
     except OSError:
         return ""
-    model = data.rfind(b'"model"')
-    begin = data.find(b'"vocab"', model)
-    if model < 0 or begin < 0:
-        return ""
-    end = data.find(b'"merges"', begin)
-    listed = data[begin : end if end > 0 else len(data)]
-    listed = listed.translate(None, _SPACE).rstrip(b",}")
-    digest = hashlib.sha256(listed)
-    digest.update(repr(_added(data[:model])).encode())
-    return digest.hexdigest()
-
-
-def _added(beginning: bytes) -> list[tuple[object, object, bool]]:
-    """Return the id, the text and the kind of each token that was added to the vocabulary."""
-    begin = beginning.find(b'"added_tokens"')
-    begin = beginning.find(b"[", begin) if begin >= 0 else -1
-    if begin < 0:
-        return []
+    model = _section(data, b"model")
+    begin = _section(data, b"vocab", model)
+    added = data[_section(data, b"added_tokens") : model].decode("utf-8", "replace")
     try:
-        tokens, _ = json.JSONDecoder().raw_decode(beginning[begin:].decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return []
-    return [
-        (token.get("id"), token.get("content"), bool(token.get("special")))
-        for token in tokens
-        if isinstance(token, dict)
-    ]
+        tokens = json.JSONDecoder().raw_decode(added)[0] if added else []
+        kinds = [(one.get("id"), one.get("content"), bool(one.get("special"))) for one in tokens]
+    except (ValueError, RecursionError, AttributeError):
+        return ""
+    vocabulary = data[begin : _section(data, b"merges", begin)].translate(None, b" \n\r\t")
+    digest = hashlib.sha256(vocabulary.rstrip(b",}") + repr(kinds).encode())
+    return digest.hexdigest() if vocabulary else ""
+
+
+def _section(data: bytes, name: bytes, start: int = 0) -> int:
+    """Return where the object or list of a field begins, else the end; a token has a number."""
+    match = re.compile(rb'"%s"\s*:\s*(?=[\[{])' % name).search(data, start)
+    return len(data) if match is None else match.end()

@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from engine import counted
-from engine.files.json_fields import DamagedFile
-from engine.files.json_items import MAX_ITEM_BYTES, json_value
+from engine.files.json_fields import DamagedFile, parsed_json
+from engine.files.json_items import MAX_ITEM_BYTES
 from engine.files.safe_files import open_regular
 
 # More files than any export has, but few enough to list quickly.
@@ -91,7 +91,7 @@ class ExportFiles:
 
     def json(self, name: str) -> Any:
         """Return the value of a small JSON file; raises as ``text`` does."""
-        return json_value(_joined(self.text(name), MAX_ITEM_BYTES))
+        return parsed_json(_joined(self.text(name), MAX_ITEM_BYTES))
 
     def pieces(self, name: str) -> Iterator[bytes]:
         if self.archive is None:

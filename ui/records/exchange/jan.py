@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from engine import StopKind, ToolCall
-from engine.files.json_fields import DamagedFile, Fields
-from engine.files.json_items import json_value
+from engine.files.json_fields import DamagedFile, Fields, parsed_json
 from ui.records.attachments import Attachment
 from ui.records.conversations import ChosenModel, Conversation, Placement
 from ui.records.exchange.contents import FileContents
@@ -72,7 +71,7 @@ def read_jan(values: Any, lines: Iterable[bytes], name: str, contents: FileConte
         try:
             if not line.strip():
                 continue
-            message = json_value(line)
+            message = parsed_json(line)
             turn = _read_message(Fields(message), turns, contents)
         except DamagedFile as error:
             contents.note_damage(f"{name}/{MESSAGES}, line {number}: {_plain(error)}")
