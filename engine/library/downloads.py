@@ -5,6 +5,7 @@ bytes are transferred here.
 """
 
 import errno
+import fcntl
 import hashlib
 import os
 import re
@@ -12,7 +13,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -35,10 +36,11 @@ from engine.library.hub import (
 from engine.library.hub_models import COMMIT, NAME
 from engine.library.local_models import begun_bytes
 from engine.library.model_folder import check_folder
+from engine.library.weights import is_read
 from engine.wording import counted, format_size
 
 # The files of a repository that mlx-lm reads. No code: a model's own code is never run.
-_PATTERNS = ("*.json", "*.safetensors", "*.jinja", "*.txt", "tokenizer.model", "*.tiktoken")
+_PATTERNS = ("*.json", "*.jinja", "*.txt", "tokenizer.model", "*.tiktoken")
 # Not in a folder, without control characters, and short enough for any disk.
 _FILE = re.compile(r"[\w][\w .+()-]{0,199}")
 _BEGUN = ".fullstop.incomplete"
@@ -79,12 +81,12 @@ class HubDownload:
         gives_up: Set on any thread to cancel it; the partial download is kept.
     """
 
-    def __init__(self, repository: str, cache: Path, endpoint: str | None = None) -> None:
+    def __init__(self, repository: str, cache: Path) -> None:
         self.progress = DownloadProgress("asking")
         self.gives_up = threading.Event()
         self._repository, self._cache = repository, cache
         self._folder = _folder(cache, repository)
-        self._endpoint = endpoint or os.environ.get("HF_ENDPOINT")
+        self._hub = Hub(gives_up=self.gives_up)
         self._done = self._total = 0
 
     def run(self) -> Path:
@@ -96,26 +98,48 @@ class HubDownload:
             return self._run()
 
     def _run(self) -> Path:
-        commit, files = _listing(self._repository, Hub(self._endpoint, self.gives_up))
+        commit, files = _listing(self._repository, self._hub)
         snapshot = self._folder / "snapshots" / commit
+        self._folder.mkdir(parents=True, exist_ok=True)
         self._total = sum(file.size for file in files)
-        missing = sum(file.size for file in files if not (snapshot / file.name).exists())
-        if why := disk_shortage(self._repository, self._cache, missing):
-            raise HubFailed(why)
-        for file in sorted(files, key=lambda file: file.size):
-            done = self._done
-            self._advance("fetching", file, 0)
-            self._fetch(file, commit, snapshot / file.name)
-            self._advance("fetching", file, done + file.size - self._done)
-        self._done = 0
-        for file in files:
-            self._verify(file, snapshot / file.name)
-        check_folder(snapshot)
-        # From here on other tools of the hub find the model under this name.
-        references = self._folder / "refs"
-        references.mkdir(parents=True, exist_ok=True)
-        write_whole(references / "main", commit)
+        with self._alone():
+            missing = sum(
+                file.size
+                for file in files
+                if not (snapshot / file.name).exists() and not self._blob(file).exists()
+            )
+            if why := disk_shortage(self._repository, self._cache, missing):
+                raise HubFailed(why)
+            for file in sorted(files, key=lambda file: file.size):
+                done = self._done
+                self._advance("fetching", file, 0)
+                self._fetch(file, commit, snapshot / file.name)
+                self._advance("fetching", file, done + file.size - self._done)
+            self._done = 0
+            for file in files:
+                self._verify(file, snapshot / file.name)
+            check_folder(snapshot)
+            # From here on other tools of the hub find the model under this name.
+            references = self._folder / "refs"
+            references.mkdir(parents=True, exist_ok=True)
+            write_whole(references / "main", commit)
         return snapshot
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Wait until no other download, of this program or another, writes to the folder."""
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            with suppress(OSError):  # a network drive may know no locks
+                while True:
+                    with suppress(BlockingIOError):
+                        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+                    if self.gives_up.wait(0.1):
+                        raise HubCancelled("the download was cancelled")
+            yield
+        finally:
+            os.close(folder)
 
     def _advance(self, phase: DownloadPhase, file: HubFile, count: int) -> None:
         """Note more bytes; end the download if it was cancelled."""
@@ -131,9 +155,11 @@ class HubDownload:
 
         if pointer.exists():
             return
-        blob = self._folder / "blobs" / file.digest
+        blob = self._blob(file)
         if not blob.exists():
-            url = hf_hub_url(self._repository, file.name, revision=commit, endpoint=self._endpoint)
+            url = hf_hub_url(
+                self._repository, file.name, revision=commit, endpoint=self._hub.address
+            )
             begun = blob.with_name(blob.name + _BEGUN)
             begun.parent.mkdir(parents=True, exist_ok=True)
             if begun.exists() and begun.stat().st_size > file.size:
@@ -148,11 +174,15 @@ class HubDownload:
         pointer.unlink(missing_ok=True)
         pointer.symlink_to(os.path.relpath(blob, pointer.parent))
 
+    def _blob(self, file: HubFile) -> Path:
+        return self._folder / "blobs" / file.digest
+
     def _transfer(self, url: str, output: BinaryIO, file: HubFile) -> None:
         """Append the missing part of a file to it; try again while that brings something."""
         tries = 0
         while output.tell() < file.size:
             before = output.tell()
+            self._advance("fetching", file, 0)
             try:
                 self._receive(url, output, file)
             except Exception as error:
@@ -222,8 +252,9 @@ def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
     if not isinstance(reply, dict) or not isinstance(siblings, list):
         raise HubFailed("the hub's answer cannot be read; try again later")
     listed = [file for sibling in siblings if (file := _file(sibling)) is not None]
-    files = [file for file in listed if any(fnmatch(file.name, pattern) for pattern in _PATTERNS)]
-    if not any(file.name.endswith(".safetensors") for file in files):
+    weights = [file for file in listed if is_read(file.name)]
+    files = [file for file in listed if any(fnmatch(file.name, form) for form in _PATTERNS)]
+    if not weights:
         others = sorted({Path(file.name).suffix for file in listed} & {".gguf", ".bin", ".pt"})
         there = f" (only {', '.join(others)})" if others else ""
         raise HubFailed(
@@ -233,7 +264,7 @@ def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
     commit = reply.get("sha")
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
         raise HubFailed(f"the hub names no commit of {repository}; try again later")
-    for file in files:
+    for file in (files := [*files, *weights]):
         if not _DIGEST.fullmatch(file.digest):
             raise HubFailed(f"the hub names no digest of {file.name}; try again later")
     return commit, files

@@ -142,19 +142,19 @@ class Hub:
     def __init__(
         self, endpoint: str | None = None, gives_up: threading.Event | None = None
     ) -> None:
-        self._address = (endpoint or os.environ.get("HF_ENDPOINT") or _PUBLIC_HUB).rstrip("/")
+        self.address = (endpoint or os.environ.get("HF_ENDPOINT") or _PUBLIC_HUB).rstrip("/")
         self.gives_up = threading.Event() if gives_up is None else gives_up
 
     def page(self, repository: str) -> str:
         """Return the address of a repository's page, for a person's browser."""
-        return f"{self._address}/{repository}"
+        return f"{self.address}/{repository}"
 
     def get(
         self, path: str, params: Mapping[str, Any] | None = None, *, repository: str = ""
     ) -> tuple[bytes, str]:
         """Return an answer, and the address of its next page; raises ``HubFailed``."""
-        address = path if "://" in path else self._address + path
-        if urlsplit(address)[:2] != urlsplit(self._address)[:2]:  # the token is for the hub alone
+        address = path if "://" in path else self.address + path
+        if urlsplit(address)[:2] != urlsplit(self.address)[:2]:  # the token is for the hub alone
             raise HubFailed("the hub's list goes on at another address, which is not asked")
         self._check()
         body = bytearray()
@@ -182,7 +182,7 @@ class Hub:
         """
         pending = [(question, Future[T]()) for question in questions]
         dropped = threading.Event()
-        hub, untaken = Hub(self._address, dropped), deque(pending)
+        hub, untaken = Hub(self.address, dropped), deque(pending)
 
         def work() -> None:
             while untaken and not dropped.is_set():

@@ -13,6 +13,7 @@ from engine.library.cache_size import estimated
 from engine.library.configuration import bits_of, context_length, is_count
 from engine.library.hub import Hub, HubFailed, parsed_reply
 from engine.library.memory import Fit, Memory, MemoryNeed, need_of
+from engine.library.weights import is_read
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
@@ -87,9 +88,8 @@ def _files_size(siblings: Any) -> int | None:
     if not isinstance(siblings, list):
         return None
     files = [file for file in siblings if isinstance(file, dict)]
-    # Weights in folders are other forms of the model, which mlx-lm does not read.
     names = [(str(file.get("rfilename")), file.get("size")) for file in files]
-    stated = [size for name, size in names if name.endswith(".safetensors") and "/" not in name]
+    stated = [size for name, size in names if is_read(name)]
     sizes = [size for size in stated if is_count(size)]
     return sum(sizes) if sizes and len(sizes) == len(stated) else None
 

@@ -10,6 +10,7 @@ import stat
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -75,7 +76,7 @@ def weights_of(folder: Path) -> Weights:
         stored = {
             path.name: _stored_weights(path, state.st_size, state.st_mtime_ns)
             for path, state in weight_files(folder)
-            if path.name.startswith("model") or path.match(HEAD_FILES)  # nothing reads others
+            if is_read(path.name)
         }
     except (ModelLoadFailed, ValueError, LookupError, TypeError):
         return Weights(weights_size(folder))
@@ -193,6 +194,13 @@ def check_weights(path: Path, size: int) -> int:
         size_text = counted(expected, "byte")
         raise ModelLoadFailed(f"{name} is damaged: expected {size_text}, found {size:,}")
     return length
+
+
+def is_read(name: str) -> bool:
+    """Return whether a file holds weights that mlx-lm reads, or a draft head, by its name."""
+    return "/" not in name and any(
+        fnmatch(name, form) for form in ("model*.safetensors", HEAD_FILES)
+    )
 
 
 def weight_files(folder: Path) -> list[tuple[Path, os.stat_result]]:

@@ -30,7 +30,7 @@ def opened(
     enter: Enter, theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub
 ) -> Living[OpenedModels]:
     """A window on a computer to which the model was downloaded."""
-    HubDownload(REPOSITORY, tmp_path / "hub", site.url).run()
+    HubDownload(REPOSITORY, tmp_path / "hub").run()
     site.requests.clear()
     return enter(lambda: OpenedModels(theme, tmp_path, demo_model_path))
 
