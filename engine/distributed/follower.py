@@ -118,8 +118,7 @@ def _load(
 def follow(world: World) -> None:
     """Carry out the orders of rank 0 until it ends; raises ``EngineError``."""
     hosts, port, secret = json.loads(broadcast(world.group, b""))
-    with _connected(world, hosts, port) as connection:
-        connection.send_bytes(secret.encode())
+    with _connected(world, hosts, port, secret) as connection:
         connection.send((world.rank, versions()))
         try:
             _carry_out(connection, world)
@@ -131,11 +130,12 @@ def follow(world: World) -> None:
             raise EngineError(why) from error
 
 
-def _connected(world: World, hosts: list[str], port: int) -> Connection:
+def _connected(world: World, hosts: list[str], port: int, secret: str) -> Connection:
     faults: list[str] = []
     for host in hosts:
         try:
             connection = socket.create_connection((host, port), timeout=5.0)
+            connection.sendall(secret.encode())
         except OSError as error:
             faults.append(f"{host}: {os_cause(error)}")
             continue

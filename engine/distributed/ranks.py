@@ -56,17 +56,16 @@ class Ranks:
                 names = ", ".join(map(self._world.name_of, sorted(missing)))
                 raise self._lose(f"{names} did not connect within {_CONNECT_S:g} s") from error
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = Connection(accepted.detach())
-            rank, versions = self._receive_hello(connection)
+            rank, versions = self._receive_hello(accepted)
             if rank not in missing:
-                connection.close()
+                accepted.close()
             elif versions != self._versions:
                 raise self._lose(
                     f"{self._world.name_of(rank)} runs {versions}, rank 0 runs {self._versions}; "
                     "install the same versions on all machines"
                 )
             else:
-                self._connections[rank] = connection
+                self._connections[rank] = Connection(accepted.detach())
         self._listener.close()
 
     def send(self, order: str, *arguments: Any) -> None:
@@ -136,14 +135,16 @@ class Ranks:
         self.lost = f"{why}; restart Fullstop on all machines"
         return EngineError(self.lost)
 
-    def _receive_hello(self, connection: Connection) -> tuple[int, str]:
+    def _receive_hello(self, accepted: socket.socket) -> tuple[int, str]:
         """Return a process's rank and versions; nothing is unpickled before it sends the secret."""
         with contextlib.suppress(EOFError, OSError):
-            if connection.poll(_REPLY_S):
-                secret = connection.recv_bytes(len(self._secret))
-                if hmac.compare_digest(secret, self._secret.encode()):
+            accepted.settimeout(_REPLY_S)
+            secret = accepted.recv(len(self._secret))  # so little arrives in one piece
+            if hmac.compare_digest(secret, self._secret.encode()):
+                accepted.settimeout(None)
+                with Connection(os.dup(accepted.fileno())) as connection:
                     rank, versions = connection.recv()
-                    return rank, versions
+                return rank, versions
         return 0, ""
 
 

@@ -98,19 +98,22 @@ def test_follower_ends_with_rank_0(monkeypatch: pytest.MonkeyPatch, ranks: Ranks
 def connected(ranks: Ranks, *, rank: int = 1, secret: str = "", version: str = "") -> Connection:
     """Return a connection to rank 0 that has sent this, in place of a follower's first words."""
     [host], port, own = json.loads(ranks.invitation())
-    connection = Connection(socket.create_connection((host, port)).detach())
-    connection.send_bytes((secret or own).encode())
-    connection.send((rank, version or versions()))
+    peer = socket.create_connection((host, port))
+    peer.sendall((secret or own).encode())
+    connection = Connection(peer.detach())
+    if secret in ("", own):
+        connection.send((rank, version or versions()))
     return connection
 
 
 def test_rank_0_rejects_strangers_and_detects_lost_rank(ranks: Ranks) -> None:
     stranger = connected(ranks, secret="x" * 32)
     longer = connected(ranks, secret="x" * 99)
+    shorter = connected(ranks, secret="x")  # keeps rank 0 waiting for no more
     unknown = connected(ranks, rank=7)
     peer = connected(ranks)
     ranks.connect()
-    for refused in (stranger, longer, unknown):
+    for refused in (stranger, longer, shorter, unknown):
         with pytest.raises((EOFError, ConnectionResetError)):
             refused.recv()
     ranks.send("_step", 64)
@@ -161,12 +164,14 @@ def test_a_model_that_cannot_be_sharded_says_why() -> None:
 def test_fingerprint_is_equal_for_copies_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("one", "copy", "other"):
+    weights = {"one": b"xxxx", "copy": b"xxxx", "longer": b"xxxxx", "tuned": b"xxxy"}
+    for name, content in weights.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text('{"model_type": "qwen3"}')
-        (tmp_path / name / "model.safetensors").write_bytes(b"x" * (5 if name == "other" else 4))
-    one, copy, other = (folder_digest(tmp_path / name) for name in ("one", "copy", "other"))
-    assert one == copy != other
+        (tmp_path / name / "model.safetensors").write_bytes(content)
+    one, copy, *others = (folder_digest(tmp_path / name) for name in weights)
+    assert one == copy
+    assert one not in others
     monkeypatch.setenv("HOME", str(tmp_path))
     assert portable(tmp_path / "one") == "~/one"
     assert portable(Path("/elsewhere/one")) == "/elsewhere/one"
