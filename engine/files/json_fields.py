@@ -94,6 +94,10 @@ class Fields:
         """Return a field unchecked; None if it is missing."""
         return self._values.get(name)
 
+    def present(self, *names: str) -> dict[str, Any]:
+        """Return the fields of these names that exist and are not null, unchecked."""
+        return {name: self._values[name] for name in names if self.has(name)}
+
     def inner(self, name: str) -> "Fields":
         """Return the fields of an inner object."""
         return Fields(self._values.get(name), f"{self._where}{name}")

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from engine.files.json_fields import Fields
 from engine.output.bare_calls import UntaggedCallSplitter
 from engine.output.channels import Beginning, TagSplitter
 from engine.output.harmony import CONSTRAIN, MARKERS, HeaderSplitter
@@ -24,7 +23,6 @@ from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
 
-_TOKEN_ID = re.compile(r"[0-9]{1,18}")
 _CALLABLE = re.compile(r"[^\s<]+")
 
 
@@ -266,42 +264,7 @@ def family_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> Family
     )
 
 
-def family_to_fields(family: Family) -> dict[str, object]:
-    """Return a family as the fields of a saved run."""
-    tags = dict(family.tags)
-    return {
-        "think_start": family.think_start,
-        "think_end": family.think_end,
-        "tool_start": family.tool_start,
-        "tool_end": family.tool_end,
-        "ids": {} if family.has_headers else tags,
-        "parts": dict(family.parts),
-        "call_style": family.call_style,
-        "untagged": dict(family.untagged),
-        "harmony": {text: i for i, text in tags.items()} if family.has_headers else {},
-    }
-
-
-def family_from_fields(fields: Fields) -> Family:
-    """Return the family of a saved run; raises ``DamagedFile``."""
-    markers = fields.take("harmony", dict[str, int])
-    if markers:
-        return HeaderFamily(tags={token_id: text for text, token_id in markers.items()})
-    return Family(
-        think_start=fields.maybe("think_start", str),
-        think_end=fields.maybe("think_end", str),
-        tool_start=fields.maybe("tool_start", str),
-        tool_end=fields.maybe("tool_end", str),
-        tags=_by_id(fields, "ids"),
-        parts=_by_id(fields, "parts") if fields.has("parts") else {},
-        call_style=fields.maybe("call_style", str) or "",
-        untagged=fields.maybe("untagged", dict[str, str]) or {},
-    )
-
-
-def _by_id(fields: Fields, name: str) -> dict[int, str]:
-    texts = fields.take(name, dict[str, str])
-    for token_id in texts:
-        if not _TOKEN_ID.fullmatch(token_id):
-            raise fields.wrong(name, f"{token_id[:40]!r} is not a token id")
-    return {int(token_id): text for token_id, text in texts.items()}
+def restored_family(family: Family) -> Family:
+    """Return a family that was read from a file as what its tags make it."""
+    has_headers = set(MARKERS) <= set(family.tags.values())
+    return HeaderFamily(tags=family.tags) if has_headers else family

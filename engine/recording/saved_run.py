@@ -1,36 +1,28 @@
 """The file format of a saved run: one JSON object, versioned, enough to replay it anywhere.
 
-Version 1::
+Version 2, without the fields that have their default::
 
     {
-      "fullstop_run": 1,
-      "model": "demo-model",
+      "fullstop_run": 2,
       "question": "the last user message, for people",
-      "rules": {"strings": ["END"], "token_ids": [], "scope": "text", "include_stop": false,
-                "ignore_eos": false, "min_tokens": 0},
+      "setting": {"model": "demo-model", "eos": [2], "context_budget": 4000,
+                  "family": {"think_start": "<think>", "think_end": "</think>",
+                             "tags": {"3": "<think>", "4": "</think>"}},
+                  "beginning": {"channel": "thinking"}},
+      "rules": {"stops": [{"text": "END", "scope": "all"}], "min_tokens": 3},
       "max_tokens": 512,
-      "setting": {"starts_in": "text", "header": null, "call": "", "tool_name": null,
-                  "strips_space": false, "eos": [2], "context_room": 4000, "has_bytes": true,
-                  "strips_first_space": false,
-                  "channels": {"think_start": "<think>", "think_end": "</think>",
-                               "tool_start": null, "tool_end": null,
-                               "ids": {"3": "<think>"}, "parts": {}, "call_style": "",
-                               "untagged": {}, "harmony": {}}},
       "tokens": [{"id": 30, "hex": "36", "piece": "6", "special": null, "time_s": 0.1}],
       "residue": "",
       "calls": [{"raw": "{...}", "calls": [{"id": "…", "name": "…", "arguments": "{}"}]}],
       "stop": {"kind": "stop_string", "value": "END", "token_id": 44, "token_text": "D",
-               "channel": "text", "text_offset": 26, "token_index": 20, "rule_index": 0,
-               "held": "", "dropped": "END"},
-      "speculation": {"passes": 3, "guessed": 12, "accepted": 9, "lookup_accepted": 9,
-                      "draft_accepted": 0, "head_accepted": 0, "prediction_accepted": 0,
-                      "prediction_rejected": 0, "forced": 0},
+               "text_offset": 26, "token_index": 20, "rule_index": 0, "dropped": "END"},
+      "speculation": {"passes": 3, "guessed": 12, "accepted": 9, "lookup_accepted": 9},
       "budget_end": {"token_index": 65, "forced": 3, "budget": 64}
     }
 
 A token that was drafted has an ``origin`` as well (``lookup``, ``prediction``, ``draft``,
-``head`` or ``forced``), and so has a token that a budget forced (``budget``); ``speculation`` and
-``budget_end`` are missing in files of earlier versions.
+``head`` or ``forced``), and so has a token that a budget forced (``budget``). Version 1 had other
+names in ``setting``, and in ``rules`` the texts of the stops alone.
 
 Unknown keys are ignored, so that later versions can add some. Pure; any thread.
 """
@@ -42,27 +34,21 @@ from itertools import starmap
 from typing import Any
 
 from engine.errors import InvalidRequest
-from engine.files.json_fields import DamagedFile, Fields, parsed_json
+from engine.files.json_fields import DamagedFile, Fields, parsed_json, to_values
 from engine.output.answer import DecodingContext
-from engine.output.channels import Beginning
-from engine.output.families import family_from_fields, family_to_fields
+from engine.output.families import restored_family
 from engine.recording.replay import MAX_TOKEN_ID
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel, StopInfo
-from engine.stopping.rules import (
-    STOP_OPTIONS,
-    Stop,
-    StopRules,
-    checked_strings,
-    options_to_fields,
-    stop_from_fields,
-    stop_options_from_fields,
-)
+from engine.stopping.rules import StopRules, checked_strings
 from engine.values.events import BudgetEnd, Speculation, TokenTrace
 from engine.values.request import ToolCall
 from engine.values.tokens import TokenOrigin
 
-VERSION = 1
+VERSION = 2
+_SHARED_FIELDS = (
+    "setting", "rules", "max_tokens", "residue", "stop", "speculation", "budget_end",
+)  # fmt: skip
 
 
 def to_json(run: RunTrace, question: str = "") -> str:
@@ -71,7 +57,6 @@ def to_json(run: RunTrace, question: str = "") -> str:
         "fullstop_run": VERSION,
         "question": question,
         **run_to_fields(run),
-        "rules": _rules_to_fields(run.rules),
         "tokens": [
             {
                 "id": token.token_id,
@@ -100,37 +85,24 @@ def from_json(text: str) -> RunTrace:
     # Python objects are many times as large as their JSON. The longest run has 20,000 tokens.
     if text.count("{") > 250_000 or text.count(",") > 2_000_000:
         raise DamagedFile("it has too many values")
-    try:
-        top = Fields(parsed_json(text))
-        version = top.take("fullstop_run", int)
-        if version != VERSION:
-            raise DamagedFile(f"fullstop_run: this version reads {VERSION}, the file has {version}")
-        top.take("stop", dict)  # only runs that have ended are saved
-        return run_from_fields(
-            top,
-            rules=_rules(top.inner("rules")),
-            tokens=deque(starmap(_token, enumerate(_all(top, "tokens")))),
-            calls={
-                fields.take("raw", str): fields.take("calls", tuple[ToolCall, ...])
-                for fields in _all(top, "calls")
-            },
-        )
-    except InvalidRequest as error:
-        raise DamagedFile(str(error)) from error
+    top = Fields(parsed_json(text))
+    version = top.take("fullstop_run", int)
+    if version > VERSION:
+        raise DamagedFile(f"fullstop_run: this version reads {VERSION}, the file has {version}")
+    top.take("stop", dict)  # only runs that have ended are saved
+    return run_from_fields(
+        top,
+        tokens=deque(starmap(_token, enumerate(_all(top, "tokens")))),
+        calls={
+            fields.take("raw", str): fields.take("calls", tuple[ToolCall, ...])
+            for fields in _all(top, "calls")
+        },
+    )
 
 
 def run_to_fields(run: RunTrace) -> dict[str, Any]:
     """Return what a saved run and a kept trace write of a run in the same way."""
-    stop, end = run.stop, run.budget_end
-    return {
-        "model": run.setting.model,
-        "max_tokens": run.max_tokens,
-        "setting": _setting_to_fields(run.setting),
-        "residue": run.residue,
-        "stop": None if stop is None else dataclasses.asdict(stop),
-        "speculation": dataclasses.asdict(run.speculation),
-        "budget_end": None if end is None else dataclasses.asdict(end),
-    }
+    return {name: to_values(getattr(run, name)) for name in _SHARED_FIELDS}
 
 
 def run_from_fields(top: Fields, **others: Any) -> RunTrace:
@@ -139,8 +111,21 @@ def run_from_fields(top: Fields, **others: Any) -> RunTrace:
     Raises:
         DamagedFile: A field has another type than in a run.
     """
+    has_version_1 = top.inner("setting").has("channels")
+    read = Fields(
+        {
+            "setting": _setting_of_version_1(top) if has_version_1 else top.raw("setting"),
+            "rules": upgraded_rules(top.take("rules", dict)),
+        }
+    )
+    setting, rules = read.take("setting", DecodingContext), read.take("rules", StopRules)
+    try:
+        texts = checked_strings(rules.strings, "rules.stops")
+    except InvalidRequest as error:
+        raise DamagedFile(str(error)) from error
     return RunTrace(
-        setting=_setting(top),
+        setting=dataclasses.replace(setting, family=restored_family(setting.family)),
+        rules=rules.with_strings(texts),
         max_tokens=top.maybe("max_tokens", int),
         residue=top.take("residue", str),
         stop=top.maybe("stop", StopInfo),
@@ -148,6 +133,42 @@ def run_from_fields(top: Fields, **others: Any) -> RunTrace:
         budget_end=top.maybe("budget_end", BudgetEnd),
         **others,
     )
+
+
+def upgraded_rules(rules: Any) -> Any:
+    """Return the rules of a file; version 1 has the scopes of stops beside their texts."""
+    if not isinstance(rules, dict) or "strings" not in rules:
+        return rules
+    try:
+        scopes = dict(rules.get("scopes", ()))
+        stops = [{"text": text, "scope": scopes.get(text)} for text in rules["strings"]]
+    except (TypeError, ValueError) as error:
+        raise DamagedFile(f"stops: {error}") from error
+    return {**rules, "stops": stops}
+
+
+def _setting_of_version_1(top: Fields) -> dict[str, Any]:
+    """Return the setting of a file as version 2 writes it."""
+    old = top.inner("setting")
+    channels = old.inner("channels")
+    markers = channels.maybe("harmony", dict[str, int]) or {}
+    tags = {str(token_id): text for text, token_id in markers.items()}
+    beginning = old.present("header", "call", "tool_name", "strips_space")
+    if markers and not old.has("call"):
+        beginning["header"] = ""  # for earlier versions, every answer began in a header
+    family = channels.present("think_start", "think_end", "tool_start", "tool_end", "parts")
+    return {
+        **top.present("model"),
+        **old.present("eos", "eos_sources", "has_bytes", "strips_first_space"),
+        "context_budget": old.take("context_room", int),
+        "memory_budget": old.maybe("memory_room", int),
+        "family": {
+            **family,
+            **channels.present("call_style", "untagged"),
+            "tags": tags or channels.take("ids", dict),
+        },
+        "beginning": {**beginning, "channel": old.take("starts_in", str)},
+    }
 
 
 def question_of(text: str) -> str:
@@ -163,85 +184,6 @@ def _all(fields: Fields, name: str) -> list[Fields]:
     """Return the objects of a list that must be there."""
     fields.take(name, list)
     return fields.items(name)
-
-
-def _rules_to_fields(rules: StopRules) -> dict[str, Any]:
-    own = {stop.text: options_to_fields(stop) for stop in rules.stops}
-    return {
-        **{option.name: getattr(rules, option.name) for option in STOP_OPTIONS},
-        "strings": rules.strings,
-        "token_ids": rules.token_ids,
-        # Earlier versions know the scope of a stop, but no other option of one.
-        "scopes": [(stop.text, stop.scope) for stop in rules.stops if stop.scope],
-        "own": {text: options for text, options in own.items() if options},
-    }
-
-
-def _rules(fields: Fields) -> StopRules:
-    texts = checked_strings(fields.take("strings", list), "rules.strings")
-    own = _own_options(fields)
-    return StopRules(
-        tuple(stop_from_fields(t, own.inner(t)) if own.has(t) else Stop(t) for t in texts),
-        fields.take("token_ids", tuple[int, ...]),
-    ).with_options(stop_options_from_fields(fields))
-
-
-def _own_options(fields: Fields) -> Fields:
-    """Return the options of single stops by their texts."""
-    try:
-        pairs = [(text, scope) for text, scope in fields.maybe("scopes", list) or []]
-    except (ValueError, TypeError) as error:
-        raise fields.wrong("scopes", str(error)) from error
-    for text, _ in pairs:
-        checked_strings([text], "rules.scopes")
-    own = fields.maybe("own", dict) or {}
-    return Fields({text: {"scope": scope} for text, scope in pairs} | own, "rules.own")
-
-
-def _setting_to_fields(setting: DecodingContext) -> dict[str, Any]:
-    return {
-        "starts_in": setting.beginning.channel,
-        "header": setting.beginning.header,
-        "call": setting.beginning.call,
-        "tool_name": setting.beginning.tool_name,
-        "strips_space": setting.beginning.strips_space,
-        "eos": setting.eos,
-        "eos_sources": setting.eos_sources,
-        "context_room": setting.context_budget,
-        "memory_room": setting.memory_budget,
-        "has_bytes": setting.has_bytes,
-        "strips_first_space": setting.strips_first_space,
-        "channels": family_to_fields(setting.family),
-    }
-
-
-def _setting(top: Fields) -> DecodingContext:
-    fields = top.inner("setting")
-    family = family_from_fields(fields.inner("channels"))
-    return DecodingContext(
-        model=top.maybe("model", str) or "",
-        family=family,
-        beginning=_beginning(fields, has_headers=family.has_headers),
-        eos=fields.take("eos", tuple[int, ...]),
-        eos_sources=tuple(map(str, fields.maybe("eos_sources", list) or ())),
-        context_budget=fields.take("context_room", int),
-        memory_budget=fields.maybe("memory_room", int),
-        has_bytes=fields.take("has_bytes", bool),
-        strips_first_space=fields.take("strips_first_space", bool),
-    )
-
-
-def _beginning(fields: Fields, *, has_headers: bool) -> Beginning:
-    header = fields.maybe("header", str)
-    if has_headers and not fields.has("call"):
-        header = ""  # for earlier versions, every answer began in a header
-    return Beginning(
-        channel=fields.take("starts_in", Channel),
-        header=header,
-        call=fields.maybe("call", str) or "",
-        tool_name=fields.maybe("tool_name", str),
-        strips_space=fields.maybe("strips_space", bool) or False,
-    )
 
 
 def _token(index: int, fields: Fields) -> TokenTrace:

@@ -13,12 +13,11 @@ from engine.files.json_fields import DamagedFile, Fields, from_values, parsed_js
 from engine.output.vocabulary import Vocabulary
 from engine.recording.replay import MAX_TOKEN_ID, by_id
 from engine.recording.run_trace import RunTrace
-from engine.recording.saved_run import run_from_fields, run_to_fields
-from engine.stopping.rules import StopRules
+from engine.recording.saved_run import run_from_fields, run_to_fields, upgraded_rules
 from engine.values.events import TokenTrace
 from engine.values.request import GenerationRequest, ToolCall
 
-VERSION = 1
+VERSION = 2
 # Spans repeat the data of the tokens; only streams of log-probabilities need them.
 _COLUMNS = tuple(name for name in TokenTrace.__dataclass_fields__ if name != "settled")
 
@@ -41,7 +40,6 @@ def packed(trace: RunTrace) -> bytes:
     values: dict[str, Any] = {
         "fullstop_trace": VERSION,
         **run_to_fields(trace),
-        "rules": to_values(trace.rules),
         "columns": _COLUMNS,
         "tokens": [[to_values(getattr(token, name)) for name in _COLUMNS] for token in tokens],
         "calls": to_values(trace.calls),
@@ -54,32 +52,19 @@ def packed(trace: RunTrace) -> bytes:
 def unpacked(content: bytes) -> RunTrace:
     """Return the trace that a file holds; raises ``DamagedFile``."""
     top = Fields(parsed_json(_text(content)))
-    if top.take("fullstop_trace", int) != VERSION:
+    if top.take("fullstop_trace", int) > VERSION:
         raise DamagedFile(f"fullstop_trace: this version reads {VERSION}")
     request = top.raw("request")
     if isinstance(request, dict) and "stops" in request:
-        request = {**request, "stops": _as_stops(request["stops"])}
+        request = {**request, "stops": upgraded_rules(request["stops"])}
     trace = run_from_fields(
         top,
-        rules=from_values(StopRules, _as_stops(top.take("rules", dict)), "rules"),
         tokens=deque(_tokens(top)),
         calls=from_values(dict[str, tuple[ToolCall, ...]], top.raw("calls") or {}, "calls"),
         request=from_values(GenerationRequest | None, request, "request"),
     )
     trace.vocabulary = _vocabulary(top, trace)
     return trace
-
-
-def _as_stops(rules: Any) -> Any:
-    """Return the rules of a trace; earlier versions kept the scopes of stops beside their texts."""
-    if not isinstance(rules, dict) or "strings" not in rules:
-        return rules
-    try:
-        scopes = dict(rules.get("scopes", ()))
-        stops = [{"text": text, "scope": scopes.get(text)} for text in rules["strings"]]
-    except (TypeError, ValueError) as error:
-        raise DamagedFile(f"stops: {error}") from error
-    return {**rules, "stops": stops}
 
 
 def _text(content: bytes) -> str:

@@ -123,27 +123,17 @@ def saved() -> dict[str, object]:
     return values
 
 
-def rules(**changes: object) -> dict[str, object]:
-    """Return the rules of a saved run with other fields."""
-    return {"rules": {**saved()["rules"], **changes}}  # type: ignore[dict-item]
-
-
-def channels(**changes: object) -> dict[str, object]:
-    """Return the setting of a saved run with other fields of its channels."""
-    setting: dict[str, Any] = saved()["setting"]  # type: ignore[assignment]
-    return {"setting": {**setting, "channels": {**setting["channels"], **changes}}}
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"fullstop_run": 2}, "fullstop_run: this version reads 1"),
+        ({"fullstop_run": 3}, "fullstop_run: this version reads 2"),
         ({"tokens": [{"id": "x"}]}, r"tokens\[0\]\.hex: is missing"),
         ({"stop": {"kind": "odd"}}, "stop.kind"),
-        (channels(harmony={"<|call|>": math.inf}), r"channels\.harmony\.<\|call\|>: must be a"),
-        (rules(scopes=[[["a"], "all"]]), r"rules\.scopes\[0\]: must be a string"),
-        (channels(ids={"9" * 5_000: "<a>"}), r"channels\.ids: '9{40}' is not a token id"),
-        (channels(parts={"5": "\ud800"}), r"channels\.parts: contains half of a character"),
+        ({"setting": {"channels": {"harmony": {"<a>": math.inf}}}}, r"harmony\.<a>: must be a"),
+        ({"setting": {"channels": {}}}, r"setting\.context_room: is missing"),
+        ({"rules": {"strings": ["a"], "scopes": [[["a"], "all"]]}}, "stops: unhashable"),
+        ({"setting": {"family": {"tags": {"9" * 5_000: "<a>"}}}}, "'9{40}' is not a whole number"),
+        ({"setting": {"family": {"parts": {"5": "\ud800"}}}}, "contains half of a character"),
     ],
 )
 def test_a_damaged_run_names_the_place(change: dict[str, object], message: str) -> None:
@@ -153,8 +143,8 @@ def test_a_damaged_run_names_the_place(change: dict[str, object], message: str) 
 
 def test_stops_in_a_file_are_checked_like_any_others() -> None:
     values = saved()
-    values["rules"]["strings"] = [""]  # type: ignore[index]
-    with pytest.raises(DamagedFile, match=r"rules\.strings\[0\]"):
+    values["rules"]["stops"] = [{"text": ""}]  # type: ignore[index]
+    with pytest.raises(DamagedFile, match=r"rules\.stops\[0\]"):
         from_json(json.dumps(values))
 
 
