@@ -28,7 +28,8 @@ async def test_a_case_that_was_saved_is_played_by_the_command_line(
     await eventually(lambda: "4" in inspector.inspector.what_if.rules.strings)
     inspector.inspector.save_case(path)
     await eventually(path.exists)
-    assert json.loads(path.read_text())["rules"]["strings"] == ["6", "4"]
+    rules = json.loads(path.read_text())["rules"]
+    assert [stop["text"] for stop in rules["stops"]] == ["6", "4"]
     assert await asyncio.to_thread(main, ["replay", str(path)]) == 0
     assert capsys.readouterr().out.startswith("1\n2\n3\n")
 
