@@ -23,7 +23,6 @@ class SuggestedModel:
     token_bytes: int
     license: str
     purpose: str
-    bits: int = 4
     title: str = ""
     summary: str = ""
 
@@ -31,103 +30,50 @@ class SuggestedModel:
         """Return it as a hub would describe it; downloads and day are not known."""
         size = self.size_mb * 1_000_000
         need = need_of(size, CacheSize(self.token_bytes), USUAL_CONTEXT)
-        return HubModel(self.name, size, self.bits, license=self.license, need=need)
+        return HubModel(self.name, size, bits=4, license=self.license, need=need)
 
 
-# From small to large.
+# From small to large: the size, the bytes of a token in the cache, the license and the purpose.
+# The models for newcomers have a title and a summary too.
 SUGGESTIONS = (
-    SuggestedModel(
-        "mlx-community/Qwen3-0.6B-4bit",
-        340,
-        114_688,
-        "apache-2.0",
-        "very small and quick",
-        title="Qwen3 0.6B",
-        summary="Quick answers to simple questions, and short texts.",
-    ),
-    SuggestedModel(
-        "mlx-community/Llama-3.2-1B-Instruct-4bit", 700, 32_768, "llama3.2", "small and quick"
-    ),
-    SuggestedModel(
-        "mlx-community/gemma-3-1b-it-4bit", 730, 26_624, "gemma", "small, many languages"
-    ),
-    SuggestedModel(
-        "mlx-community/Qwen3-1.7B-4bit",
-        970,
-        114_688,
-        "apache-2.0",
-        "small, can reason",
-        title="Qwen3 1.7B",
-        summary="Everyday questions and short texts; it can think before it answers.",
-    ),
-    SuggestedModel(
-        "mlx-community/Llama-3.2-3B-Instruct-4bit", 1_810, 114_688, "llama3.2", "everyday questions"
-    ),
-    SuggestedModel(
-        "mlx-community/Qwen3-4B-Instruct-2507-4bit",
-        2_260,
-        147_456,
-        "apache-2.0",
-        "all-rounder",
-        title="Qwen3 4B",
-        summary="Questions, writing and summaries in many languages, and short programs.",
-    ),
-    SuggestedModel(
-        "mlx-community/Qwen2.5-Coder-7B-Instruct-4bit", 4_280, 57_344, "apache-2.0", "programs"
-    ),
-    SuggestedModel(
-        "mlx-community/Qwen3-8B-4bit",
-        4_610,
-        147_456,
-        "apache-2.0",
-        "all-rounder that can reason",
-        title="Qwen3 8B",
-        summary="Writing, languages and programs; it can think before it answers.",
-    ),
-    SuggestedModel(
-        "mlx-community/Qwen3-14B-4bit", 8_310, 163_840, "apache-2.0", "reasoning and languages"
-    ),
-    SuggestedModel(
-        "mlx-community/gpt-oss-20b-MXFP4-Q8",
-        12_100,
-        49_152,
-        "apache-2.0",
-        "reasoning and tools",
-        title="gpt-oss 20B",
-        summary="Reasoning, programs and the use of tools.",
-    ),
-    SuggestedModel(
-        "mlx-community/Qwen3-30B-A3B-Instruct-2507-4bit",
-        17_180,
-        98_304,
-        "apache-2.0",
-        "large, yet quick",
-        title="Qwen3 30B",
-        summary="Demanding questions, long texts and programs, and quick for its size.",
-    ),
-    SuggestedModel(
-        "mlx-community/Qwen3-Coder-30B-A3B-Instruct-4bit",
-        17_180,
-        98_304,
-        "apache-2.0",
-        "programs and tools",
-    ),
-    SuggestedModel(
-        "mlx-community/Qwen3-32B-4bit", 18_430, 262_144, "apache-2.0", "careful reasoning"
-    ),
-    SuggestedModel(
-        "mlx-community/Llama-3.3-70B-Instruct-4bit", 39_700, 327_680, "llama3.3", "broad knowledge"
-    ),
-    SuggestedModel(
-        "mlx-community/gpt-oss-120b-MXFP4-Q8",
-        63_400,
-        73_728,
-        "apache-2.0",
-        "the most able one here",
-        title="gpt-oss 120B",
-        summary="Hard questions, long reasoning and the use of tools.",
-    ),
-)
+    SuggestedModel("mlx-community/Qwen3-0.6B-4bit", 340, 114_688, "apache-2.0",
+        "very small and quick", "Qwen3 0.6B",
+        "Quick answers to simple questions, and short texts."),
+    SuggestedModel("mlx-community/Llama-3.2-1B-Instruct-4bit", 700, 32_768, "llama3.2",
+        "small and quick"),
+    SuggestedModel("mlx-community/gemma-3-1b-it-4bit", 730, 26_624, "gemma",
+        "small, many languages"),
+    SuggestedModel("mlx-community/Qwen3-1.7B-4bit", 970, 114_688, "apache-2.0",
+        "small, can reason", "Qwen3 1.7B",
+        "Everyday questions and short texts; it can think before it answers."),
+    SuggestedModel("mlx-community/Llama-3.2-3B-Instruct-4bit", 1_810, 114_688, "llama3.2",
+        "everyday questions"),
+    SuggestedModel("mlx-community/Qwen3-4B-Instruct-2507-4bit", 2_260, 147_456, "apache-2.0",
+        "all-rounder", "Qwen3 4B",
+        "Questions, writing and summaries in many languages, and short programs."),
+    SuggestedModel("mlx-community/Qwen2.5-Coder-7B-Instruct-4bit", 4_280, 57_344, "apache-2.0",
+        "programs"),
+    SuggestedModel("mlx-community/Qwen3-8B-4bit", 4_610, 147_456, "apache-2.0",
+        "all-rounder that can reason", "Qwen3 8B",
+        "Writing, languages and programs; it can think before it answers."),
+    SuggestedModel("mlx-community/Qwen3-14B-4bit", 8_310, 163_840, "apache-2.0",
+        "reasoning and languages"),
+    SuggestedModel("mlx-community/gpt-oss-20b-MXFP4-Q8", 12_100, 49_152, "apache-2.0",
+        "reasoning and tools", "gpt-oss 20B",
+        "Reasoning, programs and the use of tools."),
+    SuggestedModel("mlx-community/Qwen3-30B-A3B-Instruct-2507-4bit", 17_180, 98_304, "apache-2.0",
+        "large, yet quick", "Qwen3 30B",
+        "Demanding questions, long texts and programs, and quick for its size."),
+    SuggestedModel("mlx-community/Qwen3-Coder-30B-A3B-Instruct-4bit", 17_180, 98_304, "apache-2.0",
+        "programs and tools"),
+    SuggestedModel("mlx-community/Qwen3-32B-4bit", 18_430, 262_144, "apache-2.0",
+        "careful reasoning"),
+    SuggestedModel("mlx-community/Llama-3.3-70B-Instruct-4bit", 39_700, 327_680, "llama3.3",
+        "broad knowledge"),
+    SuggestedModel("mlx-community/gpt-oss-120b-MXFP4-Q8", 63_400, 73_728, "apache-2.0",
+        "the most able one here", "gpt-oss 120B",
+        "Hard questions, long reasoning and the use of tools."),
+)  # fmt: skip
 
 
 def recommended(memory: Memory) -> SuggestedModel | None:

@@ -72,9 +72,9 @@ def offer_suggestions(site: Hub) -> None:
     for number, one in enumerate(SUGGESTIONS):
         site.add_model(
             one.name,
-            {**config, "quantization": {"bits": one.bits}},
+            {**config, "quantization": {"bits": 4}},
             safetensors={"parameters": {"U32": one.size_mb * 250_000}, "total": 1},
-            config={"quantization": {"bits": one.bits}},
+            config={"quantization": {"bits": 4}},
             downloads=180_000 - 7_900 * number,
             lastModified=f"2026-{number % 9 + 2:02}-{number + 3:02}T09:00:00.000Z",
             tags=["mlx", f"license:{one.license}"],
