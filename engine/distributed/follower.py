@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.distributed.sharding import SynchronizedModel, broadcast, shard, versions
-from engine.distributed.world import BadLaunch, World, folder_digest
+from engine.distributed.world import World, folder_digest
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.inference.backend import BatchLimits
@@ -141,7 +141,7 @@ def _connected(world: World, hosts: list[str], port: int, secret: str) -> Connec
             continue
         connection.setblocking(True)
         return Connection(connection.detach())
-    raise BadLaunch(
+    raise EngineError(
         f"{world.name_of(world.rank)} cannot reach rank 0 on port {port} ({'; '.join(faults)}); "
         "firewalls must let it through"
     )

@@ -6,12 +6,12 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.distributed.world import BadLaunch, World
-from engine.errors import ModelLoadFailed
+from engine.distributed.world import World
+from engine.errors import EngineError, ModelLoadFailed
 from engine.library.configuration import text_part
 
 # Rises with every change of the orders that an older process would not understand.
-_PROTOCOL = 11
+_PROTOCOL = 12
 _MAX_BROADCAST_BYTES = 2048
 _HEADS = ("num_attention_heads", "num_key_value_heads")
 
@@ -21,9 +21,9 @@ def meet(world: World) -> World:
     try:
         group = mx.distributed.init(strict=True, backend=world.transport)
     except (RuntimeError, ValueError) as error:
-        raise BadLaunch(f"MLX cannot reach the other processes: {error}") from error
+        raise EngineError(f"MLX cannot reach the other processes: {error}") from error
     if (group.rank(), group.size()) != (world.rank, world.size):
-        raise BadLaunch("MLX and the launcher do not agree on the number of processes")
+        raise EngineError("MLX and the launcher do not agree on the number of processes")
     return world._replace(group=group)
 
 
@@ -42,7 +42,7 @@ def broadcast(group: Any, payload: bytes) -> bytes:
     try:
         received: Any = mx.distributed.all_sum(cells, group=group).tolist()
     except RuntimeError as error:
-        raise BadLaunch(f"the processes lost each other at once: {error}") from error
+        raise EngineError(f"the processes lost each other at once: {error}") from error
     return bytes(received).rstrip(b"\0")
 
 

@@ -11,10 +11,6 @@ from engine.errors import EngineError
 _PART_BYTES = 1 << 20
 
 
-class BadLaunch(EngineError):
-    """The processes cannot be started together; the message is the cause."""
-
-
 class World(NamedTuple):
     """The processes of one engine, as one of them knows them.
 
@@ -45,7 +41,7 @@ def launched(environment: Mapping[str, str]) -> World | None:
     """Return the world that ``mlx.launch`` has set up; None if this process is alone.
 
     Raises:
-        BadLaunch: The launcher's variables or its file cannot be read, or contradict each other.
+        EngineError: The launcher's variables or its file cannot be read, or contradict each other.
     """
     ring, devices = environment.get("MLX_HOSTFILE"), environment.get("MLX_IBV_DEVICES")
     file = ring or devices
@@ -59,9 +55,9 @@ def launched(environment: Mapping[str, str]) -> World | None:
             return None
         rank = int(environment["MLX_RANK"])
     except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:
-        raise BadLaunch(f"MLX_RANK, or the launcher's file {file}, is wrong: {error}") from error
+        raise EngineError(f"MLX_RANK, or the launcher's file {file}, is wrong: {error}") from error
     if not 0 <= rank < len(hosts):
-        raise BadLaunch(f"MLX_RANK is {rank}, but the launcher names {len(hosts)} processes")
+        raise EngineError(f"MLX_RANK is {rank}, but the launcher names {len(hosts)} processes")
     if ring:
         return World(rank, tuple(hosts), "ring")
     hosts[0] = environment.get("MLX_JACCL_COORDINATOR", "").rpartition(":")[0]

@@ -37,7 +37,7 @@ from engine.library.hub_models import COMMIT, NAME
 from engine.library.local_models import begun_bytes
 from engine.library.model_folder import check_folder
 from engine.library.weights import is_read
-from engine.wording import counted, format_size
+from engine.wording import format_size
 
 # The files of a repository that mlx-lm reads. No code: a model's own code is never run.
 _PATTERNS = ("*.json", "*.jinja", "*.txt", "tokenizer.model", "*.tiktoken")
@@ -220,13 +220,6 @@ class HubDownload:
 
     def _verify(self, file: HubFile, path: Path) -> None:
         """Compare a file, and remove it if it differs."""
-        size_on_disk = path.stat().st_size
-        if size_on_disk != file.size:
-            _remove(path)
-            raise HubFailed(
-                f"{path.name} is damaged: expected {counted(file.size, 'byte')}, found "
-                f"{size_on_disk:,}; it was removed: download it again"
-            )
         if len(file.digest) == 64:
             digest = hashlib.sha256()
         else:
@@ -236,7 +229,8 @@ class HubDownload:
                 digest.update(part)
                 self._advance("verifying", file, len(part))
         if digest.hexdigest() != file.digest:
-            _remove(path)
+            path.resolve().unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
             raise HubFailed(
                 f"{path.name} is damaged: its digest is {digest.hexdigest()[:12]}…, expected "
                 f"{file.digest[:12]}…; it was removed: download it again"
@@ -291,12 +285,6 @@ def disk_shortage(repository: str, cache: Path, missing_bytes: int) -> str:
         f"{repository} needs {format_size(needed)} more, and {folder} has "
         f"{format_size(free)} free; make room, or choose a smaller model"
     )
-
-
-def _remove(path: Path) -> None:
-    content = path.resolve()
-    path.unlink(missing_ok=True)
-    content.unlink(missing_ok=True)
 
 
 @contextmanager

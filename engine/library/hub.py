@@ -22,6 +22,7 @@ from engine.files.causes import is_of_network, network_cause
 from engine.files.json_fields import DamagedFile, parsed_json
 from engine.wording import format_size
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 DownloadPhase = Literal["asking", "fetching", "verifying"]
@@ -172,24 +173,24 @@ class Hub:
 
         Raises ``HubCancelled`` at once when ``gives_up`` is set, whatever the network does.
         """
-        [outcome] = self.at_once([ask])
+        [outcome] = self.at_once(lambda hub, ask: ask(hub), [ask])
         return outcome.result()
 
-    def at_once(self, questions: Iterable[Callable[["Hub"], T]]) -> list[Future[T]]:
-        """Ask several things, a few at a time; return their outcomes, in the same order.
+    def at_once(self, ask: Callable[["Hub", A], T], items: Iterable[A]) -> list[Future[T]]:
+        """Ask about several things, a few at a time; return the outcomes, in the same order.
 
         A question that is not answered in time is dropped, and has failed; raises ``HubCancelled``.
         """
-        pending = [(question, Future[T]()) for question in questions]
+        pending = [(item, Future[T]()) for item in items]
         dropped = threading.Event()
         hub, untaken = Hub(self.address, dropped), deque(pending)
 
         def work() -> None:
             while untaken and not dropped.is_set():
                 with contextlib.suppress(IndexError):  # another thread has taken the last one
-                    question, outcome = untaken.popleft()
+                    item, outcome = untaken.popleft()
                     try:
-                        outcome.set_result(question(hub))
+                        outcome.set_result(ask(hub, item))
                     except BaseException as error:
                         outcome.set_exception(error)
 

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from functools import partial
 from typing import Any
 
 from engine.library.architectures import problem_of
@@ -130,14 +129,12 @@ def search(hub: Hub, text: str, limit: int = USUAL_RESULTS) -> HubModels:
 
     ``with_needs`` adds their memory needs, with a request for each.
     """
-    text = text.strip()
-    limit = min(max(limit, 1), MAX_RESULTS)
-    return hub.within(partial(_found, text=text, limit=limit))
+    return hub.within(lambda hub: _found(hub, text, min(max(limit, 1), MAX_RESULTS)))
 
 
 def with_needs(hub: Hub, models: tuple[HubModel, ...]) -> tuple[HubModel, ...]:
     """Return the models with the memory that each needs, where its configuration can be read."""
-    outcomes = hub.at_once([partial(_with_need, model=model) for model in models])
+    outcomes = hub.at_once(_with_need, models)
     return tuple(
         model if outcome.exception() else outcome.result()
         for model, outcome in zip(models, outcomes, strict=True)
@@ -146,14 +143,12 @@ def with_needs(hub: Hub, models: tuple[HubModel, ...]) -> tuple[HubModel, ...]:
 
 def look_up(hub: Hub, repository: str) -> HubModel:
     """Return a hub's details of one model, with the exact size of its files and its memory need."""
-    return hub.within(partial(_looked_up, repository=repository))
+    return hub.within(lambda hub: _looked_up(hub, repository))
 
 
 def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | None, ...]:
     """Return a hub's details of several models; None for unreadable ones."""
-    outcomes = hub.at_once(
-        [partial(_looked_up, repository=repository) for repository in repositories]
-    )
+    outcomes = hub.at_once(_looked_up, repositories)
     found = tuple(None if outcome.exception() else outcome.result() for outcome in outcomes)
     if found and not any(found):
         outcomes[0].result()  # raises why

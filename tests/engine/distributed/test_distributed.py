@@ -15,7 +15,7 @@ from engine.distributed import follower
 from engine.distributed.follower import follow
 from engine.distributed.ranks import Ranks
 from engine.distributed.sharding import shard, versions
-from engine.distributed.world import BadLaunch, World, folder_digest, launched, portable
+from engine.distributed.world import World, folder_digest, launched, portable
 from engine.errors import EngineError, ModelLoadFailed
 
 TWO = World(0, ("127.0.0.1", "127.0.0.1"), "ring")
@@ -217,5 +217,5 @@ def test_the_other_transports_of_the_launcher_are_known(tmp_path: Path) -> None:
 def test_a_launch_that_makes_no_sense_is_reported(
     tmp_path: Path, rank: str, text: str, said: str
 ) -> None:
-    with pytest.raises(BadLaunch, match=said):
+    with pytest.raises(EngineError, match=said):
         launched({"MLX_RANK": rank, "MLX_HOSTFILE": hostfile(tmp_path, text)})

@@ -34,6 +34,7 @@ from tests.support.attacks.file_attacks import Attack, storable
 from tests.support.outside.exports import read_whole
 from ui.records.exchange.archive import conversation_markdown
 
+A = TypeVar("A")
 T = TypeVar("T")
 _MAX_BYTES = 1 << 22
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
@@ -113,12 +114,12 @@ class _CannedHub(Hub):
         except (ValueError, TypeError, LookupError, RecursionError):
             return self._raw, ""
 
-    def at_once(self, questions: Iterable[Callable[[Hub], T]]) -> list[Future[T]]:
+    def at_once(self, ask: Callable[[Hub, A], T], items: Iterable[A]) -> list[Future[T]]:
         outcomes = []
-        for question in questions:
+        for item in items:
             outcomes.append(Future[T]())
             try:
-                outcomes[-1].set_result(question(self))
+                outcomes[-1].set_result(ask(self, item))
             except HubFailed as failure:
                 outcomes[-1].set_exception(failure)
         return outcomes
