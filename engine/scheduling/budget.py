@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from engine.errors import ModelLoadFailed
-from engine.library.memory import Memory, MemoryNeed, cache_budget, memory, need
+from engine.library.memory_need import Memory, MemoryNeed, cache_budget, memory, need
 from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
 from engine.scheduling.jobs import Source

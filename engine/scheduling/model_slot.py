@@ -22,7 +22,7 @@ from engine.inference.backend import (
     LoadProgress,
     PromptCacheUse,
 )
-from engine.library.memory import MemoryNeed
+from engine.library.memory_need import MemoryNeed
 from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
 from engine.scheduling.call_queue import settle

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine import counted, format_size
-from engine.library.memory import Fit
+from engine.library.memory_need import Fit
 from ui.chat.session.model_selection import ModelSelection
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.fields import ListSearchField

@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 
 from engine import format_size
 from engine.library.hub import Hub
-from engine.library.memory import Fit
+from engine.library.memory_need import Fit
 from ui.kit.buttons import Choice
 from ui.kit.dialogs import confirm_link
 from ui.kit.fields import ListSearchField

@@ -28,7 +28,7 @@ from engine.library.hub_models import (
     search,
     with_needs,
 )
-from engine.library.memory import USUAL_CONTEXT, Fit, Memory, MemoryNeed
+from engine.library.memory_need import USUAL_CONTEXT, Fit, Memory, MemoryNeed
 from engine.library.suggestions import WRITTEN_ON, suggestions
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import ModelLibrary

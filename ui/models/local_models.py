@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from engine import as_sentence, counted, format_size
 from engine.library.hub_models import HubModel
 from engine.library.local_models import FoundModel, Origin
-from engine.library.memory import Memory
+from engine.library.memory_need import Memory
 from engine.library.model_files import model_name
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_label

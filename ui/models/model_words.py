@@ -7,7 +7,7 @@ from engine import LoadProgress, counted, format_size
 from engine.library.hub import DownloadProgress
 from engine.library.hub_models import HubModel
 from engine.library.local_models import FoundModel, Origin
-from engine.library.memory import Fit, Memory, MemoryNeed
+from engine.library.memory_need import Fit, Memory, MemoryNeed
 from engine.library.model_files import model_name
 
 ORIGINS = {

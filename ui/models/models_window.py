@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QTabWidget, QWidge
 
 from engine import ModelInfo, ModelLoadFailed, ModelStatus, as_sentence, counted, format_size
 from engine.library.local_models import FoundModel
-from engine.library.memory import Fit, Memory, need
+from engine.library.memory_need import Fit, Memory, need
 from engine.library.removal import Removal
 from ui.kit.buttons import Choice
 from ui.kit.commands import Command

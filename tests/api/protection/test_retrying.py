@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.engine import Engine
-from engine.library.memory import Memory
+from engine.library.memory_need import Memory
 from engine.scheduling import budget
 from tests.api.conftest import Site
 from tests.api.protection.test_hang_ups import BODIES

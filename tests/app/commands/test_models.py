@@ -145,7 +145,7 @@ def test_models_download_warns_of_size(
     site: Hub, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from app.commands import models
-    from engine.library.memory import Memory
+    from engine.library.memory_need import Memory
 
     monkeypatch.setattr(models, "memory", lambda: Memory(10**6, 10**6))
     assert "of this computer’s memory can be used" in run("download", NAME)[2]

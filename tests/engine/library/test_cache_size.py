@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.library.cache_size import CacheSize, estimated
-from engine.library.memory import Memory, cache_budget
+from engine.library.memory_need import Memory, cache_budget
 
 ATTENTION = {
     "num_hidden_layers": 6,

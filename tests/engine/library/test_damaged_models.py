@@ -11,7 +11,7 @@ import pytest
 from engine.errors import ModelLoadFailed
 from engine.inference.sampling import sampling_defaults
 from engine.library.local_models import ModelFolders, Origin, discover, look_into
-from engine.library.memory import need
+from engine.library.memory_need import need
 from engine.library.model_folder import check_folder
 from engine.library.vocabulary_key import vocabulary_key
 from engine.library.weights import INDEX, weights_of

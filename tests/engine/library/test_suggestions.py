@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.library.memory import Fit, Memory
+from engine.library.memory_need import Fit, Memory
 from engine.library.suggestions import recommended, suggestions
 
 GB = 1_000_000_000

@@ -11,7 +11,7 @@ from app.paths import CLONED_DEMO_MODEL
 from engine import format_size
 from engine.engine import Engine
 from engine.library.local_models import ModelFolders
-from engine.library.memory import memory
+from engine.library.memory_need import memory
 from engine.library.suggestions import recommended
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened

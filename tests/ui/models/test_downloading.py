@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QLabel
 
-from engine.library.memory import Memory
+from engine.library.memory_need import Memory
 from tests.support.hub import COMMIT, Hub, hub
 from tests.ui.driving import Enter, Living, eventually
 from tests.ui.models.finding.conftest import spoken

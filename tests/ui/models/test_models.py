@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QPushButton
 
 from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
-from engine.library.memory import Fit, MemoryNeed
+from engine.library.memory_need import Fit, MemoryNeed
 from tests.support.scripted import Stage
 from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels

@@ -14,7 +14,7 @@ import pytest
 from engine.engine import Engine
 from engine.inference.backend import LoadProgress
 from engine.inference.loader import load_model
-from engine.library.memory import need
+from engine.library.memory_need import need
 from engine.scheduling.model_list import OfferedModel
 from engine.values.limits import Limits
 from tests.support.asking import run

@@ -15,7 +15,7 @@ from engine.errors import DraftLoadFailed, ModelLoadFailed
 from engine.inference.backend import BatchLimits
 from engine.inference.mlx_loading import load
 from engine.library.local_models import Origin, look_into
-from engine.library.memory import need
+from engine.library.memory_need import need
 from engine.stopping.rules import StopRules
 from engine.values.limits import Limits
 from engine.values.tokens import TokenOrigin

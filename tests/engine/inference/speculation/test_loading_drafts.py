@@ -12,7 +12,7 @@ from engine.generation import Answer
 from engine.inference.backend import BatchLimits
 from engine.inference.mlx_loading import load
 from engine.inference.speculation import draft_model
-from engine.library.memory import need
+from engine.library.memory_need import need
 from tests.engine.inference.speculation.asking_drafts import answered, asked
 from tests.support.several.draft_models import add_token, swap_tokens, write_draft
 

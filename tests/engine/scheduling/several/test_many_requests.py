@@ -10,7 +10,7 @@ import mlx.core as mx
 import pytest
 
 from engine.engine import Engine
-from engine.library.memory import need
+from engine.library.memory_need import need
 from engine.stopping.record import StopKind
 from engine.values.limits import Limits
 from tests.engine.scheduling.stages import until

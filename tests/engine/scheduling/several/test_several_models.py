@@ -9,7 +9,7 @@ import pytest
 
 from engine.engine import Engine
 from engine.errors import DraftLoadFailed, ModelLoadFailed, NoModel, UnknownModel
-from engine.library.memory import need
+from engine.library.memory_need import need
 from engine.scheduling.model_list import ModelStatus, OfferedModel
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules

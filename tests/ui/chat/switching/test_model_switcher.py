@@ -5,7 +5,7 @@ from dataclasses import replace
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from engine.library.memory import Fit
+from engine.library.memory_need import Fit
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import eventually
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 
-from engine.library.memory import Memory
+from engine.library.memory_need import Memory
 from tests.support.hub import Hub, hub
 from tests.ui.driving import Enter, Living
 from tests.ui.models.opened import OpenedModels

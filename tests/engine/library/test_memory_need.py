@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.library.memory import Fit, Memory, MemoryNeed, need
+from engine.library.memory_need import Fit, Memory, MemoryNeed, need
 
 GIB = 1 << 30
 
