@@ -5,14 +5,14 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
 from aiohttp import web
 
 from api.dialects.shared.answer_text import json_text
-from api.dialects.shared.body import parse_body
+from api.dialects.shared.body import WireModel, parse_body
 from api.dialects.shared.dialect import (
     EVENTS,
     AnswerRoute,
@@ -85,35 +85,45 @@ async def receive_request(
     model = route.request
     images, is_packed = _image_rule(request, service), is_compressed(request)
 
-    def parse() -> ParsedRequest[Any]:
+    def parse() -> Any:
         whole = decompress(raw, service.config.max_body_bytes) if is_packed and raw else raw
         if record.observers:
             record.request_body.add(whole)
         params, record.not_applied = parse_body(whole, model)
-        if dialect.recall is not None:
-            params = dialect.recall(service, record, params)
-        params = with_image_rule(params, images)
-        record.field_names = {**dialect.field_names, **route.field_names(params)}
-        if route.read is None:
-            return ParsedRequest(service, record, params, url=url)
-        try:
-            generations = read_generations(
-                params, route.read, record.not_applied, strict=service.config.strict
-            )
-        except RecursionError:
-            raise invalid((), "the body is nested too deeply") from None
-        if generations:
-            record.not_applied = generations[0].not_applied
-        return ParsedRequest(service, record, params, generations, url)
+        return params
+
+    def read() -> Sequence[GenerationRequest]:
+        return _read_generations(params, route, record, strict=service.config.strict)
 
     async with receiver.receive(request) as raw:
-        if len(raw) <= _ON_LOOP_BYTES and not is_packed:
-            found = parse()
-        else:
+        is_on_loop = len(raw) <= _ON_LOOP_BYTES and not is_packed
+        async with nullcontext() if is_on_loop else receiver.parsing:
+            params = parse() if is_on_loop else await asyncio.to_thread(parse)
+        if dialect.recall is not None and params.needs_recall:
+            # The stored items may be many times larger than the body.
+            is_on_loop = False
             async with receiver.parsing:
-                found = await asyncio.to_thread(parse)
-    record.tools_left_out = left_out_tools(found.params)
-    return found
+                params = await asyncio.to_thread(dialect.recall, service, record, params)
+        params = with_image_rule(params, images)
+        record.field_names = {**dialect.field_names, **route.field_names(params)}
+        generations = read() if is_on_loop else await asyncio.to_thread(read)
+    record.tools_left_out = left_out_tools(params)
+    return ParsedRequest(service, record, params, generations, url)
+
+
+def _read_generations(
+    params: WireModel, route: AnyRoute, record: RequestRecord, *, strict: bool
+) -> Sequence[GenerationRequest]:
+    """Return the generations that a body asks for, and record its fields without effect."""
+    if route.read is None:
+        return ()
+    try:
+        generations = read_generations(params, route.read, record.not_applied, strict=strict)
+    except RecursionError:
+        raise invalid((), "the body is nested too deeply") from None
+    if generations:
+        record.not_applied = generations[0].not_applied
+    return generations
 
 
 def _image_rule(request: web.Request, service: Service) -> ImageRule:

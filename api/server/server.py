@@ -9,12 +9,12 @@ import ssl
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
 from aiohttp.http import RawRequestMessage
-from yarl import URL
 
 from api.server.answering import SERVICE
 from api.server.application import build
@@ -74,20 +74,19 @@ class ApiServer:
         self._encryption = context_of(self.config)
         listener = await self._listener()
         asyncio.get_running_loop().set_exception_handler(_loop_exception_handler())
-        # Without handler_cancellation a client that leaves during prefill goes unnoticed.
-        runner = web.AppRunner(
-            build(self._engine, self.config, self._observers),
-            handler_cancellation=True,
-            shutdown_timeout=_CLOSE_TIMEOUT_S,
-        )
-        try:
+        async with AsyncExitStack() as on_failure:
+            on_failure.callback(listener.close)
+            # Without handler_cancellation a client that leaves during prefill goes unnoticed.
+            runner = web.AppRunner(
+                build(self._engine, self.config, self._observers),
+                handler_cancellation=True,
+                shutdown_timeout=_CLOSE_TIMEOUT_S,
+            )
+            on_failure.push_async_callback(runner.cleanup)
             await runner.setup()
             self._connect = _connection_factory(runner, self.config)
             address = await self._listen(listener)
-        except BaseException:
-            listener.close()
-            await runner.cleanup()
-            raise
+            on_failure.pop_all()
         self._runner = runner
         return address
 
@@ -194,7 +193,8 @@ def _connection_factory(runner: web.AppRunner, config: ServerConfig) -> Callable
     def make_routed(message: RawRequestMessage, *parts: Any) -> web.BaseRequest:
         path = route_path(message.url.raw_path)
         if path != message.url.raw_path:
-            url = URL.build(path=path, query_string=message.url.raw_query_string, encoded=True)
+            # Its host remains, which is checked where the request line has one.
+            url = message.url.with_path(path, encoded=True, keep_query=True)
             message = message._replace(path=str(url), url=url)
         return make_request(message, *parts)
 

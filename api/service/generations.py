@@ -36,12 +36,13 @@ async def run_generations(
     generations = await service.engine.generate_together(
         [replace(record.add_trace(request), cache_owner=owner) for request in requests]
     )
-    model = model_name(service, requests[0].model or "")
+    model = requests[0].model or ""
     service.running.update(generations)
-    for generation, request in zip(generations, requests, strict=True):
-        hides_traces = generation.request.trace is not request.trace
-        record.add_run(generation, model, hides_traces=hides_traces)
     try:
+        model = model_name(service, model)
+        for generation, request in zip(generations, requests, strict=True):
+            hides_traces = generation.request.trace is not request.trace
+            record.add_run(generation, model, hides_traces=hides_traces)
         yield generations
     finally:
         service.running.difference_update(generations)

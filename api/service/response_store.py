@@ -87,10 +87,13 @@ class ResponseStore:
         return self._max_bytes > 0
 
     def put(self, response: StoredResponse) -> None:
-        """Store an answer; evict others if the space is full."""
+        """Store an answer, unless it is larger than all the space; evict others if that is full."""
         fields = [response.previous, response.sent, response.sent_ids, response.answer]
         text = json.dumps([*fields, response.output_ids], ensure_ascii=False)
         content = text.encode("utf-8", "surrogatepass")
+        if len(content) > self._max_bytes:
+            _log.warning("response %s is not stored: it is larger than all the space", response.id)
+            return
         with self._transaction():
             self._database.execute(
                 "INSERT INTO responses VALUES (?, ?, ?, ?, ?)",
@@ -104,12 +107,12 @@ class ResponseStore:
 
     def get(self, owner: str, response_id: str) -> StoredResponse | None:
         """Return an owner's answer, or None if there is none (any more)."""
-        with self._transaction():
+        with self._lock:
             return self._get(owner, response_id)
 
     def of_item(self, owner: str, item_id: str) -> StoredResponse | None:
         """Return the owner's answer that an item belongs to, or None if there is none."""
-        with self._transaction():
+        with self._lock:
             found = self._database.execute("SELECT response FROM items WHERE id = ?", (item_id,))
             row = found.fetchone()
             return None if row is None else self._get(owner, row[0])
@@ -117,7 +120,7 @@ class ResponseStore:
     def chain(self, owner: str, response_id: str) -> Sequence[StoredResponse] | None:
         """Return an answer and all that it continues, oldest first; None if one is missing."""
         responses: list[StoredResponse] = []
-        with self._transaction():
+        with self._lock:
             while response_id:
                 response = self._get(owner, response_id)
                 if response is None:
@@ -154,7 +157,7 @@ class ResponseStore:
         ).fetchone()
         if row is None:
             return None
-        with contextlib.suppress(sqlite3.OperationalError):  # a full disk can still be read
+        with contextlib.suppress(sqlite3.OperationalError), self._database:  # a full disk is read
             self._database.execute(
                 "UPDATE responses SET used_s = ? WHERE id = ?", (now_s, response_id)
             )

@@ -4,7 +4,7 @@ Knows no vendor and no HTTP. Runs on the server's loop.
 """
 
 import asyncio
-from contextlib import suppress
+import time
 from hashlib import sha256
 from uuid import uuid4
 
@@ -61,8 +61,12 @@ class Service:
             self._restart = asyncio.get_running_loop().create_task(self._load())
 
     async def _load(self) -> None:
-        with suppress(EngineError):  # it is still stuck, or its model cannot be loaded
+        began_s = time.monotonic()
+        try:
             await self.engine.tokenize("")
+        except EngineError:  # it is still stuck, or its model cannot be loaded
+            # Polls of a model that always fails must not keep the computer loading it.
+            await asyncio.sleep(9 * (time.monotonic() - began_s))
 
 
 def client_id_of(key: str | None) -> str:

@@ -24,6 +24,10 @@ _BODY_LINE = re.compile(r"(?m)^[ \t]*(?:data:|event:|id:|retry:|:|[{\[])")
 _MORE_JSON = re.compile(r"(?m)^(?:\{|\[|data:|event:)")
 # curl -v marks its own remarks and the lines sent.
 _CURL_REMARK = re.compile(r"\* |> ?|[{}] \[")
+# As browsers copy requests whose body has a quote: a text in ANSI-C quotes after an option.
+_ANSI_TEXT = re.compile(r"(?<= )\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_ANSI_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_ANSI_CHARS = {"n": "\n", "r": "\r", "t": "\t"}
 _DATA_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
 
 
@@ -132,7 +136,8 @@ def command_stops(text: str) -> tuple[str, ...]:
     if found is None:
         return ()
     # Requests are shorter, and shlex reads character by character.
-    lexer = shlex.shlex(text[found.end() :][: 256 * 1024], posix=True)
+    command = _ANSI_TEXT.sub(_plain_quotes, text[found.end() :][: 256 * 1024])
+    lexer = shlex.shlex(command, posix=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     option = ""
     try:
@@ -144,6 +149,19 @@ def command_stops(text: str) -> tuple[str, ...]:
     except ValueError:
         pass
     return ()
+
+
+def _plain_quotes(quoted: re.Match[str]) -> str:
+    """Return a text in ANSI-C quotes as the same text in quotes that every shell reads."""
+
+    def unescape(escape: re.Match[str]) -> str:
+        if (digits := escape[1] or escape[2]) is not None:
+            return chr(int(digits, 16))
+        return _ANSI_CHARS.get(escape[3], escape[3])
+
+    text = _ANSI_ESCAPE.sub(unescape, quoted[1])
+    # Browsers write each half of a surrogate pair.
+    return shlex.quote(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def body_stops(body: Any) -> tuple[str, ...]:

@@ -194,9 +194,12 @@ def wants_report(params: MessageCreateParams) -> bool:
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation, for the inspector; None if there is none."""
-    system, turns = system_apart(request)
+    (system, turns), constraint = system_apart(request), request.constraint
     if not turns or starts_new_assistant_turn(request):
         return None
+    if constraint is not None and constraint.json_schema is None:
+        return None
+    form = constraint and {"type": "json_schema", "schema": dict(constraint.json_schema or {})}
     sampling = sampling_to_wire(request.sampling)
     return {
         "model": model,
@@ -209,7 +212,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
             stop_token_ids=list(request.stops.token_ids),
             **{name: sampling[name] for name in _SAMPLING if name in sampling},
             thinking=_thinking_to_wire(request),
-            output_config=drop_empty(effort=request.effort),
+            output_config=drop_empty(effort=request.effort, format=form),
             tools=[
                 {"name": t.name, "description": t.description, "input_schema": dict(t.parameters)}
                 for t in request.tools

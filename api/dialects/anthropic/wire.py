@@ -4,7 +4,7 @@ https://docs.claude.com/en/api/messages and https://docs.claude.com/en/docs/buil
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 from pydantic import Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -105,6 +105,8 @@ class ToolUseBlock(WireModel):
 
 class MessageTool(WireModel):
     """A tool that the client runs; those of other types than "custom" are the vendor's own."""
+
+    function_types: ClassVar = ("custom",)
 
     type: str | None = None
     name: str | None = Field(default=None, min_length=1)

@@ -160,8 +160,12 @@ def _result(message: OllamaTurn, text: str, open_calls: list[ToolCall]) -> Messa
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation, for the inspector; None if there is none."""
-    if not request.messages or starts_new_assistant_turn(request):
+    constraint, has_to_call = request.constraint, request.tool_choice.mode == "required"
+    if not request.messages or starts_new_assistant_turn(request) or has_to_call:
         return None
+    if constraint is not None and constraint.text_form is not None:
+        return None
+    form = constraint and dict(constraint.json_schema or {})
     sampling = sampling_to_wire(request.sampling, {"repetition_penalty": "repeat_penalty"})
     sampling.pop("logit_bias", None)  # the API has none
     options = drop_empty(
@@ -172,7 +176,12 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
     return {
         "model": model,
         "messages": [_turn_to_wire(message) for message in request.messages],
-        **drop_empty(options=options, think=request.thinking, tools=functions(request)),
+        **drop_empty(
+            options=options,
+            think=request.thinking,
+            tools=functions(request),
+            format=None if constraint is None else form or "json",
+        ),
     }
 
 

@@ -4,7 +4,7 @@ https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
 import re
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -48,11 +48,11 @@ def _keep_alive_s(value: Any) -> float | None:
     if value is None or value == "":
         return None
     seconds = value
-    if isinstance(value, str) and _DURATION.fullmatch(value.strip()):
+    if isinstance(value, str) and _DURATION.fullmatch(text := value.strip()):
         seconds = sum(
-            float(number) * _UNITS_S[unit or "s"] for number, unit in re.findall(_PART, value)
+            float(number) * _UNITS_S[unit or "s"] for number, unit in re.findall(_PART, text)
         )
-        seconds = -seconds if value.strip().startswith("-") else seconds
+        seconds = -seconds if text.startswith("-") else seconds
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         form = 'must be seconds, or a duration such as "5m" or "1h30m"'
         raise PydanticCustomError("keep_alive", form)
@@ -104,6 +104,8 @@ class OllamaTurn(WireModel):
 
 class OllamaTool(WireModel):
     """A tool; only functions can be offered to a model here."""
+
+    function_types: ClassVar = ("function",)
 
     type: str | None = None
     function: FunctionParam | None = None

@@ -15,6 +15,7 @@ from api.dialects.openai.chat_wire import (
     TokenizeParams,
 )
 from api.dialects.openai.read import (
+    format_fields,
     generation_of,
     last_turn_fields,
     refuse_unsupported_choices,
@@ -42,7 +43,6 @@ from api.service.errors import FieldPath, invalid, required, unsupported
 from engine import (
     GenerationRequest,
     Message,
-    OutputConstraint,
     PromptScoring,
     ToolCall,
     TraceLevel,
@@ -253,7 +253,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
             reasoning_effort=request.effort,
             tools=functions(request),
             tool_choice=tool_choice,
-            **_format_fields(request.constraint),
+            **format_fields(request.constraint),
             prediction=prediction and {"type": "content", "content": prediction},
             **scoring_fields(request),
         ),
@@ -274,24 +274,6 @@ def _turn_to_wire(message: Message) -> JsonObject:
         "content": message.content,
         **drop_empty(tool_calls=calls, tool_call_id=message.tool_call_id),
     }
-
-
-def _format_fields(constraint: OutputConstraint | None) -> JsonObject:
-    """Return the fields that ask for a format; those of vLLM for formats other than JSON."""
-    if constraint is None:
-        return {}
-    if (form := constraint.text_form) is not None:
-        return {
-            "guided_regex": form.regex,
-            "guided_choice": list(form.choices),
-            "guided_grammar": form.grammar,
-        }
-    if constraint.json_schema is None:
-        return {"response_format": {"type": "json_object"}}
-    schema = drop_empty(
-        name="answer", schema=dict(constraint.json_schema), strict=constraint.is_strict or None
-    )
-    return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
 def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[GenerationRequest]:

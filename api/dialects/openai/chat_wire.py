@@ -5,7 +5,7 @@ Only the shapes: ``chat_read`` converts requests, ``chat_write`` makes the answe
 are ignored. Any thread.
 """
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
@@ -131,6 +131,8 @@ class CustomParam(WireModel):
 
 class ChatTool(WireModel):
     """A tool: a function or a custom tool; others are left out."""
+
+    function_types: ClassVar = ("function", "custom")
 
     type: str = "function"
     function: FunctionParam | None = None

@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from api.dialects.openai.read import (
     form_names,
+    format_fields,
     generation_of,
     refuse_unsupported_choices,
     scoring_fields,
@@ -141,7 +142,11 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
         "model": model,
         "prompt": list(raw) if isinstance(raw, tuple) else prompt,
         **sampling_and_stops(request, OPENAI_STOP_OPTIONS),
-        **drop_empty(max_tokens=request.max_tokens, **scoring_fields(request)),
+        **drop_empty(
+            max_tokens=request.max_tokens,
+            **format_fields(request.constraint),
+            **scoring_fields(request),
+        ),
     }
 
 

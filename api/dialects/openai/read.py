@@ -26,7 +26,7 @@ from api.dialects.shared.parameters import (
     with_own_options,
     with_template_options,
 )
-from api.dialects.shared.request_bodies import JsonObject
+from api.dialects.shared.request_bodies import JsonObject, drop_empty
 from api.service.errors import FieldPath, invalid, required, shown, unsupported
 from engine import (
     GenerationRequest,
@@ -205,6 +205,24 @@ def _json_format(form: ResponseFormat) -> tuple[FieldPath, OutputConstraint | No
     held = json_form(schema, ("response_format", *path))
     is_strict = form.strict is True or (is_envelope and named.get("strict") is True)
     return path, None if held is None else replace(held, is_strict=is_strict)
+
+
+def format_fields(constraint: OutputConstraint | None) -> JsonObject:
+    """Return the fields that ask for a format; those of vLLM for formats other than JSON."""
+    if constraint is None:
+        return {}
+    if (form := constraint.text_form) is not None:
+        return {
+            "guided_regex": form.regex,
+            "guided_choice": list(form.choices),
+            "guided_grammar": form.grammar,
+        }
+    if constraint.json_schema is None:
+        return {"response_format": {"type": "json_object"}}
+    schema = drop_empty(
+        name="answer", schema=dict(constraint.json_schema), strict=constraint.is_strict or None
+    )
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
 def scoring_fields(request: GenerationRequest) -> JsonObject:

@@ -3,6 +3,7 @@
 Runs on the server's loop. https://platform.openai.com/docs/api-reference/responses
 """
 
+import asyncio
 import json
 import time
 from collections.abc import Sequence
@@ -51,19 +52,23 @@ _ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item], config=ConfigDict(defe
 
 
 def recall(service: Service, record: RequestRecord, params: ResponseParams) -> ResponseParams:
-    """Return a request with the items of the stored answers that it refers to."""
-    if not params.needs_recall:
-        return params
+    """Return a request with the items of the stored answers that it refers to. Any thread."""
     responses, owner, earlier = service.responses, record.client_id, []
+    known: dict[str, dict[str, Any]] = {}
     if params.previous_response_id is not None:
         chain = responses.chain(owner, params.previous_response_id)
         if chain is None:
             raise not_stored()
         earlier = [item for response in chain for item in _items_with_ids(response)]
-    own = [
-        _find_item(service, owner, item, index) if isinstance(item, ItemReference) else item
-        for index, item in enumerate(params.input)
-    ]
+    own: list[Item] = []
+    for index, item in enumerate(params.input):
+        if isinstance(item, ItemReference):
+            if item.id not in known and (response := responses.of_item(owner, item.id)) is not None:
+                known |= {one["id"]: one for one in _items_with_ids(response)}
+            if item.id not in known:
+                raise _item_not_found(item.id, index)
+            item = _ITEMS.validate_python([known[item.id]])[0]
+        own.append(item)
     return params.with_recalled(_ITEMS.validate_python(earlier), own)
 
 
@@ -72,7 +77,7 @@ async def retrieve(request: ParsedRequest[None]) -> str:
     """A stored response."""
     if request.url.get("stream", "false") != "false":
         raise unsupported(("stream",), "the stream of a response that has ended")
-    return _find_stored(request).answer
+    return (await _find_stored(request)).answer
 
 
 @query(
@@ -82,21 +87,17 @@ async def retrieve(request: ParsedRequest[None]) -> str:
 )
 async def delete(request: ParsedRequest[None]) -> dict[str, str | bool]:
     """Deletes a stored response."""
-    response_id, responses = _find_stored(request).id, request.service.responses
-    responses.delete(response_id)
-    is_deleted = responses.get(request.record.client_id, response_id) is None
-    return {"id": response_id, "object": "response", "deleted": is_deleted}
+    response_id, responses = (await _find_stored(request)).id, request.service.responses
+    await asyncio.to_thread(responses.delete, response_id)
+    found = await asyncio.to_thread(responses.get, request.record.client_id, response_id)
+    return {"id": response_id, "object": "response", "deleted": found is None}
 
 
 @query("GET", "/v1/responses/{response_id}/input_items", answer=ItemList)
 async def list_input_items(request: ParsedRequest[None]) -> ItemList:
     """The input of a stored response."""
-    response, url = _find_stored(request), request.url
-    chain = request.service.responses.chain(request.record.client_id, response.id)
-    if chain is None:
-        raise _missing("A response before the one", response.id)
-    items = [item for earlier in chain[:-1] for item in _items_with_ids(earlier)]
-    items += _sent_of(response)
+    url = request.url
+    items = await asyncio.to_thread(_input_of, request.service, request.record, url["response_id"])
     order = url.get("order", "desc")
     if order not in ("asc", "desc"):
         raise invalid(("order",), 'must be "asc" or "desc"')
@@ -120,9 +121,17 @@ async def list_input_items(request: ParsedRequest[None]) -> ItemList:
     }
 
 
-def _find_stored(request: ParsedRequest[None]) -> StoredResponse:
-    response_id = request.url["response_id"]
-    response = request.service.responses.get(request.record.client_id, response_id)
+def _input_of(service: Service, record: RequestRecord, response_id: str) -> list[dict[str, Any]]:
+    chain = service.responses.chain(record.client_id, response_id)
+    if chain is None:
+        raise _missing("Response, or one before it,", response_id)
+    items = [item for earlier in chain[:-1] for item in _items_with_ids(earlier)]
+    return items + _sent_of(chain[-1])
+
+
+async def _find_stored(request: ParsedRequest[None]) -> StoredResponse:
+    response_id, responses = request.url["response_id"], request.service.responses
+    response = await asyncio.to_thread(responses.get, request.record.client_id, response_id)
     if response is None:
         raise _missing("Response", response_id)
     return response
@@ -136,14 +145,10 @@ def _missing(what: str, item_id: str) -> ApiError:
     )
 
 
-def _find_item(service: Service, owner: str, reference: ItemReference, index: int) -> Item:
-    response = service.responses.of_item(owner, reference.id)
-    for item in () if response is None else _items_with_ids(response):
-        if item["id"] == reference.id:
-            return _ITEMS.validate_python([item])[0]
-    raise ApiError(
+def _item_not_found(item_id: str, index: int) -> ApiError:
+    return ApiError(
         ErrorKind.NOT_FOUND,
-        f"Item with id {shown(reference.id)!r} not found: items are not stored if store is false, "
+        f"Item with id {shown(item_id)!r} not found: items are not stored if store is false, "
         "and are evicted when the space is full; send the item itself",
         field=("input", index, "id"),
     )

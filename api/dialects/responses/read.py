@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from api.dialects.openai.read import (
+    format_fields,
     generation_of,
     last_turn_fields,
     with_last_turn,
@@ -346,6 +347,13 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
     system, turns = system_apart(request)
     if not turns:
         return None
+    choice = request.tool_choice
+    tool_choice: object = None if choice.mode == "auto" else choice.mode
+    if choice.name is not None:
+        tool_choice = {"type": "function", "name": choice.name}
+    format_of_text = format_fields(request.constraint)
+    if (form := format_of_text.pop("response_format", None)) is not None:
+        format_of_text["text"] = {"format": {"type": form["type"], **form.get("json_schema", {})}}
     return {
         "model": model,
         **sampling_and_stops(request, OPENAI_STOP_OPTIONS),
@@ -358,6 +366,8 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
             enable_thinking=request.thinking,
             thinking_budget=request.thinking_budget,
             tools=[{"type": "function", **tool["function"]} for tool in functions(request)],
+            tool_choice=tool_choice,
+            **format_of_text,
         ),
     }
 

@@ -8,7 +8,7 @@ ignored. Any thread.
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NotRequired, Self
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, Self
 
 from pydantic import (
     AliasChoices,
@@ -213,6 +213,8 @@ class McpCallItem(WireModel):
 
 class ResponseTool(WireModel):
     """A tool: a function, a custom tool, or a namespace of such tools; others are left out."""
+
+    function_types: ClassVar = ("function", "custom", "namespace")
 
     type: str
     name: str | None = None

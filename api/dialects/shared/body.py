@@ -76,6 +76,11 @@ class WireModel(BaseModel):
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
 
+    @property
+    def needs_recall(self) -> bool:
+        """Whether it refers to stored items, which the dialect's ``recall`` adds."""
+        return False
+
     @classmethod
     def __get_pydantic_core_schema__(
         cls, source: Any, handler: GetCoreSchemaHandler

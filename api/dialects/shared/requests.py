@@ -29,8 +29,6 @@ _REFUSED = re.compile(
     r"(apply_patch|bash|code_execution|code_interpreter|computer|custom|file_search|local_shell|mcp"
     r"|memory|shell|str_replace|text_editor)(_|\Z)"
 )
-# Tools that become functions, in the dialects that have them.
-_FUNCTIONS = ("", "custom", "function", "namespace")
 # Anything else a client could write is not repeated in a header.
 _KIND = re.compile(r"[a-z0-9_.-]{1,64}")
 
@@ -152,8 +150,7 @@ def check_left_out(kind: str, path: FieldPath) -> None:
 def left_out_tools(params: object) -> tuple[str, ...]:
     """Return the types of the tools that a request was read without, each once."""
     tools = getattr(params, "all_tools", None) or getattr(params, "tools", None)
-    kinds = dict.fromkeys(_kinds(tools))
-    left_out = [kind for kind in kinds if kind not in _FUNCTIONS and not _REFUSED.match(kind)]
+    left_out = dict.fromkeys(_kinds_left_out(tools))
     return tuple(kind if _KIND.fullmatch(kind) else "unknown" for kind in left_out)
 
 
@@ -164,7 +161,9 @@ def no_tool_to_call(params: object) -> ApiError:
     return invalid(("tool_choice",), f"requires a call, but {reason}")
 
 
-def _kinds(tools: Any) -> Iterator[str]:
+def _kinds_left_out(tools: Any) -> Iterator[str]:
     for tool in tools or ():
-        yield tool.type or ""
-        yield from _kinds(getattr(tool, "tools", None))
+        # Tools to refuse that were not refused are functions of the client.
+        if tool.type and tool.type not in tool.function_types and not _REFUSED.match(tool.type):
+            yield tool.type
+        yield from _kinds_left_out(getattr(tool, "tools", None))

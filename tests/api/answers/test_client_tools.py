@@ -224,6 +224,7 @@ OFFERED: list[tuple[str, dict[str, Any], str]] = [
         "web_search_20250305",
     ),
     ("/api/chat", {"messages": TURNS, "tools": [FUNCTION, SEARCH], "stream": False}, "web_search"),
+    ("/v1/messages", {"messages": TURNS, "max_tokens": 8, "tools": [FUNCTION]}, "function"),
 ]
 
 

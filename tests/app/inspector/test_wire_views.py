@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import ollama
 import pytest
@@ -29,6 +30,7 @@ from engine.values.request import (
     Message,
     OutputConstraint,
     Sampling,
+    TextForm,
     Tool,
     ToolCall,
     ToolChoice,
@@ -147,16 +149,29 @@ RICH = GenerationRequest(
 
 
 def test_a_chat_body_contains_all_that_another_app_can_request() -> None:
-    for asked in (
-        RICH,
-        dataclasses.replace(
-            RICH,
-            tools=(),
-            tool_choice=ToolChoice(),
-            constraint=OutputConstraint({"type": "object"}),
-        ),
-    ):
-        assert comparable(asked_again(CHAT, asked)) == comparable(asked)
+    assert comparable(asked_again(CHAT, RICH)) == comparable(RICH)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"constraint": OutputConstraint({"type": "object"})},
+        {"constraint": OutputConstraint(text_form=TextForm(regex="a+"))},
+        {"tools": (WEATHER,), "tool_choice": ToolChoice("required", "get_weather")},
+    ],
+    ids=["schema", "regex", "call"],
+)
+def test_constraint_is_in_the_body_or_there_is_none(
+    dialect: Dialect, fields: dict[str, Any]
+) -> None:
+    prompt = {"messages": (Message("user", "Hi"),)} if dialect in WITH_TURNS else {"prompt": (5,)}
+    asked = GenerationRequest(**{**prompt, **fields})
+    if dialect in WITH_PROMPTS and asked.tools:
+        return  # a prompt describes its tools itself
+    if body_of(dialect, asked, "m", "") is not None:
+        again = asked_again(dialect, asked)
+        assert (again.constraint, again.tool_choice) == (asked.constraint, asked.tool_choice)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)

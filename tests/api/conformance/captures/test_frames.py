@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from api.conformance.captures.frames import split_frames
+from api.conformance.captures.frames import command_stops, split_frames
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
@@ -32,3 +32,13 @@ def test_every_kind_of_line_end_separates_events_headers_and_commands(line_end: 
 )
 def test_collected_chunks_are_separated_at_their_ends(text: str) -> None:
     assert [frame.value for frame in split_frames(text).frames] == json.loads(text)
+
+
+def test_command_copied_from_a_browser_may_have_ansi_quotes() -> None:
+    header = "-H $'accept: it\\'s'"
+    body = r"""$'{"prompt":"it\'s 1\u0021","stop":["\ud83d\ude00\u0021","a\\n"]}"""
+
+    assert command_stops(f"curl 'http://x/v1' {header} --data-raw {body}'") == (
+        "\U0001f600!",
+        "a\n",
+    )

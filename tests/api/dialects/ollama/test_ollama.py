@@ -47,7 +47,7 @@ def test_a_prompt_is_answered_whole_on_request(staged: Any) -> None:
     ("body", "reason"),
     [
         ({}, "load"),
-        ({"keep_alive": "5m"}, "load"),
+        ({"keep_alive": "300 "}, "load"),
         ({"keep_alive": -1}, "load"),
         ({"keep_alive": None}, "load"),
         ({"keep_alive": 0}, "unload"),

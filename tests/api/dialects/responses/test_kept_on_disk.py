@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sqlite3
 import stat
 import threading
 from collections.abc import Iterator
@@ -129,22 +130,50 @@ def test_full_disk_leaves_responses_as_they_are(tmp_path: Path) -> None:
         assert [its_id for its_id in "ab" if kept.get("", its_id)] == ["a"]
 
 
-def test_streams_go_on_while_an_answer_is_stored(
+def test_unreadable_response_fails_the_request_that_continues_it(tmp_path: Path) -> None:
+    with keeping(tmp_path) as kept:
+        kept.put(made("a"))
+        kept.put(made("b", "a"))
+        kept._database.create_function("decode", 1, _fail_for_a)
+        kept._database.executescript(
+            "ALTER TABLE responses RENAME TO stored;"
+            "CREATE VIEW responses AS SELECT id, owner, used_s, decode(content) AS content"
+            " FROM stored;"
+        )
+
+        with pytest.raises(sqlite3.OperationalError):
+            kept.chain("", "b")
+
+
+def _fail_for_a(content: bytes) -> bytes:
+    if b"out_a" in content:
+        raise OSError("input/output error")
+    return content
+
+
+def test_streams_go_on_while_an_answer_is_stored_and_read(
     serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads, put = [], ResponseStore.put
+    threads: list[str] = []
+    for name in ("put", "get", "chain", "of_item"):
+        method = getattr(ResponseStore, name)
 
-    def noted(store: ResponseStore, response: StoredResponse) -> None:
-        threads.append(threading.current_thread().name)
-        put(store, response)
+        def noted(store: ResponseStore, *given: Any, method: Any = method) -> Any:
+            threads.append(threading.current_thread().name)
+            return method(store, *given)
 
-    monkeypatch.setattr(ResponseStore, "put", noted)
+        monkeypatch.setattr(ResponseStore, name, noted)
     site = serve()
+    body = {"model": "m", "max_output_tokens": 8, "input": "Say: one"}
     for is_streamed in (False, True):
-        body = {"model": "m", "max_output_tokens": 8, "input": "Say: one", "stream": is_streamed}
-        reply = site.send("POST", URL, body)
+        reply = site.send("POST", URL, {**body, "stream": is_streamed})
     last = json.loads(reply.events[-1][1])["response"]
+    reference = {"type": "item_reference", "id": last["output"][-1]["id"]}
+    turn = {"role": "user", "content": "On"}
+    site.send("POST", URL, {**body, "previous_response_id": last["id"]})
+    site.send("POST", URL, {**body, "input": [reference, turn]})
+    site.send("GET", f"{URL}/{last['id']}/input_items")
 
     assert site.send("GET", f"{URL}/{last['id']}").json["output"] == last["output"]
-    assert len(threads) == 2
+    assert len(threads) == 8
     assert "api" not in threads
