@@ -328,7 +328,5 @@ def _read_draft(folder: Path, on_progress: OnLoadProgress) -> LoadedDraft:
         raise
     except ModelLoadFailed as error:
         raise DraftLoadFailed(f"the draft model cannot be loaded: {error}") from error
-    info = DraftInfo(
-        model_name(folder), folder, weights_size(folder), cache, held_bytes=size_of(model)
-    )
+    info = DraftInfo(model_name(folder), folder, weights_size(folder), size_of(model), cache)
     return LoadedDraft(model, info, vocabulary)

@@ -28,13 +28,8 @@ class DraftInfo:
     id: str
     path: Path
     size_bytes: int
-    cache: CacheSize = field(default_factory=CacheSize)
-    held_bytes: int = 0
-
-    @property
-    def weights_bytes(self) -> int:
-        """What its weights take in memory."""
-        return self.held_bytes or self.size_bytes
+    weights_bytes: int
+    cache: CacheSize
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,24 @@
 """The file format of a saved run: one JSON object, versioned, enough to replay it anywhere.
 
-Version 2, without the fields that have their default::
+Version 2::
 
     {
       "fullstop_run": 2,
       "question": "the last user message, for people",
-      "setting": {"model": "demo-model", "eos": [2], "context_budget": 4000,
-                  "family": {"think_start": "<think>", "think_end": "</think>",
-                             "tags": {"3": "<think>", "4": "</think>"}},
-                  "beginning": {"channel": "thinking"}},
+      "setting": {"model": "demo-model", "eos": [2], "context_budget": 4000},
       "rules": {"stops": [{"text": "END", "scope": "all"}], "min_tokens": 3},
       "max_tokens": 512,
       "tokens": [{"id": 30, "hex": "36", "piece": "6", "special": null, "time_s": 0.1}],
       "residue": "",
       "calls": [{"raw": "{...}", "calls": [{"id": "…", "name": "…", "arguments": "{}"}]}],
-      "stop": {"kind": "stop_string", "value": "END", "token_id": 44, "token_text": "D",
-               "text_offset": 26, "token_index": 20, "rule_index": 0, "dropped": "END"},
-      "speculation": {"passes": 3, "guessed": 12, "accepted": 9, "lookup_accepted": 9},
-      "budget_end": {"token_index": 65, "forced": 3, "budget": 64}
+      "stop": {"kind": "stop_string", "value": "END", "token_id": 44, "text_offset": 26},
+      "speculation": {"passes": 3, "guessed": 12, "accepted": 9},
+      "budget_end": null
     }
 
-A token that was drafted has an ``origin`` as well (``lookup``, ``prediction``, ``draft``,
-``head`` or ``forced``), and so has a token that a budget forced (``budget``). Version 1 had other
-names in ``setting``, and in ``rules`` the texts of the stops alone.
+Objects are dataclasses of those names in ``RunTrace``, without the fields that have their default.
+A token that was not sampled has its ``origin`` as well. Version 1 had other names in ``setting``,
+and in ``rules`` the texts of the stops alone.
 
 Unknown keys are ignored, so that later versions can add some. Pure; any thread.
 """

@@ -49,9 +49,9 @@ def test_an_assistant_is_loaded_beside_its_model_and_counted(
     assert info.own_head_problem is None
     assert backend.batch.own_head is not None
     assert backend.batch.own_head.origin is TokenOrigin.DRAFT
-    assert info.weights_bytes == info.held_bytes + info.draft.held_bytes
+    assert info.weights_bytes == info.held_bytes + info.draft.weights_bytes
     size = (folder / "model.safetensors").stat().st_size  # with the names of the weights
-    assert 0.95 * size < info.draft.held_bytes <= size
+    assert 0.95 * size < info.draft.weights_bytes <= size
     assert info.answer_cache == info.cache  # it keeps nothing of its own
     backend.close()
     alone, both = need(target), need(target, folder)

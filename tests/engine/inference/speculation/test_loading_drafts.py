@@ -25,11 +25,11 @@ def test_a_draft_model_counts_in_estimates_and_in_the_memory_of_answers(
     runner, engine = loop_engine
     info = runner.run(engine.load(demo_model_path, draft=poor))
     assert info.draft is not None
-    assert info.weights_bytes == info.held_bytes + info.draft.held_bytes
+    assert info.weights_bytes == info.held_bytes + info.draft.weights_bytes
     # Four layers, the head, and one.
     assert info.answer_cache.token_bytes == info.cache.token_bytes * 6 // 5
     alone, both = need(demo_model_path), need(demo_model_path, poor)
-    assert both.weights == alone.weights + info.draft.held_bytes
+    assert both.weights == alone.weights + info.draft.weights_bytes
     assert both.cache * 5 == alone.cache * 6
 
 
