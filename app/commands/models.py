@@ -24,7 +24,7 @@ from engine.library.hub_models import USUAL_RESULTS, HubModel, look_up, look_up_
 from engine.library.hub_models import search as search_hub
 from engine.library.local_models import FoundModel, hub_cache, models_named
 from engine.library.memory_need import Fit, Memory, MemoryNeed, memory, need
-from engine.library.removal import Removal, removal_of
+from engine.library.removal import removal_of
 from engine.library.removal import remove as remove_files
 from engine.library.suggestions import WRITTEN_ON, suggestions
 from engine.library.weights import weights_of, weights_size
@@ -189,17 +189,18 @@ def _progress_line(rate: TransferRate, progress: DownloadProgress) -> str:
 def remove(options: Namespace) -> int:
     """Delete a model after asking; return the exit code."""
     try:
-        removal = removal_of(_model_named(options.name))
-        if not options.yes and not _confirmed(removal):
+        model = _model_named(options.name)
+        name = model.name
+        folder, freed_bytes = removal_of(model)
+        if not options.yes and not _confirmed(name, folder, freed_bytes):
             Printer().remark("nothing was removed")
             return exits.FAILURE
-        remove_files(removal)
+        remove_files(folder)
     except EngineError as error:
         raise CommandError(str(error)) from error
     if options.is_json:
-        values = asdict(removal)
-        return _printed({**values, "folder": str(removal.folder)})
-    return _printed(f"{removal.name} is removed; {format_size(removal.freed_bytes)} are free\n")
+        return _printed({"name": name, "folder": str(folder), "freed_bytes": freed_bytes})
+    return _printed(f"{name} is removed; {format_size(freed_bytes)} are free\n")
 
 
 def _model_named(name: str) -> FoundModel:
@@ -256,14 +257,14 @@ def _suggest(printer: Printer, now: Memory, here: set[str], *, is_json: bool) ->
     return code
 
 
-def _confirmed(removal: Removal) -> bool:
+def _confirmed(name: str, folder: Path, freed_bytes: int) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
         raise CommandError(
             "remove asks before it deletes, and standard input is not a terminal; add --yes",
             exits.USAGE,
         )
-    folder, size = on_one_line(str(removal.folder)), format_size(removal.freed_bytes)
-    question = f"Delete {on_one_line(removal.name)} ({folder}) and free {size}? [y/N] "
+    where = f"{on_one_line(name)} ({on_one_line(str(folder))})"
+    question = f"Delete {where} and free {format_size(freed_bytes)}? [y/N] "
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().casefold() in {"y", "yes"}
 

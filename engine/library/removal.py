@@ -6,7 +6,6 @@ but cannot be loaded again.
 
 import shutil
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import EngineError
@@ -14,17 +13,8 @@ from engine.files.causes import os_cause
 from engine.library.local_models import REPOSITORY_PREFIX, FoundModel, Origin
 
 
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """What removing a model deletes."""
-
-    name: str
-    folder: Path
-    freed_bytes: int
-
-
-def removal_of(model: FoundModel) -> Removal:
-    """Return what removing a model would delete; deletes nothing; raises ``EngineError``."""
+def removal_of(model: FoundModel) -> tuple[Path, int]:
+    """Return the folder that removing a model deletes, and its bytes; raises ``EngineError``."""
     match model.origin:
         case Origin.BUNDLED:
             raise EngineError(f"{model.name} comes with Fullstop and cannot be removed")
@@ -41,22 +31,21 @@ def removal_of(model: FoundModel) -> Removal:
     if folder.is_symlink():
         raise EngineError(f"{folder} is a link to another place; delete the model there")
     states = (path.lstat() for path in folder.rglob("*"))  # links to files take nothing
-    freed_bytes = sum(state.st_size for state in states if stat.S_ISREG(state.st_mode))
-    return Removal(model.name, folder, freed_bytes)
+    return folder, sum(state.st_size for state in states if stat.S_ISREG(state.st_mode))
 
 
-def remove(removal: Removal) -> None:
-    """Delete the files; raises ``EngineError``."""
+def remove(folder: Path) -> None:
+    """Delete the folder of ``removal_of``; raises ``EngineError``."""
     try:
-        shutil.rmtree(removal.folder)
+        shutil.rmtree(folder)
     except FileNotFoundError:
-        if removal.folder.exists():
-            raise EngineError(f"{removal.folder} changes meanwhile; try again") from None
+        if folder.exists():
+            raise EngineError(f"{folder} changes meanwhile; try again") from None
     except OSError as error:
-        path = error.filename or removal.folder
+        path = error.filename or folder
         raise EngineError(f"{path} cannot be deleted: {os_cause(error)}") from error
-    if removal.folder.name.startswith(REPOSITORY_PREFIX):
-        locks = removal.folder.parent / ".locks" / removal.folder.name
+    if folder.name.startswith(REPOSITORY_PREFIX):
+        locks = folder.parent / ".locks" / folder.name
         shutil.rmtree(locks, ignore_errors=True)
 
 

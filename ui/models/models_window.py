@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QTabWidget, QWidge
 from engine import ModelInfo, ModelLoadFailed, ModelStatus, as_sentence, counted, format_size
 from engine.library.local_models import FoundModel
 from engine.library.memory_need import Fit, Memory, need
-from engine.library.removal import Removal
 from ui.kit.buttons import Choice
 from ui.kit.commands import Command
 from ui.kit.labels import ElidedLabel, StatusPill, label, thin_bar
@@ -489,10 +488,10 @@ class ModelsWindow(OwnWindow):
         else:
             self._upkeep.ask_deletion(model)
 
-    def _confirm_deletion(self, model: FoundModel, removal: Removal) -> None:
+    def _confirm_deletion(self, model: FoundModel, folder: Path, freed_bytes: int) -> None:
         self.question.ask(
-            deletion_question(model.name, removal.freed_bytes),
-            Command("Delete", lambda: self._upkeep.delete(model, removal)),
+            deletion_question(model.name, freed_bytes),
+            Command("Delete", lambda: self._upkeep.delete(model, folder, freed_bytes)),
             prefers_cancel=True,
         )
 

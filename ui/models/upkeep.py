@@ -16,7 +16,7 @@ from engine import UNEXPECTED, EngineError, as_sentence, counted, format_size
 from engine.library.hub import Hub, HubCancelled
 from engine.library.hub_models import HubModel, look_up_all
 from engine.library.local_models import FoundModel, Origin
-from engine.library.removal import Removal, removal_of, remove, remove_replaced_revision
+from engine.library.removal import removal_of, remove, remove_replaced_revision
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import ModelLibrary
 from ui.words import describe_error
@@ -28,7 +28,7 @@ class Upkeep(QObject):
     """Deletes and updates models."""
 
     changed = Signal()
-    deletion_ready = Signal(object, object)  # FoundModel, Removal
+    deletion_ready = Signal(object, object, object)  # FoundModel, folder, bytes
     finished = Signal(str)
 
     def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
@@ -64,28 +64,28 @@ class Upkeep(QObject):
         """Measure what deleting a model would free; ``deletion_ready`` follows."""
         start_task(self, self._measure(model), "measure a model")
 
-    def delete(self, model: FoundModel, removal: Removal) -> None:
-        start_task(self, self._delete(model, removal), "delete a model")
+    def delete(self, model: FoundModel, folder: Path, freed_bytes: int) -> None:
+        start_task(self, self._delete(model, folder, freed_bytes), "delete a model")
 
     async def _measure(self, model: FoundModel) -> None:
         try:
-            removal = await asyncio.to_thread(removal_of, model)
+            folder, freed_bytes = await asyncio.to_thread(removal_of, model)
         except EngineError as error:
             self.finished.emit(describe_error(error))
         else:
-            self.deletion_ready.emit(model, removal)
+            self.deletion_ready.emit(model, folder, freed_bytes)
 
-    async def _delete(self, model: FoundModel, removal: Removal) -> None:
+    async def _delete(self, model: FoundModel, folder: Path, freed_bytes: int) -> None:
         # The model may have been loaded while the question was open.
         if obstacle := self.obstacle(model):
             self.finished.emit(obstacle)
             return
         try:
-            await asyncio.to_thread(remove, removal)
+            await asyncio.to_thread(remove, folder)
         except EngineError as error:
             text = describe_error(error)
         else:
-            text = f"{model.name} was deleted. This freed {format_size(removal.freed_bytes)}."
+            text = f"{model.name} was deleted. This freed {format_size(freed_bytes)}."
             self._library.downloads.forget_all(model.name)
             self.updates.pop(model.name, None)
         self._library.refresh()

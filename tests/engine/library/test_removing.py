@@ -30,10 +30,10 @@ def downloaded(cache: Path, name: str = "makers/one") -> FoundModel:
 
 def test_a_downloaded_model_is_deleted_and_frees_the_announced_bytes(tmp_path: Path) -> None:
     other = downloaded(tmp_path, "makers/other")
-    removal = removal_of(downloaded(tmp_path))
-    assert removal.freed_bytes == sum(map(len, CONTENT.values())) + len("c0ffee")
+    folder, freed_bytes = removal_of(downloaded(tmp_path))
+    assert freed_bytes == sum(map(len, CONTENT.values())) + len("c0ffee")
 
-    remove(removal)
+    remove(folder)
     assert [one.name for one in discover(ModelFolders(hub_cache=tmp_path))] == ["makers/other"]
     assert os.listdir(tmp_path / ".locks") == ["models--makers--other"]
     assert (other.folder / "model.safetensors").stat().st_size == 1000
@@ -51,7 +51,7 @@ def test_a_model_of_lm_studio_is_deleted_alone(tmp_path: Path) -> None:
         (tmp_path / "makers" / file).write_bytes(content)
     one, two = discover(ModelFolders(lm_studio=(tmp_path,)))
     assert (one.name, one.origin, two.name) == ("one", Origin.LM_STUDIO, "two")
-    remove(removal_of(one))
+    remove(removal_of(one)[0])
     for file in CONTENT:
         (tmp_path / "makers" / file).unlink()
     assert os.listdir(tmp_path / "makers") == ["two"]
@@ -81,14 +81,14 @@ def test_a_link_to_another_place_is_not_followed(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_deleted_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    removal = removal_of(downloaded(tmp_path))
+    folder, _ = removal_of(downloaded(tmp_path))
 
     def refuse(name: str, *_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", name)
 
     monkeypatch.setattr(os, "unlink", refuse)  # root may delete anything
     with pytest.raises(EngineError, match=r"\w+ cannot be deleted: you have no permission"):
-        remove(removal)
+        remove(folder)
 
 
 def test_an_exact_name_wins_over_the_last_part_of_another(tmp_path: Path) -> None:
