@@ -1,6 +1,7 @@
 """The window's store: an SQLite file with its own thread, for which the main thread never waits."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import sqlite3
@@ -199,7 +200,11 @@ class SqliteConversationStore:
             merging = self._database.thread.submit(
                 lambda: statements.merge(self._database.connection, found)
             )
-            result = Recovered(*await asyncio.wrap_future(merging), unreadable)
+            merged = asyncio.wrap_future(merging)
+            while not merged.done():  # what is being added to the file can no longer be cancelled
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.shield(merged)
+            result = Recovered(*merged.result(), unreadable)
         except (sqlite3.Error, OSError) as error:
             _log.error("%s: not all could be recovered", path, exc_info=error)
             result = Recovered(cause=describe_error(error))

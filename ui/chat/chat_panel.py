@@ -46,7 +46,7 @@ from ui.kit.theme import HEAD_PX
 from ui.kit.windows import in_reading_order
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
-from ui.records.conversations import ConversationSettings
+from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, StopChange
 from ui.records.store import StoreProblem, query_terms
@@ -61,6 +61,7 @@ from ui.records.tool_servers import (
 from ui.tools.toolbox import Toolbox
 
 _KEEP_ONE = "Choose an answer to continue"
+_WAIT = "Wait for the answer to finish, or press Esc to stop it."
 
 
 class ChatHeader(QFrame):
@@ -167,26 +168,31 @@ class ToolsInChat(QObject):
         self._composer.show_tools(*tools_button_texts(self._toolbox.servers, choice))
 
     def _attach(self, resource: ResourceInfo) -> None:
-        start_task(self, self._read(resource), "read a resource")
+        current = self._workspace.current.conversation
+        start_task(self, self._read(resource, current), "read a resource")
 
-    async def _read(self, resource: ResourceInfo) -> None:
+    async def _read(self, resource: ResourceInfo, conversation: Conversation) -> None:
         row = self._composer.attachments
         try:
             text = await self._toolbox.host.read_resource(resource.server, resource.uri)
         except ToolsRefused as refused:
             row.refuse(str(refused))
             return
-        if text.strip():
-            row.add(Attachment(" ".join(resource.title.split()), text))
-        else:
+        file = Attachment(" ".join(resource.title.split()), text)
+        if not text.strip():
             row.refuse(f"{resource.title} is empty.")
+        elif conversation is self._workspace.current.conversation:
+            row.add(file)
+        else:
+            row.read_for_another.emit(conversation, file)
 
     def _ask_for_arguments(self, prompt: PromptInfo, *values: str) -> None:
         """Ask the user for a prompt's arguments one by one, then get the prompt."""
         if len(values) == len(prompt.arguments):
             named = zip(prompt.arguments, values, strict=True)
             arguments = {argument.name: value for argument, value in named if value}
-            start_task(self, self._insert(prompt, arguments), "get a prompt")
+            current = self._workspace.current.conversation
+            start_task(self, self._insert(prompt, arguments, current), "get a prompt")
             return
         target = prompt.arguments[len(values)]
         text = f"{target.name}: {target.description}" if target.description else target.name
@@ -198,16 +204,23 @@ class ToolsInChat(QObject):
             is_optional=not target.is_required,
         )
 
-    async def _insert(self, prompt: PromptInfo, arguments: dict[str, str]) -> None:
+    async def _insert(
+        self, prompt: PromptInfo, arguments: dict[str, str], conversation: Conversation
+    ) -> None:
         ask = partial(self._toolbox.host.prompt_text, prompt.server, prompt.name)
         try:
             text = await ask(arguments)
         except ToolsRefused as refused:
             self._composer.attachments.refuse(str(refused))
             return
-        before = self._composer.text.rstrip()
-        self._composer.set_text(f"{before}\n\n{text}" if before else text)
-        self._composer.input.setFocus()
+        before = conversation.draft.rstrip()
+        draft = f"{before}\n\n{text}" if before else text
+        if conversation is self._workspace.current.conversation:
+            self._composer.set_text(draft)
+            self._composer.input.setFocus()
+        else:
+            conversation.draft = draft
+            self._workspace.conversations.changed(conversation)
 
 
 class ChatPanel(QWidget):
@@ -306,7 +319,7 @@ class ChatPanel(QWidget):
             self.composer.show_notice(_KEEP_ONE)
             return
         if current.is_busy:
-            self.composer.show_notice("Wait for the answer to finish, or press Esc to stop it.")
+            self.composer.show_notice(_WAIT)
             return
         for message in reversed(current.conversation.messages):
             if message.role == "user":
@@ -436,7 +449,11 @@ class ChatPanel(QWidget):
         self.focus_composer()
 
     def _show_found(self, message: ConversationMessage) -> None:
-        self.column.show_message(message, query_terms(self._workspace.search.query))
+        current = self._workspace.current
+        if message in current.conversation.messages:
+            self.column.show_message(message, query_terms(self._workspace.search.query))
+        else:
+            self.composer.show_notice(_KEEP_ONE if current.sides else _WAIT)
 
     def _forget_found(self) -> None:
         if not self._workspace.search.is_active:

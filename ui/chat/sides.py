@@ -418,13 +418,18 @@ class VariantForm(QWidget):
         return Variant(settings, stops, model)
 
     def _stops(self) -> tuple[StopEntry, ...]:
-        """Return the stop list; known stops keep their options."""
+        """Return the stop list; known stops keep their options, and disabled ones stay."""
         typed = self.stops.toPlainText()
         if typed == self._shown_stops:
             return self._now.stops
         known = {entry.stop.text: entry.stop for entry in self._now.stops}
         texts = dict.fromkeys(unescaped(line) for line in typed.split("\n") if line)
-        return tuple(StopEntry(known.get(text, Stop(text))) for text in texts)
+        disabled = [
+            entry
+            for entry in self._now.stops
+            if not (entry.is_enabled and entry.stop.text) and entry.stop.text not in texts
+        ]
+        return (*(StopEntry(known.get(text, Stop(text))) for text in texts), *disabled)
 
 
 class CompareDialog(OwnDialog):

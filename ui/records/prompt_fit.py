@@ -121,7 +121,8 @@ async def fitted_prompt(
     limit = int(counts.context * _FULL)
     # No text has more tokens than bytes; the template's tokens around a message count as 16.
     texts = (message.content.encode(errors="replace") for message in request.messages)
-    if not request.tools and sum(len(text) + 16 for text in texts) < limit:
+    has_calls = any(message.tool_calls or message.thinking for message in request.messages)
+    if not (request.tools or has_calls) and sum(len(text) + 16 for text in texts) < limit:
         return PromptFit(tuple(sent), request, counts.context)
     total = await _counted(request, counts)
     if total <= limit:

@@ -206,7 +206,16 @@ class Run:
 
     def copy(self) -> "Run":
         """Return a separate run with the same content: deleting one does not affect the other."""
-        return replace(self, id=uuid.uuid4().hex, copied_from=self.id)
+        return replace(
+            self,
+            id=uuid.uuid4().hex,
+            copied_from=self.id,
+            tool_calls=list(self.tool_calls),
+            results=list(self.results),
+            progress={},
+            growing_calls=[],
+            pace=Pace(),
+        )
 
     def result_of(self, call_id: str) -> CallResult | None:
         """Return the result of a call; None if there is none yet."""

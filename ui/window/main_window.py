@@ -37,7 +37,7 @@ from ui.kit.windows import bring_forward, move_focus
 from ui.models.model_library import ModelLibrary
 from ui.models.models import Models
 from ui.preferences_state import PreferencesState
-from ui.records.store import ConversationStore
+from ui.records.store import ConversationStore, StoreProblem
 from ui.records.tool_choice import ToolsInUse
 from ui.records.tool_servers import ToolHost
 from ui.server.agent_menu import AgentLines
@@ -124,6 +124,7 @@ class MainWindow(WindowParts):
         self._unsaved.export_requested.connect(self.files.export_all)
         self._unsaved.quit_requested.connect(lambda may_lose: self.quit(confirm=not may_lose))
         preferences.changed.connect(self._apply_preferences)
+        preferences.keeping_failed.connect(self._show_unsaved)
         self._apply_preferences()
         self._connect_signals()
         self.chat.focus_composer()
@@ -260,6 +261,10 @@ class MainWindow(WindowParts):
         self.theme.code_look_chosen.connect(self._save_code_look)
         self.theme.columns_chosen.connect(self._save_columns)
         workspace.model_selection.changed.connect(self._apply_model_defaults)
+
+    def _show_unsaved(self, reason: str) -> None:
+        later = "They are saved with the next change, or when the window closes."
+        self.chat.problem.show_problem(StoreProblem(reason, later))
 
     def _apply_preferences(self) -> None:
         now, theme, workspace = self.preferences.now, self.theme, self.workspace

@@ -1,5 +1,7 @@
 """Recovery of a damaged database: offered until it is done or declined, and done only once."""
 
+import asyncio
+import threading
 from collections import namedtuple
 from pathlib import Path
 
@@ -114,3 +116,17 @@ async def test_recovery_keeps_a_column_that_is_added_later(
     assert recovery.readable_rows(path)[0].conversations[0].color == "grey"
     changed(path, "ALTER TABLE conversations ADD COLUMN color TEXT NOT NULL DEFAULT 'red'")
     assert recovery.readable_rows(path)[0].conversations[0].color == "red"
+
+
+async def test_cancelled_recovery_ends_the_merge_that_has_begun(path: Path, tmp_path: Path) -> None:
+    await write(path)
+    async with opened(tmp_path / "other.db") as store:
+        release = threading.Event()
+        store._database.thread.submit(release.wait)
+        recovering = asyncio.ensure_future(store.recover(path))
+        await asyncio.sleep(0.2)
+        recovering.cancel()
+        await asyncio.sleep(0)
+        release.set()
+        assert (await recovering).conversations == 3
+        assert len(store.conversations()) == 3

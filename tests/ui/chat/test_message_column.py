@@ -190,3 +190,12 @@ async def test_words_that_were_found_are_marked_and_brought_into_sight(
     assert column._stack.marked is column._stack.slots[0]
     column.forget_found()
     assert slot.view is None or slot.view.text_view.found_texts == []  # type: ignore[attr-defined]
+
+
+async def test_message_whose_view_cannot_be_built_does_not_block_the_column(
+    column: MessageColumn, opened: ConversationController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(column._stack, "fill", lambda *_: None)
+    column.show_conversation(opened)
+    await settled(column)
+    assert views(column) == []

@@ -4,6 +4,7 @@ from pytestqt.qtbot import QtBot
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.theme import Theme
 from ui.records.messages import ConversationMessage
+from ui.records.runs import LeftOut
 
 
 @pytest.fixture
@@ -34,3 +35,18 @@ def test_an_edited_question_is_sent_and_an_empty_one_is_not(
     with qtbot.waitSignal(view.edited) as sent:
         view.editor.send.click()
     assert sent.args == ["How?", ()]
+
+
+def test_unchanged_summary_closes_its_editor(theme: Theme, qtbot: QtBot) -> None:
+    view = QuestionView(ConversationMessage("user", "Why?", summary="They counted."))
+    qtbot.addWidget(view)
+    view.show()
+    left_out = LeftOut(2, 2, 1_000, is_summarized=True)
+    view.summary_edited.connect(lambda _: view.show_prompt_line(left_out))
+    view.show_prompt_line(left_out)
+    line = view.prompt_line
+    assert line is not None
+    line.begin_editing()
+    assert line.editor is not None
+    line.editor.send.click()
+    assert line.editor is None

@@ -92,6 +92,26 @@ async def test_a_message_that_waits_is_edited_and_removed(
     assert asked(scripted)[-1] == "And then? Tell me."
 
 
+async def test_edited_queued_message_waits_for_its_editor(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    await running(window, scripted)
+    send(window, "And then?")
+    window.chat.queue.cards[0].edit.click()
+    editor = window.chat.queue.cards[0].editor
+    assert editor is not None
+    QTest.keyClicks(editor.input, " Tell me.")
+    send(window, "And after that?")
+    scripted.say(TextDelta("1"), END)
+    await eventually(lambda: not window.workspace.current.is_running)
+    assert window.chat.queue.cards[0].editor is editor
+    assert waiting(window) == ["And then?", "And after that?"]
+    QTest.keyClick(editor.input, Qt.Key.Key_Return)
+    await eventually(lambda: len(scripted.generations) == 2)
+    assert asked(scripted)[-1] == "And then? Tell me."
+    assert waiting(window) == ["And after that?"]
+
+
 async def test_send_now_stops_the_answer_and_sends_that_message_first(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:

@@ -53,6 +53,10 @@ def fitted(
     return asyncio.run(fitted_prompt(path, path, make, COUNTS, when_full, before, uncut))
 
 
+def make_plain(messages: Sequence[ConversationMessage], _first: str) -> GenerationRequest:
+    return GenerationRequest(prompt_messages(messages, ""))
+
+
 def size_of(fit: PromptFit) -> int:
     return sum(len(one.content) + MARKS for one in fit.request.messages)
 
@@ -208,3 +212,18 @@ def test_a_question_that_hardly_fits_goes_alone(size: int) -> None:
     fit = fitted(talk(100, 100, size))
     assert [len(one.text) for one in fit.messages] == [size]
     assert fit.left_out == LeftOut(4, 4, CONTEXT)
+
+
+def test_arguments_of_calls_count_without_tools() -> None:
+    called = answer("", "wrote it")
+    assert called.run is not None
+    called.run.tool_calls = [ToolCall("call 0", "write", "x" * 900)]
+
+    async def tokens(request: GenerationRequest) -> int:
+        written = (call.arguments for one in request.messages for call in one.tool_calls)
+        return await tokens_of(request) + sum(map(len, written))
+
+    path = list(chained([question("Write."), called, question("And now?")]))
+    counts = replace(COUNTS, prompt=tokens)
+    fit = asyncio.run(fitted_prompt(path, path, make_plain, counts))
+    assert fit.left_out == LeftOut(2, 2, CONTEXT)

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from engine import CacheMiss, Finished, Timing, Usage
+from engine import CacheMiss, Finished, Timing, ToolCall, Usage
 from engine.files.json_fields import Fields
 from engine.stopping.record import StopInfo, StopKind
 from ui.records.codec import run_from, run_values
 from ui.records.runs import Pace, Run
+from ui.records.tool_calls import CallProgress, CallResult
 
 
 def stored(usage: Usage) -> dict[str, object]:
@@ -60,3 +61,12 @@ def test_the_rate_falls_while_no_tokens_arrive() -> None:
     assert pace.label == "30 tok/s · 31 tokens"
     assert pace.note(31, 2.0)
     assert pace.label == "15 tok/s · 31 tokens"
+
+
+def test_copied_run_grows_by_itself() -> None:
+    run = Run(tool_calls=[ToolCall("c1", "add", "{}")])
+    copy = run.copy()
+    run.results.append(CallResult("c1", "done", "2"))
+    run.progress["c1"] = CallProgress("sums", "add")
+    run.pace.note(5, 1.0)
+    assert (copy.results, copy.progress, copy.pace.tokens) == ([], {}, 0)

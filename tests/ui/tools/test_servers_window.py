@@ -182,6 +182,13 @@ async def test_mcp_resource_and_prompt_are_attached(engine: Engine, theme: Theme
             dialog.setTextValue(typed)
             dialog.accept()
         await eventually(lambda: composer.text == "review {'file': 'a.py'}")
+        before = window.workspace.current.conversation
+        composer.set_text("")
+        tools.popover.resource_requested.emit(ResourceInfo("sums", "sums://2", "Other"))
+        tools.popover.prompt_requested.emit(PromptInfo("sums", "review", "Review"))
+        window.workspace.new_conversation()
+        await eventually(lambda: len(before.attachments) == 2 and before.draft == "review {}")
+        assert (composer.text, composer.attachments.files) == ("", ())
 
 
 def test_tool_servers_window_shows_log_of_failed_server(theme: Theme, qtbot: QtBot) -> None:

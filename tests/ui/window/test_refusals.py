@@ -88,3 +88,11 @@ async def test_a_failed_load_is_reported_above_the_chat_if_another_model_stays(
     await eventually(bar.isHidden)
     await eventually(lambda: model.stage == "ready")
     assert bar.isHidden()
+
+
+async def test_settings_that_cannot_be_saved_are_reported_in_the_window(
+    window: MainWindow,
+) -> None:
+    window.preferences.keeping_failed.emit("Your settings could not be saved: disk full.")
+    assert window.chat.problem.isVisible()
+    assert "disk full" in window.chat.problem.sentence.text()

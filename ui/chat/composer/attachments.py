@@ -294,7 +294,7 @@ class AttachmentRow(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._owner: object = None
+        self.owner: object = None  # the conversation of the files
         self._tokens: Mapping[Attachment, int] = {}
         self._cuts: Mapping[Attachment, int] = {}
         self.files: tuple[Attachment, ...] = ()
@@ -311,7 +311,7 @@ class AttachmentRow(QWidget):
     @property
     def is_reading(self) -> bool:
         """Whether a file for the message is still being read."""
-        return any(file.owner is self._owner for file in self._reading)
+        return any(file.owner is self.owner for file in self._reading)
 
     @property
     def preview(self) -> FilePreview:
@@ -331,7 +331,7 @@ class AttachmentRow(QWidget):
     def attach(self, paths: Iterable[Path]) -> None:
         self._show_refusal("")
         for path in paths:
-            file = ReadingFile(path, self._owner)
+            file = ReadingFile(path, self.owner)
             self._reading.append(file)
             start_task(self, self._read(file), "read an attached file")
         self._on_changed()
@@ -346,7 +346,7 @@ class AttachmentRow(QWidget):
 
     def add(self, file: Attachment) -> None:
         if file not in self.files:
-            self.show_files((*self.files, file), self._owner)
+            self.show_files((*self.files, file), self.owner)
 
     def add_pasted(self, text: str) -> None:
         """Add a long text that was pasted, as a file that can be seen, shortened and removed."""
@@ -362,7 +362,7 @@ class AttachmentRow(QWidget):
         self._show_refusal(_PICTURE)
 
     def show_files(self, files: Iterable[Attachment], owner: object = None) -> None:
-        self.files, self._owner = tuple(files), owner
+        self.files, self.owner = tuple(files), owner
         self._show_refusal("")
         self._on_changed()
 
@@ -396,7 +396,7 @@ class AttachmentRow(QWidget):
         self._on_changed()
 
     def clear(self) -> None:
-        self.show_files((), self._owner)
+        self.show_files((), self.owner)
 
     def choose(self) -> None:
         choose_files(self, "Attach Files", self.attach)
@@ -420,11 +420,11 @@ class AttachmentRow(QWidget):
         if file not in self._reading:
             return
         self._reading.remove(file)
-        if attachment is not None and file.owner is not self._owner:
+        if attachment is not None and file.owner is not self.owner:
             self.read_for_another.emit(file.owner, attachment)
         elif attachment is not None and attachment not in self.files:
             self.files = (*self.files, attachment)
-        elif refusal and file.owner is self._owner:
+        elif refusal:
             self.refuse(refusal)
         self._on_changed()
 
@@ -478,7 +478,7 @@ class AttachmentRow(QWidget):
         for number, file in enumerate(self.files):
             self._flow.addWidget(self._chip_of(number, file))
         for reading in self._reading:
-            if reading.owner is self._owner:
+            if reading.owner is self.owner:
                 self._flow.addWidget(self._chip_of_reading(reading))
         self._show_rows()
 

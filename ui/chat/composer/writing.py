@@ -87,16 +87,14 @@ class QueueCard(EditedInPlace):
     changed = Signal(object)  # QueuedMessage, or None to remove it
     send_requested = Signal()
 
-    def __init__(self, message: QueuedMessage, number: int) -> None:
+    def __init__(self, message: QueuedMessage) -> None:
         super().__init__()
         self.setObjectName("card")
         self.message = message
         text, files = message
         names = ", ".join(file.name for file in files)
-        shown = " · ".join(filter(None, (" ".join(text.split()), names)))
-        position = "Sent next" if number == 0 else f"Sent as number {number + 1}"
-        self.setAccessibleName(f"{position}: {shown}")
-        self.order = label("Sent Next" if number == 0 else "Then", "faint", 0.92)
+        shown = self._shown = " · ".join(filter(None, (" ".join(text.split()), names)))
+        self.order = label("", "faint", 0.92)
         self.caption = ElidedLabel(shown)
         self.caption.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.send = push_button("Send Now", f"Stop the answer and send now: {shown}", kind="link")
@@ -117,6 +115,11 @@ class QueueCard(EditedInPlace):
         self.edit.clicked.connect(self.begin_editing)
         self.remove.clicked.connect(lambda: self.changed.emit(None))
 
+    def show_position(self, number: int) -> None:
+        position = "Sent next" if number == 0 else f"Sent as number {number + 1}"
+        self.setAccessibleName(f"{position}: {self._shown}")
+        self.order.setText("Sent Next" if number == 0 else "Then")
+
     def begin_editing(self) -> None:
         name = "message that is sent next"
         self.open_editor(self._column, self._line, *self.message, accessible_name=name)
@@ -125,8 +128,8 @@ class QueueCard(EditedInPlace):
         self._line.setVisible(self.editor is None)
 
     def take_edited(self, text: str, files: tuple[Attachment, ...]) -> None:
-        self.end_editing()
         self.changed.emit((text, files))
+        self.end_editing()
 
 
 class QueueCards(QWidget):
@@ -161,21 +164,36 @@ class QueueCards(QWidget):
         self.more.setVisible(hidden > 0)
         self.setVisible(bool(self._messages))
 
+    @property
+    def is_first_edited(self) -> bool:
+        return bool(self.cards) and self.cards[0].editor is not None
+
     def _show_cards(self) -> None:
-        for card in self.cards:
+        """Show the first messages; the cards of those that were shown before stay, with editors."""
+        before, self.cards = self.cards, []
+        for number, message in enumerate(self._messages[:3]):
+            card = next((card for card in before if card.message == message), None)
+            if card is None:
+                card = self._new_card(message)
+            else:
+                before.remove(card)
+            self.cards.append(card)
+            self._cards.insertWidget(number, card)
+            card.show_position(number)
+        for card in before:
             self._cards.removeWidget(card)
             card.hide()
             card.deleteLater()
-        shown = self._messages[:3]
-        self.cards = [QueueCard(message, number) for number, message in enumerate(shown)]
-        for number, card in enumerate(self.cards):
-            self._cards.addWidget(card)
-            card.changed.connect(lambda changed, n=number: self._change(n, changed))
-            card.send_requested.connect(lambda n=number: self.send_requested.emit(n))
-            card.left.connect(self.left)
 
-    def _change(self, number: int, changed: QueuedMessage | None) -> None:
-        messages = list(self._messages)
+    def _new_card(self, message: QueuedMessage) -> QueueCard:
+        card = QueueCard(message)
+        card.changed.connect(lambda changed: self._change(card, changed))
+        card.send_requested.connect(lambda: self.send_requested.emit(self.cards.index(card)))
+        card.left.connect(self.left)
+        return card
+
+    def _change(self, card: QueueCard, changed: QueuedMessage | None) -> None:
+        number, messages = self.cards.index(card), list(self._messages)
         messages[number : number + 1] = [] if changed is None else [changed]
         self.changed.emit(tuple(messages))
         self.left.emit()
@@ -207,13 +225,14 @@ class Writing(QObject):
         # Those whose answer the user stopped so that the next message is sent.
         self._hurried: set[ConversationController] = set()
         self._is_sent_once_counted = False
+        self._is_sent_once_edited = False
         self._connect_signals()
 
     def show_draft(self, opened: ConversationController) -> None:
         """Show the draft of a conversation; further changes of the text belong to it."""
         composer, conversation = self._composer, opened.conversation
         self._opened = None
-        self._is_sent_once_counted = False
+        self._is_sent_once_counted = self._is_sent_once_edited = False
         composer.set_text(conversation.draft)
         composer.attachments.show_files(conversation.attachments, conversation)
         composer.show_count(None)
@@ -228,7 +247,7 @@ class Writing(QObject):
         composer.input.edge_pressed.connect(lambda by: composer.recall(by, self._prompts()))
         self._queue.changed.connect(self._take_queue)
         self._queue.send_requested.connect(self._send_now)
-        self._queue.left.connect(composer.input.setFocus)
+        self._queue.left.connect(self._leave_queue)
         self._bar.chosen.connect(self._choose_when_full)
         workspace.answering_changed.connect(self._show_queue)
         composer.input.textChanged.connect(self._keep_draft)
@@ -317,6 +336,11 @@ class Writing(QObject):
         if self._opened is not None:
             self._keep_queue(self._opened, queue)
 
+    def _leave_queue(self) -> None:
+        self._composer.input.setFocus()
+        if self._is_sent_once_edited and self._opened is not None:
+            self._send_next(self._opened)
+
     def _send_now(self, number: int) -> None:
         """Send a queued message before the others, and stop the running answer for it."""
         opened = self._opened
@@ -348,6 +372,9 @@ class Writing(QObject):
         if opened.is_busy or not queue or self._workspace.in_memory.is_closing:
             return
         self._follow(opened)
+        self._is_sent_once_edited = opened is self._opened and self._queue.is_first_edited
+        if self._is_sent_once_edited:
+            return
         message = queue[0]
         if opened is self._workspace.current:
             was_sent = self._workspace.send(*message)

@@ -258,12 +258,15 @@ class ViewportCache(QObject):
         self._area = area
         self._stack = stack
         self._is_filling = False
+        self._failed: set[MessageSlot] = set()
         self._filling = QTimer(self, singleShot=True, interval=0)
         self._filling.timeout.connect(self._fill_next)
 
     def fill(self, slot: MessageSlot) -> None:
         if slot.view is None:
             self.view_needed.emit(slot)
+            # A view that cannot be built is not built again and again.
+            self._failed = {slot, *self._failed} if slot.view is None else self._failed - {slot}
 
     def fill_near(self) -> None:
         """Create the views that are seen, and drop those far from the screen."""
@@ -293,7 +296,8 @@ class ViewportCache(QObject):
             self.fill_near()
 
     def _empty_within(self, screens: float) -> list[MessageSlot]:
-        return [slot for slot in self._near(screens) if slot.view is None]
+        near = self._near(screens)
+        return [slot for slot in near if slot.view is None and slot not in self._failed]
 
     def _drop_beyond(self, screens: float, *, now: bool = False) -> None:
         kept = set(self._near(screens))

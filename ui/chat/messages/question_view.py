@@ -78,6 +78,7 @@ class PromptLine(EditedInPlace):
         self.text.setVisible(self.fold.isChecked() and self.editor is None)
 
     def take_edited(self, text: str, files: tuple[Attachment, ...]) -> None:
+        self.end_editing()
         self.summary_edited.emit(text)
 
     def _fold(self, is_open: bool) -> None:

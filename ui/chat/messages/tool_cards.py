@@ -372,7 +372,7 @@ class ToolCard(_Card):
         self.result.setPlainText(whole if is_whole else _shortened(whole))
 
     def _open_whole(self) -> None:
-        window = OwnWindow(f"Result of {self._name}", (760, 560), self)
+        window = OwnWindow(f"Result of {self._name}", (760, 560), self.window())
         window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         text = QPlainTextEdit(with_directions_shown(with_control_pictures(self._whole)))
         text.setReadOnly(True)

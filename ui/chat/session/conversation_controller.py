@@ -216,6 +216,7 @@ class ConversationController(QObject):
         user_message = question(text, files)
         if self.is_answering or not user_message.text.strip():
             return None
+        self._leave_calls()
         self.conversation.add(user_message)
         self.message_appended.emit(user_message)
         return self._begin(user_message, [user_message], change=change)
@@ -266,12 +267,22 @@ class ConversationController(QObject):
         run = answer.run
         if self._tools is None or self.is_answering or run is None:
             return False
-        if not (run.paused_at or run.is_cut_off):
+        is_last = self.conversation.messages[-1:] == [answer]
+        if not (is_last and (run.paused_at or run.is_cut_off)):
             return False
         self._tools.begin(answer, is_continued=True)
         self.is_running_changed.emit(True)
         self.run_changed.emit(run)
         return True
+
+    def _leave_calls(self) -> None:
+        """Offer no continuation of the last answer's calls: another question follows it."""
+        last = self.conversation.messages[-1:]
+        run = last[0].run if last else None
+        if run is not None and (run.paused_at or run.is_cut_off):
+            run.paused_at, run.is_cut_off = 0, False
+            self._save_messages(last)
+            self.run_changed.emit(run)
 
     def reply(self, call_id: str, reply: Decision | QuestionReply) -> None:
         """Allow or deny a call that waits for permission, or answer its server's question."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtGui import QUndoCommand
 
 from engine import Engine, quoted
 from ui.chat.session.context_meter import ContextMeter
@@ -33,6 +34,7 @@ from ui.records.conversations import (
 from ui.records.messages import ConversationMessage
 from ui.records.requests import cache_owner
 from ui.records.runs import NO_CHANGE, Run, StopChange
+from ui.records.stop_entries import StopEntry
 from ui.records.store import ConversationStore
 from ui.records.tool_choice import ToolsInUse
 from ui.records.variants import Variant
@@ -188,10 +190,8 @@ class Workspace(QObject):
 
     def use_preset(self, preset: Preset) -> None:
         """Use a preset's settings and stop list in the open conversation; this can be undone."""
-        self.change_settings(preset.settings)
-        current = self.current
-        current.conversation.stops_from = f"preset:{preset.name}"
-        current.stops.replace_all(preset.stops, f"Use Preset {quoted(preset.name, 16)}")
+        change = f"Use Preset {quoted(preset.name, 16)}"
+        self._replace(change, preset.settings, preset.stops, f"preset:{preset.name}")
 
     def save_preset(self, name: str) -> None:
         conversation = self.current.conversation
@@ -221,10 +221,32 @@ class Workspace(QObject):
         current.end_comparison(side)
         if variant.model is not None:
             self.model_selection.remember(variant.model)
-        self.change_settings(variant.settings)
-        current.stops.replace_all(variant.stops, "Keep an Answer’s Stops")
+        origin = current.conversation.stops_from
+        self._replace("Keep an Answer’s Settings", variant.settings, variant.stops, origin)
         self.show_run(current.latest_run)
         self.conversations.repaint(current.conversation)
+
+    def _replace(
+        self, change: str, settings: ConversationSettings, stops: Sequence[StopEntry], origin: str
+    ) -> None:
+        """Replace settings and stop list of the open conversation as one undoable change."""
+        current = self.current
+        before = (current.conversation.settings, current.conversation.stops_from)
+        after = (settings, origin)
+        if before == after and list(stops) == current.stops.entries():
+            return
+        current.undo_stack.beginMacro(change)
+        current.undo_stack.push(_SettingsChange(self, current.conversation, before, after))
+        current.stops.replace_all(stops, change)
+        current.undo_stack.endMacro()
+
+    def show_settings(
+        self, conversation: Conversation, settings: ConversationSettings, origin: str
+    ) -> None:
+        """Give a conversation other settings, and note where its stop list comes from."""
+        conversation.settings, conversation.stops_from = settings, origin
+        self.conversations.changed(conversation)
+        self.settings_changed.emit()
 
     def _refresh_shown(self, run: Run) -> None:
         if run is self.current.shown_run:
@@ -301,7 +323,10 @@ class Workspace(QObject):
         self._show(conversation)
         message = conversation.tree.get(message_id) if message_id else None
         if message is not None:
-            self.current.show_version(message)
+            if message not in conversation.messages and not self.current.is_busy:
+                self.current.show_version(message)
+                self.show_run(self.current.latest_run)
+                self.conversations.repaint(conversation)
             self.message_requested.emit(message)
 
     def _show(self, conversation: Conversation) -> None:
@@ -340,3 +365,24 @@ class Workspace(QObject):
         self.current.is_running_changed.disconnect(self.answering_changed)
         self.current.stops.edited.disconnect(self.stops_edited)
         self.current.continued.disconnect(self.show_run)
+
+
+class _SettingsChange(QUndoCommand):
+    """Other settings of a conversation, with the origin of its stop list."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        conversation: Conversation,
+        before: tuple[ConversationSettings, str],
+        after: tuple[ConversationSettings, str],
+    ) -> None:
+        super().__init__()
+        self._workspace, self._conversation = workspace, conversation
+        self._before, self._after = before, after
+
+    def redo(self) -> None:
+        self._workspace.show_settings(self._conversation, *self._after)
+
+    def undo(self) -> None:
+        self._workspace.show_settings(self._conversation, *self._before)

@@ -4,14 +4,17 @@ import json
 from pathlib import Path
 
 import pytest
+import shiboken6
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtWidgets import QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine import Finished, StopInfo, StopKind, Timing, ToolCall, Usage
 from ui.chat.messages.tool_cards import ToolCards
+from ui.kit.layouts import column
 from ui.kit.theme import Theme
+from ui.kit.windows import OwnWindow
 from ui.records.attachments import kept_as
 from ui.records.runs import Run
 from ui.records.tool_calls import CallProgress, CallResult, Decision
@@ -177,3 +180,17 @@ def test_a_long_result_is_shortened_for_the_model_and_sent_whole_again(
     assert "the first 4,000 of 9,000 characters" in card.sent.text()
     card.cut.click()
     assert asked == [("c1", 4_000), ("c1", None)]
+
+
+def test_window_of_a_long_result_outlives_its_card(theme: Theme, qtbot: QtBot, run: Run) -> None:
+    main, cards = QWidget(), ToolCards()
+    qtbot.addWidget(main)
+    column(cards, on=main)
+    main.show()
+    run.results = [CallResult("c1", "done", "x" * 30_000)]
+    cards.show_run(run)
+    cards.cards["c1"].whole.click()
+    [window] = main.findChildren(OwnWindow)
+    shiboken6.delete(cards)
+    assert shiboken6.isValid(window)
+    window.close()

@@ -115,6 +115,26 @@ async def test_the_loop_pauses_at_the_limit_and_goes_on_when_the_person_says_so(
         assert len(talk.host.calls) == 4
 
 
+async def test_paused_calls_are_not_continued_after_another_question(
+    scripted: ScriptedEngine,
+) -> None:
+    async with Talk(scripted, most_calls=1, allowed=(approval_of(ADD),)) as talk:
+        talk.session.send("Add.")
+        await talk.asked(1)
+        talk.call(adding(1, 1), adding(2, 2))
+        await eventually(lambda: not talk.session.is_running)
+        paused = talk.conversation.messages[-1]
+        assert talk.run.paused_at == 1
+        talk.session.send("Something else.")
+        await talk.asked(2)
+        talk.answer("Yes.")
+        await eventually(lambda: not talk.session.is_running)
+        assert not talk.session.continue_calls(paused)
+        assert paused.run is not None
+        assert paused.run.paused_at == 0
+        assert len(talk.conversation.messages) == 4
+
+
 async def test_interrupted_calls_run_on_request(
     scripted: ScriptedEngine,
 ) -> None:

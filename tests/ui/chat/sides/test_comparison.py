@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from pytestqt.qtbot import QtBot
 
 from engine import Stop
 from engine.engine import Engine
@@ -12,11 +13,11 @@ from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost
 from tests.support.shown import main_window
 from tests.ui.driving import END, Enter, Living, ScriptedEngine, eventually, opened, push, session
 from ui.chat.session.conversation_controller import ConversationController
-from ui.chat.sides import CompareDialog, SideColumn
+from ui.chat.sides import CompareDialog, SideColumn, VariantForm
 from ui.kit.theme import Theme
 from ui.preferences import Preferences, ToolPreferences
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation
+from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.stop_entries import StopEntry
 from ui.records.tool_choice import ToolsInUse
 from ui.records.variants import Variant
@@ -175,6 +176,9 @@ async def test_comparison_keeps_settings_of_the_chosen_answer(window: MainWindow
     conversation = window.workspace.current.conversation
     assert conversation.enabled_stops() == ("6",)
     assert conversation.settings.system_prompt == "Be long."
+    window.workspace.current.undo_stack.undo()
+    assert (conversation.enabled_stops(), conversation.settings.system_prompt) == ((), "")
+    window.workspace.current.undo_stack.redo()
     assert window.chat.column.isVisible()
     assert window.workspace.send("Count from 1 to 7")
     await eventually(lambda: not window.workspace.current.is_running)
@@ -218,3 +222,12 @@ async def test_comparison_calls_tools_of_the_conversation(theme: Theme, engine: 
         columns(window)[1].keep.click()
         messages = window.workspace.current.conversation.messages
         assert [one.role for one in messages] == ["user", "assistant", "assistant"]
+
+
+def test_edited_stops_of_a_variant_keep_disabled_ones(theme: Theme, qtbot: QtBot) -> None:
+    off = StopEntry(Stop("OFF"), is_enabled=False)
+    now = Variant(ConversationSettings(), (StopEntry(Stop("END")), off))
+    form = VariantForm(now, [])
+    qtbot.addWidget(form)
+    form.stops.setPlainText("END\nNEW")
+    assert form.variant().stops == (StopEntry(Stop("END")), StopEntry(Stop("NEW")), off)

@@ -43,6 +43,11 @@ async def test_an_answer_is_continued_regenerated_and_switched_with_buttons(
     assert view.run.text == short
     assert view.action_row.version.accessibleName() == "Version 1 of 3"
     assert window.stop_panel.verdict.run is view.run
+    conversation = window.workspace.current.conversation
+    latest = conversation.tree.versions(view.message)[-1]
+    window.workspace.open_at(conversation.id, latest.id)
+    await eventually(lambda: latest in conversation.messages)
+    assert window.stop_panel.verdict.run is latest.run
 
 
 async def test_a_question_is_edited_in_its_place_with_the_keyboard(
@@ -74,7 +79,7 @@ async def test_a_preset_brings_settings_and_stops_and_can_be_undone(start: Start
         window.chat.settings.presets.save_requested.emit("Short")
     async with start() as window:
         window.workspace.new_conversation()
-        limit(window, None)
+        limit(window, 3)
         window.workspace.current.stops.remove([0])
         window.chat.show_settings()
         button = window.chat.settings.presets
@@ -86,8 +91,10 @@ async def test_a_preset_brings_settings_and_stops_and_can_be_undone(start: Start
         conversation = window.workspace.current.conversation
         assert conversation.settings.max_tokens == 9
         assert conversation.stops == [StopEntry.of("END")]
+        assert conversation.stops_from == "preset:Short"
         window.workspace.current.undo_stack.undo()
         assert conversation.stops == []
+        assert (conversation.settings.max_tokens, conversation.stops_from) == (3, "")
 
 
 async def test_a_deleted_conversation_comes_back_from_the_menu(window: MainWindow) -> None:
