@@ -40,9 +40,7 @@ def helper(
         one.close()
 
 
-def test_helper_exit_code_of_failure(
-    helper: Callable[[str], HelperDied],
-) -> None:
+def test_helper_exit_code_of_failure(helper: Callable[[str], HelperDied]) -> None:
     # Ending takes a moment: longer than this process takes to notice that the other end is closed.
     slow_end = "import atexit, time; atexit.register(time.sleep, 0.3); os.close(int(sys.argv[1]))"
     for then in ("raise RuntimeError('broken')", f"{slow_end}; sys.exit(1)"):
@@ -50,8 +48,6 @@ def test_helper_exit_code_of_failure(
         assert death.code == 1
 
 
-def test_helper_killed_from_outside_restarts(
-    helper: Callable[[str], HelperDied],
-) -> None:
+def test_helper_killed_from_outside_restarts(helper: Callable[[str], HelperDied]) -> None:
     death = helper("os.kill(os.getpid(), signal.SIGKILL)")
     assert (death.code, death.exceeded_time) == (-signal.SIGKILL, False)

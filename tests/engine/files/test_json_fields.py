@@ -43,8 +43,3 @@ def test_damaged_value_is_named(change: dict[str, Any], message: str) -> None:
     fields = Fields({"run": {**to_values(RECORD), **change}})
     with pytest.raises(DamagedFile, match=message):
         fields.take("run", Record)
-
-
-def test_missing_field_is_named() -> None:
-    with pytest.raises(DamagedFile, match=r"run\.name: is missing"):
-        Fields({"run": {}}).take("run", Record)

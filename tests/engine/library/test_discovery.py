@@ -53,9 +53,7 @@ def test_the_bundled_model_comes_first_with_what_its_folder_says(
     assert second.name == "a-model"
 
 
-def test_added_folder_is_a_model_or_holds_models(
-    tmp_path: Path,
-) -> None:
+def test_added_folder_is_a_model_or_holds_models(tmp_path: Path) -> None:
     for name in ("b", "makers/c", "too/deep/d"):
         made(tmp_path / "mine" / name)
     alone = made(tmp_path / "a")
@@ -107,9 +105,7 @@ def test_a_download_that_has_not_ended_says_how_much_of_it_has_arrived(tmp_path:
     assert model.trouble == "Incomplete: model-2.safetensors missing. 2.0 MB has arrived."
 
 
-def test_models_of_lm_studio_are_found_or_explained(
-    tmp_path: Path,
-) -> None:
+def test_models_of_lm_studio_are_found_or_explained(tmp_path: Path) -> None:
     [folder, _] = lm_studio_folders(tmp_path)
     made(folder / "makers" / "for-mlx")
     (folder / "makers" / "for-others").mkdir()

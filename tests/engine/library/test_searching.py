@@ -34,10 +34,6 @@ def site() -> Iterator[support.Hub]:
         yield served
 
 
-def asked(site: support.Hub, gives_up: threading.Event | None = None) -> Hub:
-    return Hub(site.url, gives_up)
-
-
 def names(models: tuple[HubModel, ...]) -> list[str]:
     return [model.name for model in models]
 
@@ -54,7 +50,7 @@ def test_a_search_reports_size_bits_downloads_day_license_and_gate(site: support
     )
     site.gated.add("makers/Qwen-4bit")
 
-    [[model], _] = search(asked(site), "qwen")
+    [[model], _] = search(Hub(site.url), "qwen")
     assert model == HubModel(
         "makers/Qwen-4bit",
         size_bytes=4_500_000,
@@ -67,9 +63,7 @@ def test_a_search_reports_size_bits_downloads_day_license_and_gate(site: support
     )
 
 
-def test_search_lists_chat_models_by_downloads(
-    site: support.Hub,
-) -> None:
+def test_search_lists_chat_models_by_downloads(site: support.Hub) -> None:
     site.add_model("a/Qwen-small", CONFIG, downloads=5)
     site.add_model("b/qwen-large", CONFIG, downloads=50)
     site.add_model("c/Llama", CONFIG, downloads=500)
@@ -77,8 +71,8 @@ def test_search_lists_chat_models_by_downloads(
     site.add_model("e/Qwen-speech", CONFIG, pipeline_tag="text-to-speech")
     site.add_model("f/Qwen-gone", CONFIG, disabled=True)
 
-    assert names(search(asked(site), " Qwen ")[0]) == ["b/qwen-large", "a/Qwen-small"]
-    assert names(search(asked(site), "")[0])[0] == "c/Llama"
+    assert names(search(Hub(site.url), " Qwen ")[0]) == ["b/qwen-large", "a/Qwen-small"]
+    assert names(search(Hub(site.url), "")[0])[0] == "c/Llama"
 
 
 def test_every_word_of_a_search_is_in_the_names_found(site: support.Hub) -> None:
@@ -86,31 +80,27 @@ def test_every_word_of_a_search_is_in_the_names_found(site: support.Hub) -> None
         site.add_model(name, CONFIG)
     site.most_listed = 1
 
-    assert names(search(asked(site), "4BIT qwen3")[0]) == ["a/Qwen3-4bit"]
+    assert names(search(Hub(site.url), "4BIT qwen3")[0]) == ["a/Qwen3-4bit"]
 
 
-def test_search_follows_pages_to_its_limit(
-    site: support.Hub,
-) -> None:
+def test_search_follows_pages_to_its_limit(site: support.Hub) -> None:
     for number in range(30):
         site.add_model(f"makers/model-{number:02}", CONFIG, downloads=100 - number)
     site.most_listed = 4
 
-    ten, has_more = search(asked(site), "model", 10)
+    ten, has_more = search(Hub(site.url), "model", 10)
     assert names(ten) == [f"makers/model-{number:02}" for number in range(10)]
     assert has_more
     assert len(site.lists) == 3
-    every, has_more = search(asked(site), "model", 30)
+    every, has_more = search(Hub(site.url), "model", 30)
     assert (len(every), has_more) == (30, False)
 
 
-def test_a_list_that_goes_on_at_another_address_is_not_followed(
-    site: support.Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_that_goes_on_at_another_address_is_not_followed(site: support.Hub) -> None:
     for number in range(3):
         site.add_model(f"makers/model-{number}", CONFIG)
     site.most_listed = 1
-    here = asked(site)
+    here = Hub(site.url)
     site.url = "http://127.0.0.2:1"  # what the Link header names from now on
 
     with pytest.raises(HubFailed, match="another address"):
@@ -121,7 +111,7 @@ def test_results_get_their_needs_from_their_configurations(site: support.Hub) ->
     for number in range(12):
         site.add_model(f"makers/model-{number}", CONFIG, safetensors=SAFETENSORS)
 
-    models = with_needs(asked(site), search(asked(site), "model")[0])
+    models = with_needs(Hub(site.url), search(Hub(site.url), "model")[0])
     token_bytes = 2 * 2 * 2 * 8 * 2
     assert len(models) == 12
     for model in models:
@@ -141,20 +131,18 @@ def test_results_get_their_needs_from_their_configurations(site: support.Hub) ->
     ],
     ids=repr,
 )
-def test_facts_that_make_no_sense_are_left_out(
-    site: support.Hub, facts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_facts_that_make_no_sense_are_left_out(site: support.Hub, facts: dict[str, Any]) -> None:
     site.add_model("makers/odd", CONFIG, **facts)
     site.raw = json.dumps([{"id": "makers/odd", **facts}, {"id": "../etc"}, {"id": 5}, 7]).encode()
 
-    [[model], _] = search(asked(site), "")
+    [[model], _] = search(Hub(site.url), "")
     assert model == HubModel("makers/odd")
 
 
-def test_an_endless_answer_is_refused(site: support.Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_answer_is_refused(site: support.Hub) -> None:
     site.raw = b"[" + b" " * (20 << 20) + b"]"
     with pytest.raises(HubFailed, match="exceeds"):
-        search(asked(site), "model")
+        search(Hub(site.url), "model")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +154,7 @@ def test_a_refusal_of_the_hub_is_reported_with_its_status(
 ) -> None:
     site.status = status
     with pytest.raises(HubFailed, match=said):
-        search(asked(site), "model")
+        search(Hub(site.url), "model")
 
 
 def test_a_hub_that_cannot_be_reached_is_reported_without_trying_again() -> None:
@@ -180,7 +168,7 @@ def test_a_hub_that_does_not_answer_is_given_up_after_a_while(
     monkeypatch.setattr(hub_client, "_LIMIT_S", 0.3)
     site.answers.clear()
     with pytest.raises(HubFailed, match="did not answer within"):
-        search(asked(site), "model")
+        search(Hub(site.url), "model")
 
 
 def test_a_search_ends_when_it_is_cancelled_whatever_the_hub_does(site: support.Hub) -> None:
@@ -194,22 +182,22 @@ def test_a_search_ends_when_it_is_cancelled_whatever_the_hub_does(site: support.
 
     threading.Thread(target=cancel).start()
     with pytest.raises(HubCancelled):
-        search(asked(site, gives_up), "model")
+        search(Hub(site.url, gives_up), "model")
 
 
 def test_several_models_are_looked_up_at_once_and_missing_ones_left_out(site: support.Hub) -> None:
     site.add_model("makers/one", CONFIG, safetensors=SAFETENSORS)
 
-    one, missing = look_up_all(asked(site), ("makers/one", "makers/none"))
+    one, missing = look_up_all(Hub(site.url), ("makers/one", "makers/none"))
     assert one is not None
     assert (one.name, missing) == ("makers/one", None)
     with pytest.raises(HubFailed, match="there is no repository makers/none"):
-        look_up_all(asked(site), ("makers/none",))
+        look_up_all(Hub(site.url), ("makers/none",))
 
 
 def test_a_card_comes_without_its_front_matter(site: support.Hub) -> None:
     text = "---\nlicense: mit\ntags:\n- mlx\n---\n# Title\n\n---\nText é\n"
     site.files["makers/one"] = {"README.md": text.encode()}
-    assert card(asked(site), "makers/one") == "# Title\n\n---\nText é\n"
+    assert card(Hub(site.url), "makers/one") == "# Title\n\n---\nText é\n"
     with pytest.raises(HubFailed, match="there is no repository makers/none"):
-        card(asked(site), "makers/none")
+        card(Hub(site.url), "makers/none")

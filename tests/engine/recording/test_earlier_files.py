@@ -25,9 +25,12 @@ def rules_of(values: dict[str, Any]) -> StopRules:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_run_saved_by_an_earlier_version_replays_as_it_did(file: Path) -> None:
+def test_an_earlier_run_replays_as_it_did_and_can_be_saved_again(
+    file: Path,
+) -> None:
     saved = json.loads(file.read_text(encoding="utf-8"))
     recording = from_json(json.dumps(saved["run"]))
+    assert from_json(to_json(recording)) == recording
 
     for wanted in saved["replays"]:
         found = replay(recording, rules_of(wanted["rules"]))
@@ -36,10 +39,3 @@ def test_a_run_saved_by_an_earlier_version_replays_as_it_did(file: Path) -> None
         assert (found.text, found.thinking) == (wanted["text"], wanted["thinking"])
         assert [[call.name, call.arguments] for call in found.calls] == wanted["calls"]
         assert found.output_tokens == wanted["output_tokens"]
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_run_saved_by_an_earlier_version_can_be_saved_again(file: Path) -> None:
-    saved = json.loads(file.read_text(encoding="utf-8"))
-    recording = from_json(json.dumps(saved["run"]))
-    assert from_json(to_json(recording)) == recording
