@@ -22,7 +22,7 @@ from api.dialects.shared.dialect import (
     ParsedRequest,
     QueryRoute,
 )
-from api.dialects.shared.parameters import with_image_rule
+from api.dialects.shared.parameters import ReadContext
 from api.dialects.shared.requests import left_out_tools, read_generations
 from api.server.bodies import BodyReceiver, decompress, is_compressed
 from api.server.streams import StreamWriter
@@ -83,7 +83,8 @@ async def receive_request(
     if route.request is None or dialect is None:
         return ParsedRequest(service, record, None, url=url)
     model = route.request
-    images, is_packed = _image_rule(request, service), is_compressed(request)
+    context = ReadContext(service.config.strict, _image_rule(request, service))
+    is_packed = is_compressed(request)
 
     def parse() -> Any:
         whole = decompress(raw, service.config.max_body_bytes) if is_packed and raw else raw
@@ -93,7 +94,7 @@ async def receive_request(
         return params
 
     def read() -> Sequence[GenerationRequest]:
-        return _read_generations(params, route, record, strict=service.config.strict)
+        return _read_generations(params, context, route, record)
 
     async with receiver.receive(request) as raw:
         is_on_loop = len(raw) <= _ON_LOOP_BYTES and not is_packed
@@ -104,7 +105,6 @@ async def receive_request(
             is_on_loop = False
             async with receiver.parsing:
                 params = await asyncio.to_thread(dialect.recall, service, record, params)
-        params = with_image_rule(params, images)
         record.field_names = {**dialect.field_names, **route.field_names(params)}
         generations = read() if is_on_loop else await asyncio.to_thread(read)
     record.tools_left_out = left_out_tools(params)
@@ -112,13 +112,13 @@ async def receive_request(
 
 
 def _read_generations(
-    params: WireModel, route: AnyRoute, record: RequestRecord, *, strict: bool
+    params: WireModel, context: ReadContext, route: AnyRoute, record: RequestRecord
 ) -> Sequence[GenerationRequest]:
     """Return the generations that a body asks for, and record its fields without effect."""
     if route.read is None:
         return ()
     try:
-        generations = read_generations(params, route.read, record.not_applied, strict=strict)
+        generations = read_generations(params, context, route.read, record.not_applied)
     except RecursionError:
         raise invalid((), "the body is nested too deeply") from None
     if generations:

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFileDialog, QLabel, QMenu
 from pytestqt.qtbot import QtBot
 
 from api.dialects.openai.completions import COMPLETIONS, CompletionParams
+from api.dialects.shared.parameters import ReadContext
 from engine import Engine, GenerationRequest, TextDelta, counted
 from tests.api.conftest import serving
 from tests.support.answers.said import conversation
@@ -200,9 +201,9 @@ def test_field_of_a_dialect_reaches_the_request(
     [route] = COMPLETIONS.answers
     read = route.read
 
-    def read_limit(params: LongerParams, *, strict: bool = False) -> list[GenerationRequest]:
+    def read_limit(params: LongerParams, context: ReadContext) -> list[GenerationRequest]:
         limit = params.max_tokens if params.answer_limit is None else params.answer_limit
-        return read(params.model_copy(update={"max_tokens": limit}), strict=strict)
+        return read(params.model_copy(update={"max_tokens": limit}), context)
 
     monkeypatch.setitem(vars(route), "request", LongerParams)
     monkeypatch.setitem(vars(route), "read", read_limit)

@@ -292,6 +292,7 @@ from typing import Any, Literal, assert_never
 
 from typing_extensions import TypedDict
 
+from api.dialects.shared.parameters import ReadContext
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, raw_text_of, with_field
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head
@@ -353,7 +354,7 @@ def _why(stop: StopInfo) -> Why:
             assert_never(stop.kind)
 
 
-def requests_from_wire(params: PlainParams, *, strict: bool) -> Sequence[GenerationRequest]:
+def requests_from_wire(params: PlainParams, context: ReadContext) -> Sequence[GenerationRequest]:
     stops = StopRules.of(*checked_strings(params.marks, "stops.strings"))
     messages = (Message("user", params.question),)
     return [GenerationRequest(messages, stops=stops, max_tokens=params.longest)]

@@ -14,13 +14,14 @@ from api.dialects.anthropic.wire import (
 )
 from api.dialects.anthropic.write import MessageEncoder, error_to_wire, write_message
 from api.dialects.shared.dialect import AnswerRoute, Dialect, ParsedRequest, query
+from api.dialects.shared.parameters import ReadContext
 from api.service.models import address_requests, check_model
 from engine import GenerationRequest
 
 
-def read_counted(params: CountTokensParams, *, strict: bool) -> Sequence[GenerationRequest]:
+def read_counted(params: CountTokensParams, context: ReadContext) -> Sequence[GenerationRequest]:
     """Return the request whose prompt is counted."""
-    return [prompt_from_wire(params)]
+    return [prompt_from_wire(params, context)]
 
 
 @query(

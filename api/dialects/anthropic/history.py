@@ -26,7 +26,6 @@ from api.dialects.anthropic.wire import (
     ToolUseBlock,
 )
 from api.dialects.shared.foreign_parts import result_text
-from api.dialects.shared.parameters import FullstopOptions
 from api.dialects.shared.requests import TextPart, note_of
 from api.dialects.shared.sealed import REASONING_MARK, open_sealed
 from api.service.errors import FieldPath, invalid, required, shown
@@ -45,16 +44,16 @@ class History:
         left_out: The blocks that have no text for the model, each with its path.
     """
 
-    def __init__(self, deferred: Mapping[str, Tool], options: FullstopOptions) -> None:
+    def __init__(
+        self, deferred: Mapping[str, Tool], has_old_notes: bool, has_new_notes: bool
+    ) -> None:
         self.left_out: list[str] = []
         self._deferred = deferred
         self._described: dict[str, Tool] = {}
         self._removed: set[str] = set()
         # The names of the called tools by the ids of their calls.
         self._called: dict[str, str] = {}
-        self._has_old_notes, self._has_new_notes = (
-            options.wants_image_notes(is_new=is_new) for is_new in (False, True)
-        )
+        self._has_old_notes, self._has_new_notes = has_old_notes, has_new_notes
 
     def callable_tools(
         self, offered: Sequence[Tool], chosen: str | None, *, has_search: bool

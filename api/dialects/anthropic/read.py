@@ -11,6 +11,7 @@ from api.dialects.anthropic.wire import (
     OutputConfigParam,
 )
 from api.dialects.shared.parameters import (
+    ReadContext,
     effort_of,
     enables_thinking,
     given_effort,
@@ -47,17 +48,14 @@ _SAMPLING = ("temperature", "top_p", "top_k")
 
 
 def requests_from_wire(
-    params: MessageCreateParams, *, strict: bool = False
+    params: MessageCreateParams, context: ReadContext
 ) -> list[GenerationRequest]:
-    """Return what a request asks for: one generation.
-
-    Takes and raises what ``ReadRequest`` does.
-    """
-    prompt = prompt_from_wire(params)
+    """Return what a request asks for: one generation."""
+    prompt = prompt_from_wire(params, context)
     if only_warms(params) and params.stream:
         raise invalid(("stream",), "has no effect with max_tokens 0, which only reads the prompt")
     strings = checked_strings(params.stop_sequences or [], "stop_sequences")
-    for index, text in enumerate(strings if strict else ()):
+    for index, text in enumerate(strings if context.strict else ()):
         if not text.strip():
             raise invalid(("stop_sequences", index), "must contain non-whitespace")
     stops = StopRules.of(
@@ -74,7 +72,7 @@ def requests_from_wire(
     return [request]
 
 
-def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
+def prompt_from_wire(params: CountTokensParams, context: ReadContext) -> GenerationRequest:
     """Return the request for a prompt alone; raises like ``requests_from_wire``."""
     if params.thread is not None:
         # The vendors' clients know this code: they then send the whole conversation instead.
@@ -86,7 +84,10 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     system = "\n\n".join(block.text for block in params.system or [])
     messages = [Message("system", system)] if system else []
     offered, deferred = _tools(params)
-    history = History(deferred, params.fullstop)
+    history = History(
+        deferred,
+        *(context.allows_image_note(params.fullstop, is_new=is_new) for is_new in (False, True)),
+    )
     last = len(params.messages) - 1
     for index, message in enumerate(params.messages):
         path = ("messages", index, "content")

@@ -12,6 +12,7 @@ from api.dialects.ollama.wire import (
     PromptParams,
 )
 from api.dialects.shared.parameters import (
+    ReadContext,
     effort_of,
     enables_thinking,
     given_effort,
@@ -40,7 +41,7 @@ from engine import (
 )
 
 
-def chat_from_wire(params: ChatParams, *, strict: bool = False) -> list[GenerationRequest]:
+def chat_from_wire(params: ChatParams, context: ReadContext) -> list[GenerationRequest]:
     """Return the generation that ``/api/chat`` asks for; none if there are no messages."""
     if not params.messages:
         return []
@@ -50,14 +51,16 @@ def chat_from_wire(params: ChatParams, *, strict: bool = False) -> list[Generati
         for index, tool in enumerate(params.tools or [])
     ]
     request = GenerationRequest(
-        messages=_turns(params), tools=tuple(filter(None, tools)), **_common(params)
+        messages=_turns(params, context), tools=tuple(filter(None, tools)), **_common(params)
     )
     return [with_template_options(request, params.chat_template_kwargs)]
 
 
-def prompt_from_wire(params: PromptParams, *, strict: bool = False) -> list[GenerationRequest]:
+def prompt_from_wire(params: PromptParams, context: ReadContext) -> list[GenerationRequest]:
     """Return the generation that ``/api/generate`` asks for; none if there is no prompt."""
-    notes = _notes(params.images, ("images",), params.fullstop.wants_image_notes(is_new=True))
+    notes = _notes(
+        params.images, ("images",), context.allows_image_note(params.fullstop, is_new=True)
+    )
     prompt = "\n".join((params.prompt or "", *notes))
     if params.raw and params.system:
         raise invalid(("system",), "cannot be used with raw; write it into the prompt")
@@ -120,14 +123,14 @@ def _constraint(form: object) -> OutputConstraint | None:
             raise invalid(("format",), 'must be "json" or a JSON schema')
 
 
-def _turns(params: ChatParams) -> tuple[Message, ...]:
+def _turns(params: ChatParams, context: ReadContext) -> tuple[Message, ...]:
     """Return the conversation; results without an id are matched to calls by their order."""
     turns: list[Message] = []
     open_calls: list[ToolCall] = []
     last = len(params.messages or ()) - 1
     for index, message in enumerate(params.messages or ()):
         is_new = index == last and message.role == "user"
-        has_notes = params.fullstop.wants_image_notes(is_new=is_new)
+        has_notes = context.allows_image_note(params.fullstop, is_new=is_new)
         notes = _notes(message.images, ("messages", index, "images"), has_notes)
         text = "\n".join((message.content or "", *notes))
         if message.role == "tool":

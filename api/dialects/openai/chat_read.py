@@ -29,7 +29,7 @@ from api.dialects.openai.tools import (
     offer_custom_tool,
     offer_function,
 )
-from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, choices_of, token_limit
+from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, ReadContext, choices_of, token_limit
 from api.dialects.shared.request_bodies import JsonObject, drop_empty, functions, sampling_and_stops
 from api.dialects.shared.requests import (
     TextPart,
@@ -53,7 +53,7 @@ MAX_TOKENS = ("max_completion_tokens", "max_tokens", "max_new_tokens", "n_predic
 
 
 def requests_from_wire(
-    params: ChatCompletionParams, *, strict: bool = False, is_answered: bool = True
+    params: ChatCompletionParams, context: ReadContext, *, is_answered: bool = True
 ) -> list[GenerationRequest]:
     """Return what a request asks for: one generation for each of its ``n`` choices."""
     _refuse_unsupported(params)
@@ -68,7 +68,7 @@ def requests_from_wire(
         effort = "none" if reasoning.enabled is False else reasoning.effort
     common = generation_of(
         params,
-        strict=strict,
+        context,
         effort=effort,
         # Turned on, if only by a budget: https://openrouter.ai/docs/use-cases/reasoning-tokens
         default_effort="medium" if reasoning.enabled or reasoning.max_tokens else None,
@@ -81,7 +81,9 @@ def requests_from_wire(
                 message,
                 tool_names,
                 ("messages", index),
-                params.fullstop.wants_image_notes(is_new=index == last and message.role == "user"),
+                context.allows_image_note(
+                    params.fullstop, is_new=index == last and message.role == "user"
+                ),
             )
             for index, message in enumerate(params.messages)
         ),
@@ -276,7 +278,7 @@ def _turn_to_wire(message: Message) -> JsonObject:
     }
 
 
-def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[GenerationRequest]:
+def prompt_from_wire(params: TokenizeParams, context: ReadContext) -> list[GenerationRequest]:
     """Return the prompt to tokenize."""
     if (params.prompt is None) != bool(params.messages):
         raise invalid(("prompt",), "give either prompt or messages")
@@ -284,4 +286,4 @@ def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[Ge
         return [GenerationRequest(prompt=params.prompt)]
     if params.add_special_tokens:
         raise unsupported(("add_special_tokens",), "special tokens beside the chat template's own")
-    return requests_from_wire(params, strict=strict, is_answered=False)[:1]
+    return requests_from_wire(params, context, is_answered=False)[:1]

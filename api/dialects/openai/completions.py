@@ -44,6 +44,7 @@ from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head
 from api.dialects.shared.parameters import (
     OPENAI_STOP_OPTIONS,
     MaxTokensOrNone,
+    ReadContext,
     choices_of,
     token_limit,
 )
@@ -107,9 +108,7 @@ class Completion(TypedDict):
     usage: CompletionUsage
 
 
-def requests_from_wire(
-    params: CompletionParams, *, strict: bool = False
-) -> list[GenerationRequest]:
+def requests_from_wire(params: CompletionParams, context: ReadContext) -> list[GenerationRequest]:
     """Return one generation for each choice of each prompt, in the prompts' order."""
     refuse_unsupported_choices(params)
     if len(params.prompt) * (params.n or 1) > 128:
@@ -118,7 +117,7 @@ def requests_from_wire(
     scored = [params.prompt_logprobs, params.logprobs if params.echo else None]
     top_scores = max((count for count in scored if count is not None), default=None)
     common = replace(
-        generation_of(params, strict=strict),
+        generation_of(params, context),
         # The reference's default is 16: the answer to a raw prompt may have no natural end.
         max_tokens=token_limit(params.max_tokens, params.max_new_tokens, params.n_predict, 16),
         trace=TraceLevel.OFF if params.logprobs is None else TraceLevel.FULL,

@@ -14,6 +14,7 @@ from api.dialects.openai.wire import (
 )
 from api.dialects.shared.parameters import (
     OPENAI_STOP_OPTIONS,
+    ReadContext,
     effort_of,
     enables_thinking,
     given_effort,
@@ -51,8 +52,8 @@ _TEXT_FORMS = {
 
 def generation_of(
     params: GenerationParams,
+    context: ReadContext,
     *,
-    strict: bool,
     effort: str | None = None,
     default_effort: str | None = None,
     thinking_budget: int | None = None,
@@ -64,7 +65,7 @@ def generation_of(
     ``effort`` leaves it open.
     """
     rules = StopRules.of(
-        *stop_strings(params.stop, ("stop",), limit=4 if strict else None),
+        *stop_strings(params.stop, ("stop",), limit=4 if context.strict else None),
         token_ids=checked_token_ids(params.stop_token_ids or ()),
     ).with_options(stop_options_of(params, OPENAI_STOP_OPTIONS))
     thinking = params.enable_thinking

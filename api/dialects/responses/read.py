@@ -36,7 +36,7 @@ from api.dialects.responses.wire import (
     text_or_json,
 )
 from api.dialects.shared.foreign_parts import result_text
-from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, token_limit
+from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, ReadContext, token_limit
 from api.dialects.shared.request_bodies import (
     JsonObject,
     drop_empty,
@@ -79,7 +79,7 @@ TASK = (
 )
 
 
-def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[GenerationRequest]:
+def requests_from_wire(params: ResponseParams, context: ReadContext) -> list[GenerationRequest]:
     """Return what a request asks for: one generation."""
     if params.needs_recall:
         raise not_stored()
@@ -88,13 +88,13 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
     if (params.prompt_cache_options or {}).get("prewarm"):
         raise unsupported(("prompt_cache_options", "prewarm"), "reading a prompt without answering")
     tools, tool_choice = choose_tools(params.tool_choice, offered_tools(params), params)
-    messages, left_out = _messages(params)
+    messages, left_out = _messages(params, context)
     if not messages:
         raise required(("input",))
     effort = None if params.reasoning is None else params.reasoning.effort
     common = generation_of(
         params,
-        strict=strict,
+        context,
         effort=params.reasoning_effort if effort is None else effort,
         default_effort=None if params.reasoning is None else "medium",
         constraint=_constraint(params),
@@ -189,7 +189,9 @@ def _constraint(params: ResponseParams) -> OutputConstraint | None:
     return OutputConstraint(form.json_schema, is_strict=form.strict is True)
 
 
-def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+def _messages(
+    params: ResponseParams, context: ReadContext
+) -> tuple[tuple[Message, ...], tuple[str, ...]]:
     """Return the turns of a request, and its items that are left out of them, by their paths."""
     turns = [Message("system", params.instructions)] if params.instructions else []
     left_out = ["truncation"] if params.truncation == "auto" else []
@@ -199,7 +201,7 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
         own = index - params.recalled
         path: FieldPath = ("input", own) if own >= 0 else ("previous_response_id",)
         is_new = index == len(params.input) - 1 and isinstance(item, MessageItem)
-        has_notes = params.fullstop.wants_image_notes(is_new=is_new)
+        has_notes = context.allows_image_note(params.fullstop, is_new=is_new)
         match item:
             case MessageItem(role="assistant"):
                 text = _text(
@@ -326,9 +328,9 @@ def _add_assistant(turns: list[Message], turn: Message) -> None:
     )
 
 
-def summary_requests(params: ResponseParams, *, strict: bool = False) -> list[GenerationRequest]:
+def summary_requests(params: ResponseParams, context: ReadContext) -> list[GenerationRequest]:
     """Return the request for the summary."""
-    [request] = requests_from_wire(params, strict=strict)
+    [request] = requests_from_wire(params, context)
     return [
         replace(
             request,

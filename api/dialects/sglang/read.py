@@ -8,6 +8,7 @@ from typing import Any
 from api.dialects.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
 from api.dialects.shared.parameters import (
     SGLANG_STOP_OPTIONS,
+    ReadContext,
     choices_of,
     json_form,
     sampling_of,
@@ -31,11 +32,8 @@ from engine import (
 _META = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 
 
-def requests_from_wire(params: GenerateParams, *, strict: bool = False) -> list[GenerationRequest]:
-    """Return one generation for each prompt and each of its ``n``.
-
-    Takes and raises the same as ``ReadRequest``.
-    """
+def requests_from_wire(params: GenerateParams, context: ReadContext) -> list[GenerationRequest]:
+    """Return one generation for each prompt and each of its ``n``."""
     sampling = params.sampling_params or SamplingParams()
     common = GenerationRequest(
         sampling=sampling_of(sampling, ("sampling_params",)),

@@ -6,8 +6,8 @@ Sampling parameters have the engine's names, unless ``_SPELLINGS`` lists others.
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import fields, replace
-from typing import Annotated, Any, Literal, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
@@ -94,8 +94,6 @@ _EFFORTS = {**{effort.value: effort for effort in Effort}, "off": Effort.NONE}
 # Values that leave the effort to the model: an empty one, and Groq's and LM Studio's.
 _OPEN_EFFORTS = ("", "default", "auto")
 
-_Params = TypeVar("_Params", bound=WireModel)
-
 
 def token_limit(*given: int | None) -> int | None:
     """Return the first limit that is given; None for no limit."""
@@ -181,9 +179,18 @@ class FullstopOptions(WireModel):
     ignore_template_eos: bool | None = None
     min_tokens: MinTokens | None = None
 
-    def wants_image_notes(self, *, is_new: bool) -> bool:
+
+@dataclass(frozen=True, slots=True)
+class ReadContext:
+    """How the server reads a body: ``ServerConfig`` and the headers of its request decide."""
+
+    strict: bool = False
+    images: ImageRule = "refuse-new"
+
+    def allows_image_note(self, options: FullstopOptions, *, is_new: bool) -> bool:
         """Whether a note replaces an image of the last turn, or of an earlier one."""
-        return self.images == "note" or (self.images == "refuse-new" and not is_new)
+        rule = options.images or self.images
+        return rule == "note" or (rule == "refuse-new" and not is_new)
 
 
 OwnOptions = Annotated[
@@ -243,14 +250,6 @@ def own_stop_options_to_wire(rules: StopRules, body: Mapping[str, Any]) -> dict[
 def _own_name(option: str) -> str:
     """Return the name of an option in the object ``fullstop``."""
     return "stop_scope" if option == "scope" else option
-
-
-def with_image_rule(params: _Params, rule: ImageRule) -> _Params:
-    """Return a request with the server's rule for images, unless it has one of its own."""
-    options: FullstopOptions | None = getattr(params, "fullstop", None)
-    if options is None or options.images is not None:
-        return params
-    return params.model_copy(update={"fullstop": options.model_copy(update={"images": rule})})
 
 
 def stop_strings(stop: object, field: FieldPath, *, limit: int | None = None) -> tuple[str, ...]:

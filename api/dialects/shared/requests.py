@@ -13,13 +13,14 @@ from pydantic_core import PydanticCustomError
 
 from api.dialects.shared.billing_line import without_billing_line
 from api.dialects.shared.body import WireModel
+from api.dialects.shared.parameters import ReadContext
 from api.service.config import IMAGES_HEADER
 from api.service.errors import ApiError, FieldPath, invalid, required, unsupported
 from engine import GenerationRequest, Tool
 
-# Converts a request's body to generations, none if it has no prompt: ``read(params, strict=…)``
-# raises ``ApiError`` where the dialect refuses it, ``InvalidRequest`` where the engine would.
-ReadRequest = Callable[..., Sequence[GenerationRequest]]
+# Converts a request's body to generations, none if it has no prompt; raises ``ApiError`` where the
+# dialect refuses it, ``InvalidRequest`` where the engine would.
+ReadRequest = Callable[[Any, ReadContext], Sequence[GenerationRequest]]
 _REASONING_KEYS = ("text", "thinking", "reasoning", "summary", "content")
 # Only a well-formed media type is put into the prompt.
 _MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
@@ -34,7 +35,10 @@ _KIND = re.compile(r"[a-z0-9_.-]{1,64}")
 
 
 def read_generations(
-    params: WireModel, read: ReadRequest, not_applied: tuple[str, ...] = (), *, strict: bool
+    params: WireModel,
+    context: ReadContext,
+    read: ReadRequest,
+    not_applied: tuple[str, ...] = (),
 ) -> list[GenerationRequest]:
     """Return the generations that a body asks for, with the names of its fields without effect.
 
@@ -42,7 +46,7 @@ def read_generations(
         ApiError: The dialect refuses it.
         InvalidRequest: The engine would refuse it.
     """
-    requests = [without_billing_line(request) for request in read(params, strict=strict)]
+    requests = [without_billing_line(request) for request in read(params, context)]
     return [
         replace(request, not_applied=(*not_applied, *request.not_applied)) for request in requests
     ]

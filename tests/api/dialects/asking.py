@@ -11,6 +11,7 @@ from api.dialects.shared.answer_text import json_text
 from api.dialects.shared.answers import AnswerEncoder
 from api.dialects.shared.body import WireModel, parse_body
 from api.dialects.shared.dialect import AnswerRoute, Collected, Head
+from api.dialects.shared.parameters import ReadContext
 from api.server.routes import DIALECTS
 from api.service.errors import ApiError
 from engine.errors import InvalidRequest
@@ -51,7 +52,7 @@ def params(api: str, **fields: Any) -> Any:
 
 
 def requests(api: str, *, strict: bool = False, **fields: Any) -> Sequence[GenerationRequest]:
-    return ROUTES[api].read(params(api, **fields), strict=strict)
+    return ROUTES[api].read(params(api, **fields), ReadContext(strict))
 
 
 def request(api: str, **fields: Any) -> GenerationRequest:

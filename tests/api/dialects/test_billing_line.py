@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from api.dialects.shared.parameters import ReadContext
 from api.dialects.shared.requests import read_generations
 from engine.values.request import Message
 from tests.api.dialects.asking import ROUTES, params
@@ -25,7 +26,7 @@ SENT: list[tuple[str, dict[str, Any]]] = [
 
 
 def _messages(api: str, **fields: Any) -> tuple[Message, ...]:
-    [generation] = read_generations(params(api, **fields), ROUTES[api].read, strict=False)
+    [generation] = read_generations(params(api, **fields), ReadContext(), ROUTES[api].read)
     return generation.messages
 
 

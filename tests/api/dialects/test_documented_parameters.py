@@ -9,6 +9,7 @@ from api.dialects.openai.chat_wire import TokenizeParams
 from api.dialects.openai.wire import EmbeddingParams
 from api.dialects.shared.answer_text import json_text
 from api.dialects.shared.body import WireModel, parse_body
+from api.dialects.shared.parameters import ReadContext
 from api.service.errors import ApiError, path_text
 from engine.errors import InvalidRequest
 from tests.api.dialects.asking import ROUTES, SMALLEST
@@ -74,7 +75,7 @@ def read(api: str, body: dict[str, Any]) -> tuple[Any, Any, tuple[str, ...]]:
         return params, params, named
     route = ROUTES[api]
     params, named = parse_body(raw, route.request)
-    wanted = route.read(params, strict=False)
+    wanted = route.read(params, ReadContext())
     return params, wanted, (*named, *(name for one in wanted for name in one.not_applied))
 
 

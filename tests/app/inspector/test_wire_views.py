@@ -18,6 +18,7 @@ from api.conformance.captures.values import Severity
 from api.dialects.openai.chat import CHAT
 from api.dialects.shared.body import parse_body
 from api.dialects.shared.dialect import Dialect
+from api.dialects.shared.parameters import ReadContext
 from api.server.routes import DIALECTS
 from api.server.server import ServerThread
 from api.service.config import ServerConfig
@@ -123,7 +124,7 @@ def comparable(request: GenerationRequest) -> GenerationRequest:
 def asked_again(dialect: Dialect, request: GenerationRequest) -> GenerationRequest:
     """Return the engine's request that the server makes from a body."""
     body, route = body_of(dialect, request, "m", ""), dialect.answers[0]
-    [asked] = route.read(parse_body(json.dumps(body).encode(), route.request)[0], strict=False)
+    [asked] = route.read(parse_body(json.dumps(body).encode(), route.request)[0], ReadContext())
     return asked
 
 
