@@ -137,16 +137,6 @@ def test_a_model_in_two_places_is_found_once(tmp_path: Path) -> None:
     assert len(discover(ModelFolders(bundled=folder, added=(folder, tmp_path)))) == 1
 
 
-def test_damaged_configurations_are_reported_and_hide_no_other_model(tmp_path: Path) -> None:
-    broken = made(tmp_path / "broken")
-    (broken / "config.json").write_text("{")
-    made(tmp_path / "good")
-
-    found = {model.name: model for model in discover(ModelFolders(added=(broken, tmp_path)))}
-    assert "config.json is damaged" in found["broken"].problem
-    assert found["good"].problem == ""
-
-
 def test_a_folder_without_a_tokenizer_says_so(tmp_path: Path) -> None:
     folder = made(tmp_path / "a")
     (folder / "tokenizer.json").unlink()

@@ -137,21 +137,10 @@ def test_a_file_that_differs_from_the_digest_of_the_hub_is_removed_and_named(
     check_folder(fetch(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("change", "repository", "said"),
-    [
-        ({"gated": {REPOSITORY}}, REPOSITORY, r"gated: accept its terms.*hf auth login.*HF_TOKEN"),
-        ({}, "makers/none", "there is no repository makers/none"),
-        ({"status": 503}, REPOSITORY, "503"),
-    ],
-    ids=["gated", "unknown", "failing"],
-)
-def test_why_nothing_can_be_downloaded_is_said_in_words(
-    site: Hub, tmp_path: Path, change: dict[str, Any], repository: str, said: str
-) -> None:
-    vars(site).update(change)
-    with pytest.raises(HubFailed, match=said):
-        fetch(tmp_path, repository)
+def test_a_gated_model_is_refused_with_the_way_to_get_it(site: Hub, tmp_path: Path) -> None:
+    site.gated.add(REPOSITORY)
+    with pytest.raises(HubFailed, match=r"gated: accept its terms.*hf auth login.*HF_TOKEN"):
+        fetch(tmp_path)
 
 
 def test_a_repository_without_weights_for_mlx_is_refused_before_the_download(
