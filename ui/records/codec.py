@@ -126,7 +126,8 @@ def stops_values(stops: list[StopEntry]) -> list[dict[str, Any]]:
     ]
 
 
-def _stop_entry(item: Fields) -> StopEntry:
+def stop_entry_from(item: Fields) -> StopEntry:
+    """Return a row of a stop list; raises ``DamagedFile`` if it has no text."""
     text, is_enabled = item.take("sequence", str), item.maybe("is_enabled", bool) is not False
     try:
         entry = StopEntry(stop_from_fields(text, item), is_enabled)
@@ -137,7 +138,7 @@ def _stop_entry(item: Fields) -> StopEntry:
 
 def stops_from(fields: Fields) -> list[StopEntry]:
     """Return a stop list; raises ``DamagedFile`` if a sequence cannot be used."""
-    stops = [_stop_entry(item) for item in fields.items("stops")]
+    stops = [stop_entry_from(item) for item in fields.items("stops")]
     try:
         checked_strings([entry.stop.text for entry in stops], "stops")
     except InvalidRequest as error:

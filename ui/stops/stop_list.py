@@ -18,7 +18,9 @@ from engine import (
     quoted,
     visible,
 )
+from engine.files.json_fields import DamagedFile, Fields
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
+from ui.records.codec import stop_entry_from, stops_values
 from ui.records.stop_entries import StopEntry
 from ui.stops.stop_rows import (
     SCOPE_LABELS,
@@ -81,42 +83,51 @@ class StopListChange(QUndoCommand):
         self._show(self._before, min(self._row, len(self._before) - 1))
 
 
-def stops_to_json(sequences: Sequence[str]) -> str:
-    """Return a list that ``stops_from_json`` reads back exactly."""
-    return json.dumps(list(sequences), ensure_ascii=False, indent=2) + "\n"
+def stops_to_json(entries: Sequence[StopEntry]) -> str:
+    """Return a list that ``stops_from_json`` reads back exactly: texts, and objects for options."""
+    listed = [
+        entry.stop.text if entry == StopEntry.of(entry.stop.text) else values
+        for entry, values in zip(entries, stops_values(list(entries)), strict=True)
+    ]
+    return json.dumps(listed, ensure_ascii=False, indent=2) + "\n"
 
 
-def stops_from_json(text: str) -> list[str]:
-    """Return the sequences of a JSON list of strings, unchanged."""
+def stops_from_json(text: str) -> list[StopEntry]:
+    """Return the rows of a JSON list of strings and of objects as ``stops_to_json`` writes them."""
     try:
-        sequences = json.loads(text)
+        items = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(
             'This is not a JSON list of strings, such as ["END", "\\n\\nUser:"]. '
-            "To take every line as one sequence, choose “Paste Lines”."
+            "To take every line as one sequence, choose “Paste as Lines”."
         ) from error
-    if isinstance(sequences, str):
-        sequences = [sequences]
-    if not isinstance(sequences, list):
+    if isinstance(items, str):
+        items = [items]
+    if not isinstance(items, list):
         raise ValueError('A stop list is a JSON list of strings, such as ["END", "\\n\\nUser:"].')
-    for number, sequence in enumerate(sequences, 1):
-        if not isinstance(sequence, str):
-            raise ValueError(
-                f"Entry {number} of the list is not a string; put it in double quotes."
-            )
-        if not sequence:
-            raise ValueError(f"Entry {number} of the list is empty; remove it.")
-        if any("\ud800" <= char <= "\udfff" for char in sequence):
-            raise ValueError(
-                f"Entry {number} of the list contains half of a character (a surrogate); "
-                "no text can match it."
-            )
-    return sequences
+    return [_entry_from_json(number, item) for number, item in enumerate(items, 1)]
 
 
-def stops_from_lines(text: str) -> list[str]:
+def _entry_from_json(number: int, item: object) -> StopEntry:
+    try:
+        entry = StopEntry.of(item) if isinstance(item, str) else stop_entry_from(Fields(item))
+    except DamagedFile as error:
+        raise ValueError(
+            f"Entry {number} of the list is not a string; put it in double quotes."
+        ) from error
+    if not entry.stop.text:
+        raise ValueError(f"Entry {number} of the list is empty; remove it.")
+    if any("\ud800" <= char <= "\udfff" for char in entry.stop.text):
+        raise ValueError(
+            f"Entry {number} of the list contains half of a character (a surrogate); "
+            "no text can match it."
+        )
+    return entry
+
+
+def stops_from_lines(text: str) -> list[StopEntry]:
     """Return each line as a sequence, with its spaces; empty lines are left out."""
-    return [line for line in text.replace("\r\n", "\n").split("\n") if line]
+    return [StopEntry.of(line) for line in text.replace("\r\n", "\n").split("\n") if line]
 
 
 # Sequences are kept as strings exactly as typed: never trimmed, never split.
@@ -172,11 +183,14 @@ class StopListModel(QAbstractTableModel):
         self._push(f"Add {quoted(sequence, 16)}", after, len(after) - 1)
         return True
 
-    def add_all(self, sequences: Iterable[str], what: str) -> bool:
-        """Append the sequences that are new, as one change; returns whether they were accepted."""
+    def add_all(self, entries: Iterable[StopEntry], what: str) -> bool:
+        """Append the rows with new sequences, as one change; returns whether they were accepted."""
         there = {entry.stop.text for entry in self._entries}
-        new = [text for text in dict.fromkeys(sequences) if text not in there]
-        after = [*self._entries, *map(StopEntry.of, new)]
+        new: dict[str, StopEntry] = {}
+        for entry in entries:
+            if entry.stop.text not in there:
+                new.setdefault(entry.stop.text, entry)
+        after = [*self._entries, *new.values()]
         if not self._accepts(after):
             return False
         if new:

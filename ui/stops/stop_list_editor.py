@@ -13,7 +13,15 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QContextMenuEvent, QFont, QKeyEvent, QKeySequence, QPalette
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QFont,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPalette,
+)
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QButtonGroup,
@@ -40,6 +48,7 @@ from ui.kit.menus import add_entry, context_menu, copied_text, copy_text
 from ui.kit.rows import Index
 from ui.kit.tasks import finish_tasks, read_text, start_task, write_text
 from ui.kit.theme import current_theme, fixed_font, restyle
+from ui.records.stop_entries import StopEntry
 from ui.stops.stop_list import (
     MAX_BYTES,
     StopListModel,
@@ -128,7 +137,9 @@ class StopDelegate(QStyledItemDelegate):
         index: Index,
     ) -> bool:
         """Switch a row on a click anywhere in its first cell."""
-        if not isinstance(event, QEvent) or event.type() != QEvent.Type.MouseButtonRelease:
+        if not isinstance(event, QMouseEvent) or event.type() != QEvent.Type.MouseButtonRelease:
+            return False
+        if event.button() != Qt.MouseButton.LeftButton:
             return False
         if index.column() == StopColumn.ENABLED:
             _switch(model, index)
@@ -318,7 +329,7 @@ class ImportExportMenu(QMenu):
         super().__init__(parent)
         self._dialogs_on = parent
         self._model: StopListModel | None = None
-        paste_lines = partial(self._paste, "Paste Lines", has_lines=True)
+        paste_lines = partial(self._paste, "Paste as Lines", has_lines=True)
         self.paste_list = add_entry(self, "Paste a List", partial(self._paste, "Paste a List"))
         self.paste_lines = add_entry(self, "Paste as Lines", paste_lines)
         self.copy_list = add_entry(self, "Copy the List", self._copy)
@@ -337,7 +348,7 @@ class ImportExportMenu(QMenu):
         start_task(self, self._import(path), "import a stop list")
 
     def export_to(self, path: Path) -> None:
-        start_task(self, self._export(path, self._counting()), "export a stop list")
+        start_task(self, self._export(path, self._entries), "export a stop list")
 
     async def _import(self, path: Path) -> None:
         model = self._model
@@ -349,9 +360,9 @@ class ImportExportMenu(QMenu):
         if self._model is model:  # otherwise the editor shows another list by now
             self._take(text, f"Import {path.name}")
 
-    async def _export(self, path: Path, counting: list[str]) -> None:
+    async def _export(self, path: Path, entries: list[StopEntry]) -> None:
         try:
-            await write_text(path, lambda: stops_to_json(counting))
+            await write_text(path, lambda: stops_to_json(entries))
         except FileRefused as refusal:
             self.refused.emit(str(refusal))
 
@@ -359,27 +370,27 @@ class ImportExportMenu(QMenu):
         has_text = bool(copied_text())
         self.paste_list.setEnabled(has_text)
         self.paste_lines.setEnabled(has_text)
-        self.copy_list.setEnabled(bool(self._counting()))
-        self.export_list.setEnabled(bool(self._counting()))
+        self.copy_list.setEnabled(bool(self._entries))
+        self.export_list.setEnabled(bool(self._entries))
 
-    def _counting(self) -> list[str]:
-        entries = [] if self._model is None else self._model.entries()
-        return [entry.stop.text for entry in entries if entry.is_enabled]
+    @property
+    def _entries(self) -> list[StopEntry]:
+        return [] if self._model is None else self._model.entries()
 
     def _take(self, text: str, what: str, *, has_lines: bool = False) -> None:
         try:
-            sequences = stops_from_lines(text) if has_lines else stops_from_json(text)
+            entries = stops_from_lines(text) if has_lines else stops_from_json(text)
         except ValueError as error:
             self.refused.emit(str(error))
             return
         if self._model is not None:
-            self._model.add_all(sequences, what)
+            self._model.add_all(entries, what)
 
     def _paste(self, what: str, *, has_lines: bool = False) -> None:
         self._take(copied_text(), what, has_lines=has_lines)
 
     def _copy(self) -> None:
-        copy_text(stops_to_json(self._counting()))
+        copy_text(stops_to_json(self._entries))
 
     def _ask_import(self) -> None:
         choose_file(self._dialogs_on, "Import a Stop List", self.import_from, _FILTERS)

@@ -43,7 +43,7 @@ def menu(qtbot: QtBot) -> ImportExportMenu:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("END\nSTOP", "Paste Lines"),
+        ("END\nSTOP", "Paste as Lines"),
         ('{"stop": []}', "a JSON list of strings"),
         ('["a", 1]', "Entry 2 of the list is not a string"),
     ],
@@ -61,6 +61,20 @@ def test_the_clipboards_list_is_added_as_one_change(menu: ImportExportMenu) -> N
     assert sequences(model) == ["END", *ODD]
     model.undo_stack.undo()
     assert sequences(model) == ["END"]
+
+
+def test_copied_list_keeps_scopes_and_disabled_rows(menu: ImportExportMenu) -> None:
+    entries = [
+        StopEntry.of("END"),
+        StopEntry.of("tool").within(StopScope.ALL),
+        StopEntry.of("off", is_enabled=False),
+    ]
+    menu.show_model(StopListModel(entries))
+    menu.copy_list.trigger()
+    model = of()
+    menu.show_model(model)
+    menu.paste_list.trigger()
+    assert model.entries() == entries
 
 
 async def test_files_are_written_and_read_and_errors_reported(
