@@ -110,6 +110,7 @@ class RequestTable(RowsModel):
         self.log = log
         self._is_stale = False
         self._is_shown = False
+        self.is_refreshing = False  # rows move without a choice of the user
         self._text = ""
         self._dialect = ""
         self._errors_only = False
@@ -144,7 +145,9 @@ class RequestTable(RowsModel):
         if not self._is_shown:
             return
         self._is_stale = False
+        self.is_refreshing = True
         self._show([entry for entry in self.log if self._passes(entry)])
+        self.is_refreshing = False
         self.refreshed.emit()
 
     def text(self, row: RequestEntry, column: int) -> str:
@@ -247,7 +250,6 @@ class RequestLogPanel(QWidget):
         super().__init__()
         self._log = log
         self._chosen = ""
-        self._is_choosing_again = False
         self.table = RequestTable(log, self)
         self.search = SearchLineEdit("Filter requests", "Clear Filter", has_icon=False)
         self.search.setPlaceholderText("Filter by client, path, model, status or stop")
@@ -328,7 +330,7 @@ class RequestLogPanel(QWidget):
         )
 
     def _choose(self, current: Index) -> None:
-        if self._is_choosing_again or not current.isValid():
+        if self.table.is_refreshing or not current.isValid():
             return
         entry = self.table.data(current, ENTRY_ROLE)
         if entry is not None:
@@ -355,9 +357,8 @@ class RequestLogPanel(QWidget):
     def _choose_again(self) -> None:
         number = self.table.row_of(self._chosen)
         if number >= 0:
-            self._is_choosing_again = True
             self.view.selectRow(number)
-            self._is_choosing_again = False
+            self._follow_chosen(self.table.rows[number])
         else:
             self._miss_chosen()
 
@@ -365,6 +366,7 @@ class RequestLogPanel(QWidget):
         """Emit ``entry_changed`` with None if the chosen request is no longer shown."""
         if self._chosen and self.table.row_of(self._chosen) < 0:
             self._chosen = ""
+            self.view.selectionModel().clear()  # Qt made the next row the current one
             self.entry_changed.emit(None)
 
     def _follow_chosen(self, entry: RequestEntry) -> None:

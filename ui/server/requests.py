@@ -221,6 +221,7 @@ class RequestLog(QObject):
         ):
             name, oldest = self._entries.popitem(last=False)
             self._open.discard(name)
+            self._paces.pop(name, None)
             self._size_bytes -= oldest.size_bytes
         self.taken.emit()
 

@@ -164,6 +164,25 @@ def test_rows_leave_and_come_without_losing_the_selected_one(qtbot: QtBot) -> No
     assert table.data(table.index(1, RequestColumn.STATUS)) == "200"
 
 
+def test_filter_that_removes_the_chosen_request_chooses_no_other(
+    theme: Theme, qtbot: QtBot
+) -> None:
+    log = RequestLog()
+    panel = RequestLogPanel(log)
+    qtbot.addWidget(panel)
+    panel.show()
+    log.take([began(1), began(2, dialect="Chat Completions"), began(3)])
+    panel.table.refresh()
+    chosen: list[str] = []
+    changed: list[RequestEntry | None] = []
+    panel.entry_chosen.connect(lambda entry: chosen.append(entry.id))
+    panel.entry_changed.connect(changed.append)
+    panel.view.selectRow(0)
+    panel.table.filter(dialect="Chat Completions")
+    assert (chosen, changed) == (["req_1"], [None])
+    assert not panel.view.currentIndex().isValid()
+
+
 @pytest.mark.parametrize(
     ("how", "shown"),
     [
