@@ -163,9 +163,10 @@ def parse_value(field: QuestionField, value: Any) -> Any:
 def _parse_number(field: QuestionField, text: str) -> float:
     try:
         number = int(text) if field.kind == "integer" else float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
+        is_finite = math.isfinite(number)
+    except (ValueError, OverflowError):  # an integer beyond the range of floats
+        is_finite = False
+    if not is_finite:
         kind = "a whole number" if field.kind == "integer" else "a number"
         raise ValueError(f"write {kind}.")
     _check_bounds(field, number, "write", "")

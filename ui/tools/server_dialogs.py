@@ -104,7 +104,7 @@ class _Row(QWidget):
 
 
 class _KeptDialog(OwnDialog):
-    """A dialog that stays open, with the typed text, until its action succeeds."""
+    """A dialog that stays open, with the typed text, while its action runs or if it fails."""
 
     def __init__(self, title: str, done: str, parent: QWidget) -> None:
         super().__init__(title, parent)
@@ -117,8 +117,12 @@ class _KeptDialog(OwnDialog):
         self.save.setProperty("kind", "primary")
         self.buttons.rejected.connect(self.reject)
 
+    def reject(self) -> None:
+        if self.buttons.isEnabled():
+            super().reject()
+
     def _begin(self, work: Coroutine[Any, Any, object]) -> None:
-        self.save.setEnabled(False)
+        self.buttons.setEnabled(False)
         start_task(self, self._do(work), "keep a tool server")
 
     async def _do(self, work: Coroutine[Any, Any, object]) -> None:
@@ -127,9 +131,10 @@ class _KeptDialog(OwnDialog):
         except ToolsRefused as refused:
             self.problem.setText(str(refused))
             self.problem.show()
-            self.save.setEnabled(True)
         else:
             self.accept()
+        finally:
+            self.buttons.setEnabled(True)
 
 
 class PasteDialog(_KeptDialog):

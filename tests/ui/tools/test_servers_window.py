@@ -1,9 +1,12 @@
 """The window of tool servers, and the card of a conversation's tools."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QInputDialog, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -56,6 +59,32 @@ def test_tool_servers_refused_json_stays_in_dialog(
         assert dialog.text.toPlainText() == '{"mcpServers": …}'
         assert dialog.save.isEnabled()
         dialog.reject()
+
+    run(steps())
+
+
+def test_dialog_of_a_server_stays_open_while_it_is_saved(
+    theme: Theme, parent: QWidget, run: RunOnLoop
+) -> None:
+    class Host(NoTools):
+        answers = asyncio.Event()
+
+        async def add_text(self, text: str) -> AddedServers:
+            await self.answers.wait()
+            raise ToolsRefused("The keychain is locked.")
+
+    async def steps() -> None:
+        host = Host()
+        dialog = PasteDialog(parent, host)
+        dialog.open()
+        dialog.text.setPlainText("{}")
+        dialog.save.click()
+        QTest.keyClick(dialog, Qt.Key.Key_Escape)
+        assert dialog.isVisible()
+        host.answers.set()
+        await eventually(dialog.problem.isVisible)
+        dialog.reject()
+        assert not dialog.isVisible()
 
     run(steps())
 
