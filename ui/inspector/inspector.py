@@ -172,7 +172,7 @@ class Inspector(QObject):
         self._growth = QTimer(self, singleShot=True, interval=100)
         self._growth.timeout.connect(self.grew)
         workspace.opened.connect(self._follow_session)
-        workspace.run_shown.connect(self._show_chat)
+        workspace.run_shown.connect(self._follow_workspace)
         self.traces.forgotten.connect(self._show_again)
         self._follow_session(workspace.current)
         self._show_chat(workspace.current.shown_run)
@@ -319,6 +319,10 @@ class Inspector(QObject):
     def _note_end(self, run: Run) -> None:
         if self.shown is not None and run is self.shown.run:
             self._growth.stop()
+            self._show_chat(run)
+
+    def _follow_workspace(self, run: Run | None) -> None:
+        if self.shown is None or self.shown.source == "chat":
             self._show_chat(run)
 
     def _show_chat(self, run: Run | None) -> None:

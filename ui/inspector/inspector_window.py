@@ -407,7 +407,7 @@ class InspectorWindow(OwnWindow):
         inspector.workspace.model_selection.changed.connect(self._offer_more)
         inspector.run_shown.connect(self._show_run)
         inspector.grew.connect(self._catch_up)
-        inspector.workspace.models.changed.connect(self.head.refresh)
+        inspector.workspace.models.changed.connect(self._refresh_progress)
         self.tape.token_chosen.connect(self._show_token)
         self.tokens.token_chosen.connect(self.tape.choose_token)
         self.ending.curve.token_chosen.connect(self.tape.choose_token)
@@ -475,6 +475,12 @@ class InspectorWindow(OwnWindow):
         self._show_legend()
         for part in self._tabs:
             part.catch_up()
+
+    def _refresh_progress(self) -> None:
+        """Show how far the model of a run that has not ended is."""
+        shown = self.inspector.shown
+        if self.isVisible() and (shown is None or not shown.run.is_over):
+            self.head.refresh()
 
     def _show_token(self, position: int) -> None:
         shown = self.inspector.shown

@@ -256,7 +256,7 @@ class MainWindow(WindowParts):
         self.chat.stops_requested.connect(self.stop_panel.show)
         self.stop_panel.visibilityChanged.connect(self.chat.column.show_marks)
         self.chat.composer.stops.clicked.connect(self.stop_panel.show_list)
-        self.stop_panel.verdict.inspect.clicked.connect(self.others.show_inspector)
+        self.stop_panel.verdict.inspect.clicked.connect(self.others.inspect_answer)
         self.sidebar.server.details.clicked.connect(self.others.show_server)
         self.theme.code_look_chosen.connect(self._save_code_look)
         self.theme.columns_chosen.connect(self._save_columns)

@@ -263,9 +263,14 @@ class OtherWindows(QObject):
     def show_inspector(self) -> None:
         bring_forward(self.inspector)
 
+    def inspect_answer(self) -> None:
+        """Inspect the shown answer of the open conversation."""
+        self._inspected.show_open_conversation()
+        self.show_inspector()
+
     def show_comparison(self, run: Run, other: Run) -> None:
         self._inspected.workspace.show_run(run)
-        self.show_inspector()
+        self.inspect_answer()
         self.inspector.compare_with(other)
 
     def show_capture(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
@@ -35,6 +36,18 @@ async def test_answer_shows_verdict_tape_and_tokens(
     assert inspector.tokens.table.currentIndex().row() == 1
     inspector.ending.curve.token_chosen.emit(2)
     assert inspector.token.text().startswith("Token 3  ·")
+
+
+async def test_hidden_inspector_reads_no_tokens_while_models_load(
+    window: MainWindow, inspector: InspectorWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ask(window, COUNT, "6")
+    read: list[object] = []
+    monkeypatch.setattr("ui.inspector.inspector_window.Tape", read.append)
+    window.workspace.models.changed.emit()
+    inspector.hide()
+    window.workspace.models.changed.emit()
+    assert read == []
 
 
 async def test_a_running_answer_grows_in_the_inspector(

@@ -47,6 +47,8 @@ async def test_a_saved_run_is_opened_and_the_way_back_is_there(
     await eventually(lambda: inspector.bar.back.isVisible())
     assert inspector.bar.source.text() == "From a saved run: run.json"
     assert inspector.head.sentence.text() == sentence_of_stop("6")
+    window.workspace.show_run(None)
+    assert inspector.head.sentence.text() == sentence_of_stop("6")
     inspector.bar.back.click()
     assert inspector.head.sentence.text() == "No answer yet"
 
