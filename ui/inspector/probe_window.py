@@ -285,13 +285,15 @@ class ProbeWindow(OwnWindow):
         self._done, self._total, self._message = progress.done, progress.total, _now(progress)
         if progress.result is not None:
             self.results.append(progress.result)
-        self._refresh()
+            self._refresh()
+        else:
+            self._refresh_progress()
 
     def _end(self, stage: Stage, message: str) -> None:
         self.stage, self._message = stage, message
         self._refresh()
 
-    def _refresh(self) -> None:
+    def _refresh_progress(self) -> None:
         is_running = self.stage == "running"
         self.start.setEnabled(not is_running)
         self.cancel.setVisible(is_running)
@@ -302,6 +304,9 @@ class ProbeWindow(OwnWindow):
         self.note.setVisible(bool(self._message))
         self.copy.setEnabled(self._report is not None)
         self.save.setEnabled(self._report is not None)
+
+    def _refresh(self) -> None:
+        self._refresh_progress()
         group = str(self.group.currentData() or "")
         self.group.setVisible(bool(self.results))
         position = self.page.verticalScrollBar().value()

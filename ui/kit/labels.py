@@ -287,7 +287,7 @@ class FactTable(QWidget):
         clear_layout_of(self)
 
     def add(self, name: str, value: str, is_code: bool = False) -> QLabel:
-        row = self._grid.rowCount()
+        row = self._grid.count() // 2  # rows of a cleared grid are used again
         title = label(name, "muted", 0.95)
         shown = label(value, "chip" if is_code else "", 0.95, is_wrapped=True)
         # Word-wrapped labels report the height at minimum width as their minimum height.

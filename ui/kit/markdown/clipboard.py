@@ -156,12 +156,14 @@ class _Page:
     def add(self, block: QTextBlock, start: int, end: int) -> None:
         form = block.blockFormat()
         depth, mark = form.intProperty(DEPTH_PROPERTY), form.stringProperty(MARK_PROPERTY)
-        if form.hasProperty(CODE_PROPERTY):
+        is_code = form.hasProperty(CODE_PROPERTY)
+        if not (is_code and self.is_code):
+            self._end_code()
+            self._nest(form.intProperty(QUOTE_PROPERTY))
+        if is_code:
             self._add_code(_text(block, start, end), form.stringProperty(CODE_PROPERTY), depth)
             return
-        self._end_code()
         pieces = list(_pieces(block, start, end))
-        self._nest(form.intProperty(QUOTE_PROPERTY))
         if depth:
             self._open_lists(depth, mark)
             if mark:
@@ -178,7 +180,10 @@ class _Page:
             self.out.append(f"<{tag}>{text}</{tag}>\n")
 
     def add_table(self, rows: list[list[Cell]]) -> None:
+        form = rows[0][0][0].blockFormat()
         self._end_code()
+        self._nest(form.intProperty(QUOTE_PROPERTY))
+        self._close_lists(form.intProperty(DEPTH_PROPERTY))
         self.out.append(_table_html(rows))
 
     def whole(self) -> str:

@@ -56,6 +56,14 @@ def test_nested_lists_keep_their_indentation(theme: Theme, qapp: QApplication) -
         ("<kbd>K</kbd> x<sub>2</sub>", "<p><kbd>K</kbd> x<sub>2</sub></p>"),
         ("$x_1$ and ~~gone~~", "<p>$x_1$ and <s>gone</s></p>"),
         ("a<br>b & c", "<p>a<br>b &amp; c</p>"),
+        (
+            "- a\n\n| b |\n| - |\n| c |",
+            "<ul><li>a</li></ul><table><tr><th><strong>b</strong></th></tr><tr><td>c</td></tr></table>",
+        ),
+        (
+            "> ```\n> x\n> ```",
+            '<blockquote><pre><code class="language-text">x</code></pre></blockquote>',
+        ),
     ],
 )
 def test_html_says_what_a_text_is_and_not_how_it_looks(
