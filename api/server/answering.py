@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
@@ -12,7 +12,7 @@ from typing import Any, cast, get_args
 from aiohttp import web
 
 from api.dialects.shared.answer_text import json_text
-from api.dialects.shared.body import WireModel, parse_body
+from api.dialects.shared.body import parse_body
 from api.dialects.shared.dialect import (
     EVENTS,
     AnswerRoute,
@@ -74,6 +74,19 @@ def failure_response(
     return response
 
 
+def api_error(error: Exception, record: RequestRecord) -> ApiError:
+    """Return the error that answers a failed request; a fault of ours is logged."""
+    match error:
+        case ApiError():
+            return error
+        case EngineError():
+            return from_engine(error, record.field_names)
+        case _:
+            _log.error("request %s failed", record.request_id, exc_info=error)
+            text = "internal error; the server's log has the cause"
+            return ApiError(ErrorKind.INTERNAL, text)
+
+
 async def receive_request(
     request: web.Request, dialect: Dialect | None, route: AnyRoute
 ) -> ParsedRequest[Any]:
@@ -94,7 +107,9 @@ async def receive_request(
         return params
 
     def read() -> Sequence[GenerationRequest]:
-        return _read_generations(params, context, route, record)
+        if route.read is None:
+            return ()
+        return read_generations(params, context, route.read, record.not_applied)
 
     async with receiver.receive(request) as raw:
         is_on_loop = len(raw) <= _ON_LOOP_BYTES and not is_packed
@@ -107,23 +122,10 @@ async def receive_request(
                 params = await asyncio.to_thread(dialect.recall, service, record, params)
         record.field_names = {**dialect.field_names, **route.field_names(params)}
         generations = read() if is_on_loop else await asyncio.to_thread(read)
-    record.tools_left_out = left_out_tools(params)
-    return ParsedRequest(service, record, params, generations, url)
-
-
-def _read_generations(
-    params: WireModel, context: ReadContext, route: AnyRoute, record: RequestRecord
-) -> Sequence[GenerationRequest]:
-    """Return the generations that a body asks for, and record its fields without effect."""
-    if route.read is None:
-        return ()
-    try:
-        generations = read_generations(params, context, route.read, record.not_applied)
-    except RecursionError:
-        raise invalid((), "the body is nested too deeply") from None
     if generations:
         record.not_applied = generations[0].not_applied
-    return generations
+    record.tools_left_out = left_out_tools(params)
+    return ParsedRequest(service, record, params, generations, url)
 
 
 def _image_rule(request: web.Request, service: Service) -> ImageRule:
@@ -194,7 +196,7 @@ class _Answer:
             except Exception as error:
                 if not writer.response.prepared:
                     raise
-                failure = _failure(error, record.field_names)
+                failure = api_error(error, record)
                 record.failure = failure.kind
                 await writer.write(encoder.fail(failure))
                 del failure  # its traceback keeps this frame alive
@@ -306,17 +308,6 @@ async def _note_unrendered_tools(
     has_tools = any(request.tools for request in requests)
     if has_tools and not forces and not await can_render_tools(service, requests[0].model or ""):
         record.tools_left_out = (*record.tools_left_out, "function")
-
-
-def _failure(error: Exception, names: Mapping[str, str]) -> ApiError:
-    match error:
-        case ApiError():
-            return error
-        case EngineError():
-            return from_engine(error, names)
-        case _:
-            _log.error("a stream broke off", exc_info=error)
-            return ApiError(ErrorKind.INTERNAL, "internal error")
 
 
 def _json(body: object) -> web.Response:

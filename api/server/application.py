@@ -25,12 +25,12 @@ from api.server.access import (
     is_from_here,
     preflight_headers,
 )
-from api.server.answering import BODIES, RECORD, SERVICE, Handler, failure_response
+from api.server.answering import BODIES, RECORD, SERVICE, Handler, api_error, failure_response
 from api.server.bodies import BodyReceiver, too_large
 from api.server.connection import Connection
 from api.server.routes import add_to, dialect_of, route_of
 from api.service.config import ServerConfig
-from api.service.errors import ApiError, ErrorKind, from_engine
+from api.service.errors import ApiError, ErrorKind
 from api.service.record import (
     CLIENT_DISCONNECTED,
     RecordedBody,
@@ -39,7 +39,7 @@ from api.service.record import (
 )
 from api.service.redaction import safe_headers, safe_path
 from api.service.service import Service, client_id_of, new_id
-from engine import Engine, EngineError, TraceLevel
+from engine import Engine, TraceLevel
 
 # The longest value of a header that lists parts of a request; proxies refuse long headers.
 _MAX_HEADER_CHARS = 2_000
@@ -163,18 +163,13 @@ async def _render_errors(request: web.Request, handler: Handler) -> web.StreamRe
     allowed_methods: str | None = None
     try:
         return await handler(request)
-    except ApiError as caught:
-        error = caught
-    except EngineError as refusal:
-        error = from_engine(refusal, request[RECORD].field_names)
     except web.HTTPException as caught_http:
         error = _from_http(request, caught_http)
         allowed_methods = caught_http.headers.get("Allow")
     except ConnectionError:
         raise
-    except Exception:
-        _log.exception("request %s failed", request[RECORD].request_id)
-        error = ApiError(ErrorKind.INTERNAL, "internal error; the server's log has the cause")
+    except Exception as caught:
+        error = api_error(caught, request[RECORD])
     request[RECORD].failure = error.kind
     response = failure_response(dialect, error, request[RECORD].request_id)
     # Its traceback keeps this frame, and with it the whole request, alive until the garbage

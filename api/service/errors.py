@@ -26,9 +26,8 @@ from engine import (
 FieldPath = tuple[str | int, ...]
 
 
-# The engine's messages when it was ended on purpose.
+# The engine's message when a generation was ended on purpose.
 _CANCELLED = "the generation was cancelled on the server"
-_SHUT_DOWN = "the engine has been shut down"
 _RESTART = (
     ": choose Restart This Model in the Models window, or unload it (POST /api/generate with "
     '"keep_alive": 0), and the next request loads it again'
@@ -156,10 +155,7 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
         case NoModel():
             return ApiError(ErrorKind.NO_MODEL, str(error) or "no model is loaded")
         case EngineClosed():
-            # An engine that was given up says why; this tells a request that was still waiting.
-            is_ending = str(error) in ("", _SHUT_DOWN)
-            why = "the server is shutting down" if is_ending else str(error)
-            return ApiError(ErrorKind.UNAVAILABLE, why)
+            return ApiError(ErrorKind.UNAVAILABLE, "the server is shutting down")
         case EngineStuck():
             return ApiError(ErrorKind.UNAVAILABLE, f"{error}{_RESTART}", retry_after_s=10)
         case RequestCancelled():

@@ -315,7 +315,7 @@ class Client:
     async def _exchange(self, body: Any, timeout_s: float) -> Exchange:
         is_streamed = self.driver.requests_stream(body)
         began_s = time.monotonic()
-        status, problem, headers = 0, "", {}
+        status, problem, is_timeout, headers = 0, "", False, {}
         received = Received(self.driver.dialect if is_streamed else None)
         try:
             async with asyncio.timeout(timeout_s):
@@ -324,7 +324,7 @@ class Client:
                     headers = {name.lower(): value for name, value in response.headers.items()}
                     problem = await received.read(response, self._grace_s)
         except TimeoutError:
-            problem = f"no whole answer within {timeout_s:g} s"
+            problem, is_timeout = f"no whole answer within {timeout_s:g} s", True
         except _CONNECTION_ERRORS as error:
             problem = _connection_problem(error)
         total_s = time.monotonic() - began_s
@@ -342,6 +342,7 @@ class Client:
             text=text,
             capture=capture,
             problem=problem,
+            is_timeout=is_timeout,
             total_s=total_s,
             first_s=None if received.first_at_s is None else received.first_at_s - began_s,
             is_streamed=is_streamed,

@@ -64,6 +64,7 @@ class Exchange:
     text: str
     capture: Capture
     problem: str = ""
+    is_timeout: bool = False
     total_s: float = 0.0
     first_s: float | None = None
     is_streamed: bool = False

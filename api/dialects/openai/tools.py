@@ -34,7 +34,7 @@ class OfferedTool:
     is_custom: bool = False
 
 
-def model_name(name: str, namespace: str | None) -> str:
+def function_name(name: str, namespace: str | None) -> str:
     """Return the name of a tool and of its earlier calls for the model."""
     if not namespace:
         return name
@@ -43,7 +43,7 @@ def model_name(name: str, namespace: str | None) -> str:
 
 def offer_function(tool: Tool, namespace: str | None = None) -> OfferedTool:
     """Return a function as it is offered."""
-    known = Tool(model_name(tool.name, namespace), tool.description, tool.parameters)
+    known = Tool(function_name(tool.name, namespace), tool.description, tool.parameters)
     return OfferedTool(known, tool.name, namespace)
 
 
@@ -81,7 +81,7 @@ def offer_custom_tool(
         "additionalProperties": False,
     }
     described = "\n\n".join(filter(None, texts))
-    known = Tool(model_name(name, namespace), described, parameters)
+    known = Tool(function_name(name, namespace), described, parameters)
     return OfferedTool(known, name, namespace, is_custom=True)
 
 

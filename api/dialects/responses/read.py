@@ -14,7 +14,7 @@ from api.dialects.openai.tools import (
     OfferedTool,
     arguments_of_input,
     choose_tools,
-    model_name,
+    function_name,
     offer_custom_tool,
     offer_function,
 )
@@ -215,7 +215,7 @@ def _messages(
                 if item.status == "incomplete" and item.call_id not in answered:
                     left_out.append(f"{path_text(path)} ({item.type})")
                     continue  # it was cut off, so it is not a call
-                name = tool_names[item.call_id] = model_name(item.name, item.namespace)
+                name = tool_names[item.call_id] = function_name(item.name, item.namespace)
                 call = ToolCall(item.call_id, name, _arguments(item, path))
                 _add_assistant(turns, Message("assistant", "", tool_calls=(call,)))
             case CallOutputItem():

@@ -38,6 +38,11 @@ class AnswerEncoder(ABC):
     A dialect's methods send frames, or none, for each event. A dialect without fields for thinking
     or calls gets them as the text that the model wrote.
 
+    The events of one choice arrive in this order: ``PromptProgress`` and ``PromptScores`` while the
+    prompt is read, each any number of times; for each token the deltas and calls that it completed,
+    then its ``TokenTrace`` if the request asks for traces; ``Finished``. Adjacent deltas may arrive
+    merged, and the events of other choices in between.
+
     A call is sent in three steps, while it is written or all at once when it is complete: its
     start, its arguments, its end. If a call is cut off, or turns out not to be a call, the part
     that was sent stays in the stream, and its end says so if the dialect can.

@@ -46,7 +46,10 @@ def read_generations(
         ApiError: The dialect refuses it.
         InvalidRequest: The engine would refuse it.
     """
-    requests = [without_billing_line(request) for request in read(params, context)]
+    try:
+        requests = [without_billing_line(request) for request in read(params, context)]
+    except RecursionError:
+        raise invalid((), "the body is nested too deeply") from None
     return [
         replace(request, not_applied=(*not_applied, *request.not_applied)) for request in requests
     ]
