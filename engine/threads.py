@@ -1,5 +1,6 @@
-"""Settings of this process and its threads: the garbage collector, switch interval, stack, MLX."""
+"""Settings of this process and its threads, and what only one of the threads may do at a time."""
 
+import ast
 import contextlib
 import gc
 import os
@@ -12,6 +13,16 @@ from typing import TypeVar
 T = TypeVar("T")
 # The usual thresholds of Python's cyclic collector.
 _THRESHOLDS = gc.get_threshold()
+# The size of a stack is a setting of the process, which the next thread to start takes.
+_stack_size = threading.Lock()
+# Python 3.11 counts the depth of syntax trees for all threads together, and fails where two parse.
+_parsing = threading.Lock()
+
+
+def syntax_of(source: str) -> ast.Module:
+    """Return the syntax of Python code; raises as ``ast.parse`` does."""
+    with _parsing:
+        return ast.parse(source)
 
 
 @contextlib.contextmanager
@@ -39,11 +50,12 @@ def run_with_stack(work: Callable[[], T], stack_bytes: int) -> T:
             done.set_exception(error)
 
     thread = threading.Thread(target=run, name="fullstop-deep", daemon=True)
-    before = threading.stack_size(stack_bytes)
-    try:
-        thread.start()
-    finally:
-        threading.stack_size(before)
+    with _stack_size:
+        before = threading.stack_size(stack_bytes)
+        try:
+            thread.start()
+        finally:
+            threading.stack_size(before)
     return done.result()
 
 

@@ -10,10 +10,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from functools import wraps
+from itertools import chain
+from string import Formatter
 from typing import Any
 
 import jinja2
-from jinja2 import nodes
+from jinja2 import nodes, pass_environment
+from jinja2.filters import make_attrgetter
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
@@ -25,12 +28,14 @@ MAX_RENDER_S = 10.0
 _ENDS_AT_S: ContextVar[float | None] = ContextVar("template_ends_at", default=None)
 # Fields of a format that are padded to a million characters or more.
 _WIDE = re.compile(r"\d{7}")
+# A field whose width is an argument.
+_GIVEN_WIDTH = re.compile(r"%[^%a-zA-Z]*\*")
 # Calls that take a width, each with how many lines at least are made that wide.
 _WIDTHS = {
     **dict.fromkeys(("center", "ljust", "rjust", "zfill", "expandtabs", "indent"), 1),
     **dict.fromkeys(("slice", "batch", "tojson"), 10_000),
 }
-_GUARDED = _WIDTHS.keys() | {"join", "replace", "format", "format_map"}
+_GUARDED = _WIDTHS.keys() | {"replace", "format", "format_map"}
 
 
 class BoundedTemplate(jinja2.Template):
@@ -61,8 +66,9 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         if not self._has_guards:  # not before, because transformers has filters of its own
             self._has_guards = True
             for name in _GUARDED & self.filters.keys():
-                self.filters[name] = _guarded(name, self.filters[name])
-            self.filters |= {"_each": _each, "_concat": _concat}
+                kind = "%" if name == "format" else name
+                self.filters[name] = _guarded(kind, self.filters[name])
+            self.filters |= {"_each": _each, "_concat": _concat, "join": _join}
             self.globals.pop("lipsum", None)
         tree = _Bounding().visit(source).set_environment(self)
         return str(super()._generate(tree, *args, **kwargs))
@@ -72,13 +78,15 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
         The lists that it is given are copies, which transformers makes for each rendering.
         """
+        if isinstance(obj, str) and attr == "translate":
+            return False  # it can put a long text in the place of every character
         is_queue = type(obj) is list and attr in ("append", "pop")
         return is_queue or super().is_safe_attribute(obj, attr, value)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Compute ``left operator right``."""
         if operator == "%" and isinstance(left, str):
-            _check_call("format", left, (right,))
+            _check_call("%", left, (right,))
         elif operator == "+":
             _check_size(_length(left) + _length(right))
         elif operator == "*":
@@ -96,6 +104,9 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             # The sandbox wraps the methods that format.
             method = getattr(__obj, "__wrapped__", __obj)
             _check_call(name, getattr(method, "__self__", None), (*args, *kwargs.values()))
+        elif name == "join" and isinstance(separator := getattr(__obj, "__self__", None), str):
+            args = tuple(_within(_separated(separator, items)) for items in args)
+            __obj = "".join
         return super().call(__context, __obj, *args, **kwargs)
 
 
@@ -141,6 +152,20 @@ def _concat(parts: Iterable[Any]) -> str:
     return "".join(_within(map(str, parts)))
 
 
+def _separated(separator: str, items: Iterable[Any]) -> Iterator[Any]:
+    pairs = chain.from_iterable((separator, item) for item in items)
+    next(pairs, None)
+    return pairs
+
+
+@pass_environment
+def _join(environment: Any, value: Any, d: str = "", attribute: Any = None) -> str:
+    """Join the texts of items, as Jinja's filter does where nothing is escaped."""
+    if attribute is not None:
+        value = map(make_attrgetter(environment, attribute), value)
+    return _concat(_separated(str(d), value))
+
+
 def _within(parts: Iterable[str]) -> Iterator[str]:
     chars = 0
     for part in parts:
@@ -162,22 +187,21 @@ def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _check_call(name: str, value: Any, args: tuple[Any, ...]) -> None:
     """Refuse a call whose result could be too long."""
-    texts = [arg for arg in args if isinstance(arg, str)]
     if name in _WIDTHS:
         lines = value.count("\n") + 1 if isinstance(value, str) else 1
         _check_size(max((_number(arg) for arg in args), default=0) * max(lines, _WIDTHS[name]))
-    elif name in ("format", "format_map"):
-        if isinstance(value, str) and _WIDE.search(value):
-            raise _too_costly("pads a text to millions of characters")
-    elif name == "join":
-        joint = max(map(len, [*texts, value if isinstance(value, str) else ""]), default=0)
-        for items in (value, *args):
-            if isinstance(items, list | tuple):
-                _check_size(sum(_length(part) + joint for part in items))
-    elif isinstance(value, str) and texts:  # replace
-        longest = max(map(len, texts))
-        if longest > 1 and (len(value) + 1) * longest > MAX_CHARS:
-            _check_size(len(value) + value.count(texts[0]) * len(texts[-1]))
+    elif name == "replace":
+        text, old, new, *_ = map(str, (value, *args, "", ""))
+        if (len(text) + 1) * max(len(new), 1) > MAX_CHARS:
+            _check_size(len(text) + text.count(old) * len(new))
+    elif isinstance(value, str):
+        is_given = _GIVEN_WIDTH.search(value) if name == "%" else _has_given_width(value)
+        if is_given or _WIDE.search(value):
+            raise _too_costly("pads a text to millions of characters, or to a computed width")
+
+
+def _has_given_width(text: str) -> bool:
+    return any("{" in (spec or "") for _, _, spec, _ in Formatter().parse(text))
 
 
 def _too_costly(what: str) -> jinja2.TemplateRuntimeError:

@@ -267,7 +267,9 @@ class ChatTemplate:
 
     def _failing_field(self, request: GenerationRequest, options: Mapping[str, Any]) -> str:
         """Return the template option without which a request can be rendered, or ``messages``."""
-        for name in request.template_options.keys() & options.keys():
+        for name in request.template_options:
+            if name not in options or name not in self.variables:
+                continue  # it has no effect, and a client may send many of those
             rest = {key: value for key, value in options.items() if key != name}
             try:
                 self._render(request, rest)

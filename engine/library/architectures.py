@@ -10,18 +10,15 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from engine.library.configuration import architecture_of, is_count, text_part
+from engine.threads import syntax_of
 from engine.wording import escaped
 
 ASSISTANTS = {"gemma4_assistant", "gemma4_unified_assistant"}
 """Architectures that draft from the cache of another model, and answer nothing by themselves."""
 _WITH_ASSISTANTS = {"gemma4", "gemma4_text", "gemma4_unified"}
-
-# Python 3.11 counts the depth of syntax trees for all threads together, and fails where two parse.
-_parsing = Lock()
 
 
 def pairing_of(config: dict[str, Any]) -> str:
@@ -94,11 +91,10 @@ def _table(name: str) -> dict[Any, Any]:
     folder = _folder()
     try:
         source = (folder / "utils.py").read_text(encoding="utf-8") if folder is not None else ""
-        with _parsing:
-            for statement in ast.parse(source).body:
-                if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == name:
-                    value = ast.literal_eval(statement.value)
-                    return value if isinstance(value, dict) else {}
+        for statement in syntax_of(source).body:
+            if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == name:
+                value = ast.literal_eval(statement.value)
+                return value if isinstance(value, dict) else {}
     except (OSError, SyntaxError, ValueError):
         pass
     return {}

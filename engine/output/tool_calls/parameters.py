@@ -18,6 +18,7 @@ from engine.output.tool_calls.schema_alternatives import (
     alternatives,
     declared,
 )
+from engine.threads import syntax_of
 from engine.values.request import Tool
 
 _INTEGER = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0+)?")
@@ -77,7 +78,10 @@ def _converted(text: str, types: Collection[str]) -> str | None:
 def _python_json(text: str) -> str | None:
     """Return the JSON of a list, tuple or dictionary in Python; None if the text is none."""
     try:
-        found = ast.literal_eval(text)
+        statement, *others = syntax_of(text).body
+        if others or not isinstance(statement, ast.Expr):
+            return None
+        found = ast.literal_eval(statement.value)
         if not isinstance(found, (list, tuple, dict)):
             return None
         written = json.dumps(found, ensure_ascii=False, allow_nan=False)

@@ -16,6 +16,7 @@ from engine.output.tool_calls.call_text import (
 )
 from engine.output.tool_calls.json_calls import json_calls
 from engine.output.tool_calls.parameters import ToolTypes
+from engine.threads import syntax_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STRING = re.compile(r"""(?<![\w"'])("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""", re.DOTALL)
@@ -68,9 +69,9 @@ def _calls_in(code: str, types: ToolTypes) -> list[tuple[str, str]]:
 def _parsed(code: str) -> ast.Module:
     """Return the syntax of code, in whose strings line breaks may be written as they are."""
     try:
-        return ast.parse(code)
+        return syntax_of(code)
     except SyntaxError:
-        return ast.parse(_STRING.sub(lambda match: match[0].replace("\n", "\\n"), code))
+        return syntax_of(_STRING.sub(lambda match: match[0].replace("\n", "\\n"), code))
 
 
 def _calls_of(node: object, types: ToolTypes) -> list[tuple[str, str]]:

@@ -35,9 +35,17 @@ _MACRO = (
         DOUBLED.replace("BODY", "[ns.x, ns.x] | join"),
         DOUBLED.replace("BODY", "ns.x.replace('a', ns.x)"),
         "{% set x = 'abcdefgh' %}" + "{% set x %}{{ x }}{{ x }}{% endset %}" * 60,
+        DOUBLED.replace("BODY", "ns.x.replace('', 'x')"),
+        "{{ ('1' * 10**6) | replace(1, 'y' * 10**6) }}",
+        "{{ range(100000) | map('string') | join('y' * 300000) }}",
+        "{{ ('y' * 10**6).join('z' * 10**6) }}",
+        "{{ ([{'x': 'y' * 10**6}] * 10**6) | join(attribute='x') }}",
         "{{ 'a' | center(10**9) }}",
         "{{ 'a\n' | indent(10**9) }}",
         "{{ '%999999999d' % 1 }}",
+        "{{ '%*d' % (10**9, 1) }}",
+        "{{ '%*d' | format(10**9, 1) }}",
+        "{{ '{:{w}}'.format(1, w='999999999') }}",
         "{{ '{:999999999}'.format(1) }}",
         "{{ [1] | slice(10**9) | list }}",
         _LOOPS,
@@ -64,6 +72,8 @@ def test_template_that_grows_or_runs_without_end_is_refused(
         "{% for i in tree recursive %}{{ i.n }}{{ loop(i.inner) }}{% endfor %}",
         "{{ items | map('upper') | join(', ') }}{{ 'a%sb' % 'c' }}{{ 'x'.replace('x', 'yy') }}",
         "{{ 1795849072 + 86400 }}{{ [1] + [2] }}{{ 'a' + 'b' }}{{ 'abc' | center(9) | indent(4) }}",
+        "{{ items | map('upper') | join }}{{ ', '.join(items) }}{{ tree | join(attribute='n') }}",
+        "{{ '{{{}}}'.format(1) }}{{ '{a: {b: %s}}' % 1 }}{{ 'aba' | replace('a', 1) }}",
         "{% macro m(a) %}[{{ a }}]{% endmacro %}{{ m('x') ~ m('y') }}",
         "{% set s %}{{ items }}{% endset %}{{ s }}{% filter upper %}{{ items }}{% endfilter %}",
     ],
@@ -84,7 +94,8 @@ def test_list_of_a_template_takes_items_and_other_objects_stay_as_they_are() -> 
         "{% set ids = [] %}{% set _ = ids.append(messages[0].role) %}{{ ids }}{{ ids.pop() }}"
     )
     assert environment.from_string(collecting).render(messages=[{"role": "a"}]) == "['a']a"
-    for change in ("messages[0].update(x=1)", "messages.clear()", "messages[0].pop(1)"):
+    changes = ("messages[0].update(x=1)", "messages.clear()", "messages[0].pop(1)")
+    for change in (*changes, "'aaa'.translate({97: 'a' * 10**6})"):
         with pytest.raises(SecurityError):
             environment.from_string("{{ " + change + " }}").render(messages=[{}])
 
