@@ -246,15 +246,10 @@ async def _generate(
     await route.admit(service, params)
     requests = address_requests(service, parsed.generations, model)
     _note_task_limit(record, requests)
-    head = Head(
-        new_id(""),
-        time.time(),
-        model_name(service, model),
-        record.request_id,
-        store=route.storage(parsed),
-    )
-    record.answer_id = route.answer_id(params, head)
-    head = replace(head, answer_id=record.answer_id)
+    unique, name = new_id(""), model_name(service, model)
+    record.answer_id = answer_id = route.answer_id(params, unique)
+    store = route.storage(parsed)
+    head = Head(unique, time.time(), name, record.request_id, store=store, answer_id=answer_id)
     if not requests:
         return _json(await route.reply_without_prompt(service, params, head))
     await _note_unrendered_tools(service, record, requests)

@@ -3,8 +3,6 @@
 https://docs.claude.com/en/api/messages
 """
 
-from collections.abc import Sequence
-
 from api.dialects.anthropic.read import prompt_from_wire, request_body, requests_from_wire
 from api.dialects.anthropic.wire import (
     CountTokensParams,
@@ -14,21 +12,14 @@ from api.dialects.anthropic.wire import (
 )
 from api.dialects.anthropic.write import MessageEncoder, error_to_wire, write_message
 from api.dialects.shared.dialect import AnswerRoute, Dialect, ParsedRequest, query
-from api.dialects.shared.parameters import ReadContext
 from api.service.models import address_requests, check_model
-from engine import GenerationRequest
-
-
-def read_counted(params: CountTokensParams, context: ReadContext) -> Sequence[GenerationRequest]:
-    """Return the request whose prompt is counted."""
-    return [prompt_from_wire(params, context)]
 
 
 @query(
     "POST",
     "/v1/messages/count_tokens",
     request=CountTokensParams,
-    read=read_counted,
+    read=prompt_from_wire,
     answer=dict[str, int],
 )
 async def count_tokens(request: ParsedRequest[CountTokensParams]) -> dict[str, int]:

@@ -51,7 +51,7 @@ def requests_from_wire(
     params: MessageCreateParams, context: ReadContext
 ) -> list[GenerationRequest]:
     """Return what a request asks for: one generation."""
-    prompt = prompt_from_wire(params, context)
+    [prompt] = prompt_from_wire(params, context)
     if only_warms(params) and params.stream:
         raise invalid(("stream",), "has no effect with max_tokens 0, which only reads the prompt")
     strings = checked_strings(params.stop_sequences or [], "stop_sequences")
@@ -72,7 +72,7 @@ def requests_from_wire(
     return [request]
 
 
-def prompt_from_wire(params: CountTokensParams, context: ReadContext) -> GenerationRequest:
+def prompt_from_wire(params: CountTokensParams, context: ReadContext) -> list[GenerationRequest]:
     """Return the request for a prompt alone; raises like ``requests_from_wire``."""
     if params.thread is not None:
         # The vendors' clients know this code: they then send the whole conversation instead.
@@ -110,7 +110,7 @@ def prompt_from_wire(params: CountTokensParams, context: ReadContext) -> Generat
         effort=effort_of(params.reasoning_effort if config.effort is None else config.effort),
         not_applied=tuple(history.left_out),
     )
-    return with_template_options(request, params.chat_template_kwargs)
+    return [with_template_options(request, params.chat_template_kwargs)]
 
 
 def allows_parallel_calls(params: CountTokensParams) -> bool:

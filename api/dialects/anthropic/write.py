@@ -114,7 +114,7 @@ def write_message(
 def _message(head: Head, usage: MessageUsage) -> MessageAnswer:
     """Return a message as it begins, without content."""
     return {
-        "id": f"msg_{head.unique}",
+        "id": head.answer_id,
         "type": "message",
         "role": "assistant",
         "model": head.model,

@@ -15,7 +15,7 @@ from api.dialects.sglang.wire import (
     SglangError,
 )
 from api.dialects.sglang.write import GenerateEncoder, answer_id, error_to_wire, write_answers
-from api.dialects.shared.dialect import AnswerRoute, Dialect, Head, ParsedRequest, query
+from api.dialects.shared.dialect import AnswerRoute, Dialect, ParsedRequest, query
 from api.service.generations import collect_events, run_generations
 from api.service.models import loaded_model
 from api.service.service import Service
@@ -28,8 +28,8 @@ class GenerateRoute(AnswerRoute[GenerateParams]):
     async def admit(self, service: Service, params: GenerateParams) -> None:
         """Accept every request: requests name no model."""
 
-    def answer_id(self, params: GenerateParams, head: Head) -> str:
-        return answer_id(params, head, 0)
+    def answer_id(self, params: GenerateParams, unique: str) -> str:
+        return answer_id(params, unique, 0)
 
 
 def _field_names(params: GenerateParams) -> Mapping[str, str]:

@@ -40,9 +40,9 @@ def finish_reason_to_wire(finished: Finished) -> GenerateFinish:
             assert_never(stop.kind)
 
 
-def answer_id(params: GenerateParams, head: Head, index: int) -> str:
+def answer_id(params: GenerateParams, unique: str, index: int) -> str:
     """Return an answer's id: the client's own, if it sent one."""
-    stem = params.rid or head.unique
+    stem = params.rid or unique
     return stem if answer_count(params) == 1 else f"{stem}_{index}"
 
 
@@ -67,7 +67,7 @@ class GenerateEncoder(AnswerEncoder):
         self._vocabulary = head.vocabulary if params.return_text_in_logprobs else None
         self._is_batch = is_batch(params)
         count = self._unfinished = answer_count(params)
-        self._answers = [_empty(answer_id(params, head, index)) for index in range(count)]
+        self._answers = [_empty(answer_id(params, head.unique, index)) for index in range(count)]
         # Only the last frame has the prompt's logprobs, which can be megabytes.
         self._prompts: list[list[TokenLogprob]] = [[] for _ in range(count)]
         self._prompt_tops: list[list[list[TokenLogprob] | None]] = [[] for _ in range(count)]

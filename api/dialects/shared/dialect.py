@@ -143,9 +143,9 @@ class AnswerRoute(Route, Generic[_Body]):
         """Return the function that stores the answer; None if it is not to be stored."""
         return None
 
-    def answer_id(self, params: _Body, head: Head) -> str:
+    def answer_id(self, params: _Body, unique: str) -> str:
         """Return the answer's id as the client gets it; empty if answers have none."""
-        return f"{self.id_prefix}{head.unique}" if self.id_prefix else ""
+        return f"{self.id_prefix}{unique}" if self.id_prefix else ""
 
 
 @dataclass(frozen=True, kw_only=True)
