@@ -45,6 +45,7 @@ class RunningBatch:
             limits = replace(limits, rows=1)
         if not can.chunks:
             limits = replace(limits, prefill_chunk=1)
+        self.max_rows = limits.rows
         self.can_draft = limits.drafts and can.drafts
         self.is_shared = limits.is_shared
         self._stepped_at_s = 0.0
@@ -250,14 +251,20 @@ class RunningBatch:
 
     def _release(self, removed: abc.Sequence[Sequence]) -> None:
         """Store the caches of removed sequences; their dependents continue to read."""
-        self.sequences.release_dependents(removed)
-        for sequence in removed:
-            if not sequence.is_invalid:
-                self._store(sequence, sequence.cache, sequence.held)
-        self._note_use()
-        for sequence in removed:
-            if sequence.draft is not None:
-                sequence.draft.finish()
+        try:
+            self.sequences.release_dependents(removed)
+            for sequence in removed:
+                if not sequence.is_invalid:
+                    self._store(sequence, sequence.cache, sequence.held)
+            self._note_use()
+            for sequence in removed:
+                if sequence.draft is not None:
+                    sequence.draft.finish()
+        except BaseException:  # the draft model counts the answers that it drafts for
+            for sequence in removed:
+                if sequence.draft is not None:
+                    sequence.draft.abandon()
+            raise
 
     def _note_use(self) -> None:
         index = self.prompts.index

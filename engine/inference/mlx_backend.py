@@ -200,7 +200,7 @@ class MlxBackend:
         params = sampling.with_defaults(request.sampling, dict(self.info.own_settings))
         if request.tool_choice.mode == "none":
             params = replace(params, logit_bias=(*params.logit_bias, *self._no_calls()))
-        processors = sampling.processors(params)
+        processors = sampling.processors(params, len(prompt.tokens))
         form = generation.form
         constraint = self._forms.constrain(request, prompt.tokens, form, thinks=prompt.thinks)
         if constraint is not None:  # last, so that no other processor allows more tokens

@@ -6,7 +6,7 @@ Engine thread.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -177,17 +177,34 @@ def _xtc_of(requested: Sampling, ids: Iterable[int], size: int) -> Xtc | None:
     return Xtc(requested.xtc_probability, threshold, exempt)
 
 
-def processors(requested: Sampling) -> list[Any]:
-    """Return the logits processors of a request; empty if it needs none."""
-    repetition = requested.repetition_penalty
-    return list(
-        make_logits_processors(
+def processors(requested: Sampling, prompt_tokens: int) -> list[Any]:
+    """Return the logits processors of a request; empty if it needs none.
+
+    As in vLLM, all tokens count: those of the answer for presence and frequency, and those of the
+    prompt as well for repetition. mlx-lm's own default is the last 20 tokens.
+    """
+    repetition, all_tokens = requested.repetition_penalty, 1 << 30
+    of_answer = make_logits_processors(
+        presence_penalty=requested.presence_penalty or None,
+        presence_context_size=all_tokens,
+        frequency_penalty=requested.frequency_penalty or None,
+        frequency_context_size=all_tokens,
+    )
+    return [
+        *make_logits_processors(
             logit_bias=dict(requested.logit_bias) or None,
             repetition_penalty=repetition if repetition != 1 else None,
-            presence_penalty=requested.presence_penalty or None,
-            frequency_penalty=requested.frequency_penalty or None,
-        )
-    )
+            repetition_context_size=all_tokens,
+        ),
+        *(partial(_process_answer, processor, prompt_tokens) for processor in of_answer),
+    ]
+
+
+def _process_answer(
+    processor: Any, prompt_tokens: int, context: mx.array, logits: mx.array
+) -> mx.array:
+    processed: mx.array = processor(context[prompt_tokens:], logits)
+    return processed
 
 
 class ConstraintProcessor:

@@ -190,7 +190,10 @@ class ModelList:
             self._offering = None if models is None else Offering(models)
 
     def find(self, name: str | None) -> OfferedModel | None:
-        offering = self._offering
+        return self._find(name, self._offering)
+
+    @staticmethod
+    def _find(name: str | None, offering: Offering | None) -> OfferedModel | None:
         return None if offering is None or not name else offering.find(name)
 
     def add_offer(self, folder: Path, draft: Path | None) -> OfferedModel | None:
@@ -207,15 +210,20 @@ class ModelList:
             return model
 
     def resolve(self, name: str | None) -> ModelStatus | None:
-        model = self.find(name)
+        offering = self._offering  # another thread may renew it
+        model = self._find(name, offering)
+        statuses = self._statuses(offering)
         if model is None:
-            return next((status for status in self.statuses if status.is_default), None)
-        return next(status for status in self.statuses if status.id == model.id)
+            return next((status for status in statuses if status.is_default), None)
+        return next(status for status in statuses if status.id == model.id)
 
     @property
     def statuses(self) -> tuple[ModelStatus, ...]:
         """The status of every model: offered ones, then others, loaded or loading."""
-        offering, default = self._offering, self._default
+        return self._statuses(self._offering)
+
+    def _statuses(self, offering: Offering | None) -> tuple[ModelStatus, ...]:
+        default = self._default
         # Two models can have one folder; the default one is listed.
         slots = sorted(self._slots, key=lambda slot: slot is not default)
         statuses: dict[str, ModelStatus] = {}
@@ -232,8 +240,9 @@ class ModelList:
                 is_default=own is default and own is not None,
             )
         for slot in slots:
-            if slot.status.id:
-                status = replace(slot.status, is_default=slot is default)
+            status = replace(slot.status, is_default=slot is default)
+            is_in_use = status.state in ("loading", "ready") or status.is_stuck
+            if status.id and (is_in_use or status.is_default or offering is None):
                 statuses.setdefault(status.id, status)
         return tuple(statuses.values())
 

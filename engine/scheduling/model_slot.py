@@ -225,7 +225,7 @@ class ModelSlot:
             running=running,
             waiting=waiting,
             used_at=self.idle.used_at,
-            unloads_at=self.idle.unloads_at if base.is_loaded else None,
+            unloads_at=self.idle.unloads_at if base.is_loaded and not self.is_pinned else None,
             is_pinned=self.is_pinned,
         )
 
@@ -419,7 +419,8 @@ class ModelSlot:
 
     @property
     def unload_due_s(self) -> float | None:
-        return None if self.backend is None else self.idle.due_s
+        is_kept = self.is_pinned and not self.idle.ends_at_once
+        return None if self.backend is None or is_kept else self.idle.due_s
 
     def unload(self) -> None:
         """Free the memory of the model, which nothing may be using; it still counts as loaded."""

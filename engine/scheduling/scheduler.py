@@ -117,7 +117,7 @@ class Scheduler:
                     f"at most {counted(limit, 'answer')} at once are possible",
                 )
             if ahead + len(generations) > limit:
-                raise QueueFull(max(0, ahead - self._limits.max_rows), len(generations))
+                raise QueueFull(max(0, ahead - self.backend.batch.max_rows), len(generations))
             for generation in generations:
                 check(self.backend, generation)
             self.plan.check(self.backend.info, requests)
@@ -271,7 +271,7 @@ class Scheduler:
         if self._unchecked_steps >= 64:
             self._unchecked_steps = 0
             self._end_unbounded()
-        while self.waiting and len(self.running) < self._limits.max_rows:
+        while self.waiting and len(self.running) < self.backend.batch.max_rows:
             if self.is_admission_paused and self.running:
                 return
             lengths = [sequence.reserved_tokens for sequence in self.running.values()]

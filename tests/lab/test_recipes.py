@@ -165,7 +165,7 @@ def _top_n_sigma(requested: Sampling) -> list[Any]:
 """
     row = "    top_n_sigma: Annotated[float, Field(ge=0, le=10)] | None = None\n"
     sampling = "engine/inference/sampling.py"
-    processors = "    return list(\n        make_logits_processors("
+    processors = "    return [\n        *make_logits_processors("
     insert(tree, "engine/values/request.py", "    min_p: float | None = _option(", field)
     insert(tree, sampling, "def processors(", mask)
     with_mask = processors.replace("return ", "return _top_n_sigma(requested) + ")

@@ -76,7 +76,7 @@ class ModelLibrary(QObject):
         if is_pinned:
             pinned.append(_key(folder))
         self.preferences.change_value("models.pinned", tuple(pinned))
-        self.models.pin(folder, is_pinned, self._idle_s)
+        self.models.pin(folder, is_pinned)
 
     def refresh(self) -> None:
         if self.is_looking:
@@ -317,7 +317,7 @@ class ModelLibrary(QObject):
         pinned = self.preferences.now.models.pinned
         for model in self.models.in_memory:
             if not model.is_pinned and _key(model.folder) in pinned:
-                self.models.pin(model.folder, True, self._idle_s)
+                self.models.pin(model.folder, True)
 
     def _note_use(self, folder: Path) -> None:
         used = dict(self.preferences.now.models.last_used)

@@ -277,11 +277,9 @@ class Models(QObject):
         elif self.stage == "ready":
             start_task(self, self._unload(cancels_running), "unload")
 
-    def pin(self, folder: Path, is_pinned: bool, idle_s: float | None) -> None:
+    def pin(self, folder: Path, is_pinned: bool) -> None:
         status = self._status_of(folder)
-        name = None if status is None else status.id
-        self._engine.pin(name, is_pinned=is_pinned)
-        self._engine.unload_after(None if is_pinned else idle_s, name)
+        self._engine.pin(None if status is None else status.id, is_pinned=is_pinned)
 
     def unload_after(self, idle_s: float | None) -> None:
         """Unload a model that was idle for this many seconds; None never unloads it."""

@@ -282,7 +282,9 @@ class PrefixIndex:
         if bool(count) != self.has_segments:
             return False
         if not self._used:
-            self._segment_layers, self._layers = count, snapshot.layers
+            self._segment_layers = count
+            # Other layers belong to snapshots, which are evicted.
+            self._layers = snapshot.layers if self.can_cut_anywhere else ()
         is_whole = not self.can_cut_anywhere or all(part.empty() for part in snapshot.parts)
         return count == self._segment_layers and is_whole
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
 from engine.inference import sequence
-from engine.inference.backend import Prompt, PromptCacheUse
+from engine.inference.backend import BatchLimits, Prompt, PromptCacheUse
 from engine.library.cache_size import CacheSize
 from engine.library.memory_need import Memory
 from engine.library.model_info import ModelInfo
@@ -160,6 +160,21 @@ async def test_request_waits_for_memory_of_running_answers(tmp_path: Path) -> No
         await large.collect()
         assert (await first.collect()).finished.stop.kind is StopKind.MAX_TOKENS
         assert max(rows for rows, _ in stage.model.calls) == 1
+
+
+async def test_requests_beyond_the_rows_of_a_batch_wait(tmp_path: Path) -> None:
+    stage, may_end = stage_of(tmp_path), threading.Event()
+    stage.slow_until(may_end)
+
+    def load(folder: Path, *, limits: BatchLimits, **options: Any) -> Any:
+        return stage.load(folder, limits=replace(limits, rows=1), **options)
+
+    async with loaded_engine(tmp_path, loader=load) as engine:
+        answers = await engine.generate_together([request("short")] * 2)
+        await until(lambda: engine.status.running > 0)
+        assert (engine.status.running, engine.status.waiting) == (1, 1)
+        may_end.set()
+        assert [(await one.collect()).text for one in answers] == ["yes", "yes"]
 
 
 async def test_an_answer_without_a_limit_ends_when_memory_is_full(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from engine.engine import Engine
 from engine.generation import Answer
+from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.speculation.draft_model import DraftModel, ModelDrafts
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
@@ -137,6 +138,13 @@ def test_rows_that_end_early_leave_nothing_behind(
     assert [one.likelihood() for one in made] == [0.0] * 4
     assert made[0]._draft._answers == 0
     assert answers[-1].text.startswith("1\n2\n3\n")
+
+    def full(*_: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(PromptCache, "store", full)
+    runner.run(answered(engine, asked(PROMPTS[2])))
+    assert made[0]._draft._answers == 0
 
 
 @pytest.mark.usefixtures("_eager")

@@ -207,9 +207,24 @@ async def test_each_model_has_its_own_prompt_cache_status_and_bytes(
         assert statuses[1].used_at is not None
         assert statuses[0].used_at < statuses[1].used_at
         assert [one.is_default for one in statuses] == [True, False]
-        await engine.unload(b.id)
-        assert state(engine, b) == "unloaded"
+        engine.unload_when_idle(b.id)
+        await until(lambda: state(engine, b) == "unloaded")
         assert state(engine, a) == "ready"
+        engine.offer([a])
+        assert [one.id for one in engine.models] == [a.id]
+
+
+async def test_pinned_model_is_never_unloaded_for_idleness(models: list[OfferedModel]) -> None:
+    async with offered_engine(models) as engine:
+        await engine.load(models[0].folder)
+        engine.pin(models[0].id)
+        engine.unload_after(0.01)
+        await engine.tokenize("x")
+        assert status_of(engine, models[0]).unloads_at is None
+        await asyncio.sleep(0.1)
+        assert state(engine, models[0]) == "ready"
+        engine.pin(models[0].id, is_pinned=False)
+        await until(lambda: state(engine, models[0]) == "unloaded")
 
 
 async def test_unloading_default_model_leaves_no_default(
