@@ -31,7 +31,7 @@ from ui.records.attachments import attached_chars, with_attachments
 from ui.records.conversations import ChosenModel, Conversation, ConversationSettings
 from ui.records.exchange.archive import conversations_from_json, conversations_json
 from ui.records.messages import ConversationMessage
-from ui.records.prompt_fit import Counts, cut_message, fitted_prompt, last_left_out
+from ui.records.prompt_fit import TokenCounter, cut_message, fitted_prompt, last_left_out
 from ui.records.requests import fitted as adapted
 from ui.records.requests import new_run, prompt_messages, request_for, sent_messages
 from ui.records.runs import NO_CHANGE, LeftOut
@@ -144,12 +144,9 @@ class ChatSession:
             complete = prompt_messages(messages, settings.system_prompt)
             return adapted(replace(request, messages=complete), settings, model)
 
-        async def count_tokens(text: str) -> int:
-            return len(await engine.tokenize(text, model.id))
-
         sent = sent_messages(conversation, turn)
-        counts = Counts(model.context_length, engine.count_tokens, count_tokens)
-        fit = await fitted_prompt(path, sent, make, counts, before=last_left_out(path))
+        counter = TokenCounter(engine, model)
+        fit = await fitted_prompt(path, sent, make, counter, before=last_left_out(path))
         for message in path:
             cut = cut_message(message, fit.cuts)
             message.sent_chars = cut.sent_chars

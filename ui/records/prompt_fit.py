@@ -8,10 +8,10 @@ the messages left out.
 Pure, apart from the counts that it asks for; main thread.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from engine import GenerationRequest, PromptTooLong
+from engine import Engine, GenerationRequest, ModelInfo, PromptTooLong
 from ui.records.conversations import WhenFull
 from ui.records.messages import ConversationMessage
 from ui.records.runs import LeftOut
@@ -25,7 +25,8 @@ _SHARE = 0.7
 # Files and results that are cut may take this share together with the rest of the prompt or, where
 # there is much besides them, half of the context that the rest leaves.
 _CUT_SHARE = 0.65
-# A text is counted in parts, so that other work of the engine does not wait long.
+# A text is counted in parts, so that other work of the engine does not wait long, and to save
+# memory. A word that is cut may count as one token more.
 _PART_CHARS = 100_000
 # No tokenizer has many tokens longer than this; a longer text has more tokens than are asked for.
 _MAX_TOKEN_CHARS = 16
@@ -35,19 +36,34 @@ Messages = Sequence[ConversationMessage]
 # Makes the request of messages. Before the message of the given id others are left out; empty if
 # all are sent.
 MakeRequest = Callable[[Messages, str], GenerationRequest]
-CountPrompt = Callable[[GenerationRequest], Awaitable[int]]
-CountTokens = Callable[[str], Awaitable[int]]
 # How many characters of a text are sent, by its message's id and its number in the message.
 Cuts = Mapping[tuple[str, int], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """The context of a model, and how to count: ``prompt`` raises ``PromptTooLong``."""
+class TokenCounter:
+    """Counts the tokens of prompts and texts for a model."""
 
-    context: int
-    prompt: CountPrompt
-    tokens: CountTokens
+    engine: Engine
+    model: ModelInfo
+
+    @property
+    def context(self) -> int:
+        return self.model.context_length
+
+    async def prompt(self, request: GenerationRequest) -> int:
+        """Return the tokens of a request; a lower bound from the context's length on."""
+        try:
+            return await self.engine.count_tokens(request)
+        except PromptTooLong as too_long:
+            return max(too_long.prompt_tokens, self.context)
+
+    async def text(self, text: str) -> int:
+        size = 0
+        for start in range(0, len(text), _PART_CHARS):
+            part = text[start : start + _PART_CHARS]
+            size += len(await self.engine.tokenize(part, self.model.id))
+        return size
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,23 +127,23 @@ async def fitted_prompt(
     path: Messages,
     sent: Messages,
     make: MakeRequest,
-    counts: Counts,
+    counter: TokenCounter,
     when_full: WhenFull = "leave_out",
     before: LeftOut | None = None,
     uncut: str = "",
 ) -> PromptFit:
     """Return the prompt of a question: whole, or without the oldest exchanges."""
     request = make(sent, "")
-    limit = int(counts.context * _FULL)
+    limit = int(counter.context * _FULL)
     # No text has more tokens than bytes; the template's tokens around a message count as 16.
     texts = (message.content.encode(errors="replace") for message in request.messages)
     has_calls = any(message.tool_calls or message.thinking for message in request.messages)
     if not (request.tools or has_calls) and sum(len(text) + 16 for text in texts) < limit:
-        return PromptFit(tuple(sent), request, counts.context)
-    total = await _counted(request, counts)
+        return PromptFit(tuple(sent), request, counter.context)
+    total = await counter.prompt(request)
     if total <= limit:
-        return PromptFit(tuple(sent), request, counts.context, tokens=total, total=total)
-    return await _Fitting(path, list(sent), make, counts, when_full, total, uncut).fit(before)
+        return PromptFit(tuple(sent), request, counter.context, tokens=total, total=total)
+    return await _Fitting(path, list(sent), make, counter, when_full, total, uncut).fit(before)
 
 
 @dataclass
@@ -137,14 +153,14 @@ class _Fitting:
     path: Messages
     sent: list[ConversationMessage]
     make: MakeRequest
-    counts: Counts
+    counter: TokenCounter
     when_full: WhenFull
     total: int
     uncut: str
     cuts: Cuts = field(default_factory=dict)
 
     async def fit(self, left_out: LeftOut | None) -> PromptFit:
-        context, limit = self.counts.context, int(self.counts.context * _FULL)
+        context, limit = self.counter.context, int(self.counter.context * _FULL)
         last = len(exchanges(self.sent)) - 1
         smallest = await self._size(last)
         if smallest > limit:
@@ -176,7 +192,7 @@ class _Fitting:
 
     def _count_left_out(self, left_out: LeftOut | None) -> int:
         """Return how many exchanges an answer was without, if it had the same context."""
-        if left_out is None or left_out.context != self.counts.context:
+        if left_out is None or left_out.context != self.counter.context:
             return 0
         ids = {message.id for message in self.path[: left_out.until]}
         return sum(group[0].id in ids for group in exchanges(self.sent))
@@ -188,11 +204,11 @@ class _Fitting:
         return messages, "" if is_whole else exchanges(self.sent)[count][0].id
 
     async def _size(self, count: int) -> int:
-        return await _counted(self.make(*self._without(count)), self.counts)
+        return await self.counter.prompt(self.make(*self._without(count)))
 
     def _fit_of(self, count: int, tokens: int) -> PromptFit:
         messages, first = self._without(count)
-        request, context, left_out = self.make(messages, first), self.counts.context, None
+        request, context, left_out = self.make(messages, first), self.counter.context, None
         if first:
             until, boundary = next((n, m) for n, m in enumerate(self.path) if m.id == first)
             is_summarized = self.when_full == "summarize" and bool(boundary.summary)
@@ -213,18 +229,18 @@ class _Fitting:
         }
         if not texts:
             return {}
-        context, tokens = self.counts.context, self.counts.tokens
+        context, counter = self.counter.context, self.counter
         empty = [cut_message(message, dict.fromkeys(texts, 0)) for message in messages]
         first = self._without(last)[1]
-        without = await _counted(self.make(empty, first), self.counts)
+        without = await self.counter.prompt(self.make(empty, first))
         if without >= context:
             return {}  # cutting them does not help
         budget = max(int(context * _CUT_SHARE) - without, (context - without) // 2)
-        sizes = {key: await _size(text, budget, tokens) for key, text in texts.items()}
+        sizes = {key: await _size(text, budget, counter) for key, text in texts.items()}
         share = _fair_share(list(sizes.values()), budget)
         limit = max(share - 40, 16)  # the note about the cut takes 40
         return {
-            key: await fitting_chars(text, limit, tokens)
+            key: await fitting_chars(text, limit, counter)
             for key, text in texts.items()
             if sizes[key] > share
         }
@@ -256,22 +272,11 @@ def cut_message(message: ConversationMessage, cuts: Cuts) -> ConversationMessage
     return replace(message, run=replace(run, results=results))
 
 
-async def _counted(request: GenerationRequest, counts: Counts) -> int:
-    """Return the tokens of a request; a lower bound from the context's length on."""
-    try:
-        return await counts.prompt(request)
-    except PromptTooLong as too_long:
-        return max(too_long.prompt_tokens, counts.context)
-
-
-async def _size(text: str, limit: int, count_tokens: CountTokens) -> int:
+async def _size(text: str, limit: int, counter: TokenCounter) -> int:
     """Return the tokens of a text; one more than the limit if it surely has more."""
     if len(text) > limit * _MAX_TOKEN_CHARS:
         return limit + 1
-    size = 0
-    for start in range(0, len(text), _PART_CHARS):
-        size += await count_tokens(text[start : start + _PART_CHARS])
-    return size
+    return await counter.text(text)
 
 
 def _fair_share(sizes: list[int], budget: int) -> int:
@@ -285,15 +290,15 @@ def _fair_share(sizes: list[int], budget: int) -> int:
     return budget
 
 
-async def fitting_chars(text: str, limit: int, count_tokens: CountTokens) -> int:
+async def fitting_chars(text: str, limit: int, counter: TokenCounter) -> int:
     """Return how many characters at a text's beginning have at most so many tokens."""
     chars = min(len(text), limit * 4)
-    size = await count_tokens(text[:chars])
+    size = await counter.text(text[:chars])
     if size <= limit and chars < len(text):
         chars = min(len(text), int(chars * limit / max(size, 1)), limit * _MAX_TOKEN_CHARS)
-        size = await count_tokens(text[:chars])
+        size = await counter.text(text[:chars])
     while size > limit and chars:
         chars = min(chars - 1, int(chars * limit / size))
-        size = await count_tokens(text[:chars])
+        size = await counter.text(text[:chars])
     line = text.rfind("\n", 0, chars) + 1
     return line if line > chars * 0.8 else chars

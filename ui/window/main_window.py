@@ -277,7 +277,7 @@ class MainWindow(WindowParts):
             theme.set_text_size(now.text_percent)
         workspace.conversations.sort_by(now.list_order)
         workspace.titles.is_on = now.names_conversations
-        workspace.context.when_full = now.when_full
+        workspace.context.planner.when_full = now.when_full
         workspace.conversations.usual_settings = now.new_conversation.settings()
         self._apply_model_defaults()
         workspace.conversations.begin_with(ToolsInUse(now.tools.in_new_conversations))

@@ -38,7 +38,8 @@ def chat_of(
     engine: Engine, conversation: Conversation, when_full: WhenFull
 ) -> ConversationController:
     store, models = MemoryConversationStore(), OneModel(engine)  # type: ignore[arg-type]
-    context = ChatContext(engine, store, Traces(), models, when_full=when_full)
+    context = ChatContext(engine, store, Traces(), models)
+    context.planner.when_full = when_full
     return ConversationController(context, conversation)
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import GenerationRequest, PromptTooLong, ToolCall
+from engine import GenerationRequest, ToolCall
 from ui.records.attachments import Attachment
 from ui.records.conversations import WhenFull
 from ui.records.messages import ConversationMessage, chained, question
-from ui.records.prompt_fit import Counts, PromptFit, exchanges, fitted_prompt, last_left_out
+from ui.records.prompt_fit import PromptFit, TokenCounter, exchanges, fitted_prompt, last_left_out
 from ui.records.requests import prompt_messages, turns_of
 from ui.records.runs import LeftOut, Run
 from ui.records.tool_calls import CallResult
@@ -24,19 +24,24 @@ CONTEXT = 1_000
 MARKS = 4
 
 
-async def tokens_of(request: GenerationRequest) -> int:
-    """One token a character, as a tokenizer of single characters has."""
-    size = sum(len(one.content) + MARKS for one in request.messages)
-    if size >= CONTEXT:
-        raise PromptTooLong("messages", size, CONTEXT)
-    return size
+class CharacterCounter(TokenCounter):
+    """One token a character, also of calls' arguments; the context's length as a lower bound."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def context(self) -> int:
+        return CONTEXT
+
+    async def prompt(self, request: GenerationRequest) -> int:
+        calls = (call.arguments for one in request.messages for call in one.tool_calls)
+        return sum(len(one.content) + MARKS for one in request.messages) + sum(map(len, calls))
+
+    async def text(self, text: str) -> int:
+        return len(text)
 
 
-async def text_tokens(text: str) -> int:
-    return len(text)
-
-
-COUNTS = Counts(CONTEXT, tokens_of, text_tokens)
+COUNTER = CharacterCounter()
 
 
 def fitted(
@@ -50,7 +55,7 @@ def fitted(
         summarized = first if when_full == "summarize" else ""
         return GenerationRequest(prompt_messages(messages, system, summarized=summarized))
 
-    return asyncio.run(fitted_prompt(path, path, make, COUNTS, when_full, before, uncut))
+    return asyncio.run(fitted_prompt(path, path, make, COUNTER, when_full, before, uncut))
 
 
 def make_plain(messages: Sequence[ConversationMessage], _first: str) -> GenerationRequest:
@@ -219,11 +224,6 @@ def test_arguments_of_calls_count_without_tools() -> None:
     assert called.run is not None
     called.run.tool_calls = [ToolCall("call 0", "write", "x" * 900)]
 
-    async def tokens(request: GenerationRequest) -> int:
-        written = (call.arguments for one in request.messages for call in one.tool_calls)
-        return await tokens_of(request) + sum(map(len, written))
-
     path = list(chained([question("Write."), called, question("And now?")]))
-    counts = replace(COUNTS, prompt=tokens)
-    fit = asyncio.run(fitted_prompt(path, path, make_plain, counts))
+    fit = asyncio.run(fitted_prompt(path, path, make_plain, COUNTER))
     assert fit.left_out == LeftOut(2, 2, CONTEXT)

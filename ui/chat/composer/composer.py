@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
 from engine import counted
 from ui.chat.composer.attachments import AttachmentRow
 from ui.chat.composer.message_editor import READING
-from ui.chat.session.context_meter import Count
+from ui.chat.session.context_meter import ContextUsage
 from ui.kit.buttons import ChipButton, IconButton, with_keys
 from ui.kit.fields import GrowingInput
 from ui.kit.icon_engine import themed_icon
@@ -26,69 +26,69 @@ _SETTINGS_HINT = "System prompt, temperature and length"
 _NO_STOPS = "No Stops"
 
 
-def row_text(count: Count) -> tuple[str, str]:
+def row_text(usage: ContextUsage) -> tuple[str, str]:
     """Return the words beside Send: the full ones, and a short form."""
-    if count.is_full:
-        return f"Context full: {_surplus(count)}", "Context full"
-    share = share_text(count)
-    return f"{counted(count.message, 'token')} · {share} of context", share
+    if usage.is_full:
+        return f"Context full: {_surplus(usage)}", "Context full"
+    share = share_text(usage)
+    return f"{counted(usage.message, 'token')} · {share} of context", share
 
 
-def usage_hint(count: Count) -> str:
+def usage_hint(usage: ContextUsage) -> str:
     """Return the same in whole sentences."""
-    if count.is_full:
-        return full_text(count)
+    if usage.is_full:
+        return full_text(usage)
     return (
-        f"This message has {counted(count.message, 'token')}. With the conversation, "
-        f"{count.prompt:,} of the {counted(count.context, 'token')} in the model’s context are "
-        f"used.{without_files_text(count)}"
+        f"This message has {counted(usage.message, 'token')}. With the conversation, "
+        f"{usage.prompt:,} of the {counted(usage.context, 'token')} in the model’s context are "
+        f"used.{without_files_text(usage)}"
     )
 
 
-def full_text(count: Count) -> str:
+def full_text(usage: ContextUsage) -> str:
     """Return why a message cannot be sent; empty if it can."""
-    if not count.is_full:
+    if not usage.is_full:
         return ""
-    is_all = count.when_full == "ask"
+    is_all = usage.when_full == "ask"
     subject = (
         "With this message the conversation has"
         if is_all
         else ("This message, with the system prompt and pinned messages, has")
     )
     return (
-        f"{subject} {'at least ' if count.is_lower_bound else ''}"
-        f"{counted(count.prompt, 'token')}; the model’s "
-        f"context holds {count.context:,}, the answer included: {_surplus(count)}."
-        f"{without_files_text(count)} {_remedy(count).capitalize()}."
+        f"{subject} {'at least ' if usage.fit.is_lower_bound else ''}"
+        f"{counted(usage.prompt, 'token')}; the model’s "
+        f"context holds {usage.context:,}, the answer included: {_surplus(usage)}."
+        f"{without_files_text(usage)} {_remedy(usage).capitalize()}."
     )
 
 
-def share_text(count: Count) -> str:
+def share_text(usage: ContextUsage) -> str:
     """Return how full the context would be, and how full it is without the files."""
-    after = f"{count.share * 100:.0f}%"
-    if count.without_files is None or not count.context:
+    after = f"{usage.share * 100:.0f}%"
+    if usage.without_files is None or not usage.context:
         return after
-    return f"{count.without_files / count.context * 100:.0f} → {after}"
+    return f"{usage.without_files / usage.context * 100:.0f} → {after}"
 
 
-def without_files_text(count: Count) -> str:
+def without_files_text(usage: ContextUsage) -> str:
     """Return how many tokens there are without the files, as a sentence; empty without files."""
-    if count.without_files is None:
+    if usage.without_files is None:
         return ""
-    return f" Without the files it would be {count.without_files:,}."
+    return f" Without the files it would be {usage.without_files:,}."
 
 
-def _surplus(count: Count) -> str:
+def _surplus(usage: ContextUsage) -> str:
     """Return by how many tokens the prompt is too long; at least one is left for the answer."""
-    minimum = "at least " if count.is_lower_bound else ""
-    return f"{minimum}{counted(count.prompt - count.context + 1, 'token')} too many"
+    minimum = "at least " if usage.fit.is_lower_bound else ""
+    return f"{minimum}{counted(usage.prompt - usage.context + 1, 'token')} too many"
 
 
-def _remedy(count: Count) -> str:
-    if count.without_files is not None and count.without_files < count.context:
-        shorten = "shorten the file" if len(count.files) == 1 else "shorten the files"
+def _remedy(usage: ContextUsage) -> str:
+    if usage.without_files is not None and usage.without_files < usage.context:
+        shorten = "shorten the file" if len(usage.files) == 1 else "shorten the files"
         return f"{shorten}, choose fewer pages, or remove files"
-    if count.when_full == "ask":
+    if usage.when_full == "ask":
         return "omit the oldest messages, or shorten the message"
     return "shorten the message, unpin messages, or choose a model with a longer context"
 
@@ -213,22 +213,22 @@ class Composer(QFrame):
         self.attachments.clear()
         self.set_text(self._history.end())
 
-    def show_count(self, count: Count | None) -> None:
-        self.full_because = "" if count is None else full_text(count)
-        self.attachments.show_tokens({} if count is None else count.files)
-        self.attachments.offer_cuts({} if count is None else count.cuts)
+    def show_usage(self, usage: ContextUsage | None) -> None:
+        self.full_because = "" if usage is None else full_text(usage)
+        self.attachments.show_tokens({} if usage is None else usage.files)
+        self.attachments.offer_cuts({} if usage is None else usage.cuts)
         self._refresh()
-        if count is None:
+        if usage is None:
             self._counted = ("", "")
             self.meter.setToolTip("")
             self.meter.setAccessibleName("")
             self._fit()
             return
-        self._counted = row_text(count)
+        self._counted = row_text(usage)
         self._fit()
-        self.meter.setToolTip(usage_hint(count))
+        self.meter.setToolTip(usage_hint(usage))
         self.meter.setAccessibleName(self.meter.toolTip())
-        role = "fault" if count.is_full else "muted" if count.share > 0.8 else "faint"
+        role = "fault" if usage.is_full else "muted" if usage.share > 0.8 else "faint"
         restyle(self.meter, "role", role)
 
     def show_stage(self, is_ready: bool, is_running: bool, placeholder: str) -> None:

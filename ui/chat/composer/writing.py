@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 from engine import StopKind, counted
 from ui.chat.composer.composer import Composer
 from ui.chat.composer.message_editor import EditedInPlace
-from ui.chat.session.context_meter import Count, Counted
+from ui.chat.session.context_meter import ContextUsage, CountedDraft
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import IconButton, push_button
@@ -32,20 +32,20 @@ _BUTTONS: dict[WhenFull, tuple[str, str]] = {
 _COUNTING = "Counting the tokens before sending…"
 
 
-def left_out_notice(count: Count, before: LeftOut | None) -> str:
+def left_out_notice(usage: ContextUsage, before: LeftOut | None) -> str:
     """Return the text of the bar for a count; empty if it has nothing new."""
-    minimum = "at least " if count.is_lower_bound_total else ""
-    too_many = f"{minimum}{counted(count.too_many, 'token')}"
-    if count.is_full:
-        is_requested = count.when_full == "ask" and count.without_files is None
+    minimum = "at least " if usage.fit.is_total_lower_bound else ""
+    too_many = f"{minimum}{counted(usage.too_many, 'token')}"
+    if usage.is_full:
+        is_requested = usage.when_full == "ask" and usage.without_files is None
         return f"The conversation is {too_many} too long for this model." if is_requested else ""
-    left_out = count.left_out
+    left_out = usage.fit.left_out
     if left_out is None or (before is not None and before.until == left_out.until):
         return ""
     messages = counted(left_out.messages, "earlier message")
-    is_summary = count.when_full == "summarize"
+    is_summary = usage.when_full == "summarize"
     what = "will be sent as a summary" if is_summary else "will not be sent"
-    if not count.too_many:
+    if not usage.too_many:
         return f"The context is nearly full: {messages} {what}."
     return f"The conversation is {too_many} too long for this model: {messages} {what}."
 
@@ -72,12 +72,12 @@ class ContextBar(QFrame):
         column(self.caption, buttons, spacing=2, margins=(12, 8, 12, 6), on=self)
         self.hide()
 
-    def show_count(self, count: Count | None, before: LeftOut | None = None) -> None:
-        text = "" if count is None else left_out_notice(count, before)
+    def show_usage(self, usage: ContextUsage | None, before: LeftOut | None = None) -> None:
+        text = "" if usage is None else left_out_notice(usage, before)
         self.caption.setText(text)
-        if count is not None and text:
+        if usage is not None and text:
             for choice, button in self.buttons.items():
-                button.setVisible(choice != count.when_full)
+                button.setVisible(choice != usage.when_full)
         self.setVisible(bool(text))
 
 
@@ -235,8 +235,8 @@ class Writing(QObject):
         self._is_sent_once_counted = self._is_sent_once_edited = False
         composer.set_text(conversation.draft)
         composer.attachments.show_files(conversation.attachments, conversation)
-        composer.show_count(None)
-        self._bar.show_count(None)
+        composer.show_usage(None)
+        self._bar.show_usage(None)
         composer.show_notice("")
         self._opened = opened
         self._show_queue()
@@ -262,10 +262,10 @@ class Writing(QObject):
             changed.connect(self._count)
         composer.attachments.changed.connect(self._keep_draft)
         composer.attachments.read_for_another.connect(self._attach_to)
-        meter.counted.connect(self._take_count)
+        meter.usage_changed.connect(self._show_usage)
 
     def _count(self) -> None:
-        self._workspace.meter.count(self._counted_message())
+        self._workspace.meter.count(self._counted_draft())
 
     def _send(self) -> None:
         """Send the message; before that, wait for the running answer, or count a long message."""
@@ -282,7 +282,7 @@ class Writing(QObject):
             self._send_next(opened)
         elif not is_written:
             return
-        elif self._is_long() and not meter.is_settled and self._counted_message() is not None:
+        elif self._is_long() and not meter.is_settled and self._counted_draft() is not None:
             self._is_sent_once_counted = True
             composer.show_notice(_COUNTING)
             meter.count_now()
@@ -300,10 +300,10 @@ class Writing(QObject):
         is_long = bool(composer.attachments.files) or len(composer.text) > 2_000
         return is_long or bool(composer.full_because)
 
-    def _take_count(self, count: Count | None) -> None:
-        self._composer.show_count(count)
+    def _show_usage(self, usage: ContextUsage | None) -> None:
+        self._composer.show_usage(usage)
         left_out = last_left_out(self._workspace.current.conversation.messages)
-        self._bar.show_count(count, left_out)
+        self._bar.show_usage(usage, left_out)
         if self._is_sent_once_counted:
             self._is_sent_once_counted = False
             self._send()
@@ -399,12 +399,12 @@ class Writing(QObject):
         # A question that was asked several times is listed at its latest place.
         return list(dict.fromkeys(prompt for prompt in reversed(prompts) if prompt.strip()))[::-1]
 
-    def _counted_message(self) -> Counted | None:
+    def _counted_draft(self) -> CountedDraft | None:
         current, info = self._workspace.current, self._workspace.model_selection.state.info
         typed, files = self._composer.text, self._composer.attachments.files
         if info is None or current.is_busy or not (typed.strip() or files):
             return None
-        return Counted(current.conversation, info, typed, files)
+        return CountedDraft(current.conversation, info, typed, files)
 
     def _keep_draft(self) -> None:
         if self._opened is not None:

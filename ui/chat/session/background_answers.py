@@ -4,7 +4,6 @@ Main thread.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from engine import (
     LOCAL_OWNER,
@@ -20,7 +19,7 @@ from engine import (
     counted,
 )
 from ui.records.messages import ConversationMessage
-from ui.records.prompt_fit import fitting_chars, summary_tokens
+from ui.records.prompt_fit import TokenCounter, fitting_chars, summary_tokens
 from ui.records.requests import turns_of, without_tools
 
 _CUT_OFF = (StopKind.MAX_TOKENS, StopKind.CONTEXT_FULL, StopKind.MEMORY_FULL)
@@ -52,14 +51,10 @@ async def summary_of(
         f"{_NAMES[message.role]}: {message.content.strip()}" for message in sent
     )
     limit = summary_tokens(model.context_length)
-    summary = before
-
-    async def count(text: str) -> int:
-        return len(await engine.tokenize(text, model.id))
-
+    summary, counter = before, TokenCounter(engine, model)
     while remainder.strip():
         # The other half is for the instructions, the summary before and the new one.
-        chars = await fitting_chars(remainder, model.context_length // 2, count)
+        chars = await fitting_chars(remainder, model.context_length // 2, counter)
         part, remainder = remainder[: max(chars, 1)], remainder[max(chars, 1) :]
         request = background_request(_summary_question(summary, part, limit), model, limit)
         text, finished = await answer_text(engine, request)
@@ -90,6 +85,6 @@ def background_request(question: str, model: ModelInfo, token_limit: int) -> Gen
         sampling=Sampling(temperature=0),
         max_tokens=token_limit,
         thinking=False if model.can_think else None,
-        cache_owner=replace(LOCAL_OWNER, kept_with=None),
+        cache_owner=LOCAL_OWNER,
         model=model.id,
     )

@@ -36,28 +36,25 @@ from engine import (
 )
 from engine.recording.run_trace import RunTrace
 from ui.chat.session.background_answers import summary_of
+from ui.chat.session.prompt_planner import PromptPlanner
 from ui.chat.session.tool_loop import ToolLoop
 from ui.chat.session.traces import HeldText, Traces
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.models import Models
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation, ConversationSettings, WhenFull
+from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage, question, runs_of
 from ui.records.prompt_fit import (
-    Counts,
     Cuts,
     MakeRequest,
     PromptFit,
     cut_message,
-    fitted_prompt,
     last_left_out,
 )
 from ui.records.requests import (
     fitted,
     new_run,
-    prompt_messages,
     request_for,
-    sent_messages,
     stop_rules,
 )
 from ui.records.runs import NO_CHANGE, Run, StopChange
@@ -87,37 +84,9 @@ class ChatContext:
     traces: Traces
     models: Models
     toolbox: Toolbox | None = None
-    when_full: WhenFull = "leave_out"
 
-    def when_full_of(self, conversation: Conversation) -> WhenFull:
-        """Return what happens to a conversation's oldest messages when it is too long."""
-        return conversation.when_full or self.when_full
-
-    def counts(self, model: ModelInfo) -> Counts:
-        """Return how prompts and texts are counted for a model."""
-
-        async def count_tokens(text: str) -> int:
-            return len(await self.engine.tokenize(text, model.id))
-
-        return Counts(model.context_length, self.engine.count_tokens, count_tokens)
-
-    def prompt_maker(
-        self,
-        request: GenerationRequest,
-        settings: ConversationSettings,
-        model: ModelInfo,
-        when_full: WhenFull,
-        without: str | int | None = None,
-    ) -> MakeRequest:
-        """Return the function that puts messages into a request."""
-        begun = request.messages[-1].content if request.continues_message else ""
-
-        def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
-            summarized = first if when_full == "summarize" else ""
-            sent = prompt_messages(messages, settings.system_prompt, begun, summarized)
-            return fitted(replace(request, messages=sent), settings, model, without)
-
-        return make
+    def __post_init__(self) -> None:
+        self.planner = PromptPlanner(self.engine)
 
 
 class ConversationController(QObject):
@@ -419,7 +388,7 @@ class ConversationController(QObject):
 
     def _begin(
         self,
-        user_message: ConversationMessage,
+        parent: ConversationMessage,
         unsaved: Sequence[ConversationMessage] = (),
         continued: Run | None = None,
         change: StopChange = NO_CHANGE,
@@ -428,16 +397,16 @@ class ConversationController(QObject):
         """Add an answer to a question, store the new messages, and start generating it."""
         conversation, model = self.conversation, self._model
         begun = "" if continued is None else continued.text_past_stop(self._structure(continued))
-        request = self._traces.traced(request_for(conversation, model, user_message, begun, change))
+        request = self._traces.traced(request_for(conversation, model, parent, begun, change))
         run = new_run(request, model, continued, change, begun)
         if continued is None:
-            run.left_out = last_left_out(conversation.tree.path_to(user_message))
+            run.left_out = last_left_out(conversation.tree.path_to(parent))
         if model is None and conversation.model is not None:
             run.model_id, run.is_loading = conversation.model.name, True
-        is_first = not any(m.parent is user_message for m in conversation.tree)
+        is_first = not any(m.parent is parent for m in conversation.tree)
         message = ConversationMessage("assistant", run=run)
         followers = conversation.tree.copied_after(replaced, message)
-        conversation.tree.add(message, user_message)
+        conversation.tree.add(message, parent)
         for follower in followers:
             conversation.tree.add(follower, follower.parent)
         self._traces.copy(runs_of(followers), self._saved.id)
@@ -445,7 +414,7 @@ class ConversationController(QObject):
         answer = self._answer = _RunningAnswer(run, message)
         self._ticks.start()
         self._saves.start()
-        work = self._collect(answer, request, conversation.settings, user_message, continued)
+        work = self._collect(answer, request, conversation.settings, parent, continued)
         answer.task = start_task(self, work, f"answer {run.id}")
         # A task that is cancelled before its first step never runs its own ending.
         answer.task.add_done_callback(lambda _: self._end_answer(answer))
@@ -463,7 +432,7 @@ class ConversationController(QObject):
         answer: "_RunningAnswer",
         request: GenerationRequest,
         settings: ConversationSettings,
-        user_message: ConversationMessage,
+        parent: ConversationMessage,
         continued: Run | None,
     ) -> None:
         """Send the request once all is stored and its model is loaded; collect the answer."""
@@ -477,7 +446,7 @@ class ConversationController(QObject):
                 if exact is not None:
                     request = exact
                 elif model is not None:
-                    request = await self._fit(answer, user_message, request, settings, model)
+                    request = await self._fit(answer, parent, request, settings, model)
                 request = fitted(request, settings, model, run.stop_change.without)
                 run.take_model(request.stops, run.model_id if model is None else model.id)
                 generation = await self._engine.generate(request)
@@ -548,28 +517,21 @@ class ConversationController(QObject):
     async def _fit(
         self,
         answer: "_RunningAnswer",
-        user_message: ConversationMessage,
+        parent: ConversationMessage,
         request: GenerationRequest,
         settings: ConversationSettings,
         model: ModelInfo,
     ) -> GenerationRequest:
         """Return a request that fits into the model's context; note the left-out messages."""
-        run, context = answer.run, self._context
-        when_full = context.when_full_of(self.conversation)
+        run, planner, conversation = answer.run, self._context.planner, self.conversation
         without = run.stop_change.without
-        make = context.prompt_maker(request, settings, model, when_full, without)
-        path = self.conversation.tree.path_to(user_message)
-        fit = await fitted_prompt(
-            path,
-            sent_messages(self.conversation, user_message),
-            make,
-            context.counts(model),
-            when_full,
-            run.left_out,
-        )
+        make = planner.prompt_maker(conversation, request, settings, model, without)
+        fit = await planner.plan(conversation, parent, make, model, run.left_out)
         self._note_cuts(fit.cuts)
         run.left_out = fit.left_out
-        if when_full == "summarize" and fit.left_out and not fit.left_out.is_summarized:
+        is_summary = planner.when_full_of(conversation) == "summarize"
+        if is_summary and fit.left_out and not fit.left_out.is_summarized:
+            path = conversation.tree.path_to(parent)
             return await self._summarized(answer, path, fit, make, model)
         return fit.request
 

@@ -1,0 +1,71 @@
+"""Plans the prompt of a message: what the context meter counts, and what is then sent.
+
+Main thread.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from engine import Engine, GenerationRequest, ModelInfo
+from ui.records.conversations import Conversation, ConversationSettings, WhenFull
+from ui.records.messages import ConversationMessage
+from ui.records.prompt_fit import MakeRequest, PromptFit, TokenCounter, fitted_prompt
+from ui.records.requests import fitted, prompt_messages, sent_messages
+from ui.records.runs import LeftOut
+
+
+class PromptPlanner:
+    """Fits the messages of conversations into the contexts of their models."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.when_full: WhenFull = "leave_out"
+
+    def when_full_of(self, conversation: Conversation) -> WhenFull:
+        """Return what happens to a conversation's oldest messages when it is too long."""
+        return conversation.when_full or self.when_full
+
+    def counter(self, model: ModelInfo) -> TokenCounter:
+        return TokenCounter(self._engine, model)
+
+    def prompt_maker(
+        self,
+        conversation: Conversation,
+        request: GenerationRequest,
+        settings: ConversationSettings,
+        model: ModelInfo,
+        without: str | int | None = None,
+    ) -> MakeRequest:
+        """Return the function that puts messages into a request."""
+        begun = request.messages[-1].content if request.continues_message else ""
+        is_summarized = self.when_full_of(conversation) == "summarize"
+
+        def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
+            summarized = first if is_summarized else ""
+            sent = prompt_messages(messages, settings.system_prompt, begun, summarized)
+            return fitted(replace(request, messages=sent), settings, model, without)
+
+        return make
+
+    async def plan(
+        self,
+        conversation: Conversation,
+        message: ConversationMessage,
+        make: MakeRequest,
+        model: ModelInfo,
+        before: LeftOut | None,
+        uncut: str = "",
+    ) -> PromptFit:
+        """Return the prompt that ends with a message, which need not be in the conversation yet.
+
+        ``before`` is what the answer before was without; ``uncut`` names a message to send whole.
+        """
+        return await fitted_prompt(
+            conversation.tree.path_to(message),
+            sent_messages(conversation, message),
+            make,
+            self.counter(model),
+            self.when_full_of(conversation),
+            before,
+            uncut,
+        )
