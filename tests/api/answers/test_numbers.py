@@ -20,14 +20,6 @@ GOOD: dict[str, dict[str, Any]] = {
 INNER = {"/generate": "sampling_params", "/api/chat": "options", "/api/generate": "options"}
 
 
-@pytest.mark.parametrize("value", ["9" * 5000, "-1e400"])
-def test_number_beyond_all_bounds_is_refused(scripted_site: Any, value: str) -> None:
-    body = json.dumps(GOOD["/v1/messages"] | {"temperature": "HERE"}).replace('"HERE"', value)
-    reply = scripted_site.send("POST", "/v1/messages", body.encode())
-    assert reply.status == 400
-    assert len(reply.body) < 1000
-
-
 WHOLE: dict[str, list[dict[str, Any]]] = {
     "/v1/messages": [{"max_tokens": 5.0, "top_k": 3.0, "stop_token_ids": [7.0]}],
     "/v1/chat/completions": [

@@ -34,10 +34,6 @@ def test_unknown_fields_are_ignored() -> None:
     assert parse_body(b'{"name": "Oslo", "colour": "red"}', Zoo) == (Zoo(name="Oslo"), ("colour",))
 
 
-def test_a_whole_number_is_a_number() -> None:
-    assert parse_body(b'{"name": "Oslo", "area": 3}', Zoo)[0].area == 3
-
-
 @pytest.mark.parametrize(
     ("raw", "words"),
     [

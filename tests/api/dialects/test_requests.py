@@ -329,7 +329,6 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[str | int, ...]]] = [
         ("output_config", "format", "schema"),
     ),
     ("messages", {"mcp_servers": [{"url": "http://example.org"}]}, ("mcp_servers",)),
-    ("messages", {"thread": {"type": "create"}}, ("thread",)),
     ("messages", {"tools": [{"name": "x"}]}, ("tools", 0, "input_schema")),
     (
         "chat",
@@ -372,17 +371,8 @@ def test_a_parameter_that_would_change_the_answer_is_refused_by_name(
     assert refused_field(api, **fields) == field
 
 
-@pytest.mark.parametrize(
-    ("api", "fields", "code"),
-    [
-        ("messages", {"thread": {"type": "continue", "id": "t"}}, "thread_unsupported_request"),
-        ("responses", {"previous_response_id": "resp_1"}, "previous_response_not_found"),
-    ],
-)
-def test_thread_and_unknown_response_are_refused_as_clients_expect(
-    api: str, fields: dict[str, Any], code: str
-) -> None:
-    error = refusal(api, **fields)
+def test_thread_is_refused_as_clients_expect() -> None:
+    error = refusal("messages", thread={"type": "continue", "id": "t"})
 
-    assert error.field == (next(iter(fields)),)
-    assert code in (error.code, *(error.details or {}).values())
+    assert error.field == ("thread",)
+    assert error.details == {"error_code": "thread_unsupported_request"}

@@ -30,9 +30,7 @@ ROWS = {
     "never": Row(
         "List letters A through F, separated by spaces.", "A B C D E F", "STOP", kind="eos"
     ),
-    "words": Row("Repeat exactly: 1 2 3 hello world 4 5", "1 2 3 ", "hello world"),
     "digit": Row(COUNT, "1\n2\n3\n4\n5\n", "6"),
-    "newline": Row(COUNT, "1\n2\n", "3\n4"),
     "limit": Row(COUNT, "1\n2\n3", None, 5, "max_tokens"),
 }
 

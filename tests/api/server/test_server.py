@@ -5,13 +5,16 @@ import dataclasses
 import errno
 import socket
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from api.server.server import ApiServer, CannotListen, ServerThread
-from api.service.config import ServerConfig
+from api.service.config import ConfigError, ServerConfig
+from api.service.service import Service
 from engine.engine import Engine
+from engine.errors import NoModel
 
 
 def answers(host: str, port: int) -> bool:
@@ -63,6 +66,36 @@ def test_a_taken_port_is_reported_in_words(engine: Engine, site: Any) -> None:
         second.start()
     assert second.address is None
     second.stop()
+
+
+def test_failed_start_frees_the_port(engine: Engine, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (tmp_path / "file").touch()
+    server = ServerThread(engine, ServerConfig(port=port, kept_responses_folder=tmp_path / "file"))
+
+    with pytest.raises(ConfigError) as caught:
+        server.start()
+    socket.create_server(("127.0.0.1", port)).close()
+    assert caught.value.setting == "kept_responses_folder"
+
+
+async def test_failing_model_is_not_loaded_again_by_every_poll(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[str] = []
+
+    async def fail(text: str) -> None:
+        attempts.append(text)
+        await asyncio.sleep(0.05)
+        raise NoModel("it cannot be read")
+
+    monkeypatch.setattr(engine, "tokenize", fail)
+    service = Service(engine, ServerConfig())
+    for _ in range(20):
+        service.restart_engine()
+        await asyncio.sleep(0.01)
+    assert len(attempts) == 1
 
 
 def test_a_host_of_another_computer_is_reported_in_words(engine: Engine) -> None:

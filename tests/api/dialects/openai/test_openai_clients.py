@@ -42,21 +42,6 @@ def test_a_response_ends_at_its_stop(openai_client: openai.OpenAI, is_streamed: 
     assert response.usage.total_tokens == response.usage.input_tokens + response.usage.output_tokens
 
 
-def test_streamed_text_comes_piece_by_piece(openai_client: openai.OpenAI) -> None:
-    # Long enough even for a slow reader, which gets everything that has gathered as one piece.
-    asked = COUNT.replace("10", "60")
-    with openai_client.responses.stream(
-        model="m", input=asked, extra_body={"stop": ["58"]}
-    ) as stream:
-        events = list(stream)
-        text = stream.get_final_response().output_text
-    deltas = [event.delta for event in events if event.type == "response.output_text.delta"]
-
-    assert "".join(deltas) == text
-    assert len(deltas) > 1
-    assert [event.sequence_number for event in events] == list(range(len(events)))
-
-
 @STREAMED
 def test_reasoning_is_a_separate_item(openai_client: openai.OpenAI, is_streamed: bool) -> None:
     response = answered(
@@ -117,14 +102,3 @@ def test_usage_counts_each_prompt_once_and_all_of_its_choices(
     assert both.prompt_tokens == one.prompt_tokens + other.prompt_tokens
     assert both.completion_tokens == 4 * 3
     assert both.total_tokens == both.prompt_tokens + both.completion_tokens
-
-
-def test_a_streamed_completion_reports_its_usage(openai_client: openai.OpenAI, raw: str) -> None:
-    *chunks, last = openai_client.completions.create(
-        model="m", prompt=raw, max_tokens=3, stream=True, stream_options={"include_usage": True}
-    )
-
-    assert last.choices == []
-    assert last.usage is not None
-    assert last.usage.completion_tokens == 3
-    assert all(chunk.usage is None for chunk in chunks)

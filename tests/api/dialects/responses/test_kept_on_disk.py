@@ -102,7 +102,6 @@ def test_a_conversation_continues_after_a_restart(serve: Any, tmp_path: Path) ->
 
     before = serve(kept_responses_folder=tmp_path)
     first = send(before, input="Say: one")
-    secret = send(before, input="Say: two", store=False)
     before.thread.stop()
     after = serve(kept_responses_folder=tmp_path)
     second = send(after, input="Say: three", previous_response_id=first["id"])
@@ -112,8 +111,6 @@ def test_a_conversation_continues_after_a_restart(serve: Any, tmp_path: Path) ->
         "Say: one",
         "Say: three",
     ]
-    gone = send(after, input="Go on", previous_response_id=secret["id"])
-    assert gone["error"]["code"] == "previous_response_not_found"
     assert after.send("DELETE", f"{URL}/{first['id']}").status == 200
     after.thread.stop()
     assert len(list(tmp_path.iterdir())) == 1
