@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from app.agents import AGENTS, FOLDER_MARK, NO_KEY, AgentProgram, Setup, Target
 from app.paths import demo_model
-from engine import ModelInfo, counted
+from engine.library.model_info import ModelInfo
+from engine.wording import counted
 from ui.preferences import API_KEY_VARIABLE
 
 # Stands for the key, which is never written out; no key has this form.

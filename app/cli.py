@@ -31,7 +31,8 @@ from app.settings.options import (
 )
 from app.settings.serve import ServeOptions
 from app.settings.serve_resolution import resolve_serve_options
-from engine import STOP_OPTIONS, InvalidRequest, StopOptions, checked_strings
+from engine.errors import InvalidRequest
+from engine.stopping.rules import STOP_OPTIONS, StopOptions, checked_strings
 from engine.threads import collector_paused
 from ui.preferences import TOKENS_MAX, Declaration, declared
 from ui.words import unescaped

@@ -17,18 +17,13 @@ from app import exits, paths
 from app.exits import CommandError, did_you_mean
 from app.process_groups import kill_process_groups
 from app.streams import drain_streams
-from engine import (
-    DiskCache,
-    DraftLoadFailed,
-    Engine,
-    EngineError,
-    Limits,
-    ModelInfo,
-    ModelLoadFailed,
-    plain_cause,
-)
+from engine import DiskCache, Engine
 from engine.distributed.world import World, launched
+from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed
 from engine.library.model_folder import check_folder
+from engine.library.model_info import ModelInfo
+from engine.values.limits import Limits
+from engine.values.verdict import plain_cause
 
 
 def quieten_libraries() -> None:

@@ -19,18 +19,11 @@ from api.service.config import ServerConfig
 from app.recorded_engine import RecordedEngine
 from app.request_code import curl_of, python_of
 from app.settings.serve import DEFAULT_HOST
-from engine import (
-    Engine,
-    EngineError,
-    Event,
-    GenerationRequest,
-    Message,
-    TextDelta,
-    ThinkingDelta,
-    TokenTrace,
-    ToolCallCompleted,
-)
+from engine import Engine
+from engine.errors import EngineError
 from engine.recording.replay import replay
+from engine.values.events import Event, TextDelta, ThinkingDelta, TokenTrace, ToolCallCompleted
+from engine.values.request import GenerationRequest, Message
 from ui.inspector.shown_run import InspectorTools, ShownRun, WireView
 from ui.preferences import DEFAULT_PORT
 

@@ -8,17 +8,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
-from engine import (
-    DecodingContext,
-    Event,
-    Finished,
-    GenerationRequest,
-    Limits,
-    ModelInfo,
-    ModelStatus,
-    PromptProgress,
-    Vocabulary,
-)
+from engine import DecodingContext, ModelStatus, Vocabulary
+from engine.library.model_info import ModelInfo
+from engine.values.events import Event, Finished, PromptProgress
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest
 
 
 class RecordedEngine:

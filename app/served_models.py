@@ -7,7 +7,8 @@ from pathlib import Path
 from app import exits, paths
 from app.exits import CommandError
 from app.settings.serve import ServeOptions
-from engine import OfferedModel, Offering, UnknownModel
+from engine import OfferedModel, Offering
+from engine.errors import UnknownModel
 from engine.library.local_models import FoundModel, ModelFolders, Origin, discover, look_into
 
 

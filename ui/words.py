@@ -8,34 +8,32 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
-from engine import (
-    SAMPLING_OPTIONS,
-    UNEXPECTED,
-    UNRECORDED,
-    WRITTEN,
-    AnswerContext,
+from engine.errors import (
     EngineClosed,
     EngineError,
-    Finished,
     InvalidRequest,
     MemoryShort,
     NoModel,
     PromptTooLong,
     QueueFull,
-    Speculation,
-    StopKind,
-    TokenOrigin,
+)
+from engine.files.causes import os_cause
+from engine.stopping.record import StopKind
+from engine.values.events import Finished, Speculation
+from engine.values.figures import acceptance, draft_sources
+from engine.values.request import SAMPLING_OPTIONS
+from engine.values.tokens import TokenOrigin
+from engine.values.verdict import (
+    UNEXPECTED,
+    UNRECORDED,
+    WRITTEN,
+    AnswerContext,
     VerdictText,
-    acceptance,
-    as_sentence,
-    counted,
-    draft_sources,
     interrupted,
     plain_cause,
     verdict_text,
-    visible,
 )
-from engine.files.causes import os_cause
+from engine.wording import as_sentence, counted, visible
 
 TRACES_DELETED = "Answers stay, but their tokens can no longer be shown, saved or replayed."
 

@@ -38,13 +38,11 @@ from api.service.generations import batches_of, collect_events, run_generations
 from api.service.models import address_requests, can_render_tools, model_name
 from api.service.record import RequestRecord
 from api.service.service import Service, new_id
-from engine import (
-    EngineError,
-    Finished,
-    Generation,
-    GenerationRequest,
-    counted,
-)
+from engine import Generation
+from engine.errors import EngineError
+from engine.values.events import Finished
+from engine.values.request import GenerationRequest
+from engine.wording import counted
 
 _log = logging.getLogger(__name__)
 

@@ -39,7 +39,8 @@ from api.service.record import (
 )
 from api.service.redaction import safe_headers, safe_path
 from api.service.service import Service, client_id_of, new_id
-from engine import Engine, TraceLevel
+from engine import Engine
+from engine.values.request import TraceLevel
 
 # The longest value of a header that lists parts of a request; proxies refuse long headers.
 _MAX_HEADER_CHARS = 2_000

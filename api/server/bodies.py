@@ -12,7 +12,7 @@ from aiohttp import web
 
 from api.service.config import ServerConfig
 from api.service.errors import ApiError, ErrorKind
-from engine import counted
+from engine.wording import counted
 
 # Smaller bodies are not counted.
 _UNCOUNTED_BYTES = 64 * 1024

@@ -26,7 +26,8 @@ from api.service.record import (
     RequestObserver,
     RequestRecord,
 )
-from engine import GenerationRequest, Message, StopKind, ToolCall
+from engine.stopping.record import StopKind
+from engine.values.request import GenerationRequest, Message, ToolCall
 
 _log = logging.getLogger(__name__)
 

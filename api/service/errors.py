@@ -7,21 +7,21 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 
-from engine import (
+from engine.errors import (
     EngineClosed,
     EngineError,
     EngineStuck,
-    Finished,
     InvalidRequest,
     MemoryShort,
     NoModel,
     PromptTooLong,
     QueueFull,
     RequestCancelled,
-    StopKind,
     UnknownModel,
-    counted,
 )
+from engine.stopping.record import StopKind
+from engine.values.events import Finished
+from engine.wording import counted
 
 FieldPath = tuple[str | int, ...]
 

@@ -9,17 +9,10 @@ from api.service.errors import failure_of
 from api.service.models import model_name
 from api.service.record import RequestRecord
 from api.service.service import Service
-from engine import (
-    CacheOwner,
-    EmbeddingRequest,
-    Embeddings,
-    Event,
-    Finished,
-    Generation,
-    GenerationRequest,
-    PromptProgress,
-    merge_deltas,
-)
+from engine import Generation, merge_deltas
+from engine.values.embedding import EmbeddingRequest, Embeddings
+from engine.values.events import Event, Finished, PromptProgress
+from engine.values.request import CacheOwner, GenerationRequest
 
 
 @asynccontextmanager

@@ -16,7 +16,10 @@ from prometheus_client import (
     exposition,
 )
 
-from engine import LOCAL_OWNER, Finished, ModelStatus, StopKind, tokens_per_s
+from engine import ModelStatus
+from engine.stopping.record import StopKind
+from engine.values.events import Finished, tokens_per_s
+from engine.values.request import LOCAL_OWNER
 
 CONTENT_TYPE = exposition.CONTENT_TYPE_LATEST
 

@@ -11,8 +11,11 @@ from pathlib import Path
 
 from api.service.errors import ApiError, ErrorKind, required, shown
 from api.service.service import Service
-from engine import GenerationRequest, ModelInfo, ModelStatus, NoModel
+from engine import ModelStatus
+from engine.errors import NoModel
 from engine.library.local_models import chat_template
+from engine.library.model_info import ModelInfo
+from engine.values.request import GenerationRequest
 
 # Open WebUI's requests for titles, tags, suggestions and searches begin with this. Nobody waits for
 # them: a model that does not end its answer would run until the context is full.

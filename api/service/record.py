@@ -9,17 +9,16 @@ from dataclasses import dataclass, field, replace
 
 from api.service.errors import ErrorKind
 from api.service.redaction import safe_body
-from engine import (
+from engine import Generation
+from engine.values.events import (
     Event,
     Finished,
-    Generation,
-    GenerationRequest,
     TextDelta,
     ThinkingDelta,
     TokenTrace,
     ToolCallCompleted,
-    TraceLevel,
 )
+from engine.values.request import GenerationRequest, TraceLevel
 
 MAX_BODY_BYTES = 256 * 1024
 MAX_TOKENS = 20_000

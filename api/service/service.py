@@ -11,7 +11,8 @@ from uuid import uuid4
 from api.service.config import ServerConfig
 from api.service.metrics import Metrics
 from api.service.response_store import ResponseStore
-from engine import Engine, EngineError, Generation, ModelStatus
+from engine import Engine, Generation, ModelStatus
+from engine.errors import EngineError
 
 
 class Service:

@@ -22,22 +22,17 @@ from app.settings.options import AskOptions, ModelOptions, RunOptions
 from app.signals import Interrupts
 from app.terminal.answers import read_files, stream_answer
 from app.terminal.status_line import LoadMeter, live_line
-from engine import (
-    Answer,
-    EngineError,
-    InvalidRequest,
-    Limits,
-    Message,
-    StopKind,
-    TraceLevel,
-    figures,
-    plain_cause,
-    sentence,
-)
+from engine import Answer
+from engine.errors import EngineError, InvalidRequest
 from engine.files.causes import os_cause
 from engine.files.safe_files import write_whole
 from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import to_json
+from engine.stopping.record import StopKind
+from engine.values.figures import figures
+from engine.values.limits import Limits
+from engine.values.request import Message, TraceLevel
+from engine.values.verdict import plain_cause, sentence
 from ui.records.attachments import with_attachments
 
 _MAX_CHARS = 16_000_000

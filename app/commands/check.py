@@ -22,34 +22,16 @@ from app.engines import open_engine
 from app.exits import CommandError, did_you_mean
 from app.printer import Printer, table
 from app.terminal.status_line import LoadMeter, live_line
-from engine import (
-    Comparison,
-    Difference,
-    Engine,
-    EngineError,
-    Finished,
-    GenerationRequest,
-    LoadCancelled,
-    Message,
-    ModelInfo,
-    ModelLoadFailed,
-    Sampling,
-    StopKind,
-    StopOptions,
-    StopRules,
-    TemplateReport,
-    TokenOrigin,
-    TokenTrace,
-    TraceLevel,
-    compare_with_plain_loop,
-    counted,
-    figure,
-    format_size,
-    mlx_in_use,
-    plain_cause,
-    tokens_per_s,
-    visible,
-)
+from engine import Engine, LoadCancelled, TemplateReport, compare_with_plain_loop, mlx_in_use
+from engine.errors import EngineError, ModelLoadFailed
+from engine.library.model_info import ModelInfo
+from engine.stopping.record import StopKind
+from engine.stopping.rules import StopOptions, StopRules
+from engine.values.events import Finished, TokenTrace, tokens_per_s
+from engine.values.request import GenerationRequest, Message, Sampling, TraceLevel
+from engine.values.tokens import Comparison, Difference, TokenOrigin
+from engine.values.verdict import plain_cause
+from engine.wording import counted, figure, format_size, visible
 from ui.models.model_words import passed
 
 _ROUNDS = 3

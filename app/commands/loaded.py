@@ -12,7 +12,7 @@ from app.exits import CommandError, did_you_mean
 from app.printer import table
 from app.running_servers import RunningServer, running_servers
 from app.settings.serve_resolution import resolve_serve_options
-from engine import format_size
+from engine.wording import format_size
 
 _HEAD = ("NAME", "SIZE", "CONTEXT", "UNTIL", "SERVER")
 _TAG = ":latest"

@@ -17,7 +17,7 @@ from app import exits, paths
 from app.exits import CommandError, did_you_mean
 from app.printer import Printer, table
 from app.streams import takes_controls
-from engine import EngineError, counted, format_size
+from engine.errors import EngineError
 from engine.library.downloads import HubDownload, repository_of
 from engine.library.hub import DownloadProgress, Hub, HubCancelled, HubFailed
 from engine.library.hub_models import USUAL_RESULTS, HubModel, look_up, look_up_all, with_needs
@@ -28,6 +28,7 @@ from engine.library.removal import removal_of
 from engine.library.removal import remove as remove_files
 from engine.library.suggestions import WRITTEN_ON, suggestions
 from engine.library.weights import weights_of, weights_size
+from engine.wording import counted, format_size
 from ui.models.model_words import ORIGINS, TransferRate, fit_text, percent
 
 _FITS = {Fit.FITS: "yes", Fit.TIGHT: "tight", Fit.TOO_LARGE: "no", None: "?"}

@@ -11,21 +11,16 @@ from api.terminal_text import harmless_json
 from app import exits
 from app.exits import CommandError
 from app.printer import Printer
-from engine import (
-    EngineError,
-    Finished,
-    StopKind,
-    StopRules,
-    Timing,
-    Usage,
-    counted,
-    headline,
-    sentence,
-)
+from engine.errors import EngineError
 from engine.files.causes import os_cause
 from engine.recording.replay import Replayed, replay
 from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json
+from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules
+from engine.values.events import Finished, Timing, Usage
+from engine.values.verdict import headline, sentence
+from engine.wording import counted
 
 
 def run(options: Namespace) -> int:

@@ -15,7 +15,10 @@ from typing import Any
 from app import __version__, exits, paths
 from app.commands.window import qt_problem
 from app.engines import open_engine
-from engine import Engine, GenerationRequest, Message, Sampling, StopRules, mlx_in_use, sentence
+from engine import Engine, mlx_in_use
+from engine.stopping.rules import StopRules
+from engine.values.request import GenerationRequest, Message, Sampling
+from engine.values.verdict import sentence
 
 COUNT = "Count from 1 to 10, one number per line"
 STOP = "6"

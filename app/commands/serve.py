@@ -41,10 +41,13 @@ from app.settings.serve import ServeOptions
 from app.signals import EndingSignals
 from app.streams import takes_controls, write_in_background
 from app.terminal.status_line import LOADS, LoadMeter, live_line
-from engine import DiskCache, Limits, ModelInfo, OfferedModel, counted, format_size
+from engine import DiskCache, OfferedModel
 from engine.distributed.world import World
 from engine.files.causes import os_cause
 from engine.library.model_files import model_name
+from engine.library.model_info import ModelInfo
+from engine.values.limits import Limits
+from engine.wording import counted, format_size
 
 _log = logging.getLogger(__name__)
 _OPTIONS = {

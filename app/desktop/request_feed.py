@@ -11,8 +11,9 @@ from api.service.record import (
     RequestObserver,
     RequestRecord,
 )
-from engine import Finished, TraceLevel
 from engine.recording.run_trace import RunTrace, trace_for
+from engine.values.events import Finished
+from engine.values.request import TraceLevel
 from ui.chat.session.traces import Traces
 from ui.server.requests import RequestAnswer, RequestBody, RequestEntry, RequestLog
 

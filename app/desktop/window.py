@@ -30,7 +30,8 @@ from app.settings.settings_file import StoredPreferences
 from app.signals import EndingSignals
 from app.store.conversation_store import open_store
 from app.store.traces import TraceFiles
-from engine import DiskCache, Engine, Limits
+from engine import DiskCache, Engine
+from engine.values.limits import Limits
 from ui.chat.session.traces import TraceStore
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.dialogs import show_error

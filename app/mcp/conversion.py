@@ -25,7 +25,7 @@ from mcp_types import (
 )
 
 from app.mcp.server_log import printable
-from engine import counted, format_size
+from engine.wording import counted, format_size
 from ui.records.attachments import picture_kind
 from ui.records.tool_servers import (
     PromptInfo,

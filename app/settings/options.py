@@ -9,7 +9,8 @@ from app import exits
 from app.arguments import Argument, argument
 from app.exits import CommandError
 from app.settings.serve import DRAFT_HELP, MODEL_HELP, PLAIN_HELP
-from engine import GenerationRequest, Message, Sampling, StopOptions, StopRules, StopScope
+from engine.stopping.rules import StopOptions, StopRules, StopScope
+from engine.values.request import GenerationRequest, Message, Sampling
 from ui.preferences import Declaration, NewConversation, declare
 from ui.records.conversations import Conversation
 from ui.records.stop_entries import StopEntry

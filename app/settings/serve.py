@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from api.service.config import ImageRule, ServerConfig
-from engine import Limits
+from engine.values.limits import Limits
 from ui.preferences import API_KEY_VARIABLE, DEFAULT_PORT, declare
 
 DEFAULT_HOST = "127.0.0.1"

@@ -6,17 +6,10 @@ from pathlib import Path
 from app.exits import CommandError
 from app.printer import Printer
 from app.signals import Interrupts
-from engine import (
-    Answer,
-    Engine,
-    Finished,
-    GenerationRequest,
-    TextDelta,
-    ThinkingDelta,
-    ToolCall,
-    ToolCallCompleted,
-)
+from engine import Answer, Engine
 from engine.recording.run_trace import RunTrace, trace_for
+from engine.values.events import Finished, TextDelta, ThinkingDelta, ToolCallCompleted
+from engine.values.request import GenerationRequest, ToolCall
 from ui.records.attachments import Attachment
 from ui.records.documents import FileReader
 from ui.words import FileRefused

@@ -30,16 +30,14 @@ from app.terminal.chat_session import (
 )
 from app.terminal.status_line import LoadMeter, live_line
 from app.terminal.tools import ChatTools
-from engine import (
-    Engine,
-    EngineError,
-    Limits,
-    ModelInfo,
-    StopKind,
-    figures,
-    sentence,
-)
+from engine import Engine
+from engine.errors import EngineError
 from engine.library.model_files import model_name
+from engine.library.model_info import ModelInfo
+from engine.stopping.record import StopKind
+from engine.values.figures import figures
+from engine.values.limits import Limits
+from engine.values.verdict import sentence
 from ui.records.conversations import ChosenModel
 from ui.records.prompt_fit import last_left_out
 from ui.records.requests import request_for

@@ -10,22 +10,16 @@ from app.exits import CommandError, did_you_mean
 from app.printer import Printer
 from app.settings.options import AnswerOptions
 from app.terminal.answers import read_files
-from engine import (
-    SAMPLING_OPTIONS,
-    Answer,
-    Engine,
-    GenerationRequest,
-    InvalidRequest,
-    ModelInfo,
-    StopKind,
-    checked_strings,
-    counted,
-    escaped,
-    quoted,
-)
+from engine import Answer, Engine
+from engine.errors import InvalidRequest
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
 from engine.files.safe_files import read_bounded, write_whole
+from engine.library.model_info import ModelInfo
+from engine.stopping.record import StopKind
+from engine.stopping.rules import checked_strings
+from engine.values.request import SAMPLING_OPTIONS, GenerationRequest
+from engine.wording import counted, escaped, quoted
 from ui.preferences import NewConversation, declared
 from ui.records.attachments import attached_chars, with_attachments
 from ui.records.conversations import ChosenModel, Conversation, ConversationSettings

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from app.printer import Printer
 from app.streams import takes_controls
-from engine import Engine, ModelStatus, counted
+from engine import Engine, ModelStatus
+from engine.wording import counted
 from ui.models.model_words import loading_text, passed
 
 if TYPE_CHECKING:

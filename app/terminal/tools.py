@@ -15,7 +15,7 @@ from app.exits import did_you_mean
 from app.mcp.host import ToolServers
 from app.printer import Printer
 from app.signals import Interrupts
-from engine import Tool, ToolCall
+from engine.values.request import Tool, ToolCall
 from ui.preferences import ToolPreferences
 from ui.records.conversations import Conversation
 from ui.records.runs import Run

@@ -11,7 +11,10 @@ from pytestqt.qtbot import QtBot
 
 from api.dialects.openai.completions import COMPLETIONS, CompletionParams
 from api.dialects.shared.parameters import ReadContext
-from engine import Engine, GenerationRequest, TextDelta, counted
+from engine import Engine
+from engine.values.events import TextDelta
+from engine.values.request import GenerationRequest
+from engine.wording import counted
 from tests.api.conftest import serving
 from tests.support.answers.said import conversation
 from tests.support.answers.watched import watched

@@ -4,7 +4,6 @@ import errno
 
 import pytest
 
-from engine import UNEXPECTED
 from engine.errors import (
     EngineClosed,
     InvalidRequest,
@@ -14,6 +13,7 @@ from engine.errors import (
     PromptTooLong,
     QueueFull,
 )
+from engine.values.verdict import UNEXPECTED
 from ui.words import describe_error
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import QLocale
 
-from engine import escaped, visible
+from engine.wording import escaped, visible
 from ui.inspector.shown_run import start_time_text
 from ui.kit.dates import format_day, format_time
 from ui.records.runs import Run

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import as_sentence
+from engine.wording import as_sentence
 from ui.chat.composer.composer import Composer
 from ui.chat.composer.settings_popover import (
     PresetOffers,

@@ -7,7 +7,7 @@ from functools import partial
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
-from engine import format_size
+from engine.wording import format_size
 from ui.chat.import_dialog import ImportDialog
 from ui.chat.session.conversation_list import named
 from ui.chat.session.workspace import Workspace

@@ -9,9 +9,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import as_sentence, format_size
 from engine.library.local_models import Origin
 from engine.library.suggestions import SuggestedModel, recommended
+from engine.wording import as_sentence, format_size
 from ui.kit.buttons import IconBadge, push_button
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row

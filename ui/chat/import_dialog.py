@@ -9,7 +9,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted
+from engine.wording import counted
 from ui.kit.dates import format_day
 from ui.kit.labels import label
 from ui.kit.layouts import column

@@ -20,8 +20,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted, format_size
 from engine.library.memory_need import Fit
+from engine.wording import counted, format_size
 from ui.chat.session.model_selection import ModelSelection
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.fields import ListSearchField

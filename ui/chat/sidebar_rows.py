@@ -19,7 +19,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QStyleOptionViewItem, QWidget
 
-from engine import counted
+from engine.wording import counted
 from ui.chat.session.conversation_list import ConversationList
 from ui.kit.dates import format_day, format_time
 from ui.kit.labels import plain_tooltip

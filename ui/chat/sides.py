@@ -21,7 +21,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import Stop, StopKind, as_sentence, counted, escaped
+from engine.stopping.record import StopKind
+from engine.stopping.rules import Stop
+from engine.wording import as_sentence, counted, escaped
 from ui.chat.composer.settings_popover import sampling_field, tokens_field
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_controller import ConversationController

@@ -13,18 +13,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import (
-    Channel,
-    Finished,
-    counted,
-    end_facts,
-    figure,
-    has_counts,
-    quoted,
-    seconds,
-    tokens_per_s,
-    visible,
-)
+from engine.stopping.record import Channel
+from engine.values.events import Finished, tokens_per_s
+from engine.values.figures import end_facts, has_counts
+from engine.wording import counted, figure, quoted, seconds, visible
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import IconBadge, IconButton, push_button

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import quoted, visible
+from engine.wording import quoted, visible
 from ui.chat.first_model import FirstModel
 from ui.chat.session.model_selection import ModelSelection
 from ui.kit.buttons import IconBadge, push_button

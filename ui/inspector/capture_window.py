@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from api.conformance.captures.diagnosis import as_text, diagnose, has_faults
 from api.conformance.captures.sources import MAX_BYTES, captures_of, decode
 from api.conformance.captures.values import Capture, Finding, Severity, WireDialect
-from engine import counted, quoted, visible
+from engine.wording import counted, quoted, visible
 from ui.inspector.pages import ReadingPage, align
 from ui.kit.buttons import push_button
 from ui.kit.colors import Colors

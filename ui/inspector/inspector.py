@@ -10,20 +10,16 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import (
-    Engine,
-    StopInfo,
-    StopKind,
-    StopRules,
-    TraceLevel,
-    counted,
-    headline,
-    quoted,
-)
+from engine import Engine
 from engine.files.json_fields import DamagedFile
 from engine.recording.replay import Replayed, replay
 from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json, question_of, to_json
+from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.rules import StopRules
+from engine.values.request import TraceLevel
+from engine.values.verdict import headline
+from engine.wording import counted, quoted
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.inspector.shown_run import (

@@ -25,7 +25,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import StopKind, TraceLevel, figures, format_size, quoted, steps
+from engine.stopping.record import StopKind
+from engine.values.figures import figures
+from engine.values.request import TraceLevel
+from engine.values.verdict import steps
+from engine.wording import format_size, quoted
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.stop_panel import verdict_text
 from ui.inspector.inspector import Inspector

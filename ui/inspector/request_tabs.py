@@ -12,7 +12,10 @@ from PySide6.QtWidgets import (
     QTextEdit,
 )
 
-from engine import CacheMiss, EngineError, GenerationRequest, Usage, counted
+from engine.errors import EngineError
+from engine.values.events import CacheMiss, Usage
+from engine.values.request import GenerationRequest
+from engine.wording import counted
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, align
 from ui.inspector.shown_run import InspectorTools, ShownRun, WireView

@@ -15,7 +15,9 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QPushButton, QWidget
 
-from engine import RunPhase, TokenTrace, acceptance, counted, draft_sources, phases, quoted, seconds
+from engine.values.events import TokenTrace
+from engine.values.figures import RunPhase, acceptance, draft_sources, phases
+from engine.wording import counted, quoted, seconds
 from ui.chat.session.traces import held_text
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, ReadingPage

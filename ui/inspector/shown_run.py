@@ -11,24 +11,15 @@ from enum import IntFlag
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from engine import (
-    Channel,
-    Finished,
-    GenerationRequest,
-    StopInfo,
-    StopKind,
-    StopRules,
-    Timing,
-    TokenOrigin,
-    TokenTrace,
-    Usage,
-    Vocabulary,
-    counted,
-    quoted,
-    visible,
-)
+from engine import Vocabulary
 from engine.recording.replay import replay, with_replayed_tokens
 from engine.recording.run_trace import RunTrace
+from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.rules import StopRules
+from engine.values.events import Finished, Timing, TokenTrace, Usage
+from engine.values.request import GenerationRequest
+from engine.values.tokens import TokenOrigin
+from engine.wording import counted, quoted, visible
 from ui.kit.dates import format_day, format_time
 from ui.records.runs import Run
 from ui.server.requests import RequestAnswer, RequestEntry

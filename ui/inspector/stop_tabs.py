@@ -27,8 +27,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import Channel, Stop, StopKind, counted, quoted, visible
 from engine.recording.run_trace import RunTrace
+from engine.stopping.record import Channel, StopKind
+from engine.stopping.rules import Stop
+from engine.wording import counted, quoted, visible
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, ReadingPage, align
 from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, Tape, percent

@@ -18,8 +18,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QTextEdit
 
-from engine import Channel, TokenTrace, counted, visible
 from engine.recording.run_trace import RunTrace
+from engine.stopping.record import Channel
+from engine.values.events import TokenTrace
+from engine.wording import counted, visible
 from ui.inspector.pages import align
 from ui.inspector.shown_run import CHANNEL_NAMES, Span, Tape, TokenMark
 from ui.kit.theme import current_theme, fixed_font

@@ -4,8 +4,9 @@ import math
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import TokenTrace, counted, quoted, seconds, visible
 from engine.recording.run_trace import RunTrace
+from engine.values.events import TokenTrace
+from engine.wording import counted, quoted, seconds, visible
 from ui.inspector.pages import InspectorTab
 from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, chip_text, percent
 from ui.kit.buttons import push_button

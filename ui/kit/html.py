@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from html import escape
 
-from engine import visible
+from engine.wording import visible
 
 # Qt supports a subset of HTML and CSS: https://doc.qt.io/qt-6/richtext-html-subset.html.
 

@@ -10,9 +10,10 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QPushButton
 
-from engine import UNEXPECTED, as_sentence
 from engine.library.downloads import HubDownload, disk_shortage, repository_of
 from engine.library.hub import DownloadProgress, HubCancelled, HubFailed
+from engine.values.verdict import UNEXPECTED
+from engine.wording import as_sentence
 from ui.kit.buttons import IconButton
 from ui.kit.labels import ElidedLabel, label, rescale, thin_bar
 from ui.kit.layouts import column, row

@@ -25,9 +25,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import format_size
 from engine.library.hub import Hub
 from engine.library.memory_need import Fit
+from engine.wording import format_size
 from ui.kit.buttons import Choice
 from ui.kit.dialogs import confirm_link
 from ui.kit.fields import ListSearchField

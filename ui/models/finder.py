@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import UNEXPECTED, as_sentence, counted, format_size
 from engine.library.downloads import repository_of
 from engine.library.hub import Hub, HubCancelled, HubFailed
 from engine.library.hub_models import (
@@ -30,6 +29,8 @@ from engine.library.hub_models import (
 )
 from engine.library.memory_need import USUAL_CONTEXT, Fit, Memory, MemoryNeed
 from engine.library.suggestions import WRITTEN_ON, suggestions
+from engine.values.verdict import UNEXPECTED
+from engine.wording import as_sentence, counted, format_size
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import ModelLibrary
 from ui.models.model_words import fit_text

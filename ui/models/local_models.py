@@ -17,11 +17,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import as_sentence, counted, format_size
 from engine.library.hub_models import HubModel
 from engine.library.local_models import FoundModel, Origin
 from engine.library.memory_need import Memory
 from engine.library.model_files import model_name
+from engine.wording import as_sentence, counted, format_size
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_label
 from ui.kit.labels import ElidedLabel, StatusPill, label

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import ModelLoadFailed
+from engine.errors import ModelLoadFailed
 from engine.files.json_fields import DamagedFile, Fields
 from engine.library.local_models import FoundModel, ModelFolders, Origin, discover
 from engine.library.memory_need import Fit, Memory, MemoryNeed, memory, need

@@ -3,12 +3,13 @@
 import time
 from pathlib import Path
 
-from engine import LoadProgress, counted, format_size
+from engine import LoadProgress
 from engine.library.hub import DownloadProgress
 from engine.library.hub_models import HubModel
 from engine.library.local_models import FoundModel, Origin
 from engine.library.memory_need import Fit, Memory, MemoryNeed
 from engine.library.model_files import model_name
+from engine.wording import counted, format_size
 
 ORIGINS = {
     Origin.BUNDLED: "Included",

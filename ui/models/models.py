@@ -11,17 +11,12 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import (
-    DraftLoadFailed,
-    Engine,
-    LoadCancelled,
-    LoadProgress,
-    ModelInfo,
-    ModelStatus,
-    as_sentence,
-    plain_cause,
-)
+from engine import Engine, LoadCancelled, LoadProgress, ModelStatus
+from engine.errors import DraftLoadFailed
 from engine.library.model_files import model_name
+from engine.library.model_info import ModelInfo
+from engine.values.verdict import plain_cause
+from engine.wording import as_sentence
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.conversations import ChosenModel, Conversation
 from ui.words import describe_error

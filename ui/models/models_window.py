@@ -10,9 +10,12 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QTabWidget, QWidget
 
-from engine import ModelInfo, ModelLoadFailed, ModelStatus, as_sentence, counted, format_size
+from engine import ModelStatus
+from engine.errors import ModelLoadFailed
 from engine.library.local_models import FoundModel
 from engine.library.memory_need import Fit, Memory, need
+from engine.library.model_info import ModelInfo
+from engine.wording import as_sentence, counted, format_size
 from ui.kit.buttons import Choice
 from ui.kit.commands import Command
 from ui.kit.labels import ElidedLabel, StatusPill, label, thin_bar

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from engine import counted
 from engine.files.json_fields import Fields
+from engine.wording import counted
 
 _LONGEST_FENCE = re.compile(r"`{3,}")
 # A file as ``with_attachments`` writes it: its fence is longer than any fence in the file.

@@ -11,29 +11,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from engine import (
-    BudgetEnd,
-    CacheMiss,
-    Finished,
-    InvalidRequest,
-    Speculation,
-    Stop,
-    StopInfo,
-    StopRules,
-    Timing,
-    ToolCall,
-    Usage,
-    checked_strings,
-    options_to_fields,
-    stop_from_fields,
-    stop_options_from_fields,
-)
+from engine.errors import InvalidRequest
 from engine.files.json_fields import (
     DamagedFile,
     Fields,
     parsed_json,
     to_values,
 )
+from engine.stopping.record import StopInfo
+from engine.stopping.rules import (
+    Stop,
+    StopRules,
+    checked_strings,
+    options_to_fields,
+    stop_from_fields,
+    stop_options_from_fields,
+)
+from engine.values.events import BudgetEnd, CacheMiss, Finished, Speculation, Timing, Usage
+from engine.values.request import ToolCall
 from ui.records.attachments import attachment_from, attachment_values
 from ui.records.conversations import (
     ChosenModel,

@@ -11,13 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from engine import (
-    SAMPLING_OPTIONS,
-    Sampling,
-    SamplingOptions,
-    StopOptions,
-)
 from engine.library.model_files import model_name
+from engine.stopping.rules import StopOptions
+from engine.values.request import SAMPLING_OPTIONS, Sampling, SamplingOptions
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage, MessageTree, chained, copied, frozen
 from ui.records.stop_entries import StopEntry, rules_of

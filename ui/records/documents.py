@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine import counted
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded
 from engine.helper_process import HelperDied, HelperProcess
+from engine.wording import counted
 from ui.records.attachments import Attachment, PageRange, text_of_pages
 from ui.records.file_kinds import Kind, kind_of, refusal_of_head, refusal_of_zip
 from ui.records.text_decoding import decoded

@@ -11,7 +11,10 @@ Pure, apart from the counts that it asks for; main thread.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from engine import Engine, GenerationRequest, ModelInfo, PromptTooLong
+from engine import Engine
+from engine.errors import PromptTooLong
+from engine.library.model_info import ModelInfo
+from engine.values.request import GenerationRequest
 from ui.records.conversations import WhenFull
 from ui.records.messages import ConversationMessage
 from ui.records.runs import LeftOut

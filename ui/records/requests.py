@@ -3,15 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from engine import (
-    LOCAL_OWNER,
-    CacheOwner,
-    GenerationRequest,
-    Message,
-    ModelInfo,
-    StopKind,
-    StopRules,
-)
+from engine.library.model_info import ModelInfo
+from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules
+from engine.values.request import LOCAL_OWNER, CacheOwner, GenerationRequest, Message
 from ui.records.attachments import without_kept_files
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage

@@ -1,12 +1,9 @@
 """The report of a run, as Markdown for a bug tracker."""
 
-from engine import (
-    AnswerContext,
-    Finished,
-    counted,
-    end_facts,
-    visible,
-)
+from engine.values.events import Finished
+from engine.values.figures import end_facts
+from engine.values.verdict import AnswerContext
+from engine.wording import counted, visible
 from ui.records.runs import Run
 
 

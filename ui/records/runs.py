@@ -9,26 +9,24 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from engine import (
-    AnswerContext,
-    Channel,
+from engine.stopping.record import Channel, StopKind
+from engine.stopping.rules import StopRules
+from engine.values.events import (
     Event,
     Finished,
     PromptProgress,
-    PromptScores,
-    StopKind,
-    StopRules,
     TextDelta,
     ThinkingDelta,
     TokenTrace,
-    ToolCall,
     ToolCallAbandoned,
     ToolCallArguments,
     ToolCallCompleted,
     ToolCallStarted,
-    counted,
-    figure,
 )
+from engine.values.request import ToolCall
+from engine.values.tokens import PromptScores
+from engine.values.verdict import AnswerContext
+from engine.wording import counted, figure
 from ui.records.attachments import Attachment
 from ui.records.tool_calls import CallProgress, CallResult
 from ui.words import UNRECORDED_VERDICT, WRITTEN_VERDICT, Verdict, interrupted_verdict, verdict

@@ -4,11 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine import (
-    Stop,
-    StopRules,
-    StopScope,
-)
+from engine.stopping.rules import Stop, StopRules, StopScope
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from engine import ToolCall, counted
 from engine.files.json_fields import Fields
+from engine.values.request import ToolCall
+from engine.wording import counted
 from ui.records.attachments import (
     Attachment,
     attachment_from,

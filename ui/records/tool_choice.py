@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine import Tool, counted
 from engine.files.json_fields import Fields
+from engine.values.request import Tool
+from engine.wording import counted
 from ui.records.tool_servers import ServerState, ToolInfo
 
 Approval = tuple[str, str, str]

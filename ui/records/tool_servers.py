@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from engine import counted
+from engine.wording import counted
 
 ServerStage = Literal["off", "stopped", "starting", "ready", "restarting", "failed"]
 """``stopped`` servers are on and start when needed; ``restarting`` ones crashed; ``failed`` ones

@@ -2,11 +2,8 @@
 
 from dataclasses import dataclass
 
-from engine import (
-    SAMPLING_OPTIONS,
-    counted,
-    quoted,
-)
+from engine.values.request import SAMPLING_OPTIONS
+from engine.wording import counted, quoted
 from ui.records.conversations import ChosenModel, Conversation, ConversationSettings
 from ui.records.stop_entries import StopEntry, rules_of
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QMenu, QWidget
 
-from engine import ModelInfo
+from engine.library.model_info import ModelInfo
 from ui.kit.dialogs import show_error, show_message
 from ui.kit.menus import add_entry, copy_text, escape_mnemonics
 from ui.preferences import API_KEY_VARIABLE

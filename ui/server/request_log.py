@@ -8,7 +8,8 @@ from PySide6.QtCore import QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
-from engine import counted, escaped, figure, seconds, sentence
+from engine.values.verdict import sentence
+from engine.wording import counted, escaped, figure, seconds
 from ui.kit.buttons import ChipButton, Choice, IconButton
 from ui.kit.dates import format_time
 from ui.kit.dialogs import choose_target

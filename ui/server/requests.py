@@ -16,7 +16,10 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import Finished, Generation, GenerationRequest, ToolCall, Usage, shortest, tokens_per_s
+from engine import Generation
+from engine.values.events import Finished, Usage, tokens_per_s
+from engine.values.request import GenerationRequest, ToolCall
+from engine.values.verdict import shortest
 from ui.preferences import API_KEY_VARIABLE
 from ui.records.runs import Pace
 

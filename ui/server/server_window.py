@@ -20,8 +20,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted, figures, format_size, seconds, sentence
 from engine.files.causes import os_cause
+from engine.values.figures import figures
+from engine.values.verdict import sentence
+from engine.wording import counted, format_size, seconds
 from ui.kit.buttons import ChipButton, IconButton, ToggleSwitch, copy_button
 from ui.kit.dates import format_day, format_time
 from ui.kit.labels import ElidedLabel, FactTable, StatusPill, clear_layout_of, label, plain_tooltip

@@ -8,17 +8,10 @@ from typing import Any
 from PySide6.QtCore import QAbstractTableModel, QMimeData, QModelIndex, QObject, Qt, Signal
 from PySide6.QtGui import QUndoCommand, QUndoStack
 
-from engine import (
-    InvalidRequest,
-    StopOption,
-    StopScope,
-    checked_strings,
-    counted,
-    escaped,
-    quoted,
-    visible,
-)
+from engine.errors import InvalidRequest
 from engine.files.json_fields import DamagedFile, Fields
+from engine.stopping.rules import StopOption, StopScope, checked_strings
+from engine.wording import counted, escaped, quoted, visible
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.records.codec import stop_entry_from, stops_values
 from ui.records.stop_entries import StopEntry

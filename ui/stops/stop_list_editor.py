@@ -37,7 +37,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import OWN_STOP_OPTIONS, ModelInfo, StopScope, counted, visible
+from engine.library.model_info import ModelInfo
+from engine.stopping.rules import OWN_STOP_OPTIONS, StopScope
+from engine.wording import counted, visible
 from ui.kit import icons
 from ui.kit.buttons import ChipButton, IconButton
 from ui.kit.dialogs import choose_file, choose_target, prompt_number

@@ -9,7 +9,10 @@ from typing import Any
 import shiboken6
 from PySide6.QtCore import QObject, Signal
 
-from engine import EngineError, Stop, StopKind, StopScope, counted, quoted, visible
+from engine.errors import EngineError
+from engine.stopping.record import StopKind
+from engine.stopping.rules import Stop, StopScope
+from engine.wording import counted, quoted, visible
 from ui.kit.tasks import start_task
 from ui.records.conversations import Conversation
 from ui.records.runs import Run

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted
+from engine.wording import counted
 from ui.kit.buttons import ToggleSwitch
 from ui.kit.commands import Command
 from ui.kit.dialogs import confirm

@@ -4,7 +4,7 @@ import contextlib
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import Tool
+from engine.values.request import Tool
 from ui.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
 from ui.records.tool_choice import approval_of, enabled_tools, engine_tools

@@ -6,7 +6,8 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
-from engine import StopKind, counted
+from engine.stopping.record import StopKind
+from engine.wording import counted
 from ui.kit.windows import bring_forward
 from ui.records.conversations import Conversation
 from ui.records.runs import Run

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import format_size
+from engine.wording import format_size
 from ui.kit.buttons import Choice
 from ui.kit.colors import ThemeMode
 from ui.kit.commands import Command

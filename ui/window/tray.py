@@ -3,7 +3,7 @@
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
-from engine import counted
+from engine.wording import counted
 from ui.kit import icons
 from ui.kit.menus import add_entry, copy_text
 from ui.kit.theme import current_theme

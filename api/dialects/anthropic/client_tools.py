@@ -7,7 +7,7 @@ https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview
 from dataclasses import replace
 from typing import Any
 
-from engine import Tool
+from engine.values.request import Tool
 
 
 def _text(description: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from api.dialects.shared.foreign_parts import result_text
 from api.dialects.shared.requests import TextPart, note_of
 from api.dialects.shared.sealed import REASONING_MARK, open_sealed
 from api.service.errors import FieldPath, invalid, required, shown
-from engine import Message, Tool, ToolCall
+from engine.values.request import Message, Tool, ToolCall
 
 _SUMMARY = "A summary of the conversation before this message:"
 

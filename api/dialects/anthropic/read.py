@@ -30,16 +30,8 @@ from api.dialects.shared.request_bodies import (
 )
 from api.dialects.shared.requests import check_left_out, no_tool_to_call
 from api.service.errors import invalid, required, shown
-from engine import (
-    GenerationRequest,
-    Message,
-    OutputConstraint,
-    StopRules,
-    Tool,
-    ToolChoice,
-    checked_strings,
-    checked_token_ids,
-)
+from engine.stopping.rules import StopRules, checked_strings, checked_token_ids
+from engine.values.request import GenerationRequest, Message, OutputConstraint, Tool, ToolChoice
 
 # What the types of the vendor's own searches for deferred tools begin with.
 _VENDORS_SEARCH = "tool_search_tool"

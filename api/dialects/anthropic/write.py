@@ -28,12 +28,11 @@ from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.sealed import REASONING_MARK, seal_text
 from api.service.errors import ApiError, ContextOverflow, ErrorKind
-from engine import (
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import (
     Event,
     Finished,
     PromptProgress,
-    StopInfo,
-    StopKind,
     TextDelta,
     ThinkingDelta,
     ToolCallAbandoned,

@@ -44,7 +44,7 @@ from api.service.errors import invalid
 from api.service.generations import embed_texts
 from api.service.models import capabilities_of, loaded_model
 from api.service.service import Service
-from engine import EmbeddingRequest, Embeddings
+from engine.values.embedding import EmbeddingRequest, Embeddings
 
 _Params = TypeVar("_Params", bound=AnswerParams)
 

@@ -21,7 +21,7 @@ from api.service.models import (
     loaded_model,
 )
 from api.service.service import Service
-from engine import NoModel
+from engine.errors import NoModel
 from engine.library.weights import weights_of
 
 # Codex and others require a minimum version; routes follow the reference of this one.

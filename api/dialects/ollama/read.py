@@ -31,14 +31,8 @@ from api.dialects.shared.request_bodies import (
 )
 from api.dialects.shared.requests import function_of, note_of, reasoning_text
 from api.service.errors import FieldPath, invalid
-from engine import (
-    GenerationRequest,
-    Message,
-    OutputConstraint,
-    StopRules,
-    ToolCall,
-    TraceLevel,
-)
+from engine.stopping.rules import StopRules
+from engine.values.request import GenerationRequest, Message, OutputConstraint, ToolCall, TraceLevel
 
 
 def chat_from_wire(params: ChatParams, context: ReadContext) -> list[GenerationRequest]:

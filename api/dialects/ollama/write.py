@@ -29,14 +29,8 @@ from api.dialects.shared.answers import (
 )
 from api.dialects.shared.dialect import Collected, Head
 from api.service.errors import ApiError, ContextOverflow
-from engine import (
-    Event,
-    Finished,
-    StopInfo,
-    StopKind,
-    TokenTrace,
-    ToolCallCompleted,
-)
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Event, Finished, TokenTrace, ToolCallCompleted
 
 NS = 1_000_000_000
 

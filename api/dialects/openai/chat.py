@@ -29,7 +29,7 @@ from api.dialects.shared.answer_text import long_json_text
 from api.dialects.shared.dialect import AnswerRoute, Dialect, ParsedRequest, query
 from api.service.generations import embed_texts
 from api.service.models import address_requests, check_model, loaded_model
-from engine import EmbeddingRequest, Embeddings
+from engine.values.embedding import EmbeddingRequest, Embeddings
 
 
 def _field_names(params: ChatCompletionParams) -> Mapping[str, str]:

@@ -40,13 +40,8 @@ from api.dialects.shared.requests import (
     tool_from_wire,
 )
 from api.service.errors import FieldPath, invalid, required, unsupported
-from engine import (
-    GenerationRequest,
-    Message,
-    PromptScoring,
-    ToolCall,
-    TraceLevel,
-)
+from engine.values.request import GenerationRequest, Message, ToolCall, TraceLevel
+from engine.values.tokens import PromptScoring
 
 # The limit of an answer by its names; the first that is given counts.
 MAX_TOKENS = ("max_completion_tokens", "max_tokens", "max_new_tokens", "n_predict")

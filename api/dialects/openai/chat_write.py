@@ -27,17 +27,17 @@ from api.dialects.openai.write import (
 )
 from api.dialects.shared.answers import reasoning_of, text_of
 from api.dialects.shared.dialect import Collected, Head
-from engine import (
+from engine import Vocabulary
+from engine.values.events import (
     Event,
     Finished,
-    TokenSpan,
-    ToolCall,
     ToolCallAbandoned,
     ToolCallArguments,
     ToolCallCompleted,
     ToolCallStarted,
-    Vocabulary,
 )
+from engine.values.request import ToolCall
+from engine.values.tokens import TokenSpan
 
 
 def write_completion(

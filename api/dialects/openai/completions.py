@@ -50,18 +50,11 @@ from api.dialects.shared.parameters import (
 )
 from api.dialects.shared.request_bodies import JsonObject, drop_empty, sampling_and_stops
 from api.service.errors import invalid
-from engine import (
-    Channel,
-    Event,
-    Finished,
-    GenerationRequest,
-    PromptScoring,
-    TokenSpan,
-    TokenStats,
-    TokenTrace,
-    TraceLevel,
-    Vocabulary,
-)
+from engine import Vocabulary
+from engine.stopping.record import Channel
+from engine.values.events import Event, Finished, TokenTrace
+from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.tokens import PromptScoring, TokenSpan, TokenStats
 
 
 class CompletionParams(ChoicesParams):

@@ -29,12 +29,8 @@ from api.dialects.shared.parameters import (
 )
 from api.dialects.shared.request_bodies import JsonObject, drop_empty
 from api.service.errors import FieldPath, invalid, required, shown, unsupported
-from engine import (
-    GenerationRequest,
-    OutputConstraint,
-    StopRules,
-    checked_token_ids,
-)
+from engine.stopping.rules import StopRules, checked_token_ids
+from engine.values.request import GenerationRequest, OutputConstraint
 
 # The fields of open servers with a format in another notation than JSON Schema:
 # vLLM until 0.11: https://docs.vllm.ai/en/v0.10.2/features/structured_outputs.html

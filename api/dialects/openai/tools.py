@@ -16,7 +16,7 @@ from api.dialects.openai.wire import CustomFormat
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.requests import no_tool_to_call
 from api.service.errors import FieldPath, invalid, required, shown, unsupported
-from engine import Tool, ToolChoice
+from engine.values.request import Tool, ToolChoice
 
 _INPUT = "input"
 _NAMESPACE_SEPARATOR = "__"

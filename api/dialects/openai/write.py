@@ -23,20 +23,11 @@ from api.dialects.shared.answer_text import DONE, json_text, sse_event
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire, with_field
 from api.dialects.shared.dialect import Head
 from api.service.errors import ApiError, ContextOverflow, ErrorKind, path_text
-from engine import (
-    Channel,
-    Event,
-    Finished,
-    PromptProgress,
-    PromptScores,
-    PromptToken,
-    StopInfo,
-    StopKind,
-    TokenSpan,
-    TokenTrace,
-    ToolCall,
-    Vocabulary,
-)
+from engine import Vocabulary
+from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.values.events import Event, Finished, PromptProgress, TokenTrace
+from engine.values.request import ToolCall
+from engine.values.tokens import PromptScores, PromptToken, TokenSpan
 
 
 def ending_to_wire(finished: Finished, *, reports: bool) -> ChoiceEnding:

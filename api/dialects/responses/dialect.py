@@ -45,7 +45,7 @@ from api.service.models import address_requests, check_model
 from api.service.record import RequestRecord
 from api.service.response_store import StoredResponse
 from api.service.service import Service, new_id
-from engine import GenerationRequest
+from engine.values.request import GenerationRequest
 
 # Built at its first use: it takes 1.5 MB.
 _ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item], config=ConfigDict(defer_build=True))

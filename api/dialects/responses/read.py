@@ -61,7 +61,7 @@ from api.service.errors import (
     shown,
     unsupported,
 )
-from engine import (
+from engine.values.request import (
     GenerationRequest,
     Message,
     OutputConstraint,

@@ -38,14 +38,13 @@ from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.sealed import REASONING_MARK, seal_text
 from api.service.errors import ApiError, ErrorKind
-from engine import (
-    Channel,
+from engine.stopping.record import Channel
+from engine.values.events import (
     Event,
     Finished,
     PromptProgress,
     TextDelta,
     ThinkingDelta,
-    TokenSpan,
     TokenTrace,
     ToolCallAbandoned,
     ToolCallArguments,
@@ -53,6 +52,7 @@ from engine import (
     ToolCallStarted,
     Usage,
 )
+from engine.values.tokens import TokenSpan
 
 _ECHOED = ("function", "custom", "namespace")
 

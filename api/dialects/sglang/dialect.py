@@ -19,7 +19,9 @@ from api.dialects.shared.dialect import AnswerRoute, Dialect, ParsedRequest, que
 from api.service.generations import collect_events, run_generations
 from api.service.models import loaded_model
 from api.service.service import Service
-from engine import CacheOwner, GenerationRequest, StopRules, counted
+from engine.stopping.rules import StopRules
+from engine.values.request import CacheOwner, GenerationRequest
+from engine.wording import counted
 
 
 class GenerateRoute(AnswerRoute[GenerateParams]):

@@ -20,14 +20,9 @@ from api.dialects.shared.parameters import (
 )
 from api.dialects.shared.request_bodies import JsonObject, drop_empty, sampling_and_stops
 from api.service.errors import invalid
-from engine import (
-    GenerationRequest,
-    OutputConstraint,
-    PromptScoring,
-    StopRules,
-    TraceLevel,
-    checked_token_ids,
-)
+from engine.stopping.rules import StopRules, checked_token_ids
+from engine.values.request import GenerationRequest, OutputConstraint, TraceLevel
+from engine.values.tokens import PromptScoring
 
 _META = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 

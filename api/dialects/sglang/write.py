@@ -21,7 +21,9 @@ from api.dialects.shared.answer_text import DONE, json_text, sse_event
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire, with_field
 from api.dialects.shared.dialect import Collected, Head
 from api.service.errors import ApiError, ContextOverflow, path_text
-from engine import Event, Finished, PromptProgress, PromptScores, StopKind, TokenTrace
+from engine.stopping.record import StopKind
+from engine.values.events import Event, Finished, PromptProgress, TokenTrace
+from engine.values.tokens import PromptScores
 
 
 def finish_reason_to_wire(finished: Finished) -> GenerateFinish:

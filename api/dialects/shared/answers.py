@@ -13,14 +13,11 @@ from typing_extensions import TypedDict
 
 from api.dialects.shared.answer_text import COMMENT
 from api.service.errors import ApiError, ErrorKind, failure_of, path_text
-from engine import (
-    Channel,
+from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.values.events import (
     Event,
     Finished,
     PromptProgress,
-    PromptScores,
-    StopInfo,
-    StopKind,
     TextDelta,
     ThinkingDelta,
     TokenTrace,
@@ -30,6 +27,7 @@ from engine import (
     ToolCallStarted,
     tokens_per_s,
 )
+from engine.values.tokens import PromptScores
 
 
 class AnswerEncoder(ABC):

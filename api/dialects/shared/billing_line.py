@@ -8,7 +8,7 @@ before everything that follows it. Routers pass it on to other APIs, in their sy
 import re
 from dataclasses import replace
 
-from engine import GenerationRequest, Message
+from engine.values.request import GenerationRequest, Message
 
 _BILLING_LINE = re.compile(r"\s*x-anthropic-billing-header:[^\n]*\n*")
 

@@ -17,7 +17,9 @@ from api.service.errors import ApiError
 from api.service.models import check_model
 from api.service.record import RequestRecord
 from api.service.service import Service
-from engine import Event, Finished, GenerationRequest, Vocabulary
+from engine import Vocabulary
+from engine.values.events import Event, Finished
+from engine.values.request import GenerationRequest
 
 EVENTS = "text/event-stream; charset=utf-8"
 LINES = "application/x-ndjson"

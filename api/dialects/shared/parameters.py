@@ -14,21 +14,17 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 from api.dialects.shared.body import WireModel
 from api.service.config import ImageRule
 from api.service.errors import FieldPath, invalid
-from engine import (
+from engine.errors import InvalidRequest
+from engine.stopping.rules import (
     MAX_STOP_CHARS,
     MAX_STOPS,
     STOP_OPTIONS,
-    Effort,
-    GenerationRequest,
-    InvalidRequest,
-    OutputConstraint,
-    Sampling,
     StopOptions,
     StopRules,
     StopScope,
-    TextForm,
     checked_strings,
 )
+from engine.values.request import Effort, GenerationRequest, OutputConstraint, Sampling, TextForm
 
 Vendor = Literal["OpenAI", "Anthropic", "SGLang", "Ollama"]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from api.dialects.shared.parameters import sampling_to_wire, stop_options_to_wire
-from engine import GenerationRequest, Message, ToolCall
+from engine.values.request import GenerationRequest, Message, ToolCall
 
 JsonObject = dict[str, Any]
 

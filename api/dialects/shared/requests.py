@@ -16,7 +16,7 @@ from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import ReadContext
 from api.service.config import IMAGES_HEADER
 from api.service.errors import ApiError, FieldPath, invalid, required, unsupported
-from engine import GenerationRequest, Tool
+from engine.values.request import GenerationRequest, Tool
 
 # Converts a request's body to generations, none if it has no prompt; raises ``ApiError`` where the
 # dialect refuses it, ``InvalidRequest`` where the engine would.

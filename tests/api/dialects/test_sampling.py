@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from api.dialects.shared.unknown_parameters import DEFAULTS, NEUTRAL, REFUSED
-from engine import Sampling
+from engine.values.request import Sampling
 from tests.api.dialects.asking import request
 
 VALUES = {

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from api.server.routes import ROUTES
-from engine import Limits
 from engine.engine import Engine
 from engine.files.causes import without_folders
 from engine.inference.loader import load_model
 from engine.scheduling.model_list import OfferedModel
+from engine.values.limits import Limits
 from tests.support.several.draft_models import write_draft
 
 SECRET = "Olga's unmistakable shelf"

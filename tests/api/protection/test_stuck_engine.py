@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine import Limits
+from engine.values.limits import Limits
 from tests.api.conftest import LONG
 from tests.api.protection.test_hang_ups import BODIES
 

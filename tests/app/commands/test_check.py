@@ -10,7 +10,7 @@ import pytest
 
 from app.cli import main
 from app.commands import check
-from engine import Comparison, Difference
+from engine.values.tokens import Comparison, Difference
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -1,7 +1,7 @@
 from dataclasses import fields
 from pathlib import Path
 
-from engine import StopRules
+from engine.stopping.rules import StopRules
 from tests.app.store.conftest import keep, opened
 from tests.support.answers.said import conversation, finished_run
 from ui.records.attachments import Attachment

@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 
 from app.store.schema import VERSION
-from engine import StopKind
+from engine.stopping.record import StopKind
 from tests.app.store.conftest import opened, recovered
 from ui.records.conversations import ConversationFolder, Placement
 from ui.records.stop_entries import StopEntry

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from app.store.conversation_store import SqliteConversationStore
-from engine import ToolCall
+from engine.values.request import ToolCall
 from tests.app.store.conftest import opened
 from tests.support.answers.said import conversation, finished_run
 from ui.records.conversations import Conversation, Placement

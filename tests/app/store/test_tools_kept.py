@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from engine import ToolCall
+from engine.values.request import ToolCall
 from tests.app.store.conftest import keep, opened
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import (

@@ -17,11 +17,12 @@ from api.service.config import ServerConfig
 from api.service.metrics import Metrics
 from app.commands.serve import server_banner
 from app.terminal.status_line import LoadMeter, live_line
-from engine import Finished, StopInfo, StopKind, Timing, Usage
 from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
 from engine.library.model_info import EosToken, ModelInfo
 from engine.scheduling.model_list import ModelStatus
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Finished, Timing, Usage
 from tests.engine.scheduling.stages import until
 from tests.support.scripted import Stage
 

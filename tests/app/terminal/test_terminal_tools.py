@@ -10,7 +10,7 @@ from app.printer import Printer
 from app.signals import Interrupts
 from app.terminal import tools as terminal_tools
 from app.terminal.tools import ChatTools
-from engine import ToolCall
+from engine.values.request import ToolCall
 from ui.preferences import ToolPreferences
 from ui.records.conversations import Conversation
 from ui.records.runs import Run

@@ -1,7 +1,7 @@
 """Conversations for tests."""
 
-from engine import StopRules
 from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.rules import StopRules
 from engine.values.events import Finished, Timing, Usage
 from engine.values.request import ToolCall
 from engine.values.verdict import verdict_text

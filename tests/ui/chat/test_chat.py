@@ -3,7 +3,6 @@ import asyncio
 import pytest
 from PySide6.QtWidgets import QButtonGroup
 
-from engine import UNEXPECTED
 from engine.errors import QueueFull
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import (
@@ -16,6 +15,7 @@ from engine.values.events import (
     Usage,
 )
 from engine.values.request import Message
+from engine.values.verdict import UNEXPECTED
 from tests.ui.driving import ScriptedEngine, eventually, session
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_controller import HOLD_SHOWN_S

@@ -3,8 +3,8 @@ import json
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from engine import Stop, StopRules, StopScope
 from engine.files.json_fields import Fields
+from engine.stopping.rules import Stop, StopRules, StopScope
 from tests.support.memory_store import MemoryConversationStore
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.sidebar_rows import preview_line

@@ -8,11 +8,11 @@ from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QLabel, QWidget
 
 from app.paths import CLONED_DEMO_MODEL
-from engine import format_size
 from engine.engine import Engine
 from engine.library.local_models import ModelFolders
 from engine.library.memory_need import memory
 from engine.library.suggestions import recommended
+from engine.wording import format_size
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.welcome import DEMO_SUGGESTIONS, SUGGESTIONS

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from engine import CacheMiss
+from engine.values.events import CacheMiss
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import InspectorWindow

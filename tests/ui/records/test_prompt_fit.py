@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import GenerationRequest, ToolCall
+from engine.values.request import GenerationRequest, ToolCall
 from ui.records.attachments import Attachment
 from ui.records.conversations import WhenFull
 from ui.records.messages import ConversationMessage, chained, question

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from engine import CacheMiss, Finished, Timing, ToolCall, Usage
 from engine.files.json_fields import Fields
 from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import CacheMiss, Finished, Timing, Usage
+from engine.values.request import ToolCall
 from ui.records.codec import run_from, run_values
 from ui.records.runs import Pace, Run
 from ui.records.tool_calls import CallProgress, CallResult

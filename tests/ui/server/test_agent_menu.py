@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QMenu, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.agent_commands import CopiedLines
-from engine import ModelInfo
+from engine.library.model_info import ModelInfo
 from tests.support.kept import preferences_state
 from tests.support.shown import NoKey, SilentServer
 from tests.ui.driving import MODEL, eventually

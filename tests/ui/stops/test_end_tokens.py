@@ -3,10 +3,9 @@
 import pytest
 from PySide6.QtWidgets import QInputDialog, QPushButton, QWidget
 
-from engine import StopOptions
 from engine.files.json_fields import Fields
 from engine.stopping.record import StopInfo, StopKind
-from engine.stopping.rules import StopScope
+from engine.stopping.rules import StopOptions, StopScope
 from engine.values.events import Finished, Timing, Usage
 from tests.support.answers.said import FINISHED
 from tests.support.shown import main_window

@@ -6,7 +6,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from engine import CacheOwner, DiskCache
+from engine import DiskCache
+from engine.values.request import CacheOwner
 from tests.support.kept import preferences_state
 from tests.ui.driving import confirm_deletion, eventually
 from ui.kit.theme import Theme

@@ -6,7 +6,8 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 
-from engine import StopKind, ToolCallCompleted
+from engine.stopping.record import StopKind
+from engine.values.events import ToolCallCompleted
 from tests.support.outside.tool_hosts import ADD, SUMS, SUMS_ON, DictatedHost
 from tests.support.shown import main_window
 from tests.ui.chat.calling.talking import adding, ended

@@ -8,8 +8,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from engine import STOP_OPTIONS, StopScope
 from engine.engine import Engine
+from engine.stopping.rules import STOP_OPTIONS, StopScope
 from tests.support.asking import other_stop_options
 from tests.support.kept import preferences_state
 from tests.support.memory_store import MemoryConversationStore

@@ -19,8 +19,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted, format_size
 from engine.helper_process import HelperClosed
+from engine.wording import counted, format_size
 from ui.kit import icons
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.dialogs import choose_files

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted
+from engine.wording import counted
 from ui.chat.composer.attachments import AttachmentRow
 from ui.chat.composer.message_editor import READING
 from ui.chat.session.context_meter import ContextUsage

@@ -21,7 +21,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import SAMPLING_OPTIONS, STOP_OPTIONS, StopOption, counted
+from engine.stopping.rules import STOP_OPTIONS, StopOption
+from engine.values.request import SAMPLING_OPTIONS
+from engine.wording import counted
 from ui.chat.composer.composer import Composer
 from ui.chat.session.presets import PresetList
 from ui.kit.buttons import IconButton, push_button

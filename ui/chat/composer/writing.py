@@ -10,7 +10,8 @@ from functools import partial
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
-from engine import StopKind, counted
+from engine.stopping.record import StopKind
+from engine.wording import counted
 from ui.chat.composer.composer import Composer
 from ui.chat.composer.message_editor import EditedInPlace
 from ui.chat.session.context_meter import ContextUsage, CountedDraft

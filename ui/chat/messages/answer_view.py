@@ -19,7 +19,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import StopKind, figures, quoted, seconds, visible
+from engine.stopping.record import StopKind
+from engine.values.figures import figures
+from engine.wording import quoted, seconds, visible
 from ui.chat.composer.attachments import AttachedFile, file_lines
 from ui.chat.composer.message_editor import EditedInPlace
 from ui.chat.messages.message_foot import PINNED, MessageActions, ReasonLine, below

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import seconds
+from engine.wording import seconds
 from ui.kit.buttons import IconBadge, copy_button, push_button
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, rescale, thin_bar

@@ -5,19 +5,13 @@ Main thread.
 
 from collections.abc import Sequence
 
-from engine import (
-    LOCAL_OWNER,
-    Engine,
-    EngineError,
-    Finished,
-    GenerationRequest,
-    Message,
-    ModelInfo,
-    Sampling,
-    StopKind,
-    TextDelta,
-    counted,
-)
+from engine import Engine
+from engine.errors import EngineError
+from engine.library.model_info import ModelInfo
+from engine.stopping.record import StopKind
+from engine.values.events import Finished, TextDelta
+from engine.values.request import LOCAL_OWNER, GenerationRequest, Message, Sampling
+from engine.wording import counted
 from ui.records.messages import ConversationMessage
 from ui.records.prompt_fit import TokenCounter, fitting_chars, summary_tokens
 from ui.records.requests import turns_of, without_tools

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import EngineError, ModelInfo
+from engine.errors import EngineError
+from engine.library.model_info import ModelInfo
 from ui.chat.session.conversation_controller import ChatContext
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.attachments import Attachment, cut_text

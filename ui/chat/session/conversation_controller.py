@@ -14,27 +14,23 @@ from dataclasses import dataclass, replace
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QUndoStack
 
-from engine import (
-    UNEXPECTED,
-    Engine,
-    EngineError,
+from engine import Engine, Generation, merge_deltas
+from engine.errors import EngineError, RequestCancelled
+from engine.library.model_info import ModelInfo
+from engine.recording.run_trace import RunTrace
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import (
     Event,
     Finished,
-    Generation,
-    GenerationRequest,
-    ModelInfo,
-    RequestCancelled,
-    StopInfo,
-    StopKind,
     TextDelta,
     ThinkingDelta,
     Timing,
     TokenTrace,
     Usage,
-    counted,
-    merge_deltas,
 )
-from engine.recording.run_trace import RunTrace
+from engine.values.request import GenerationRequest
+from engine.values.verdict import UNEXPECTED
+from engine.wording import counted
 from ui.chat.session.background_answers import summary_of
 from ui.chat.session.prompt_planner import PromptPlanner
 from ui.chat.session.tool_loop import ToolLoop

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import EngineError, counted
+from engine.errors import EngineError
 from engine.files.causes import os_cause
+from engine.wording import counted
 from ui.chat.session.conversation_imports import ConversationImports
 from ui.chat.session.conversation_list import ConversationList, named
 from ui.chat.session.presets import PresetList

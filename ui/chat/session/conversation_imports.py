@@ -15,11 +15,11 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import counted
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
 from engine.helper_process import HelperClosed
 from engine.recording.stored_trace import StoredTrace
+from engine.wording import counted
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.presets import PresetList
 from ui.chat.session.traces import Traces

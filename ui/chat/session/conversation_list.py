@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import counted
+from engine.wording import counted
 from ui.records.attachments import Attachment
 from ui.records.conversations import (
     Conversation,

@@ -6,7 +6,9 @@ Main thread.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine import Engine, GenerationRequest, ModelInfo
+from engine import Engine
+from engine.library.model_info import ModelInfo
+from engine.values.request import GenerationRequest
 from ui.records.conversations import Conversation, ConversationSettings, WhenFull
 from ui.records.messages import ConversationMessage
 from ui.records.prompt_fit import MakeRequest, PromptFit, TokenCounter, fitted_prompt

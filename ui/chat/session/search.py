@@ -12,7 +12,7 @@ from PySide6.QtCore import (
     Signal,
 )
 
-from engine import counted
+from engine.wording import counted
 from ui.kit.labels import plain_tooltip
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.tasks import finish_tasks, start_task

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject
 
-from engine import Engine, EngineError, StopKind
+from engine import Engine
+from engine.errors import EngineError
+from engine.stopping.record import StopKind
 from ui.chat.session.background_answers import answer_text, background_request
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.open_conversations import OpenConversations

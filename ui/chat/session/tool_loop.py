@@ -12,8 +12,9 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import StopKind, Tool, ToolCall
 from engine.files.safe_files import write_whole
+from engine.stopping.record import StopKind
+from engine.values.request import Tool, ToolCall
 from ui.kit.tasks import start_task
 from ui.records.attachments import Attachment, kept_as, picture_kind
 from ui.records.conversations import Conversation

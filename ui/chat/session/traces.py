@@ -12,16 +12,12 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import (
-    Generation,
-    GenerationRequest,
-    TokenTrace,
-    TraceLevel,
-    quoted,
-    seconds,
-)
+from engine import Generation
 from engine.recording.run_trace import MAX_RUN_TOKENS, RunTrace, trace_for
 from engine.recording.stored_trace import StoredTrace
+from engine.values.events import TokenTrace
+from engine.values.request import GenerationRequest, TraceLevel
+from engine.wording import quoted, seconds
 from ui.records.runs import Run
 
 # Memory is limited by the number of runs, by tokens per run and by all tokens. A ``TraceStore``

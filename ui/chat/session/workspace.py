@@ -10,7 +10,8 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QUndoCommand
 
-from engine import Engine, quoted
+from engine import Engine
+from engine.wording import quoted
 from ui.chat.session.context_meter import ContextMeter
 from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.conversation_files import ConversationFiles

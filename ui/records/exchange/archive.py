@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from engine import figures
 from engine.files.json_fields import DamagedFile, Fields, parsed_json
 from engine.files.json_items import JsonItem
+from engine.values.figures import figures
 from ui.records.attachments import attachment_from, attachment_values
 from ui.records.codec import (
     Preset,

@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from engine import Finished, StopKind, counted
 from engine.files.json_fields import DamagedFile, Fields
+from engine.stopping.record import StopKind
+from engine.values.events import Finished
+from engine.wording import counted
 from ui.records.attachments import Attachment
 from ui.records.conversations import Placement
 from ui.records.exchange.contents import FileContents

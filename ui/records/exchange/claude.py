@@ -7,8 +7,10 @@ become our versions. Pure; any thread.
 
 from typing import Any
 
-from engine import Finished, StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields
+from engine.stopping.record import StopKind
+from engine.values.events import Finished
+from engine.values.request import ToolCall
 from ui.records.attachments import Attachment
 from ui.records.conversations import ConversationFolder, Placement
 from ui.records.exchange.contents import FileContents, origin_of

@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from engine import counted
 from engine.files.json_fields import DamagedFile, parsed_json
 from engine.files.json_items import MAX_ITEM_BYTES
 from engine.files.safe_files import open_regular
+from engine.wording import counted
 
 # More files than any export has, but few enough to list quickly.
 _MAX_NAMES = 200_000

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from engine import StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields, parsed_json
+from engine.stopping.record import StopKind
+from engine.values.request import ToolCall
 from ui.records.attachments import Attachment
 from ui.records.conversations import ChosenModel, Conversation, Placement
 from ui.records.exchange.contents import FileContents

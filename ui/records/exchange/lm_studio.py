@@ -11,8 +11,10 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from engine import Finished, StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields, parsed_json
+from engine.stopping.record import StopKind
+from engine.values.events import Finished
+from engine.values.request import ToolCall
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import ChosenModel, ConversationSettings

@@ -11,19 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from engine import (
-    Finished,
-    InvalidRequest,
-    StopInfo,
-    StopKind,
-    StopRules,
-    Timing,
-    ToolCall,
-    Usage,
-    checked_strings,
-    counted,
-)
+from engine.errors import InvalidRequest
 from engine.files.json_fields import Fields
+from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.rules import StopRules, checked_strings
+from engine.values.events import Finished, Timing, Usage
+from engine.values.request import ToolCall
+from engine.wording import counted
 from ui.records.attachments import Attachment, kept_as
 from ui.records.codec import moment
 from ui.records.conversations import Conversation, ConversationFolder

@@ -3,16 +3,9 @@
 import asyncio
 from typing import Any
 
-from engine import (
-    Finished,
-    StopInfo,
-    StopKind,
-    TextDelta,
-    Timing,
-    ToolCall,
-    ToolCallCompleted,
-    Usage,
-)
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Finished, TextDelta, Timing, ToolCallCompleted, Usage
+from engine.values.request import ToolCall
 from tests.support.kept import preferences_state
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import SUMS_ON, DictatedHost

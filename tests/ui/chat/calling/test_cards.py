@@ -10,7 +10,9 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
-from engine import Finished, StopInfo, StopKind, Timing, ToolCall, Usage
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Finished, Timing, Usage
+from engine.values.request import ToolCall
 from ui.chat.messages.tool_cards import ToolCards
 from ui.kit.layouts import column
 from ui.kit.theme import Theme

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import (
-    StopKind,
-    ToolCall,
-)
 from engine.files.json_fields import Fields
+from engine.stopping.record import StopKind
+from engine.values.request import ToolCall
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import ADD, SUMS_ON
 from tests.ui.chat.calling.talking import Talk, adding, ended

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from engine import Message
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
+from engine.values.request import Message
 from tests.support.kept import preferences_state
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened

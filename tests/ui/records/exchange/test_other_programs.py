@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine import end_facts, figures
 from engine.files.json_fields import DamagedFile
+from engine.values.figures import end_facts, figures
 from tests.support.outside.exports import read_whole
 from ui.records.conversations import Conversation
 from ui.records.runs import Run

@@ -1,5 +1,5 @@
-from engine import StopRules
 from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.rules import StopRules
 from engine.values.events import Finished, Timing, Usage
 from ui.records.run_report import markdown_report
 from ui.records.runs import Run

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.store.conversation_store import open_store
-from engine import StopRules
+from engine.stopping.rules import StopRules
 from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import eventually, facts_text
 from tests.ui.window.kept.driving_kept import COUNT, Start, action, answered, ask, press, views
