@@ -1,20 +1,23 @@
 """A client's connection: limits their number and their time, and answers malformed requests.
 
 aiohttp limits the size of headers but not the time that a client takes to send them, and it answers
-malformed requests in plain text. This module adds the time limit and the error format. Runs on the
-server's loop.
+malformed requests in plain text. This module adds the time limit and the error format, and is the
+only one that depends on aiohttp's internals. Runs on the server's loop.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import LineTooLong
 
 from api.dialects.openai.chat import CHAT
 from api.server.access import REQUEST_ID_HEADERS
 from api.server.answering import failure_response
+from api.server.routes import route_path
 from api.service.config import ServerConfig
 from api.service.errors import ApiError, ErrorKind
 from api.service.service import new_id
@@ -101,3 +104,21 @@ class Connection(web.RequestHandler):
             response.headers[name] = request_id
         response.force_close()
         return response
+
+
+def connection_factory(runner: web.AppRunner, config: ServerConfig) -> Callable[[], Connection]:
+    """Return the function that makes connections; their requests have the paths of routes."""
+    server = runner.server
+    assert server is not None, "the runner has been set up"
+    make_request = server.request_factory
+
+    def make_routed(message: RawRequestMessage, *parts: Any) -> web.BaseRequest:
+        path = route_path(message.url.raw_path)
+        if path != message.url.raw_path:
+            # Its host remains, which is checked where the request line has one.
+            url = message.url.with_path(path, encoded=True, keep_query=True)
+            message = message._replace(path=str(url), url=url)
+        return make_request(message, *parts)
+
+    server.request_factory = make_routed
+    return lambda: Connection(server, config, access_log=None)

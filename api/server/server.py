@@ -14,12 +14,10 @@ from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
-from aiohttp.http import RawRequestMessage
 
 from api.server.answering import SERVICE
 from api.server.application import build
-from api.server.connection import Connection
-from api.server.routes import route_path
+from api.server.connection import Connection, connection_factory
 from api.server.tls import context_of
 from api.service.config import Address, ServerConfig
 from api.service.metrics import Metrics
@@ -84,7 +82,7 @@ class ApiServer:
             )
             on_failure.push_async_callback(runner.cleanup)
             await runner.setup()
-            self._connect = _connection_factory(runner, self.config)
+            self._connect = connection_factory(runner, self.config)
             address = await self._listen(listener)
             on_failure.pop_all()
         self._runner = runner
@@ -182,24 +180,6 @@ class ApiServer:
                     "for any"
                 )
             raise CannotListen(error.errno, reason) from error
-
-
-def _connection_factory(runner: web.AppRunner, config: ServerConfig) -> Callable[[], Connection]:
-    """Return the function that makes connections; their requests have the paths of routes."""
-    server = runner.server
-    assert server is not None, "the runner has been set up"
-    make_request = server.request_factory
-
-    def make_routed(message: RawRequestMessage, *parts: Any) -> web.BaseRequest:
-        path = route_path(message.url.raw_path)
-        if path != message.url.raw_path:
-            # Its host remains, which is checked where the request line has one.
-            url = message.url.with_path(path, encoded=True, keep_query=True)
-            message = message._replace(path=str(url), url=url)
-        return make_request(message, *parts)
-
-    server.request_factory = make_routed
-    return lambda: Connection(server, config, access_log=None)
 
 
 async def _stop_accepting(listening: asyncio.Server) -> None:

@@ -162,7 +162,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
         return None
     if constraint is not None and constraint.text_form is not None:
         return None
-    form = constraint and dict(constraint.json_schema or {})
+    form = None if constraint is None else dict(constraint.json_schema or {}) or "json"
     sampling = sampling_to_wire(request.sampling, {"repetition_penalty": "repeat_penalty"})
     sampling.pop("logit_bias", None)  # the API has none
     options = drop_empty(
@@ -174,10 +174,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
         "model": model,
         "messages": [_turn_to_wire(message) for message in request.messages],
         **drop_empty(
-            options=options,
-            think=request.thinking,
-            tools=functions(request),
-            format=None if constraint is None else form or "json",
+            options=options, think=request.thinking, tools=functions(request), format=form
         ),
     }
 
