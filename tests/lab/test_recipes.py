@@ -258,7 +258,7 @@ def test_preference_is_in_the_dialog_and_the_tables_and_acts(tree: Path) -> None
 """
     acts = "        self.setWindowOpacity(now.opacity_percent / 100)\n"
     insert(tree, "ui/preferences.py", "    tells_of_answers: bool = declare(", field)
-    before = "        workspace.conversations.sort_by("
+    before = "        self.workspace.apply("
     insert(tree, "ui/window/main_window.py", before, acts)
     assert "| `opacity_percent` |" in table(tree, "settings")
     test = """

@@ -418,15 +418,15 @@ class ChatPanel(QWidget):
         message = view.message
         if isinstance(view, QuestionView):
             view.edited.connect(
-                lambda *user_message: self._ask(ConversationController.edit, message, *user_message)
+                lambda text, files: self._ask(lambda current: current.edit(message, text, files))
             )
             view.left.connect(self.focus_composer)
         else:
             view.regenerate_requested.connect(
-                lambda: self._ask(ConversationController.regenerate, message)
+                lambda: self._ask(lambda current: current.regenerate(message))
             )
             view.proceed.clicked.connect(
-                lambda: self._ask(ConversationController.continue_answer, message)
+                lambda: self._ask(lambda current: current.continue_answer(message))
             )
             self.tools.follow_view(view)
             run = view.run
@@ -440,8 +440,8 @@ class ChatPanel(QWidget):
 
     # After these the composer gets the focus: the button that was pressed is hidden or disabled.
 
-    def _ask(self, action: Callable[..., Run | None], *sent: object) -> None:
-        self._workspace.ask(action, *sent)
+    def _ask(self, begin: Callable[[ConversationController], Run | None]) -> None:
+        self._workspace.ask(begin)
         self.focus_composer()
 
     def _show_version(self, message: ConversationMessage, step: int) -> None:

@@ -244,7 +244,7 @@ class Inspector(QObject):
         message = self.message()
         if message is not None and self.can_answer_again:
             self.traces.record(TraceLevel.FULL)
-            self.workspace.ask(ConversationController.regenerate, message)
+            self.workspace.ask(lambda current: current.regenerate(message))
 
     def runs_of_conversation(self) -> list[ShownRun]:
         """Return the runs of the open conversation, newest first."""

@@ -30,7 +30,6 @@ from engine.values.figures import figures
 from engine.values.request import TraceLevel
 from engine.values.verdict import steps
 from engine.wording import format_size, quoted
-from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.stop_panel import verdict_text
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab
@@ -238,7 +237,7 @@ class VerdictHead(QWidget):
     def _continue(self) -> None:
         message = self._inspector.message()
         if message is not None:
-            self._inspector.workspace.ask(ConversationController.continue_answer, message)
+            self._inspector.workspace.ask(lambda current: current.continue_answer(message))
 
     def _raise_limit(self) -> None:
         workspace = self._inspector.workspace
@@ -250,7 +249,7 @@ class VerdictHead(QWidget):
     def _answer_without(self) -> None:
         message = self._inspector.message()
         if message is not None:
-            self._inspector.workspace.ask(ConversationController.answer_without_stop, message)
+            self._inspector.workspace.ask(lambda current: current.answer_without_stop(message))
 
     # -- looks -----------------------------------------------------------------------------
 

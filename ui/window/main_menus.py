@@ -7,7 +7,6 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
-from ui.chat.session.conversation_controller import ConversationController
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.menus import add_entry, escape_mnemonics
 from ui.kit.windows import bring_forward
@@ -249,13 +248,15 @@ class MainMenus(QObject):
             Command("&Edit Last Message", chat.edit_last_question, ("Ctrl+E",)),
             Command(
                 "Re&generate",
-                lambda: workspace.ask(ConversationController.regenerate, self._last_message()),
+                lambda: workspace.ask(lambda current: current.regenerate(self._last_message())),
                 ("Ctrl+Alt+G",),
                 lambda: self._last_run() is not None,
             ),
             Command(
                 "Cont&inue Answer",
-                lambda: workspace.ask(ConversationController.continue_answer, self._last_message()),
+                lambda: workspace.ask(
+                    lambda current: current.continue_answer(self._last_message())
+                ),
                 ("Ctrl+Shift+Return",),
                 self._can_continue,
             ),

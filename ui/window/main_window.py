@@ -38,7 +38,6 @@ from ui.models.model_library import ModelLibrary
 from ui.models.models import Models
 from ui.preferences_state import PreferencesState
 from ui.records.store import ConversationStore, StoreProblem
-from ui.records.tool_choice import ToolsInUse
 from ui.records.tool_servers import ToolHost
 from ui.server.agent_menu import AgentLines
 from ui.server.local_server import ApiKeyState, ApiKeyStore, LocalServerState
@@ -260,14 +259,13 @@ class MainWindow(WindowParts):
         self.sidebar.server.details.clicked.connect(self.others.show_server)
         self.theme.code_look_chosen.connect(self._save_code_look)
         self.theme.columns_chosen.connect(self._save_columns)
-        workspace.model_selection.changed.connect(self._apply_model_defaults)
 
     def _show_unsaved(self, reason: str) -> None:
         later = "They are saved with the next change, or when the window closes."
         self.chat.problem.show_problem(StoreProblem(reason, later))
 
     def _apply_preferences(self) -> None:
-        now, theme, workspace = self.preferences.now, self.theme, self.workspace
+        now, theme = self.preferences.now, self.theme
         if theme.mode != now.theme:
             theme.set_mode(now.theme)
         theme.set_high_contrast(now.has_high_contrast)
@@ -275,22 +273,7 @@ class MainWindow(WindowParts):
         theme.columns = now.columns
         if now.text_percent != theme.text_percent:
             theme.set_text_size(now.text_percent)
-        workspace.conversations.sort_by(now.list_order)
-        workspace.titles.is_on = now.names_conversations
-        workspace.context.planner.when_full = now.when_full
-        workspace.conversations.usual_settings = now.new_conversation.settings()
-        self._apply_model_defaults()
-        workspace.conversations.begin_with(ToolsInUse(now.tools.in_new_conversations))
-
-    def _apply_model_defaults(self) -> None:
-        """Apply the model's settings to new conversations and to an open empty one."""
-        listed, folder = self.workspace.conversations, self.workspace.model_selection.state.folder
-        saved = None if folder is None else self.model_library.settings_of(folder)
-        before = listed.new_settings
-        listed.new_settings = listed.usual_settings if saved is None else saved
-        current = self.workspace.current.conversation
-        if not current.has_messages and current.settings == before:
-            self.workspace.change_settings(listed.new_settings)
+        self.workspace.apply(now)
 
     def _save_code_look(self, wraps: bool, has_numbers: bool) -> None:
         self.preferences.change(code_wraps=wraps, code_has_numbers=has_numbers)

@@ -182,7 +182,7 @@ class MessageHandling(QObject):
         self._composer.input.setFocus()
 
     def _answer(self, message: ConversationMessage) -> None:
-        self._workspace.ask(ConversationController.answer, message)
+        self._workspace.ask(lambda current: current.answer(message))
         self._composer.input.setFocus()
 
     def _undo(self) -> None:

@@ -5,7 +5,6 @@ Main thread.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QUndoCommand
@@ -24,6 +23,7 @@ from ui.chat.session.titles import Titles
 from ui.chat.session.traces import Traces, TraceStore
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import ModelLibrary
+from ui.preferences import Preferences
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import (
@@ -88,6 +88,26 @@ class Workspace(QObject):
         self.current = self.in_memory.open(self._first())
         self._follow_current()
         self.model_selection.refresh()
+        self.model_selection.changed.connect(self._apply_model_settings)
+
+    def apply(self, preferences: Preferences) -> None:
+        """Use preferences in all conversations, and for new ones."""
+        self.conversations.sort_by(preferences.list_order)
+        self.titles.is_on = preferences.names_conversations
+        self.context.planner.when_full = preferences.when_full
+        self.conversations.usual_settings = preferences.new_conversation.settings()
+        self._apply_model_settings()
+        self.conversations.begin_with(ToolsInUse(preferences.tools.in_new_conversations))
+
+    def _apply_model_settings(self) -> None:
+        """Apply the model's settings to new conversations and to an open empty one."""
+        listed, folder = self.conversations, self.model_selection.state.folder
+        saved = None if folder is None else self.library.settings_of(folder)
+        before = listed.new_settings
+        listed.new_settings = listed.usual_settings if saved is None else saved
+        current = self.current.conversation
+        if not current.has_messages and current.settings == before:
+            self.change_settings(listed.new_settings)
 
     # -- intents ---------------------------------------------------------------------------
 
@@ -136,9 +156,9 @@ class Workspace(QObject):
     def forget_read(self, conversation: Conversation) -> None:
         self._engine.forget(cache_owner(conversation))
 
-    def ask(self, action: Callable[..., Run | None], *arguments: Any) -> bool:
-        """Begin an answer by a method of ``ConversationController``; return whether it began."""
-        return self._can_ask() and self._begun(action(self.current, *arguments))
+    def ask(self, begin: Callable[[ConversationController], Run | None]) -> bool:
+        """Begin an answer in the open conversation; return whether it began."""
+        return self._can_ask() and self._begun(begin(self.current))
 
     def send(
         self, text: str, files: Sequence[Attachment] = (), change: StopChange = NO_CHANGE

@@ -12,7 +12,6 @@ from engine.inference.loader import load_model
 from engine.values.limits import Limits
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import Enter, Living, eventually
-from ui.chat.session.conversation_controller import ConversationController
 from ui.kit.theme import Theme
 from ui.models.local_models import ModelCard
 
@@ -95,7 +94,7 @@ async def test_asking_again_restarts_a_stuck_model(
     hanging.held.clear()
     workspace = several.workspace
     assert workspace.ask(
-        ConversationController.regenerate, workspace.current.conversation.messages[-1]
+        lambda current: current.regenerate(workspace.current.conversation.messages[-1])
     )
     await eventually(lambda: not workspace.current.is_running)
     again = workspace.current.conversation.messages[-1].run

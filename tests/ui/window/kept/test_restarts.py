@@ -11,7 +11,6 @@ from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import eventually, facts_text
 from tests.ui.window.kept.driving_kept import COUNT, Start, action, answered, ask, press, views
 from ui.chat.messages.message_foot import ReasonLine
-from ui.chat.session.conversation_controller import ConversationController
 from ui.records.attachments import Attachment, PageRange
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_from_json, conversations_json
@@ -60,7 +59,9 @@ async def test_a_search_opens_the_conversation_at_the_message_in_its_hidden_vers
 ) -> None:
     await ask(window, COUNT)
     first = window.workspace.current.conversation
-    window.workspace.ask(ConversationController.edit, first.messages[0], "What is a stop sequence?")
+    window.workspace.ask(
+        lambda current: current.edit(first.messages[0], "What is a stop sequence?")
+    )
     await answered(window)
     window.workspace.new_conversation()
     action(window, "Search Conversations").trigger()
@@ -119,7 +120,7 @@ async def test_unsent_files_survive_a_restart(start: Start, tmp_path: Path) -> N
         row = window.chat.composer.attachments
         row.attach([notes])
         await eventually(lambda: bool(row.files) and not row.is_reading)
-        row.show_files((*row.files, report.with_pages(2, 3)), row._owner)
+        row.show_files((*row.files, report.with_pages(2, 3)), row.owner)
     async with start() as window:
         row = window.chat.composer.attachments
         text, kept = row.files

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
 from engine.engine import Engine
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
-from ui.chat.session.conversation_controller import ConversationController
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import plain
@@ -90,7 +89,7 @@ async def test_entries_that_cannot_be_used_are_disabled(
     versions = {"Earlier Version", "Later Version"}
     assert enabled() & of_answers == of_answers - {"Stop Generating"} - versions
     window.workspace.ask(
-        ConversationController.regenerate, window.workspace.current.conversation.messages[-1]
+        lambda current: current.regenerate(window.workspace.current.conversation.messages[-1])
     )
     await eventually(lambda: not session.is_running)
     assert enabled() & versions == {"Earlier Version"}
