@@ -286,7 +286,7 @@ class RunningBatch:
         mx.clear_cache()
         return held.entries, held.size_bytes
 
-    def evict_prompts(self, max_bytes: int) -> None:
+    def evict_prompts(self, max_bytes: int | None = None) -> None:
         self.prompts.index.shrink_to(size_bytes=max_bytes)
         self._note_use()
 

@@ -17,6 +17,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.errors import InvalidRequest, ModelLoadFailed, not_numbers
 from engine.files.safe_files import read_bounded
+from engine.library.cache_size import CacheSize
 from engine.library.model_files import read_json
 from engine.values.embedding import Embeddings, Vector
 
@@ -98,6 +99,13 @@ class EmbeddingPass:
     @property
     def is_done(self) -> bool:
         return not self._groups
+
+    def needed_bytes(self, size: CacheSize) -> int:
+        """Return how much memory its largest group takes: a cache of its longest text for each."""
+        return max(
+            len(group) * size.allocated_bytes(len(self._texts[group[-1]]))
+            for group in _groups(self._texts)
+        )
 
     def embeddings(self) -> Embeddings:
         count = len(self._texts)

@@ -23,8 +23,7 @@ _ONE_IMPORT_AT_A_TIME = threading.RLock()
 
 
 Loader = Callable[..., "MlxBackend"]
-"""Loads a model as ``load_model`` does, from the same arguments; ``draft`` only where there is one.
-"""
+"""Loads a model as ``load_model`` does, from the same arguments."""
 
 
 def load_model(

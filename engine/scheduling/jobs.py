@@ -17,6 +17,9 @@ class Source(NamedTuple):
     folder: Path
     draft: Path | None
 
+    def resolved(self) -> "Source":
+        return Source(self.folder.resolve(), None if self.draft is None else self.draft.resolve())
+
 
 @dataclass(slots=True, eq=False)
 class Job:

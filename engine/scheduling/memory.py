@@ -30,10 +30,11 @@ class MemoryPlan:
     total: int
     prompts: int | None = None
 
-    def fits(self, model: ModelInfo, lengths: Collection[int]) -> bool:
-        """Whether answers of these lengths, in tokens with their prompts, fit together."""
+    def fits(self, model: ModelInfo, lengths: Collection[int], beside_bytes: int) -> bool:
+        """Whether answers of these lengths, in tokens with their prompts, fit beside other work."""
         longest = max(lengths, default=0)
-        return len(lengths) * model.answer_cache.allocated_bytes(longest) <= self.free
+        needed = len(lengths) * model.answer_cache.allocated_bytes(longest)
+        return needed + beside_bytes <= self.free
 
     def check(
         self,

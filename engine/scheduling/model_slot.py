@@ -18,6 +18,7 @@ from engine.errors import (
 )
 from engine.generation import Generation
 from engine.inference.backend import (
+    BatchLimits,
     LoadCancelled,
     LoadProgress,
     PromptCacheUse,
@@ -27,9 +28,9 @@ from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
 from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
+from engine.scheduling.failures import cause_of, raise_exits
 from engine.scheduling.idle_timer import IdleTimer
 from engine.scheduling.jobs import Job, PendingJobs, Source, Transition
-from engine.scheduling.loading import load_backend
 from engine.scheduling.model_list import ModelState, ModelStatus, OfferedModel
 from engine.scheduling.scheduler import Scheduler
 
@@ -310,11 +311,14 @@ class ModelSlot:
 
     def begin(self, transition: Transition) -> None:
         source, scheduler = transition.source, self.scheduler
-        if self.offered is not None and self.backend is not None and source is not None:
-            is_loaded = self.source == Source(source.folder.resolve(), source.draft)
-            if is_loaded:
-                settle(transition.future, self.backend.info)
-                return
+        if (
+            self.offered is not None
+            and self.backend is not None
+            and source is not None
+            and self.source == source.resolved()
+        ):
+            settle(transition.future, self.backend.info)
+            return
         self.transition = transition
         if transition.cancels_running and scheduler is not None:
             scheduler.cancel()
@@ -374,9 +378,24 @@ class ModelSlot:
                 heartbeat.beat(self)
 
         heartbeat.beat(self)
+        limits, draft = self._context.limits, source.draft
+        batch = BatchLimits(
+            limits.prefill_chunk,
+            self.cache_bytes,
+            limits.max_rows,
+            not limits.plain_decoding,
+            self._context.disk,
+        )
         try:
-            backend = load_backend(self._context, source, self.cache_bytes, on_progress)
-        except EngineError as error:
+            backend = self._context.loader(
+                folder, limits=batch, on_progress=on_progress, draft=draft
+            )
+        except BaseException as caught:
+            raise_exits(caught)
+            error = caught
+            if not isinstance(error, EngineError):
+                error = ModelLoadFailed(cause_of(caught, folder, folder.resolve()))
+                error.__cause__ = caught
             heartbeat.beat(self)
             message, is_cancelled = str(error), isinstance(error, LoadCancelled)
             if known is not None and not is_cancelled:

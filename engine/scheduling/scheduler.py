@@ -84,11 +84,18 @@ class Scheduler:
 
     @property
     def running_bytes(self) -> int:
-        return self._bytes_of([sequence.total_tokens for sequence in self.running.values()])
+        answers = self._bytes_of([sequence.total_tokens for sequence in self.running.values()])
+        return answers + self._embedding_bytes
 
     @property
     def reserved_bytes(self) -> int:
-        return self._bytes_of([sequence.reserved_tokens for sequence in self.running.values()])
+        answers = self._bytes_of([sequence.reserved_tokens for sequence in self.running.values()])
+        return answers + self._embedding_bytes
+
+    @property
+    def _embedding_bytes(self) -> int:
+        size = self.backend.info.answer_cache
+        return sum(one.needed_bytes(size) for one in self._embeddings.values() if one is not None)
 
     def _bytes_of(self, lengths: Collection[int]) -> int:
         longest = max(lengths, default=0)
@@ -144,6 +151,8 @@ class Scheduler:
         )
 
     def _admit(self, future: "Future[Any]", at: float, *, is_read: bool) -> None:
+        if is_read and (future not in self._rendering or future.cancelled()):
+            self.backend.batch.evict_prompts()  # what was read for it may exceed the limit
         if future not in self._rendering:
             return
         generations, rendering = self._rendering[future]
@@ -237,7 +246,7 @@ class Scheduler:
             texts, model = task.result(), self.backend.info
             limit = model.answer_cache.tokens_in(self.plan.total, model.context_length)
             embedding = self.backend.embedding_pass(texts, request.dimensions, limit)
-            self.plan.check_available(model.answer_cache.allocated_bytes(max(map(len, texts))))
+            self.plan.check_available(embedding.needed_bytes(model.answer_cache))
         except BaseException as error:
             del self._embeddings[future]
             settle(future, request_error(error))
@@ -276,7 +285,7 @@ class Scheduler:
                 return
             lengths = [sequence.reserved_tokens for sequence in self.running.values()]
             lengths.append(self.waiting[0].reserved_tokens)
-            if not self.plan.fits(self.backend.info, lengths):
+            if not self.plan.fits(self.backend.info, lengths, self._embedding_bytes):
                 if self.running or not is_forced:
                     return
                 is_forced = False
@@ -327,7 +336,7 @@ class Scheduler:
             running = self.running.values()
             lengths = [sequence.total_tokens for sequence in running]
             unbounded = [one for one in running if one.generation.request.max_tokens is None]
-            if not unbounded or self.plan.fits(self.backend.info, lengths):
+            if not unbounded or self.plan.fits(self.backend.info, lengths, self._embedding_bytes):
                 return
             longest = max(unbounded, key=lambda sequence: sequence.total_tokens)
             _log.warning(

@@ -231,6 +231,7 @@ class Stage:
         *,
         limits: BatchLimits,
         on_progress: OnLoadProgress = unobserved,
+        **_: Any,
     ) -> MlxBackend:
         """Make the backend; called on the engine thread."""
         ends = end_tokens(self.folder, self.wrapper, self.logits_size)

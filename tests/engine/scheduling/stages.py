@@ -87,7 +87,7 @@ class Failing:
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.failures: list[Exception] = []
+        self.failures: list[BaseException] = []
         self.loaded = 0
 
     def __call__(self, folder: Path, **options: Any) -> MlxBackend:

@@ -60,13 +60,16 @@ async def test_cancelled_load_ends_and_another_model_loads(
     await engine.aclose()
 
 
-async def test_failed_load_keeps_working_model(
-    tmp_path: Path,
-) -> None:
+class Panic(BaseException):
+    """As of a native library."""
+
+
+@pytest.mark.parametrize("failure", [MemoryError("no room"), Panic("no room")])
+async def test_failed_load_keeps_working_model(tmp_path: Path, failure: BaseException) -> None:
     loader = Failing(stage_of(tmp_path))
     engine = Engine(loader=loader)
     before = await engine.load(tmp_path)
-    loader.failures = [MemoryError("no room")]
+    loader.failures = [failure]
     with pytest.raises(ModelLoadFailed, match="no room"):
         await engine.load(tmp_path / "other")
     assert engine.model == before

@@ -242,6 +242,8 @@ async def test_memory_short_now_is_temporary_error(
         assert caught.value.retry_after_s > 0
         with pytest.raises(MemoryShort):
             await engine.embed(EmbeddingRequest(("x" * 5000,)))
+        with pytest.raises(MemoryShort):  # read together, each text takes the memory of the longest
+            await engine.embed(EmbeddingRequest(("x" * 100,) * 32))
         machine[0] = Memory(1 << 30, 1 << 30)
         await (await engine.generate(prompt)).collect()
         machine[0] = Memory(0, 1 << 30)

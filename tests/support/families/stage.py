@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from mlx_lm.tokenizer_utils import load as load_wrapper
 
@@ -112,6 +113,7 @@ class FamilyStage:
         *,
         limits: BatchLimits,
         on_progress: OnLoadProgress = unobserved,
+        **_: Any,
     ) -> MlxBackend:
         """Make the backend; called on the engine thread."""
         eos = set(self.wrapper.eos_token_ids)

@@ -162,6 +162,7 @@ class GuessingStage(Stage):
         *,
         limits: BatchLimits,
         on_progress: OnLoadProgress = unobserved,
+        **_: Any,
     ) -> MlxBackend:
         """Make the backend; called on the engine thread."""
         plain = super().load(folder, limits=limits, on_progress=on_progress)

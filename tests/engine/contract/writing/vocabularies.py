@@ -263,7 +263,9 @@ def _backend(scripted: ScriptedModel, wrapper: Any, info: ModelInfo) -> MlxBacke
 def loader_of(made: Model, answer: Callable[[list[int]], Sequence[int]]) -> Loader:
     """Return a loader of the model whose scripts ``answer`` gives for prompts up to the mark."""
 
-    def load(folder: Path, *, limits: BatchLimits, on_progress: OnLoadProgress) -> MlxBackend:
+    def load(
+        folder: Path, *, limits: BatchLimits, on_progress: OnLoadProgress, **_: Any
+    ) -> MlxBackend:
         scripted = ScriptedModel(made.size, made.ids[GO], made.ids[EOS], answer)
         return _backend(scripted, made.wrapper, replace(made.backend.info, context_length=CONTEXT))
 
