@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
-from engine import DecodingContext, ModelStatus, Vocabulary
+from engine import DecodingSetting, ModelStatus, Vocabulary
 from engine.library.model_info import ModelInfo
 from engine.values.events import Event, Finished, PromptProgress
 from engine.values.limits import Limits
@@ -78,7 +78,7 @@ class RecordedAnswer:
         self.request = request
         self.prompt_tokens = usage.prompt_tokens
         self.written_tokens = usage.output_tokens
-        self.setting = DecodingContext()
+        self.setting = DecodingSetting()
         self.vocabulary = vocabulary
         self.finished: Finished | None = None
         self.not_applied = request.not_applied

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.inference.backend import LoadCancelled, LoadProgress
     from engine.inference.cache.disk import DiskCache
     from engine.inference.loader import compare_with_plain_loop, mlx_in_use
-    from engine.output.answer import DecodingContext
+    from engine.output.answer import DecodingSetting
     from engine.output.vocabulary import Vocabulary
     from engine.scheduling.model_list import ModelStatus, OfferedModel, Offering
 
@@ -35,7 +35,7 @@ _LAZY = {
     "DiskCache": "engine.inference.cache.disk",
     "compare_with_plain_loop": "engine.inference.loader",
     "mlx_in_use": "engine.inference.loader",
-    "DecodingContext": "engine.output.answer",
+    "DecodingSetting": "engine.output.answer",
     "Vocabulary": "engine.output.vocabulary",
     "ModelStatus": "engine.scheduling.model_list",
     "OfferedModel": "engine.scheduling.model_list",

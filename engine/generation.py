@@ -11,8 +11,8 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, replace
 
-from engine.grammar.masks import Form
-from engine.output.answer import DecodingContext
+from engine.grammar.masks import CompiledGrammar
+from engine.output.answer import DecodingSetting
 from engine.output.vocabulary import Vocabulary
 from engine.values.events import (
     Event,
@@ -58,10 +58,10 @@ class Generation:
         self.request = request
         self.prompt_tokens = 0
         self.written_tokens = 0
-        self.setting = DecodingContext()
+        self.setting = DecodingSetting()
         self.vocabulary: Vocabulary | None = None
         self.finished: Finished | None = None
-        self.form: Form | None = None
+        self.grammar: CompiledGrammar | None = None
         self.not_applied = request.not_applied
         self.loop = loop
         self._on_cancel = on_cancel

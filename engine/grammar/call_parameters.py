@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from engine.grammar.call_formats import KEY_MARK, ForcedCall
+from engine.grammar.forced_calls import KEY_MARK, ForcedCall
 from engine.grammar.lark_text import Spell, escaped_regex, in_slashes, quoted
 from engine.grammar.schemas import (
     ESCAPE_OR_CLASS,
@@ -43,20 +43,22 @@ class ParameterRules:
 
     def __init__(
         self,
-        form: CallFormat,
+        call_format: CallFormat,
         call: ForcedCall,
         spell: Spell,
         number: int,
     ) -> None:
         self.left_out: list[str] = []
-        self._form = form
+        self._call_format = call_format
         self._call = call
-        self._between = quoted(form.between) if form.between else ""
-        self._end = form.value_end
-        self._forbidden = tuple(filter(None, (form.quote, form.value_end)))
-        if isinstance(form, TaggedCalls):
-            self._end = f"\n{form.value_end}" if form.has_line_ends else form.value_end
-            self._forbidden += tuple(filter(None, (form.call_end, form.parameter[0])))
+        self._between = quoted(call_format.between) if call_format.between else ""
+        self._end = call_format.value_end
+        self._forbidden = tuple(filter(None, (call_format.quote, call_format.value_end)))
+        if isinstance(call_format, TaggedCalls):
+            self._end = (
+                f"\n{call_format.value_end}" if call_format.has_line_ends else call_format.value_end
+            )
+            self._forbidden += tuple(filter(None, (call_format.call_end, call_format.parameter[0])))
         self._spell = spell
         self._number = number
         self._count = 0
@@ -83,7 +85,7 @@ class ParameterRules:
         for key, schema in properties.items():
             if schema is False:
                 continue
-            if not self._form.parameter_names.fullmatch(key):
+            if not self._call_format.parameter_names.fullmatch(key):
                 self.left_out.append(f"properties.{key}")
                 continue
             names.append((self._property(key, schema, rules), key in required))
@@ -117,12 +119,12 @@ class ParameterRules:
 
     def _property(self, key: str | None, schema: Schema, rules: list[str]) -> str:
         """Add the rules of a parameter; return the name of the first."""
-        form, call, name = self._form, self._call, self._new_name("parameter")
+        call_format, call, name = self._call_format, self._call, self._new_name("parameter")
         symbol = quoted(key)[1:-1] if key else f'" {_ANY_KEY} "'
         text_head = call.text_head.replace(_KEY, symbol)
         json_head = call.json_head.replace(_KEY, symbol)
-        quote, end = self._spell(form.quote), self._spell(self._end)
-        if isinstance(form, PythonCalls):
+        quote, end = self._spell(call_format.quote), self._spell(self._end)
+        if isinstance(call_format, PythonCalls):
             rules.append(f"{name}: {json_head} {self._json(schema)}")
             return name
         options = [(one, *allowed_types(one)) for one in alternatives(schema, self._root)]
@@ -159,7 +161,7 @@ class ParameterRules:
         Where the text's end is plain text, the terminal contains it: a terminal takes all that it
         can, so that nothing else could say where the text ends.
         """
-        end = self._form.quote + self._end
+        end = self._call_format.quote + self._end
         tag = end.lstrip("\n")
         is_special = self._spell(tag).startswith("<[")
         closing = "" if is_special else escaped_regex(end)

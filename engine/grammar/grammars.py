@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.errors import InvalidRequest
-from engine.grammar.call_formats import ForcedCall, forced_call
 from engine.grammar.call_parameters import ParameterRules
+from engine.grammar.forced_calls import ForcedCall, forced_call
 from engine.grammar.lark_text import Spell
 from engine.grammar.schemas import as_rule, prepare_schema
 from engine.grammar.text_forms import document_rules, with_own_grammar
@@ -135,13 +135,13 @@ class _Rules:
         """Return the rules of the calls of a tool."""
         field = parameters_field(tool)
         schema = self._prepared(arguments_schema(tool), field)
-        form = self._family.call_format
-        if form is None or not call.json_head:
+        call_format = self._family.call_format
+        if call_format is None or not call.json_head:
             return [
                 f"call{number}: {call.before} arguments{number} {call.after}",
                 f"arguments{number}: {as_rule(schema)}",
             ]
-        parameters = ParameterRules(form, call, self._spell, number)
+        parameters = ParameterRules(call_format, call, self._spell, number)
         rules = list(parameters.write(f"call{number}", schema))
         self.left_out += (
             f"{field}.{keyword}".rstrip(".") for keyword in dict.fromkeys(parameters.left_out)

@@ -32,7 +32,7 @@ _TAG = re.compile(r"<.+>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Form:
+class CompiledGrammar:
     """A constraint, compiled for one model and one answer."""
 
     matcher: Any

@@ -16,13 +16,13 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.conversation.forced_calls import with_described_tools
+from engine.conversation.described_tools import with_described_tools
 from engine.conversation.template_check import TemplateReport, check_template
 from engine.errors import InvalidRequest
 from engine.grammar.compilation import is_panic
-from engine.grammar.form_compiler import FormCompiler
+from engine.grammar.grammar_compiler import GrammarCompiler
 from engine.grammar.grammars import may_call
-from engine.grammar.masks import Form, TokenConstraint
+from engine.grammar.masks import CompiledGrammar, TokenConstraint
 from engine.inference import sampling
 from engine.inference.backend import Prompt
 from engine.inference.batch import RunningBatch
@@ -95,7 +95,7 @@ class MlxBackend:
         self._shows_tools = is_known and (
             has_template_in_code(tokenizer) or "tools" in self._template.variables
         )
-        self._forms = FormCompiler(
+        self._forms = GrammarCompiler(
             inner_tokenizer(tokenizer),
             vocabulary,
             family,
@@ -133,7 +133,7 @@ class MlxBackend:
     def check_request(self, request: GenerationRequest) -> None:
         self._forms.check(request)
 
-    def form(self, request: GenerationRequest) -> Form:
+    def form(self, request: GenerationRequest) -> CompiledGrammar:
         """Compile the grammar of an answer; raises ``InvalidRequest``. Not the engine thread."""
         return self._forms.prepare(request)
 
@@ -201,8 +201,8 @@ class MlxBackend:
         if request.tool_choice.mode == "none":
             params = replace(params, logit_bias=(*params.logit_bias, *self._no_calls()))
         processors = sampling.processors(params, len(prompt.tokens))
-        form = generation.form
-        constraint = self._forms.constrain(request, prompt.tokens, form, thinks=prompt.thinks)
+        grammar = generation.grammar
+        constraint = self._forms.constrain(request, prompt.tokens, grammar, thinks=prompt.thinks)
         if constraint is not None:  # last, so that no other processor allows more tokens
             processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
         sampler = sampling.sampler(

@@ -18,7 +18,7 @@ from engine.output.channels import Beginning, Part, Switch
 from engine.output.detokenizer import Detokenizer
 from engine.output.families import PLAIN, Family
 from engine.output.spans import SpanTracker
-from engine.output.tool_calls.call_text import Ending, NewReader, not_a_call
+from engine.output.tool_calls.call_text import CallEnd, NewReader, not_a_call
 from engine.output.tool_calls.calls import OpenCalls
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.matcher import Match, StopMatcher, matcher_of
@@ -34,7 +34,7 @@ _THINKING = Channel.THINKING
 
 
 @dataclass(frozen=True, slots=True)
-class DecodingContext:
+class DecodingSetting:
     """The context for reading the answer of a run again without its model.
 
     Attributes:
@@ -57,7 +57,7 @@ class DecodingContext:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenEnd:
+class EndToken:
     """The end of an answer by one token, unless text before it ended the answer already."""
 
     kind: StopKind
@@ -65,7 +65,7 @@ class TokenEnd:
     rule: int = -1
 
 
-class Endings:
+class EndTokens:
     """The ids and tags that can end one answer."""
 
     def __init__(self, rules: StopRules, vocabulary: Vocabulary, tags: Mapping[int, str]) -> None:
@@ -89,9 +89,9 @@ class Endings:
         }
         self.ids = self._eos | self._stop_ids | frozenset(self._named)
 
-    def ending(
+    def by_id(
         self, token_id: int, channel: Channel, *, is_armed: bool, in_header: bool
-    ) -> TokenEnd | None:
+    ) -> EndToken | None:
         """Return how the answer ends with this id; None if it continues."""
         is_eos = token_id in self._all_eos
         if is_armed:
@@ -99,12 +99,12 @@ class Endings:
             if rule is not None:
                 scope = self._rules.scope_of(self._rules.stops[rule])
                 if self._counts(token_id, scope, channel, in_header):
-                    return TokenEnd(StopKind.STOP_STRING, is_eos, rule)
+                    return EndToken(StopKind.STOP_STRING, is_eos, rule)
             if token_id in self._stop_ids and (
                 is_eos or self._counts(token_id, self._rules.scope, channel, in_header)
             ):
-                return TokenEnd(StopKind.STOP_TOKEN, is_eos)
-        return TokenEnd(StopKind.EOS, is_eos) if token_id in self._eos else None
+                return EndToken(StopKind.STOP_TOKEN, is_eos)
+        return EndToken(StopKind.EOS, is_eos) if token_id in self._eos else None
 
     def _counts(self, token_id: int, scope: StopScope, channel: Channel, in_header: bool) -> bool:
         if token_id in self._tags and token_id not in self._all_eos:
@@ -113,12 +113,12 @@ class Endings:
             return scope is StopScope.ALL and token_id in self._specials
         return channel in scope.channels
 
-    def by_tag(self, tag: str) -> TokenEnd | None:
+    def by_tag(self, tag: str) -> EndToken | None:
         """Return how the answer ends at a tag of several tokens; None if it continues."""
         rule = self._rule_of.get(tag)
         if rule is None or self._rules.scope_of(self._rules.stops[rule]) is not StopScope.ALL:
             return None
-        return TokenEnd(StopKind.STOP_STRING, rule=rule)
+        return EndToken(StopKind.STOP_STRING, rule=rule)
 
 
 class TokenReader:
@@ -131,7 +131,7 @@ class TokenReader:
     def __init__(
         self,
         text: ChannelText,
-        setting: DecodingContext,
+        setting: DecodingSetting,
         rules: StopRules,
         vocabulary: Vocabulary,
         detokenizer: Detokenizer,
@@ -140,7 +140,7 @@ class TokenReader:
         self.thinking_tokens = 0
         self.piece = ""
         self.residue = ""
-        self.ending: TokenEnd | None = None
+        self.end_token: EndToken | None = None
         self.is_closed_by_tag = False
         self.text = text
         self.splitter = splitter = setting.family.splitter(setting.beginning)
@@ -148,9 +148,9 @@ class TokenReader:
         self._detokenizer = detokenizer
         self._spans = text.spans
         self._min_tokens = rules.min_tokens
-        self._endings = Endings(rules, vocabulary, splitter.tags)
+        self._end_tokens = EndTokens(rules, vocabulary, splitter.tags)
         # Ids that are more than their text, or have no text.
-        self._marked = self._endings.ids.union(splitter.tags, vocabulary.special)
+        self._marked = self._end_tokens.ids.union(splitter.tags, vocabulary.special)
         self._held = ""
         # The end of the text that was sent at the end: it was held back as a possible tag.
         self.undecided = ""
@@ -173,7 +173,7 @@ class TokenReader:
                 text.deliver(piece)
         if thinks or text.channel is _THINKING:
             self.thinking_tokens += 1
-        return text.match is not None or self.ending is not None
+        return text.match is not None or self.end_token is not None
 
     @property
     def held(self) -> str:
@@ -181,14 +181,14 @@ class TokenReader:
         return self.text.held + self.splitter.held
 
     def _is_over(self) -> bool:
-        return self.text.match is not None or self.ending is not None
+        return self.text.match is not None or self.end_token is not None
 
     # -- ids with a meaning ----------------------------------------------------------------
 
     def _take_marked(self, token_id: int) -> None:
         """Take an id that can be an end, a tag, or a token whose text is skipped."""
         splitter = self.splitter
-        ending = self._endings.ending(
+        ending = self._end_tokens.by_id(
             token_id, self.text.channel, is_armed=self.text.is_armed, in_header=splitter.in_header
         )
         is_tag = token_id in splitter.tags
@@ -243,7 +243,7 @@ class TokenReader:
         )
 
     def _text_match_before(
-        self, token_id: int, ending: TokenEnd, part: str | None
+        self, token_id: int, ending: EndToken, part: str | None
     ) -> StopKind | None:
         """Return what the text of an ending token completes: it wins over the token's id."""
         if ending.is_eos:
@@ -261,7 +261,7 @@ class TokenReader:
                 return StopKind.TOOL_CALL
         return StopKind.STOP_STRING if self.text.would_match(text + splitter.held) else None
 
-    def _end_by(self, ending: TokenEnd, tag_id: int | None) -> None:
+    def _end_by(self, ending: EndToken, tag_id: int | None) -> None:
         """Note the end; first send the text that was held back before its token."""
         self.piece = ""
         opening = None if tag_id is None else self.splitter.opens(tag_id)
@@ -273,7 +273,7 @@ class TokenReader:
         if opening is not None:
             self._switch(opening)
         self.is_closed_by_tag = tag_id is not None and opening is None
-        self.ending = ending
+        self.end_token = ending
 
     # -- text ------------------------------------------------------------------------------
 
@@ -315,18 +315,18 @@ class TokenReader:
         if self._spans is not None:
             self._spans.skip(switch.visible)
         held = self.text.flush()
-        ending = self._endings.by_tag(switch.tag) if switch.tag and self.text.is_armed else None
+        ending = self._end_tokens.by_tag(switch.tag) if switch.tag and self.text.is_armed else None
         if ending is not None:
             self._held = held
         if ending is None or switch.to is not Channel.TEXT:
             # If a closing tag ends the answer, the channel that it would close stays open.
             self._change(switch)
         if self.text.match is None:
-            self.ending = ending
+            self.end_token = ending
 
     def _change(self, switch: Switch) -> None:
         is_call = self.text.channel is Channel.TOOL
-        is_text = is_call and self.text.close_call(Ending.TAG) is not None
+        is_text = is_call and self.text.close_call(CallEnd.TAG) is not None
         if self.text.match is not None:
             return
         if not (is_text and switch.to is self.text.channel):
@@ -374,7 +374,7 @@ class AnswerBuilder:
     def __init__(
         self,
         *,
-        setting: DecodingContext,
+        setting: DecodingSetting,
         rules: StopRules,
         max_tokens: int | None,
         vocabulary: Vocabulary,
@@ -486,7 +486,7 @@ class AnswerBuilder:
 
     def _kind(self) -> StopKind:
         """Choose the reason by precedence."""
-        ending = self.reader.ending
+        ending = self.reader.end_token
         by_eos = ending is not None and ending.is_eos
         if self._calls.is_fresh or (self._calls.count and by_eos and self._text.match is None):
             return StopKind.TOOL_CALL
@@ -503,7 +503,7 @@ class AnswerBuilder:
 
         Takes the held text as a part of the call, and returns the text held in the end.
         """
-        ending = self.reader.ending
+        ending = self.reader.end_token
         if ending is None and self._text.match is None and self.reader.splitter.closes_calls:
             self._text.cut_call()  # by a limit, before its end
         elif self._calls.is_blank and not (
@@ -511,10 +511,10 @@ class AnswerBuilder:
         ):
             self._text.cut_call()  # by a stop, before its arguments
         elif ending is None or not ending.is_eos:
-            by = Ending.TAG if self.reader.is_closed_by_tag else Ending.CUT
+            by = CallEnd.TAG if self.reader.is_closed_by_tag else CallEnd.CUT
             self._calls.unfinished = self._text.parse_call(by, self._kept_stop(token_id))
         else:
-            text_held = self._text.close_call(Ending.EOS, self.reader.undecided)
+            text_held = self._text.close_call(CallEnd.EOS, self.reader.undecided)
             held = held if text_held is None else text_held
             if self._text.match is None:
                 self._text.flush()
@@ -522,14 +522,14 @@ class AnswerBuilder:
 
     def _kept_stop(self, token_id: int) -> str:
         """Return the stop that ends the answer, where it is kept."""
-        match, ending = self._text.match, self.reader.ending
+        match, ending = self._text.match, self.reader.end_token
         if not self._rules.include_stop:
             return ""
         if match is not None:
             return match.value
         return "" if ending is None else self._text_of_stop(ending, token_id)
 
-    def _text_of_stop(self, ending: TokenEnd, token_id: int) -> str:
+    def _text_of_stop(self, ending: EndToken, token_id: int) -> str:
         if ending.kind is StopKind.STOP_STRING:
             return self._rules.stops[ending.rule].text
         return self.vocabulary.text_of(token_id)
@@ -546,7 +546,7 @@ class AnswerBuilder:
 
     def _matched_by_id(self, token_id: int) -> Match:
         """Return the match of a stop by token or tag; keep or drop its text."""
-        ending = self.reader.ending
+        ending = self.reader.end_token
         assert ending is not None, "decided by the ending"
         rule = ending.rule
         text = self._text_of_stop(ending, token_id)

@@ -3,7 +3,7 @@
 import copy
 
 from engine.output.spans import SpanTracker
-from engine.output.tool_calls.call_text import Ending
+from engine.output.tool_calls.call_text import CallEnd
 from engine.output.tool_calls.calls import OpenCalls
 from engine.stopping.matcher import Match, StopMatcher, matcher_of
 from engine.stopping.record import Channel
@@ -119,7 +119,7 @@ class ChannelText:
         self.emit(held)
         return held
 
-    def close_call(self, ending: Ending, tail: str = "") -> str | None:
+    def close_call(self, ending: CallEnd, tail: str = "") -> str | None:
         """Close the open call; other text goes to the channel around it, where stops count.
 
         Returns the text that was held back up to here, as a possible stop or tag; None for a call.
@@ -138,7 +138,7 @@ class ChannelText:
         self.deliver(stray)
         return held + tail if tail else self.held
 
-    def parse_call(self, ending: Ending, kept_stop: str = "") -> str:
+    def parse_call(self, ending: CallEnd, kept_stop: str = "") -> str:
         """Parse the open call as it is; return its text if it is not a call."""
         events, stray = self.calls.close(ending, kept_stop)
         self.events += events

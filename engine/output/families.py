@@ -82,9 +82,11 @@ class Family:
     def splitter(self, beginning: Beginning) -> Splitter:
         """Return a fresh splitter for an answer that begins there."""
         edges = {channel: self._edges(channel) for channel in Channel}
-        form = self.call_format
-        if self.tool_start and form is not None and form.bare is not None:
-            return UntaggedCallSplitter(self.tags, self.parts, edges, beginning.channel, form.bare)
+        call_format = self.call_format
+        if self.tool_start and call_format is not None and call_format.bare is not None:
+            return UntaggedCallSplitter(
+                self.tags, self.parts, edges, beginning.channel, call_format.bare
+            )
         return TagSplitter(self.tags, self.parts, edges, beginning.channel, self.untagged)
 
     def _edges(self, channel: Channel) -> dict[str, Channel]:
@@ -145,10 +147,16 @@ class Family:
 
     def with_untagged_calls(self, names: Iterable[str]) -> "Family":
         """Return the family of an answer in which calls of these tools may lack their tag."""
-        form = self.call_format
-        if not isinstance(form, TaggedCalls) or not form.call_end or not self.tool_start:
+        call_format = self.call_format
+        if (
+            not isinstance(call_format, TaggedCalls)
+            or not call_format.call_end
+            or not self.tool_start
+        ):
             return self
-        return replace(self, untagged={form.opening(name): form.call_end for name in names})
+        return replace(
+            self, untagged={call_format.opening(name): call_format.call_end for name in names}
+        )
 
     def call_header(self, name: str) -> str | None:
         """Return the header of a call that is a message of its own; None where it is none."""

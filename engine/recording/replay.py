@@ -11,7 +11,7 @@ from typing import TypeVar
 from engine.output.answer import AnswerBuilder, feed_traced
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer
 from engine.output.tool_calls.call_text import (
-    ENDINGS,
+    CALL_ENDS,
     CallReader,
     CallWriter,
     IrregularCall,
@@ -162,7 +162,7 @@ def _recorded_calls(run: RunTrace) -> NewReader:
 
     def new_reader(name: str | None) -> CallReader:
         def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
-            whole = yield from text.text_before(ENDINGS)
+            whole = yield from text.text_before(CALL_ENDS)
             # The prompt's part of a call is not in the recording, and a stop may have removed white
             # space at a call's end.
             matching = (

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.output.answer import DecodingContext
+from engine.output.answer import DecodingSetting
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
@@ -34,7 +34,7 @@ class RunTrace:
         vocabulary: None for a saved run, as its request.
     """
 
-    setting: DecodingContext
+    setting: DecodingSetting
     rules: StopRules
     max_tokens: int | None = None
     tokens: deque[TokenTrace] = field(default_factory=partial(deque, maxlen=MAX_RUN_TOKENS))

@@ -31,7 +31,7 @@ from typing import Any
 
 from engine.errors import InvalidRequest
 from engine.files.json_fields import DamagedFile, Fields, parsed_json, to_values
-from engine.output.answer import DecodingContext
+from engine.output.answer import DecodingSetting
 from engine.output.families import restored_family
 from engine.recording.replay import MAX_TOKEN_ID
 from engine.recording.run_trace import RunTrace
@@ -114,7 +114,7 @@ def run_from_fields(top: Fields, **others: Any) -> RunTrace:
             "rules": upgraded_rules(top.take("rules", dict)),
         }
     )
-    setting, rules = read.take("setting", DecodingContext), read.take("rules", StopRules)
+    setting, rules = read.take("setting", DecodingSetting), read.take("rules", StopRules)
     try:
         texts = checked_strings(rules.strings, "rules.stops")
     except InvalidRequest as error:

@@ -7,7 +7,7 @@ from engine.errors import InvalidRequest, PromptTooLong
 from engine.generation import Generation
 from engine.inference.backend import Prompt
 from engine.inference.sequence import Sequence
-from engine.output.answer import AnswerBuilder, DecodingContext
+from engine.output.answer import AnswerBuilder, DecodingSetting
 from engine.output.channels import continues_text
 from engine.values.request import TraceLevel
 from engine.values.tokens import PromptScoring
@@ -38,7 +38,7 @@ def admit(
         raise PromptTooLong(field, len(prompt.tokens), context)
     family = backend.answer_format(request, prompt)
     vocabulary = backend.vocabulary_of(request, prompt.beginning)
-    left_out = () if generation.form is None else generation.form.left_out
+    left_out = () if generation.grammar is None else generation.grammar.left_out
     generation.not_applied = (*request.not_applied, *prompt.not_applied, *left_out)
     generation.prompt_tokens = len(prompt.tokens)
     generation.vocabulary = backend.vocabulary
@@ -46,7 +46,7 @@ def admit(
     memory_budget = None
     if max_tokens is not None and request.max_tokens is None and max_tokens < context:
         memory_budget = max_tokens - len(prompt.tokens)
-    generation.setting = setting = DecodingContext(
+    generation.setting = setting = DecodingSetting(
         model=backend.info.id,
         family=family,
         beginning=prompt.beginning,

@@ -18,7 +18,7 @@ def prepare(backend: "MlxBackend", generations: Sequence[Generation]) -> tuple[P
     for generation in generations:
         request = generation.request
         if is_constrained(request):
-            generation.form = backend.form(request)
+            generation.grammar = backend.form(request)
         if request.prompt_key not in prompts:
             prompts[request.prompt_key] = backend.render(request)
     return tuple(prompts[generation.request.prompt_key] for generation in generations)

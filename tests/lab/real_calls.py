@@ -25,7 +25,7 @@ from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
 from engine.library.cache_size import CacheSize
 from engine.library.model_info import ModelInfo
-from engine.output.answer import AnswerBuilder, DecodingContext
+from engine.output.answer import AnswerBuilder, DecodingSetting
 from engine.output.channels import Beginning
 from engine.output.vocabulary import read_vocabulary
 from engine.stopping.record import StopInfo, StopKind
@@ -126,7 +126,7 @@ def play(
     vocabulary = backend.vocabulary_of(request, prompt.beginning)
     assert prompt.beginning.channel is Beginning().channel, prompt.beginning
     builder = AnswerBuilder(
-        setting=DecodingContext(family=family, context_budget=8192, beginning=prompt.beginning),
+        setting=DecodingSetting(family=family, context_budget=8192, beginning=prompt.beginning),
         rules=rules,
         max_tokens=limit,
         vocabulary=vocabulary,

@@ -57,7 +57,7 @@ class IrregularCall(ValueError):
     """The text leaves the form of its format: it is not a call."""
 
 
-class Ending(Enum):
+class CallEnd(Enum):
     """How the text of a call ended; the value stands behind the text while it is read.
 
     Half a surrogate pair, which decoded text never contains.
@@ -71,7 +71,7 @@ class Ending(Enum):
     """With the answer, by a stop or a limit."""
 
 
-ENDINGS = tuple(ending.value for ending in Ending)
+CALL_ENDS = tuple(end.value for end in CallEnd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class StreamBuffer:
     def peek(self, offset: int = 0) -> Waiting[str]:
         """Return a character, by default the next one, without taking it."""
         while self._index + offset >= len(self._text):
-            if self._text.endswith(ENDINGS):
+            if self._text.endswith(CALL_ENDS):
                 raise IrregularCall("the call is not complete")
             yield
         return self._text[self._index + offset]
@@ -122,7 +122,7 @@ class StreamBuffer:
     def take(self) -> Waiting[str]:
         """Take the next character; the end of the text cannot be taken."""
         char = yield from self.peek()
-        if char in ENDINGS:
+        if char in CALL_ENDS:
             raise IrregularCall("the call is not complete")
         self._index += 1
         return char
@@ -165,7 +165,7 @@ class StreamBuffer:
             start = self._index + offset
             if any(self._text.find(mark, start) >= 0 for mark in marks):
                 return True
-            if self._text.endswith(ENDINGS):
+            if self._text.endswith(CALL_ENDS):
                 return False
             offset = max(offset, len(self._text) - self._index - longest + 1)
             yield
@@ -196,7 +196,7 @@ class StreamBuffer:
             found = _any_of(tuple(marks)).search(text, start)
             if found is not None:
                 end, mark = found.start(), found[0]
-            elif text.endswith(ENDINGS):
+            elif text.endswith(CALL_ENDS):
                 raise IrregularCall("the call is not complete")
             else:
                 end, mark = _end_before_mark(text, start, marks), ""
@@ -299,7 +299,7 @@ class CallReader:
             self._read()
         return self._writer.take_parts()
 
-    def finish(self, ending: Ending) -> list[CallPart]:
+    def finish(self, ending: CallEnd) -> list[CallPart]:
         """Return the last parts; raises ``IrregularCall`` if the text has no call."""
         is_whole = False
         if not self._is_over:
@@ -335,7 +335,7 @@ def not_a_call(name: str | None = None) -> CallReader:
     """Return a reader to which no text is a call."""
 
     def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
-        yield from text.text_before(ENDINGS)
+        yield from text.text_before(CALL_ENDS)
         raise IrregularCall("the model's calls have no known format")
 
     return CallReader(read)

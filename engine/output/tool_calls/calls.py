@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from engine.output.tool_calls.call_text import (
+    CallEnd,
     CallPart,
     CallReader,
     CallStart,
-    Ending,
     IrregularCall,
     NewReader,
     arguments_object,
@@ -37,20 +37,20 @@ from engine.values.request import Tool, ToolCall
 
 def readers(call_style: str, tools: Sequence[Tool], marks: Sequence[str | None] = ()) -> NewReader:
     """Return a function that makes a reader for each call of one answer."""
-    form = CALL_FORMATS.get(call_style)
+    call_format = CALL_FORMATS.get(call_style)
     types, between = ToolTypes(tools), tuple(mark for mark in marks if mark)
     read = json_calls(between)
-    if isinstance(form, TaggedCalls):
-        read = tagged_calls(form, types, between)
-    elif isinstance(form, HeadedCalls):
-        read = headed_calls(form, between)
-    elif isinstance(form, PythonCalls):
+    if isinstance(call_format, TaggedCalls):
+        read = tagged_calls(call_format, types, between)
+    elif isinstance(call_format, HeadedCalls):
+        read = headed_calls(call_format, between)
+    elif isinstance(call_format, PythonCalls):
         read = python_calls(types, between)
 
     def new_reader(name: str | None) -> CallReader:
         if name is not None:
             return CallReader(named_call(name))
-        return not_a_call() if form is None else CallReader(read)
+        return not_a_call() if call_format is None else CallReader(read)
 
     return new_reader
 
@@ -127,7 +127,7 @@ class OpenCalls:
         self._fed += len(text)
         return self._send(self._reader.feed(text)) if text else ()
 
-    def close(self, ending: Ending, kept_stop: str = "") -> tuple[list[Event], str]:
+    def close(self, ending: CallEnd, kept_stop: str = "") -> tuple[list[Event], str]:
         """Read the rest of the text; return its calls, and the text that is not a call."""
         raw = self._taken()
         before, self._begun = self._begun, ""
@@ -162,7 +162,7 @@ class OpenCalls:
         self._text.clear()
         return raw
 
-    def _is_call(self, text: str, ending: Ending) -> bool:
+    def _is_call(self, text: str, ending: CallEnd) -> bool:
         """Return whether a whole text is calls."""
         reader = self._new_reader(self.name)
         reader.feed(text)
@@ -172,7 +172,7 @@ class OpenCalls:
             return False
         return reader.end >= len(text)
 
-    def _read_rest(self, rest: str, ending: Ending) -> bool:
+    def _read_rest(self, rest: str, ending: CallEnd) -> bool:
         """Read the last text of the open call; return whether it is one."""
         try:
             self._take(self._reader.feed(rest))

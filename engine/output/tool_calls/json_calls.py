@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 
 from engine.output.tool_calls.call_text import (
-    ENDINGS,
+    CALL_ENDS,
+    CallEnd,
     CallWriter,
-    Ending,
     IrregularCall,
     ReadCalls,
     StreamBuffer,
@@ -23,7 +23,7 @@ _BETWEEN = (";", ",", "```json", "```")
 # Characters that continue the object before them: its end was not its end.
 _CONTINUED = frozenset(",:\"'}]")
 # What may stand where another call could begin.
-_CALL_ENDS = (*ENDINGS, "}", "]")
+_OBJECT_ENDS = (*CALL_ENDS, "}", "]")
 _BARE_KEY = re.compile(r"\w+")
 _NAME = re.compile(r"[^\s<>{}`\"\[\]]+")
 
@@ -32,7 +32,7 @@ def named_call(name: str) -> ReadCalls:
     """Return the reader of a call whose tag named the tool: the text is its arguments."""
 
     def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
-        if (yield from text.skip_space()) in ENDINGS:
+        if (yield from text.skip_space()) in CALL_ENDS:
             out.start(name)
             out.defer("{}")
             return
@@ -55,7 +55,7 @@ def _arguments(
 
 def _end(text: StreamBuffer) -> Waiting[None]:
     """Read the end of a text, where one bracket too many may stand."""
-    while (char := (yield from text.skip_space())) not in ENDINGS:
+    while (char := (yield from text.skip_space())) not in CALL_ENDS:
         if char not in "}]":
             raise IrregularCall("text follows the call")
         text.repair()
@@ -96,7 +96,7 @@ def _list(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
         char = yield from text.skip_space()
     if char == "]":
         text.skip(1)
-    elif char in ENDINGS and char != Ending.CUT.value:
+    elif char in CALL_ENDS and char != CallEnd.CUT.value:
         text.repair()
     else:
         raise IrregularCall("a comma or bracket is missing")
@@ -152,7 +152,7 @@ class _JsonCall:
                     continue
             if char == "}":
                 text.skip(1)
-            elif char == "]" or (char in ENDINGS and char != Ending.CUT.value):
+            elif char == "]" or (char in CALL_ENDS and char != CallEnd.CUT.value):
                 text.repair()
             else:
                 raise IrregularCall("a comma or brace is missing")
@@ -193,11 +193,11 @@ class _JsonCall:
         """Read arguments that are JSON in a string; return whether the string is empty."""
         inner = StreamBuffer()
         yield from read_string(self._text, inner.append, is_raw=True)
-        inner.append(Ending.CUT.value)
-        if (yield from inner.skip_space()) in ENDINGS:
+        inner.append(CallEnd.CUT.value)
+        if (yield from inner.skip_space()) in CALL_ENDS:
             return True
         yield from JsonReader(inner, self._write, keeps_space=True).read_object()
-        if (yield from inner.skip_space()) not in ENDINGS:
+        if (yield from inner.skip_space()) not in CALL_ENDS:
             raise IrregularCall("text follows the arguments")
         return False
 
@@ -213,40 +213,42 @@ class _JsonCall:
         self._out.write(text)
 
 
-def headed_calls(form: HeadedCalls, marks: Sequence[str]) -> ReadCalls:
+def headed_calls(call_format: HeadedCalls, marks: Sequence[str]) -> ReadCalls:
     """Return the reader of calls with a head each, which has the name: ``f[ARGS]{…}``."""
-    before, behind = form.call
-    fences = ("```",) if form.fence else ()
-    ends = tuple(filter(None, (*fences, form.call_end, *marks)))
+    before, behind = call_format.call
+    fences = ("```",) if call_format.fence else ()
+    ends = tuple(filter(None, (*fences, call_format.call_end, *marks)))
     as_json = json_calls(marks)
 
     def read_name(text: StreamBuffer) -> Waiting[str]:
         yield from text.expect(before)
-        head = yield from text.text_before([behind or "{", *(() if form.is_section else "{")])
+        head = yield from text.text_before(
+            [behind or "{", *(() if call_format.is_section else "{")]
+        )
         text.skip(len((yield from text.find_mark([behind] if behind else []))))
-        if form.fence and (yield from text.skip_space()) != "{":
+        if call_format.fence and (yield from text.skip_space()) != "{":
             head = yield from text.until("\n")
             yield from text.skip_space()
-            yield from text.expect(form.fence)
-        name = form.suffix.sub("", head.strip()).strip().removeprefix(form.prefix)
+            yield from text.expect(call_format.fence)
+        name = call_format.suffix.sub("", head.strip()).strip().removeprefix(call_format.prefix)
         if not _NAME.fullmatch(name):
             raise IrregularCall("the call has no name")
         return name
 
     def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
         char = yield from text.skip_marks(ends)
-        if form.has_json and char in "[{":
+        if call_format.has_json and char in "[{":
             yield from as_json(text, out)
             return
         while True:
             name = yield from read_name(text)
             yield from _arguments(name, text, out)
             char = yield from text.skip_marks(ends)
-            if form.is_section:
+            if call_format.is_section:
                 out.keep(text)
-                if char in ENDINGS:
+                if char in CALL_ENDS:
                     return
-            elif char in _CALL_ENDS:
+            elif char in _OBJECT_ENDS:
                 break
             elif char not in _CONTINUED:
                 out.keep(text)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from json.encoder import encode_basestring
 
 from engine.output.tool_calls.call_text import (
-    ENDINGS,
+    CALL_ENDS,
     MAX_DEPTH,
-    Ending,
+    CallEnd,
     IrregularCall,
     StreamBuffer,
     Waiting,
@@ -21,7 +21,7 @@ from engine.output.tool_calls.call_text import (
 from engine.output.tool_calls.formats import CALL_FORMATS, HeadedCalls
 
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_ENDS = "".join(ENDINGS)
+_ENDS = "".join(CALL_ENDS)
 _SPACE = re.compile(r"\s*")
 _PLAIN = {
     '"': re.compile(rf'[^"\\\x00-\x1f{_ENDS}]*'),
@@ -107,7 +107,7 @@ class JsonReader:
                 return False
             if char == closing[-1]:
                 yield from self._text.take()
-            elif char in (Ending.TAG.value, Ending.EOS.value) or char in closing[-2:-1]:
+            elif char in (CallEnd.TAG.value, CallEnd.EOS.value) or char in closing[-2:-1]:
                 self._text.repair()  # a bracket too few
             else:
                 raise IrregularCall("a comma or bracket is missing")
@@ -229,12 +229,12 @@ def _hex_digits(text: StreamBuffer) -> Waiting[str]:
 def repaired_json(source: str) -> str | None:
     """Return the JSON of a whole text that is one value, repaired; None if it is none."""
     text = StreamBuffer()
-    text.append(source + Ending.EOS.value)
+    text.append(source + CallEnd.EOS.value)
     parts: list[str] = []
 
     def read() -> Waiting[None]:
         yield from JsonReader(text, parts.append).read_value()
-        if (yield from text.skip_space()) not in ENDINGS:
+        if (yield from text.skip_space()) not in CALL_ENDS:
             raise IrregularCall("text follows the value")
 
     try:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 
 from engine.output.tool_calls.call_text import (
-    ENDINGS,
+    CALL_ENDS,
     CallWriter,
     IrregularCall,
     ReadCalls,
@@ -38,7 +38,7 @@ def python_calls(types: ToolTypes, marks: Sequence[str]) -> ReadCalls:
         if char == "{":
             yield from as_json(text, out)
             return
-        code = yield from text.text_before(ENDINGS)
+        code = yield from text.text_before(CALL_ENDS)
         for mark in marks:
             code = code.replace(mark, "\n")
         for name, arguments in _calls_in(code, types):

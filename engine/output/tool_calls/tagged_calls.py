@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from engine.output.tool_calls.call_text import (
-    ENDINGS,
+    CALL_ENDS,
+    CallEnd,
     CallWriter,
-    Ending,
     IrregularCall,
     ReadCalls,
     StreamBuffer,
@@ -39,9 +39,9 @@ def tagged_calls(tags: TaggedCalls, types: ToolTypes, marks: Sequence[str]) -> R
         if char in "{[":
             yield from as_json(text, out)  # some models write JSON at times
             return
-        if char in ENDINGS:
+        if char in CALL_ENDS:
             raise IrregularCall("the call has no text")
-        while char not in ENDINGS:
+        while char not in CALL_ENDS:
             yield from _TaggedCall(tags, types, marks, text, out).read()
             char = yield from text.skip_marks(marks)
             if not (yield from text.find_mark(("</", tags.parameter[0]))):
@@ -71,7 +71,7 @@ class _TaggedCall:
         self._given: set[str] = set()
         calls = (tags.call[0],) if tags.call[0] else ()
         # What may follow a call.
-        self._next = (*calls, *marks, *ENDINGS)
+        self._next = (*calls, *marks, *CALL_ENDS)
         edges = tuple(filter(None, (tags.value_end, tags.parameter[0], tags.call_end)))
         behind_lines = tuple(f"\n{edge}" for edge in edges) if tags.has_line_ends else ()
         self._ends = (*behind_lines, *edges, *marks)
@@ -109,7 +109,7 @@ class _TaggedCall:
 
     def _may_end_at(self, mark: str) -> bool:
         """Whether a call without its end is complete before a mark."""
-        if mark in (Ending.EOS.value, Ending.CUT.value):
+        if mark in (CallEnd.EOS.value, CallEnd.CUT.value):
             is_named = bool(self._given) or self._name in self._types.names
             return not self._tags.call_end and is_named
         return True
@@ -125,7 +125,7 @@ class _TaggedCall:
             head = yield from text.text_before((tags.parameter[0], *self._next))
         self._name = _name_in(head, tags.call_name)
         char = yield from text.peek()
-        if not behind and char in ENDINGS and self._name not in self._types.names:
+        if not behind and char in CALL_ENDS and self._name not in self._types.names:
             raise IrregularCall("a word that names no tool is not a call")
 
     def _parameter(self) -> Waiting[None]:

@@ -1,7 +1,7 @@
 """The tokens of an answer, put together, are its text, whatever was held back or cut."""
 
 from api.dialects.openai.write import answer_tokens, token_text
-from engine.output.answer import AnswerBuilder, DecodingContext, feed_traced
+from engine.output.answer import AnswerBuilder, DecodingSetting, feed_traced
 from engine.output.detokenizer import ByteDetokenizer
 from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
@@ -26,7 +26,7 @@ def played(pieces: list[bytes], rules: StopRules, tags: Family) -> list[list[Eve
         size=len(pieces) + 1,
     )
     builder = AnswerBuilder(
-        setting=DecodingContext(family=tags, context_budget=10_000),
+        setting=DecodingSetting(family=tags, context_budget=10_000),
         rules=rules,
         max_tokens=None,
         vocabulary=vocabulary,

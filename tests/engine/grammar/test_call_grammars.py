@@ -11,7 +11,7 @@ from engine.grammar.compilation import new_matcher, new_tokenizer
 from engine.grammar.grammars import answer_grammar
 from engine.grammar.lark_text import speller
 from engine.output.families import Family
-from engine.output.tool_calls.call_text import Ending
+from engine.output.tool_calls.call_text import CallEnd
 from engine.output.tool_calls.calls import OpenCalls, readers
 from engine.output.tool_calls.formats import (
     CALL_FORMATS,
@@ -115,7 +115,7 @@ def calls_in(text: str, family: Family, tool: Tool) -> list[ToolCall]:
     body = text.removesuffix(end or "")
     calls.open(None)
     calls.add(body if family.call_style == LLAMA else body.removeprefix(start or ""))
-    events, _ = calls.close(Ending.TAG if end else Ending.EOS)
+    events, _ = calls.close(CallEnd.TAG if end else CallEnd.EOS)
     return [event.call for event in events if isinstance(event, ToolCallCompleted)]
 
 

@@ -28,7 +28,7 @@ from engine import Engine
 
 async def main():
     engine = Engine()
-    print({'engine.grammar.form_compiler', 'psutil', 'llguidance'} & set(sys.modules))
+    print({'engine.grammar.grammar_compiler', 'psutil', 'llguidance'} & set(sys.modules))
     from engine.values.request import OutputConstraint
     from tests.support.asking import ask
     await engine.load(Path("assets/demo-model"))

@@ -13,7 +13,7 @@ import pytest
 
 from engine.engine import Engine
 from engine.errors import EngineClosed, InvalidRequest
-from engine.grammar import form_compiler
+from engine.grammar import grammar_compiler
 from engine.grammar.compilation import new_matcher
 from engine.values.request import OutputConstraint
 from tests.support.asking import ask, run
@@ -100,7 +100,7 @@ def goes_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
             event.wait(60)
         return new_matcher(tokenizer, grammar)
 
-    monkeypatch.setattr(form_compiler, "new_matcher", waiting)
+    monkeypatch.setattr(grammar_compiler, "new_matcher", waiting)
     yield event
     event.set()
 

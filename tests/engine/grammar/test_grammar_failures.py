@@ -9,8 +9,8 @@ import pytest
 
 from engine.engine import Engine
 from engine.errors import InvalidRequest
-from engine.grammar import compilation, form_compiler, masks
-from engine.grammar.form_compiler import new_matcher
+from engine.grammar import compilation, grammar_compiler, masks
+from engine.grammar.grammar_compiler import new_matcher
 from engine.grammar.masks import TokenConstraint
 from engine.stopping.record import StopKind
 from engine.values.request import OutputConstraint, TextForm
@@ -114,7 +114,7 @@ def test_a_panic_of_the_library_ends_its_answer_alone(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     make = new_matcher
-    monkeypatch.setattr(form_compiler, "new_matcher", lambda *of: Panicking(make(*of), at))
+    monkeypatch.setattr(grammar_compiler, "new_matcher", lambda *of: Panicking(make(*of), at))
     schema = {"type": "string", "minLength": 5, "maxLength": 9, "description": at}
     answer = run(ask(engine, "Say: x", constraint=held(schema)))
     assert answer.finished.stop.kind is StopKind.ERROR

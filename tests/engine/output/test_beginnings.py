@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.inference.backend import BatchLimits
-from engine.output.answer import AnswerBuilder, DecodingContext
+from engine.output.answer import AnswerBuilder, DecodingSetting
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import TextDelta
@@ -20,7 +20,7 @@ def rest(stage: Stage, count: int, rules: StopRules) -> tuple[str, StopKind]:
     backend = stage.load(stage.folder, limits=BatchLimits(64, 0, 1))
     asked = request("go", rules=rules, begun=tuple(stage.scripts["go"][:count]))
     builder = AnswerBuilder(
-        setting=DecodingContext(
+        setting=DecodingSetting(
             family=backend.family, context_budget=100, beginning=backend.render(asked).beginning
         ),
         rules=rules,

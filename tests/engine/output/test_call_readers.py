@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.output.tool_calls.call_text import Ending
+from engine.output.tool_calls.call_text import CallEnd
 from engine.output.tool_calls.calls import OpenCalls, readers
 from engine.output.tool_calls.formats import CALL_FORMATS
 from engine.values.events import (
@@ -39,7 +39,7 @@ def read(
     pieces: Sequence[str],
     *,
     tools: Sequence[Tool] = TOOLS,
-    ending: Ending = Ending.TAG,
+    ending: CallEnd = CallEnd.TAG,
     name: str | None = None,
 ) -> tuple[list[Event], str]:
     """Return the events of a call that comes in these pieces, and the text that is none."""
@@ -320,9 +320,9 @@ def test_well_formed_call_is_never_abandoned(style: str, schema: str) -> None:
 
 
 @settings(max_examples=cases(150), deadline=None)
-@given(st.sampled_from(sorted(CALL_FORMATS)), CALLS, st.sampled_from(Ending), st.data())
+@given(st.sampled_from(sorted(CALL_FORMATS)), CALLS, st.sampled_from(CallEnd), st.data())
 def test_damaged_calls_are_the_same_however_they_are_cut_and_no_text_is_lost(
-    style: str, calls: Any, ending: Ending, data: st.DataObject
+    style: str, calls: Any, ending: CallEnd, data: st.DataObject
 ) -> None:
     raw = WRITERS[style](calls)
     place, gone = data.draw(st.tuples(st.integers(0, len(raw)), st.integers(0, 3)))
@@ -541,8 +541,8 @@ def test_arguments_under_a_tag_that_names_the_tool(text: str, arguments: str | N
 @pytest.mark.parametrize("style", ["json_tools", "mistral", "gemma4"])
 def test_a_bracket_is_never_added_to_a_call_that_was_cut(style: str) -> None:
     raw = REPAIRED[style].format('{"a": 1}')[:-1]
-    assert result(style, raw, ending=Ending.CUT) == raw
-    assert result(style, raw, ending=Ending.EOS) == [("f", '{"a": 1}')]
+    assert result(style, raw, ending=CallEnd.CUT) == raw
+    assert result(style, raw, ending=CallEnd.EOS) == [("f", '{"a": 1}')]
 
 
 # -- calls in Python --------------------------------------------------------------------------

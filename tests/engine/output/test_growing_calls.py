@@ -8,7 +8,7 @@ import pytest
 
 from engine.engine import Engine
 from engine.inference.backend import BatchLimits
-from engine.output.answer import AnswerBuilder, DecodingContext
+from engine.output.answer import AnswerBuilder, DecodingSetting
 from engine.output.channels import Beginning
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
@@ -71,7 +71,7 @@ class Play:
         backend = stage.load(folder, limits=BatchLimits(64, 0, 1))
         asked = request("go", tools=(ADD,))
         self.builder = AnswerBuilder(
-            setting=DecodingContext(
+            setting=DecodingSetting(
                 family=backend.answer_format(asked, backend.render(asked)),
                 context_budget=10_000,
                 beginning=beginning or Beginning(),

@@ -115,10 +115,10 @@ async def test_a_saved_run_survives_its_file(engine: Engine) -> None:
 
 
 def saved() -> dict[str, object]:
-    from engine.output.answer import DecodingContext
+    from engine.output.answer import DecodingSetting
     from engine.stopping.record import StopInfo
 
-    recording = RunTrace(DecodingContext(), StopRules.of("a"), stop=StopInfo(StopKind.EOS))
+    recording = RunTrace(DecodingSetting(), StopRules.of("a"), stop=StopInfo(StopKind.EOS))
     values: dict[str, object] = json.loads(to_json(recording))
     return values
 

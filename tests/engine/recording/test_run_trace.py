@@ -3,7 +3,7 @@
 import json
 import zlib
 
-from engine.output.answer import DecodingContext
+from engine.output.answer import DecodingSetting
 from engine.recording.replay import with_replayed_tokens
 from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json, to_json
@@ -23,7 +23,7 @@ def token(index: int) -> TokenTrace:
 
 def ended() -> RunTrace:
     """A run that called the same tool twice, with the same text."""
-    trace = RunTrace(DecodingContext("m"), StopRules(), 9)
+    trace = RunTrace(DecodingSetting("m"), StopRules(), 9)
     for index in range(2):
         trace.take(token(index))
         trace.take(ToolCallCompleted(index, ToolCall(f"call_{index}", "look", "{}"), CALL))

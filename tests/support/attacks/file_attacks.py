@@ -21,7 +21,7 @@ from app.paths import SETTINGS_FILE
 from app.settings.settings_file import StoredPreferences
 from app.store import rows
 from engine.files.json_fields import DamagedFile
-from engine.output.answer import DecodingContext
+from engine.output.answer import DecodingSetting
 from engine.output.families import Family, HeaderFamily
 from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json, question_of, to_json
@@ -111,7 +111,7 @@ def _runs() -> tuple[str, ...]:
         )
         headers = HeaderFamily(tags={5: "<|channel|>", 6: "<|message|>", 7: "<|call|>"})
         for family in (tags, headers):
-            setting = DecodingContext(
+            setting = DecodingSetting(
                 model="m", family=family, eos=(2,), context_budget=100, has_bytes=has_bytes
             )
             rules = StopRules.of("END", "\n6", token_ids=(9,))

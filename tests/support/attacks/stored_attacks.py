@@ -22,7 +22,7 @@ from engine.files.json_fields import DamagedFile
 from engine.library.downloads import _listing
 from engine.library.hub import Hub, HubFailed
 from engine.library.hub_models import look_up, search, with_needs
-from engine.output.answer import DecodingContext
+from engine.output.answer import DecodingSetting
 from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
 from engine.recording.run_trace import RunTrace
@@ -265,7 +265,7 @@ def _servers() -> tuple[str, ...]:
 
 def _traces() -> tuple[str, ...]:
     family = Family(think_start="<think>", think_end="</think>", tags={3: "<think>"})
-    setting = DecodingContext(
+    setting = DecodingSetting(
         model="m", family=family, eos=(2,), context_budget=100, has_bytes=True
     )
     trace = RunTrace(setting, StopRules.of("END", token_ids=(9,)), 64)

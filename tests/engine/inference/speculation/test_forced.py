@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.engine import Engine
-from engine.grammar.form_compiler import FormCompiler
+from engine.grammar.grammar_compiler import GrammarCompiler
 from engine.grammar.masks import TokenConstraint
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation.sources import GrammarDrafts
@@ -120,7 +120,7 @@ async def both(model: Any, *requests: GenerationRequest) -> list[tuple[Said, Sai
 
 
 @pytest.fixture(scope="module")
-def constraints(demo_model_path: Any) -> FormCompiler:
+def constraints(demo_model_path: Any) -> GrammarCompiler:
     from engine.inference.backend import BatchLimits
     from engine.inference.mlx_loading import load
 
@@ -128,14 +128,14 @@ def constraints(demo_model_path: Any) -> FormCompiler:
     return backend._forms
 
 
-def begun(constraints: FormCompiler, request: GenerationRequest) -> TokenConstraint:
+def begun(constraints: GrammarCompiler, request: GenerationRequest) -> TokenConstraint:
     form = constraints.prepare(request)
     constraint = constraints.constrain(request, [1], form, thinks=False)
     assert constraint is not None
     return constraint
 
 
-def guessing(constraints: FormCompiler, request: GenerationRequest) -> GrammarDrafts:
+def guessing(constraints: GrammarCompiler, request: GenerationRequest) -> GrammarDrafts:
     return GrammarDrafts(begun(constraints, request))
 
 
@@ -144,7 +144,7 @@ def ids_of(bits: bytes) -> list[int]:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_forced_tokens_are_allowed_by_the_grammar(constraints: FormCompiler, name: str) -> None:
+def test_forced_tokens_are_allowed_by_the_grammar(constraints: GrammarCompiler, name: str) -> None:
     rng = random.Random(name)
     for _ in range(5):
         constraint = begun(constraints, held(SCHEMAS[name]))
@@ -165,7 +165,9 @@ def test_forced_tokens_are_allowed_by_the_grammar(constraints: FormCompiler, nam
         assert forced > 3
 
 
-def test_forced_text_is_written_in_the_tokens_of_the_tokenizer(constraints: FormCompiler) -> None:
+def test_forced_text_is_written_in_the_tokens_of_the_tokenizer(
+    constraints: GrammarCompiler,
+) -> None:
     constraint = begun(constraints, held({"const": NOTICE}))
     found = []
     while (only := constraint.only()) is not None:
@@ -177,14 +179,14 @@ def test_forced_text_is_written_in_the_tokens_of_the_tokenizer(constraints: Form
     assert len(found) >= len(whole) - 1
 
 
-def test_a_forced_call_is_expected_up_to_its_first_choice(constraints: FormCompiler) -> None:
+def test_a_forced_call_is_expected_up_to_its_first_choice(constraints: GrammarCompiler) -> None:
     source = guessing(constraints, called())
     assert source.likelihood() > 0.9
     texts = [constraints._vocabulary.text_of(one) for one in source.propose(64)]
     assert "".join(texts) == '<tool_call>\n{"name": "schedule_watering", "arguments": {'
 
 
-def test_nothing_is_guessed_inside_a_string(constraints: FormCompiler) -> None:
+def test_nothing_is_guessed_inside_a_string(constraints: GrammarCompiler) -> None:
     source = guessing(constraints, held(closed(a={"type": "string"}, b={"const": "end"})))
     source.extend(constraints.tokens.encode('{"a": "some words'))
     assert source.likelihood() == 0

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from app.store.traces import TraceFiles
-from engine.output.answer import DecodingContext
+from engine.output.answer import DecodingSetting
 from engine.output.families import Family
 from engine.recording.run_trace import RunTrace
 from engine.stopping.rules import StopRules
@@ -34,7 +34,7 @@ _ROOM = 10_000_000
 
 
 def small_trace(residue: str) -> RunTrace:
-    setting = DecodingContext(
+    setting = DecodingSetting(
         model="m", family=Family(), eos=(2,), context_budget=9, has_bytes=True
     )
     trace = RunTrace(setting, StopRules.of("END"), 64)

@@ -42,68 +42,74 @@ def forced_call(family: Family, name: str, spell: Spell) -> ForcedCall:
     header = family.call_header(name)
     if header is not None:
         return ForcedCall(spell(header), "")
-    form = family.call_format
-    if form is None:
+    call_format = family.call_format
+    if call_format is None:
         raise ValueError("the format in which this model writes its calls is not known")
-    if form.names is not None and not form.names.fullmatch(name):
+    if call_format.names is not None and not call_format.names.fullmatch(name):
         raise ValueError(f"this model cannot call a tool named {name!r}")
     start, end = (spell(mark or "") for mark in family.call_tags)
-    if isinstance(form, TaggedCalls):
-        return _tagged(form, name, start, end, spell)
-    if isinstance(form, PythonCalls):
-        opening, closing = form.edges
+    if isinstance(call_format, TaggedCalls):
+        return _tagged(call_format, name, start, end, spell)
+    if isinstance(call_format, PythonCalls):
+        opening, closing = call_format.edges
         before, after = f"{opening}{name}(", f"){closing}"
         head = quoted(f"{KEY_MARK}=")
         return ForcedCall(f"{start} {quoted(before)}", f"{quoted(after)} {end}", head, head)
-    if not isinstance(form, HeadedCalls):
+    if not isinstance(call_format, HeadedCalls):
         return _json_frame(
-            form, name, start, end, is_list=start not in ("", spell(form.object_tag))
+            call_format, name, start, end, is_list=start not in ("", spell(call_format.object_tag))
         )
-    if form.quote:
-        before, head = f"{form.call[0]}{name}{{", quoted(f"{KEY_MARK}:")
+    if call_format.quote:
+        before, head = f"{call_format.call[0]}{name}{{", quoted(f"{KEY_MARK}:")
         return ForcedCall(f"{start} {quoted(before)}", f'"}}" {end}', head, head)
-    before, behind = map(spell, form.call)
-    if form.has_json and behind == quoted(form.call[1]):  # not a token of this model
-        return _json_frame(form, name, start, end, is_list=True)
-    head = f"{quoted(name)} {form.number} {behind}"
-    if form.is_fenced:
-        fenced = quoted(f"{name}\n{form.fence}\n")
+    before, behind = map(spell, call_format.call)
+    if call_format.has_json and behind == quoted(call_format.call[1]):  # not a token of this model
+        return _json_frame(call_format, name, start, end, is_list=True)
+    head = f"{quoted(name)} {call_format.number} {behind}"
+    if call_format.is_fenced:
+        fenced = quoted(f"{name}\n{call_format.fence}\n")
         head = f'"function" {behind} {fenced}'
-    fence = quoted("\n```") if form.is_fenced else ""
+    fence = quoted("\n```") if call_format.is_fenced else ""
     return ForcedCall(
-        f"{start} {before} {spell(form.prefix)} {head}",
-        f"{fence} {spell(form.call_end)} {end}",
+        f"{start} {before} {spell(call_format.prefix)} {head}",
+        f"{fence} {spell(call_format.call_end)} {end}",
     )
 
 
-def _json_frame(form: CallFormat, name: str, start: str, end: str, *, is_list: bool) -> ForcedCall:
+def _json_frame(
+    call_format: CallFormat, name: str, start: str, end: str, *, is_list: bool
+) -> ForcedCall:
     """Return what stands around the arguments of a call that is a JSON object."""
-    head = quoted(form.object_head.replace(NAME_MARK, json.dumps(name, ensure_ascii=False)))
-    if form.bare is not None:
+    head = quoted(call_format.object_head.replace(NAME_MARK, json.dumps(name, ensure_ascii=False)))
+    if call_format.bare is not None:
         return ForcedCall(head, '"}"')
     if is_list:
-        space = form.list_space
+        space = call_format.list_space
         return ForcedCall(f'{start} "[" {space} {head}', f'"}}" {space} "]" {end}')
     return ForcedCall(f'{start} "\\n" {head}', f'"}}\\n" {end}')
 
 
-def _tagged(form: TaggedCalls, name: str, start: str, end: str, spell: Spell) -> ForcedCall:
+def _tagged(call_format: TaggedCalls, name: str, start: str, end: str, spell: Spell) -> ForcedCall:
     """Return a call whose parameters stand between tags."""
-    edge = "\n" if form.has_line_ends else ""
-    before, behind = form.parameter
-    key = f' {form.parameter_name}="{KEY_MARK}"' if form.parameter_name else KEY_MARK
-    opened = f"{_LINE} {spell(form.value_start)}" if form.value_start else ""
+    edge = "\n" if call_format.has_line_ends else ""
+    before, behind = call_format.parameter
+    key = f' {call_format.parameter_name}="{KEY_MARK}"' if call_format.parameter_name else KEY_MARK
+    opened = f"{_LINE} {spell(call_format.value_start)}" if call_format.value_start else ""
     opened += f" {quoted(edge)}" if edge else ""
     text_head, json_head = (
         f"{_LINE} {spell(before + ' '.join(filter(None, (key, mark))) + behind)} {opened}"
-        for mark in form.value_marks
+        for mark in call_format.value_marks
     )
     # Where nothing but a tag that ends before the name opens a call, the name is its attribute.
-    is_attribute = not form.call[0] and form.call[1]
-    opening = quoted(f'"{name}"{form.call[1]}') if is_attribute else spell(form.opening(name))
+    is_attribute = not call_format.call[0] and call_format.call[1]
+    opening = (
+        quoted(f'"{name}"{call_format.call[1]}')
+        if is_attribute
+        else spell(call_format.opening(name))
+    )
     return ForcedCall(
-        f"{start} {_LINE if form.call[0] else ''} {opening}",
-        f"{_LINE} {spell(form.call_end)} {_LINE if form.call_end else ''} {end}",
+        f"{start} {_LINE if call_format.call[0] else ''} {opening}",
+        f"{_LINE} {spell(call_format.call_end)} {_LINE if call_format.call_end else ''} {end}",
         text_head,
         json_head,
     )

@@ -1,4 +1,4 @@
-"""The forms of one loaded model's answers: compiled beside the engine thread, then held."""
+"""The grammars of one loaded model's answers: compiled beside the engine thread, then held."""
 
 import threading
 from collections import OrderedDict
@@ -20,9 +20,9 @@ from engine.grammar.grammars import (
     schema_grammar,
 )
 from engine.grammar.masks import (
+    CompiledGrammar,
     ConstraintPhase,
     ConstraintTokens,
-    Form,
     TokenConstraint,
     is_constrained,
 )
@@ -40,7 +40,7 @@ _LONG_TAG = (
 )
 
 
-class FormCompiler:
+class GrammarCompiler:
     """The constraints for the answers of one loaded model."""
 
     def __init__(
@@ -88,7 +88,7 @@ class FormCompiler:
 
     # -- compiling -------------------------------------------------------------------------
 
-    def prepare(self, request: GenerationRequest) -> Form:
+    def prepare(self, request: GenerationRequest) -> CompiledGrammar:
         """Compile the grammar of an answer; raises ``InvalidRequest``.
 
         Blocks, perhaps for seconds: not for the engine thread.
@@ -106,13 +106,13 @@ class FormCompiler:
                 request, left_out = self._loosened(request)
                 if not left_out:
                     raise
-                form = self._answer(request)
-                return Form(form.matcher, (*form.left_out, *left_out))
+                compiled = self._answer(request)
+                return CompiledGrammar(compiled.matcher, (*compiled.left_out, *left_out))
         except ValueError as error:
             raise InvalidRequest(*self._culprit(request, str(error))) from error
 
-    def _answer(self, request: GenerationRequest) -> Form:
-        """Return the form of an answer; raises ``ValueError`` if it does not compile."""
+    def _answer(self, request: GenerationRequest) -> CompiledGrammar:
+        """Return the grammar of an answer; raises ``ValueError`` if it does not compile."""
         family, spell = self.family_of(request), self.tokens.spell
         if family is not self._calling_family:
             request = replace(request, tools=())  # a model without a format of calls makes none
@@ -127,7 +127,7 @@ class FormCompiler:
                 kept[grammar] = matcher
                 while len(kept) > 1 and sum(map(len, kept)) > _MAX_COMPILED_CHARACTERS:
                     kept.popitem(last=False)
-        return Form(matcher.deep_copy(), left_out)
+        return CompiledGrammar(matcher.deep_copy(), left_out)
 
     def _loosened(self, request: GenerationRequest) -> tuple[GenerationRequest, list[str]]:
         """Return the request without the parts of its tools' schemas that do not compile.
@@ -209,18 +209,18 @@ class FormCompiler:
         self,
         request: GenerationRequest,
         prompt: Sequence[int],
-        form: Form | None,
+        compiled: CompiledGrammar | None,
         *,
         thinks: bool,
     ) -> TokenConstraint | None:
         """Return the constraint of a checked request's answer; raises as ``answer_family`` does."""
-        if form is None:
+        if compiled is None:
             return None
         phase = self._first_phase(request, prompt, thinks)
         constraint = request.constraint
         own = None if constraint is None else constraint.text_form
         is_own = own is not None and own.grammar is not None
-        return TokenConstraint(form.matcher, self.tokens, phase, is_own=is_own)
+        return TokenConstraint(compiled.matcher, self.tokens, phase, is_own=is_own)
 
     def _first_phase(
         self, request: GenerationRequest, prompt: Sequence[int], thinks: bool

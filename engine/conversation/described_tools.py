@@ -16,8 +16,12 @@ def _describe_tools(tools: Sequence[Tool], name: str | None, call_style: str) ->
     for tool in tools:
         if is_deeper(tool.parameters, MAX_LEVELS):
             raise InvalidRequest(f"tools.{tool.name}.parameters", "nested too deeply")
-    form = CALL_FORMATS.get(call_style)
-    example = f", in this form:{form.example}" if form is not None and form.example else "."
+    call_format = CALL_FORMATS.get(call_style)
+    example = (
+        f", in this form:{call_format.example}"
+        if call_format is not None and call_format.example
+        else "."
+    )
     subject = "one of these functions" if name is None else "this function"
     described = [tool_dict(tool)["function"] for tool in tools if name in (None, tool.name)]
     return "\n".join(
