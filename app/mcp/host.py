@@ -92,7 +92,7 @@ class ToolServers:
             return await self._add(await asyncio.to_thread(read_claude_desktop))
 
     async def put(self, config: ToolServerConfig, replaced: str = "") -> None:
-        async with self._operation(), self._edit_lock:
+        async with self._operation(), self._edit():
             config = validate_config(config)
             if config.name != replaced and config.name in self._configs:
                 raise BadConfiguration(
@@ -107,11 +107,13 @@ class ToolServers:
             await self._save(configs | {new.name: new})
             if before is not None:
                 await self._stop(replaced)
-                remaining = set(new.secrets) if new.name == replaced else set()
-                await self._delete_secrets(replaced, set(before.secrets) - remaining)
+                obsolete = {*before.secrets, *OAUTH_SECRETS}
+                if new.name == replaced:
+                    obsolete -= {*new.secrets, *(OAUTH_SECRETS if new.url == before.url else ())}
+                await self._delete_secrets(replaced, obsolete)
 
     async def remove(self, name: str) -> None:
-        async with self._operation(), self._edit_lock:
+        async with self._operation(), self._edit():
             if (config := self._configs.get(name)) is not None:
                 others = {key: other for key, other in self._configs.items() if key != name}
                 await self._save(others)
@@ -120,7 +122,7 @@ class ToolServers:
 
     async def switch(self, name: str, is_on: bool) -> None:
         async with self._operation():
-            async with self._edit_lock:
+            async with self._edit():
                 if (config := self._configs.get(name)) is None:
                     return
                 if config.is_on != is_on:
@@ -231,6 +233,18 @@ class ToolServers:
             _log.exception("the tool servers could not be read")
         self._notify()
 
+    @asynccontextmanager
+    async def _edit(self) -> AsyncIterator[None]:
+        """Change the servers as they are in the file now: a chat and the window share it."""
+        async with self._edit_lock:
+            configs = await asyncio.to_thread(self._file.changed)
+            if configs is not None:
+                known = self._configs
+                self._configs = {
+                    new.name: old if (old := known.get(new.name)) == new else new for new in configs
+                }
+            yield
+
     def _state(self, config: ToolServerConfig) -> ServerState:
         if (server := self._servers.get(config.name)) is not None:
             return server.state
@@ -241,7 +255,7 @@ class ToolServers:
     async def _add(self, parsed: ParsedServers) -> AddedServers:
         names: list[str] = []
         servers, errors = parsed
-        async with self._edit_lock:
+        async with self._edit():
             configs = dict(self._configs)
             for config in servers:
                 name, number = config.name, 2

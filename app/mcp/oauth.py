@@ -6,6 +6,7 @@ redirected. https://modelcontextprotocol.io/specification/2025-11-25/basic/autho
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -34,11 +35,15 @@ _Stored = TypeVar("_Stored", OAuthToken, OAuthClientInformationFull)
 
 
 class KeychainTokens:
-    """The tokens and the client registration of one server. Fits ``TokenStorage``."""
+    """The tokens and the client registration of one server. Fits ``TokenStorage``.
 
-    def __init__(self, secrets: ToolSecrets, server: str) -> None:
+    They are stored with the address that they are for: a server may get another one, or its name.
+    """
+
+    def __init__(self, secrets: ToolSecrets, config: ToolServerConfig) -> None:
         self._secrets = secrets
-        self._server = server
+        self._server = config.name
+        self._address = config.url
 
     async def get_tokens(self) -> OAuthToken | None:
         return await self._get(_TOKENS, OAuthToken)
@@ -58,18 +63,19 @@ class KeychainTokens:
 
     async def _get(self, name: str, kind: type[_Stored]) -> _Stored | None:
         text = await asyncio.to_thread(self._secrets.value, self._server, name)
-        with contextlib.suppress(ValueError):
-            return kind.model_validate_json(text) if text else None
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            stored = json.loads(text or "{}")
+            return kind.model_validate(stored["value"]) if stored["for"] == self._address else None
         return None
 
     async def _set(self, name: str, value: _Stored) -> None:
-        text = value.model_dump_json()
+        text = json.dumps({"for": self._address, "value": value.model_dump(mode="json")})
         await asyncio.to_thread(self._secrets.save, self._server, name, text)
 
 
 async def stored_sign_in(secrets: ToolSecrets, config: ToolServerConfig) -> httpx2.Auth | None:
     """Return the authentication by the tokens of an earlier sign-in; None if there are none."""
-    tokens = KeychainTokens(secrets, config.name)
+    tokens = KeychainTokens(secrets, config)
     if await tokens.get_tokens() is None:
         return None
     browser = _Browser(lambda _: None)
@@ -82,7 +88,7 @@ async def browser_sign_in(
     secrets: ToolSecrets, config: ToolServerConfig, open_page: Callable[[str], object]
 ) -> AsyncIterator[httpx2.Auth]:
     """Yield the authentication that opens the server's sign-in page with ``open_page``."""
-    tokens = KeychainTokens(secrets, config.name)
+    tokens = KeychainTokens(secrets, config)
     await tokens.delete()
     browser = _Browser(open_page)
     server = await asyncio.start_server(browser.answer_redirect, "127.0.0.1", 0)

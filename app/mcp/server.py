@@ -90,6 +90,7 @@ class ToolServer:
         self._was_ready = False
         self._is_unauthorized = False
         self._have_offers_changed = False
+        self._is_listing = False
         self._wake = asyncio.Event()
         self.settled = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"tool server {config.name}")
@@ -107,7 +108,7 @@ class ToolServer:
     async def stop(self) -> None:
         self._is_stopping = True
         self._wake.set()
-        if self.stage != "ready":
+        if self.stage != "ready" or self._is_listing:
             self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self.stage = "stopped"
@@ -257,7 +258,7 @@ class ToolServer:
             headers = {
                 header.name: self._values[f"header/{header.name}"] for header in config.headers
             }
-            transport = http_transport(config, headers, self._auth, self._note_unauthorized)
+            transport = http_transport(config, headers, self._auth, self._note_refusal)
         return Client(
             transport,
             mode=mode,
@@ -300,10 +301,11 @@ class ToolServer:
                 return
             self._wake.clear()
             if self._have_offers_changed:
-                self._have_offers_changed = False
+                self._have_offers_changed, self._is_listing = False, True
                 with contextlib.suppress(MCPError, TimeoutError, ValueError):
                     async with asyncio.timeout(self._start_timeout_s):
                         await self._list_offers(client)
+                self._is_listing = False
                 self._on_change()
 
     # -- callbacks of the client and the transports ----------------------------------------
@@ -341,8 +343,11 @@ class ToolServer:
             self._have_offers_changed = True
             self._wake.set()
 
-    def _note_unauthorized(self) -> None:
-        self._is_unauthorized = True
+    def _note_refusal(self, status: int) -> None:
+        if status == httpx2.codes.UNAUTHORIZED:
+            self._is_unauthorized = True
+        else:  # 404: the server has forgotten the session, and the client begins a new one
+            self._note_exit("it was restarted")
 
     def _note_exit(self, reason: str) -> None:
         self._exit_reason = reason

@@ -191,13 +191,15 @@ def http_transport(
     config: ToolServerConfig,
     headers: Mapping[str, str],
     auth: httpx2.Auth | None,
-    on_unauthorized: Callable[[], None],
+    on_refusal: Callable[[int], None],
 ) -> AbstractAsyncContextManager[Any]:
     """Return the transport of a server at an address: streamable HTTP, or the older SSE."""
 
     async def check_response(response: httpx2.Response) -> None:
-        if response.status_code == httpx2.codes.UNAUTHORIZED:
-            on_unauthorized()
+        status, headers = response.status_code, response.request.headers
+        has_no_session = status == httpx2.codes.NOT_FOUND and "mcp-session-id" in headers
+        if status == httpx2.codes.UNAUTHORIZED or has_no_session:
+            on_refusal(status)
         # A compressed response of a few KB may become gigabytes.
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
             raise ResponseRefused("it compresses its answers, which was not requested")

@@ -179,6 +179,18 @@ def test_mcp_added_servers_are_off_and_replace_nothing(
     assert [one.name for one in served.host.servers] == ["tool", "tool 2"]
 
 
+def test_mcp_server_added_by_another_process_is_kept(served: Served) -> None:
+    served.do(served.host.put(ToolServerConfig("first", "x")))
+    other = ServersFile(served.folder)
+    other.save([*other.load(), ToolServerConfig("second", "y")])
+    served.do(served.host.switch("first", True))
+    assert [(one.name, one.is_on) for one in ServersFile(served.folder).load()] == [
+        ("first", True),
+        ("second", False),
+    ]
+    assert [one.name for one in served.host.servers] == ["first", "second"]
+
+
 def test_mcp_secret_follows_renaming_and_removal(served: Served) -> None:
     secrets, host = served.host._secrets, served.host
     token = NamedValue("TOKEN", "hidden", is_secret=True)

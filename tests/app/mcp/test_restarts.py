@@ -2,11 +2,14 @@
 
 import os
 import signal
+import socket
+import subprocess
 import sys
+import time
 
 import pytest
 
-from tests.app.mcp.served import SERVERS, Served, hostile
+from tests.app.mcp.served import SERVERS, Served, answers, hostile
 from ui.records.tool_servers import ToolServerConfig
 
 
@@ -28,6 +31,34 @@ def test_mcp_server_restarts_after_crash(served: Served) -> None:
     served.do(served.host.ensure_ready(["plain"]))
     assert served.state("plain").stage == "ready"
     assert int(served.call("plain", "process")[0]) != first
+
+
+def test_mcp_restarted_http_server_gets_a_new_session(served: Served) -> None:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    command = [sys.executable, str(SERVERS / "plain.py"), str(port)]
+    url = f"http://127.0.0.1:{port}/mcp"
+    served.do(served.host.put(ToolServerConfig("web", url=url, is_on=True)))
+    for _ in range(2):
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            served.until(lambda: answers(port))
+            if served.state("web").stage == "ready":
+                assert "it was restarted" in served.refusal("web", "add", a=1, b=1)
+            served.do(served.host.ensure_ready(["web"]))
+            assert served.call("web", "add", a=20, b=22) == ("42", False)
+            process.kill()
+
+
+def test_mcp_server_that_lists_again_can_be_stopped(served: Served) -> None:
+    served.do(served.host.put(hostile("relists")))
+    served.do(served.host.ensure_ready(["relists"]))
+    served.call("relists", "go")
+    served.until(lambda: served.host._servers["relists"]._is_listing)
+    before_s = time.monotonic()
+    served.do(served.host.switch("relists", False))
+    assert time.monotonic() - before_s < 30.0
+    assert served.state("relists").stage == "off"
 
 
 def test_mcp_server_that_crashes_repeatedly_waits_for_the_user(served: Served) -> None:

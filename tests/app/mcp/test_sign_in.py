@@ -7,9 +7,11 @@ import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
+from app.mcp.oauth import KeychainTokens
 from tests.app.mcp.served import SERVERS, Served, answers
 from ui.records.tool_servers import NamedValue, ToolServerConfig
 
@@ -66,8 +68,16 @@ def test_oauth_sign_in_is_stored(served: Served, signed: Begin) -> None:
     secrets = served.host._secrets
     assert "access_token" in str(secrets.value("signed", "oauth/tokens"))
     assert "access_token" not in (served.folder / "tool-servers.json").read_text()
-    served.do(served.host.remove("signed"))
+    other = ToolServerConfig("signed", url="http://127.0.0.1:9/mcp")
+    assert served.do(KeychainTokens(secrets, other).get_tokens()) is None
+    served.do(served.host.put(other, "signed"))
     assert secrets.value("signed", "oauth/tokens") is None
+    secrets.save("signed", "oauth/tokens", "{}")
+    served.do(served.host.put(replace(other, name="renamed"), "signed"))
+    assert secrets.value("signed", "oauth/tokens") is None
+    secrets.save("renamed", "oauth/tokens", "{}")
+    served.do(served.host.remove("renamed"))
+    assert secrets.value("renamed", "oauth/tokens") is None
 
 
 def test_oauth_refused_sign_in_can_be_tried_again(served: Served, signed: Begin) -> None:

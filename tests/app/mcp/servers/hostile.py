@@ -10,6 +10,8 @@ how = sys.argv[1]
 # What later versions of MCP have in each result.
 kept = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if how == "modern" else {}
 
+has_changed: list[bool] = []
+
 
 def say(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
@@ -19,6 +21,8 @@ def say(message: dict[str, Any]) -> None:
 def tools() -> list[dict[str, Any]]:
     schema: dict[str, Any] = {"type": "object"}
     named = [{"name": "go", "inputSchema": schema}]
+    if how == "relists" and has_changed:
+        time.sleep(600)
     match how:
         case "thousands":
             return [{"name": f"tool-{n}", "inputSchema": schema} for n in range(5_000)]
@@ -47,6 +51,9 @@ def call(request_id: Any) -> None:
             cut = [{"type": "text", "text": "cut here: \ud83d"}]
             say({"id": request_id, "result": {"content": cut}})
         case _:
+            if how == "relists":
+                has_changed.append(True)
+                say({"method": "notifications/tools/list_changed"})
             text = [{"type": "text", "text": "fine"}]
             say({"id": request_id, "result": {"content": text, **kept}})
 
@@ -72,7 +79,7 @@ for line in sys.stdin:
         case "initialize":
             version = request["params"]["protocolVersion"]
             info = {"name": "hostile\x1b[2J", "version": "1"}
-            offers = {"tools": {}}
+            offers = {"tools": {"listChanged": True}}
             say(
                 {
                     "id": request["id"],
