@@ -210,7 +210,7 @@ class VerdictHead(QWidget):
         elif shown is not None and shown.run.verdict is not None:
             is_known = shown.run.state != "unrecorded"
             self.keep_on.setVisible(is_known and self._can_continue(shown))
-        elif shown is not None and (held := shown.run.held):
+        elif shown is not None and (held := shown.run.live.held):
             parts = [f"Holding {quoted(held, 40)} back: it could still become a stop."]
         self._show_text(icon, tone, sentence, parts)
 

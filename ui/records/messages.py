@@ -75,7 +75,7 @@ class ConversationMessage:
 
     @property
     def is_settled(self) -> bool:
-        return self.run is None or (self.run.is_over and not self.run.is_calling)
+        return self.run is None or (self.run.is_over and not self.run.live.is_calling)
 
 
 class MessageTree:

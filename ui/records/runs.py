@@ -114,6 +114,32 @@ class GrowingCall:
     texts: list[str] = field(default_factory=list)
 
 
+@dataclass(eq=False, slots=True)
+class LiveRun:
+    """How far a run is in this process; neither stored nor copied.
+
+    Attributes:
+        is_cut_off: Whether its calls were not run, because the program ended.
+        held: The end of its text that is held back, because it may be a stop.
+        held_s: For how many seconds it has been held back.
+    """
+
+    is_loading: bool = False
+    starting: tuple[str, ...] = ()
+    summarizing: str = ""
+    prefill_began: tuple[float, int] | None = None
+    thinking_began_s: float | None = None
+    pace: Pace = field(default_factory=Pace)
+    held: str = ""
+    held_s: float = 0.0
+    growing_calls: list[GrowingCall] = field(default_factory=list)
+    progress: dict[str, CallProgress] = field(default_factory=dict)
+    is_calling: bool = False
+    is_cut_off: bool = False
+    is_cancelling: bool = False
+    is_closing: bool = False
+
+
 @dataclass(eq=False)
 class Run:
     """One generation and its result.
@@ -121,8 +147,6 @@ class Run:
     Attributes:
         stop_change: How its stops differ from its conversation's list. Not stored.
         thinking_s: Seconds that the reasoning took; None while it lasts, and without reasoning.
-        is_cut_off: Whether its calls were not run, because the program ended. Not stored.
-        held_s: For how many seconds it has been held back.
         started_at: Unix time of the request, in seconds.
         copied_from: The id of the run that this one was copied from; empty for none. Not stored.
     """
@@ -138,38 +162,25 @@ class Run:
     tool_calls: list[ToolCall] = field(default_factory=list)
     results: list[CallResult] = field(default_factory=list)
     pictures: tuple[Attachment, ...] = ()
-    progress: dict[str, CallProgress] = field(default_factory=dict)
-    is_calling: bool = False
     paused_at: int = 0
-    is_cut_off: bool = False
-    growing_calls: list[GrowingCall] = field(default_factory=list, repr=False)
     prompt_processed: int = 0
     prompt_total: int = 0
     prompt_cached: int = 0
     finished: Finished | None = None
     refusal: str = ""
     left_out: LeftOut | None = None
-    summarizing: str = ""
     continued_chars: int = 0
-    held: str = ""
-    held_s: float = 0.0
-    pace: Pace = field(default_factory=Pace, repr=False, compare=False)
-    is_loading: bool = False
-    starting: tuple[str, ...] = ()
-    is_cancelling: bool = False
-    is_closing: bool = False
     is_own: bool = True
     started_at: float = field(default_factory=time.time)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     is_imported: bool = False
     copied_from: str = ""
-    _prefill_began: tuple[float, int] | None = field(default=None, repr=False)
-    _thinking_began_s: float | None = field(default=None, repr=False)
+    live: LiveRun = field(default_factory=LiveRun, repr=False, compare=False)
 
     @property
     def needs_user(self) -> bool:
         """Whether a call waits for the user: for approval, or for an answer to a question."""
-        return any(progress.needs_user for progress in self.progress.values())
+        return any(progress.needs_user for progress in self.live.progress.values())
 
     @property
     def verdict(self) -> Verdict | None:
@@ -210,9 +221,7 @@ class Run:
             copied_from=self.id,
             tool_calls=list(self.tool_calls),
             results=list(self.results),
-            progress={},
-            growing_calls=[],
-            pace=Pace(),
+            live=LiveRun(),
         )
 
     def result_of(self, call_id: str) -> CallResult | None:
@@ -222,9 +231,9 @@ class Run:
     @property
     def prompt_tokens_per_s(self) -> float | None:
         """The speed at which the prompt is read; None until some of it was read."""
-        if self._prefill_began is None:
+        if self.live.prefill_began is None:
             return None
-        began_s, before = self._prefill_began
+        began_s, before = self.live.prefill_began
         took_s, read = time.monotonic() - began_s, self.prompt_processed - before
         return read / took_s if read > 0 and took_s > 0 else None
 
@@ -283,22 +292,22 @@ class Run:
 
     def take_model(self, rules: StopRules, model_id: str) -> None:
         """Note which model answers, once it is loaded, and the stops that it runs with."""
-        self.rules, self.model_id, self.is_loading = rules, model_id, False
+        self.rules, self.model_id, self.live.is_loading = rules, model_id, False
 
     def apply(self, event: Event) -> None:
         """Update the record with one event of the engine."""
         match event:
             case PromptProgress():
                 self.state = "prefill"
-                if self._prefill_began is None:
-                    self._prefill_began = (time.monotonic(), event.processed)
+                if self.live.prefill_began is None:
+                    self.live.prefill_began = (time.monotonic(), event.processed)
                 self.prompt_processed = event.processed
                 self.prompt_total = event.total
                 self.prompt_cached = event.cached
             case ThinkingDelta():
                 self.state = "streaming"
-                if self._thinking_began_s is None:
-                    self._thinking_began_s = time.monotonic()
+                if self.live.thinking_began_s is None:
+                    self.live.thinking_began_s = time.monotonic()
                 self.thinking += event.text
             case TextDelta():
                 self.state = "streaming"
@@ -307,9 +316,9 @@ class Run:
             case ToolCallStarted():
                 self.state = "streaming"
                 self._end_thinking()
-                self.growing_calls.append(GrowingCall(event.call_id, event.name))
+                self.live.growing_calls.append(GrowingCall(event.call_id, event.name))
             case ToolCallArguments():
-                self.growing_calls[-1].texts.append(event.text)
+                self.live.growing_calls[-1].texts.append(event.text)
             case ToolCallAbandoned():
                 self._end_growing(event.call_id)
             case ToolCallCompleted():
@@ -318,22 +327,24 @@ class Run:
                 self._end_growing(event.call.id)
                 self.tool_calls.append(event.call)
             case Finished():
-                self.growing_calls.clear()
+                self.live.growing_calls.clear()
                 self._end_thinking()
                 is_cancelled = event.stop.kind is StopKind.CANCELLED
-                ends_program = self.is_closing and is_cancelled
+                ends_program = self.live.is_closing and is_cancelled
                 self.state = "interrupted" if ends_program else "finished"
                 self.finished = event
-                self.is_cancelling = False
+                self.live.is_cancelling = False
             case TokenTrace() | PromptScores():
                 pass
 
     def _end_growing(self, call_id: str) -> None:
-        self.growing_calls = [call for call in self.growing_calls if call.call_id != call_id]
+        self.live.growing_calls = [
+            call for call in self.live.growing_calls if call.call_id != call_id
+        ]
 
     def _end_thinking(self) -> None:
-        if self._thinking_began_s is not None and self.thinking_s is None:
-            self.thinking_s = time.monotonic() - self._thinking_began_s
+        if self.live.thinking_began_s is not None and self.thinking_s is None:
+            self.thinking_s = time.monotonic() - self.live.thinking_began_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,15 +359,17 @@ class PastRun:
 
 def progress_label(run: Run) -> str:
     """Return what a run that is not over is doing."""
-    if run.is_cancelling:
+    if run.live.is_cancelling:
         return "Stopping…"
-    if run.summarizing:
-        return run.summarizing
-    if run.starting:
-        return f"Starting the tools of {', '.join(run.starting)}…"
+    if run.live.summarizing:
+        return run.live.summarizing
+    if run.live.starting:
+        return f"Starting the tools of {', '.join(run.live.starting)}…"
     if run.state == "queued":
         return (
-            f"Waiting for {run.model_id} to load…" if run.is_loading else "Waiting for the model…"
+            f"Waiting for {run.model_id} to load…"
+            if run.live.is_loading
+            else "Waiting for the model…"
         )
     if run.state == "prefill":
         text = f"Reading the prompt: {run.prompt_processed:,} of "

@@ -75,7 +75,7 @@ class AnswerNotices(QObject):
 
 def need_text(run: Run) -> str:
     """Return what an answer waits for, without the arguments of the call."""
-    asking = next(progress for progress in run.progress.values() if progress.needs_user)
+    asking = next(progress for progress in run.live.progress.values() if progress.needs_user)
     question = f"{asking.server} asks a question."
     text = question if asking.question else f"May the model use {asking.tool}?"
     return f"Needs you: {text}".translate(_PLAIN)

@@ -47,7 +47,7 @@ async def test_store_run_round_trip(path: Path) -> None:
     assert before is not None
     assert after is not None
     for field in fields(Run):
-        if field.compare and not field.name.startswith("_"):
+        if field.compare:
             assert getattr(after, field.name) == getattr(before, field.name), field.name
 
 

@@ -25,7 +25,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, ConversationSettings
 from ui.records.exchange.contents import FileContents, ListedConversation
 from ui.records.messages import ConversationMessage, question
-from ui.records.runs import GrowingCall, Run
+from ui.records.runs import GrowingCall, LiveRun, Run
 from ui.records.tool_calls import CallProgress, CallResult
 from ui.records.tool_servers import (
     AddedServers,
@@ -290,18 +290,18 @@ def _run(**fields: object) -> Run:
 
 def _growing() -> Run:
     call = GrowingCall("c1", "add", ['{"a": 2, ', '"b": '])
-    return _run(tool_calls=[], growing_calls=[call], finished=None)
+    return _run(tool_calls=[], live=LiveRun(growing_calls=[call]), finished=None)
 
 
 def _asking() -> Run:
-    run = _run(is_calling=True)
-    run.progress["c1"] = CallProgress("sums", "add", needs_user=True)
+    run = _run(live=LiveRun(is_calling=True))
+    run.live.progress["c1"] = CallProgress("sums", "add", needs_user=True)
     return run
 
 
 def _running() -> Run:
-    run = _run(is_calling=True)
-    run.progress["c1"] = CallProgress("sums", "add", False, 2.5, 1, 4, "counting")
+    run = _run(live=LiveRun(is_calling=True))
+    run.live.progress["c1"] = CallProgress("sums", "add", False, 2.5, 1, 4, "counting")
     return run
 
 

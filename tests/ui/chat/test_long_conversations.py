@@ -120,7 +120,7 @@ async def test_a_summary_is_made_before_the_answer_and_goes_with_later_ones(
     store.save_messages(conversation, list(conversation.tree))
     chat = session(scripted, conversation, store)
     run = await begun(scripted, chat)
-    assert run.summarizing.startswith("Summarizing ")
+    assert run.live.summarizing.startswith("Summarizing ")
     assert "Summarize the conversation below" in scripted.requests[0].messages[0].content
     await summarized(scripted, "They counted.")
     assert run.left_out is not None

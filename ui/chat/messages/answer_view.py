@@ -310,17 +310,18 @@ class AnswerView(EditedInPlace):
             self.thinking.show_stage(run)
         self.show_edited_part()
         self.calls.show_run(run)
-        if run.held or self._has("held"):
-            self.held.setVisible(bool(run.held))
-        if run.held:
+        live = run.live
+        if live.held or self._has("held"):
+            self.held.setVisible(bool(live.held))
+        if live.held:
             self.held.setText(
-                f"Holding “{visible(run.held)}” ({run.held_s:.1f} s): possible stop sequence"
+                f"Holding “{visible(live.held)}” ({live.held_s:.1f} s): possible stop sequence"
             )
         if not run.is_over or self._has("_progress"):
             self._progress.show_run(run)
         self.reason.setVisible(run.is_over)
-        self.pace.setVisible(not run.is_over and bool(run.pace.label))
-        self.pace.setText(run.pace.label)
+        self.pace.setVisible(not run.is_over and bool(run.live.pace.label))
+        self.pace.setText(run.live.pace.label)
         self._copy.setVisible(run.is_over and bool(run.text))
         self.raw.setVisible(run.is_over and bool(run.text))
         self._regenerate.setVisible(run.is_over)

@@ -60,11 +60,11 @@ def call_state(run: Run, call_id: str) -> tuple[str, Tone]:
     """Return the state of a call as a label, with its tone."""
     if (result := run.result_of(call_id)) is not None:
         return _ended(result), _TONES[result.state]
-    if (progress := run.progress.get(call_id)) is not None:
+    if (progress := run.live.progress.get(call_id)) is not None:
         return _under_way(progress), "tool"
-    if run.is_calling:
+    if run.live.is_calling:
         return "Waiting", "tool"
-    if run.paused_at or run.is_cut_off:
+    if run.paused_at or run.live.is_cut_off:
         return "not run yet", "limit"
     if run.results:
         return "not run", "quiet"
@@ -455,9 +455,9 @@ class ToolCards(QWidget):
 
     def show_run(self, run: Run) -> None:
         unfinished = run.finished.unfinished_tool_call if run.finished is not None else ""
-        if not (run.tool_calls or run.growing_calls or self._growing or unfinished):
+        if not (run.tool_calls or run.live.growing_calls or self._growing or unfinished):
             return
-        self._drop_growing({call.call_id for call in run.growing_calls})
+        self._drop_growing({call.call_id for call in run.live.growing_calls})
         for call in run.tool_calls:
             card = self.cards.get(call.id)
             if card is None:
@@ -467,12 +467,12 @@ class ToolCards(QWidget):
                 card.picture_requested.connect(self.picture_requested)
                 card.cut_requested.connect(partial(self.cut_requested.emit, call.id))
                 self._add(card)
-            progress = run.progress.get(call.id)
+            progress = run.live.progress.get(call.id)
             card.show_state(*call_state(run, call.id))
             card.show_progress(progress, share_done(progress))
             card.show_result(run.result_of(call.id))
             card.show_pictures(run.result_of(call.id), self._pictures_folder)
-        for growing in run.growing_calls:
+        for growing in run.live.growing_calls:
             if (grown := self._growing.get(growing.call_id)) is None:
                 grown = self._growing[growing.call_id] = GrowingCard(growing)
                 self._add(grown)
@@ -481,8 +481,8 @@ class ToolCards(QWidget):
             self._unfinished = ToolCard(UNFINISHED, unfinished)
             self._unfinished.show_state("cut short", "limit")
             self._add(self._unfinished)
-        self.paused.show_limit(0 if run.is_calling else run.paused_at)
-        if run.is_cut_off:
+        self.paused.show_limit(0 if run.live.is_calling else run.paused_at)
+        if run.live.is_cut_off:
             self.paused.show_cut_off()
         self.setVisible(bool(self.cards or self._growing or self._unfinished))
         self._run = run

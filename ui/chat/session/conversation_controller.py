@@ -233,7 +233,7 @@ class ConversationController(QObject):
         if self._tools is None or self.is_answering or run is None:
             return False
         is_last = self.conversation.messages[-1:] == [answer]
-        if not (is_last and (run.paused_at or run.is_cut_off)):
+        if not (is_last and (run.paused_at or run.live.is_cut_off)):
             return False
         self._tools.begin(answer, is_continued=True)
         self.is_running_changed.emit(True)
@@ -244,8 +244,8 @@ class ConversationController(QObject):
         """Offer no continuation of the last answer's calls: another question follows it."""
         last = self.conversation.messages[-1:]
         run = last[0].run if last else None
-        if run is not None and (run.paused_at or run.is_cut_off):
-            run.paused_at, run.is_cut_off = 0, False
+        if run is not None and (run.paused_at or run.live.is_cut_off):
+            run.paused_at, run.live.is_cut_off = 0, False
             self._save_messages(last)
             self.run_changed.emit(run)
 
@@ -361,9 +361,9 @@ class ConversationController(QObject):
         if self._tools is not None:
             self._tools.cancel()
         answer = self._answer
-        if answer is None or answer.run.is_cancelling:
+        if answer is None or answer.run.live.is_cancelling:
             return
-        answer.run.is_cancelling, answer.run.is_closing = True, is_closing
+        answer.run.live.is_cancelling, answer.run.live.is_closing = True, is_closing
         if not answer.cancel() and answer.task is not None:
             answer.task.cancel()
         self.run_changed.emit(answer.run)
@@ -398,7 +398,7 @@ class ConversationController(QObject):
         if continued is None:
             run.left_out = last_left_out(conversation.tree.path_to(parent))
         if model is None and conversation.model is not None:
-            run.model_id, run.is_loading = conversation.model.name, True
+            run.model_id, run.live.is_loading = conversation.model.name, True
         is_first = not any(m.parent is parent for m in conversation.tree)
         message = ConversationMessage("assistant", run=run)
         followers = conversation.tree.copied_after(replaced, message)
@@ -548,7 +548,7 @@ class ConversationController(QObject):
         named = {message.id for message in fit.messages}
         removed = [message for message in path[begin : left_out.until] if message.id not in named]
 
-        run.summarizing = f"Summarizing {counted(len(removed), 'earlier message')}…"
+        run.live.summarizing = f"Summarizing {counted(len(removed), 'earlier message')}…"
         self.run_changed.emit(run)
         try:
             summary = await summary_of(removed, path[begin].summary, self._engine, model)
@@ -560,7 +560,7 @@ class ConversationController(QObject):
             run.left_out = replace(left_out, problem=describe_error(error))
             return fit.request
         finally:
-            run.summarizing = ""
+            run.live.summarizing = ""
         boundary.summary = summary
         run.left_out = replace(left_out, is_summarized=True)
         self._save_messages([boundary])
@@ -637,7 +637,7 @@ class ConversationController(QObject):
         if not run.is_over:
             # Stopped before the engine accepted it, or the loop is closing: its text is kept.
             run.apply(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
-        run.held, run.held_s = "", 0.0
+        run.live.held, run.live.held_s = "", 0.0
         if run.finished is not None and run.finished.error:
             _log.error("an answer failed: %s", run.finished.error)
         message.text = run.text
@@ -732,14 +732,14 @@ class _RunningAnswer:
     @property
     def _stage(self) -> tuple[object, ...]:
         run = self.run
-        calls = len(run.tool_calls), len(run.growing_calls)
-        return run.state, run.is_loading, run.prompt_processed, calls
+        calls = len(run.tool_calls), len(run.live.growing_calls)
+        return run.state, run.live.is_loading, run.prompt_processed, calls
 
     def note_progress(self) -> bool:
         """Note speed and held text in the run; return whether there is a change to show."""
         if self._generation is None:
             return False
-        has_pace = self.run.pace.note(self._generation.written_tokens, time.monotonic())
+        has_pace = self.run.live.pace.note(self._generation.written_tokens, time.monotonic())
         return self._note_hold() or has_pace
 
     def _note_hold(self) -> bool:
@@ -748,12 +748,12 @@ class _RunningAnswer:
         run, held, since_s = self.run, self._held.text, self._held.since_s
         age_s = time.monotonic() - since_s if held and since_s is not None else 0.0
         # Once held text is shown, it stays shown while any text is held: it must not flicker.
-        is_shown = bool(held) and (age_s >= HOLD_SHOWN_S or bool(run.held))
+        is_shown = bool(held) and (age_s >= HOLD_SHOWN_S or bool(run.live.held))
         held, age_s = (held, age_s) if is_shown else ("", 0.0)
         # The time is shown in tenths of a second: smaller changes need no repaint.
-        if held == run.held and round(age_s, 1) == round(run.held_s, 1):
+        if held == run.live.held and round(age_s, 1) == round(run.live.held_s, 1):
             return False
-        run.held, run.held_s = held, age_s
+        run.live.held, run.live.held_s = held, age_s
         return True
 
     def cancel(self) -> bool:

@@ -75,8 +75,8 @@ class ToolLoop(QObject):
         """Note calls of the last answer that were not run, so that the user can run them."""
         messages = self._conversation.messages
         run = messages[-1].run if messages else None
-        if run is not None and self.takes(run) and not (run.is_calling or run.paused_at):
-            run.is_cut_off = any(run.result_of(call.id) is None for call in run.tool_calls)
+        if run is not None and self.takes(run) and not (run.live.is_calling or run.paused_at):
+            run.live.is_cut_off = any(run.result_of(call.id) is None for call in run.tool_calls)
 
     @property
     def is_running(self) -> bool:
@@ -86,8 +86,8 @@ class ToolLoop(QObject):
         assert answer.run is not None
         if is_continued or self._count(answer) == 0:
             self._max_calls = self._count(answer) + self._toolbox.max_calls
-        answer.run.is_calling, answer.run.paused_at, answer.run.is_cut_off = True, 0, False
-        self.run = answer.run
+        run = self.run = answer.run
+        run.live.is_calling, run.paused_at, run.live.is_cut_off = True, 0, False
         task = self._task = start_task(self.parent(), self._run_all(answer), "run tool calls")
         # A task that is cancelled before its first step never runs its ``finally``.
         task.add_done_callback(lambda done: self._finish(answer, done, is_continued=False))
@@ -119,7 +119,7 @@ class ToolLoop(QObject):
                 if run.result_of(call.id) is None
             ]
         finally:
-            run.progress.clear()
+            run.live.progress.clear()
             self._finish(answer, asyncio.current_task(), is_continued=is_continued)
 
     async def _run_until_limit(self, run: Run, answer: ConversationMessage) -> bool:
@@ -140,25 +140,25 @@ class ToolLoop(QObject):
         if self._task is task:
             self._task = self.run = None
             assert answer.run is not None
-            answer.run.is_calling = False
+            answer.run.live.is_calling = False
             self.ended.emit(answer, is_continued)
 
     async def _start_servers(self, run: Run) -> None:
         """Start the servers of the conversation; the run lists the unready ones."""
         names = self._conversation.tools.servers
         waiting = ("stopped", "starting", "restarting")
-        run.starting = tuple(
+        run.live.starting = tuple(
             server.name
             for server in self._toolbox.servers
             if server.name in names and server.stage in waiting
         )
-        if run.starting:
+        if run.live.starting:
             self.changed.emit(run)
         try:
             await self._toolbox.host.ensure_ready(names)
         finally:
-            if run.starting:
-                run.starting = ()
+            if run.live.starting:
+                run.live.starting = ()
                 self.changed.emit(run)
 
     def _enabled_tools(self) -> dict[str, ToolInfo]:
@@ -201,11 +201,11 @@ class ToolLoop(QObject):
         approval = approval_of(tool)
         if self._toolbox.is_allowed(tool) or approval in self._conversation.tools.approved:
             return Decision("once")
-        run.progress[call.id] = CallProgress(tool.server, tool.title, needs_user=True)
+        run.live.progress[call.id] = CallProgress(tool.server, tool.title, needs_user=True)
         try:
             decision: Decision = await self._wait_for_reply(run, call)
         finally:
-            run.progress.pop(call.id, None)
+            run.live.progress.pop(call.id, None)
         if decision.permission == "always":
             self._toolbox.allow(tool)
         elif decision.permission == "conversation":
@@ -226,12 +226,12 @@ class ToolLoop(QObject):
         self, run: Run, call: ToolCall, tool: ToolInfo, arguments: dict[str, Any]
     ) -> CallResult:
         started_s = time.monotonic()
-        run.progress[call.id] = CallProgress(tool.server, tool.title)
+        run.live.progress[call.id] = CallProgress(tool.server, tool.title)
         self.changed.emit(run)
 
         def update(**changes: Any) -> None:
-            if call.id in run.progress:
-                run.progress[call.id] = replace(run.progress[call.id], **changes)
+            if call.id in run.live.progress:
+                run.live.progress[call.id] = replace(run.live.progress[call.id], **changes)
 
         async def ask(question: ServerQuestion) -> QuestionReply:
             update(needs_user=True, question=question)
@@ -264,7 +264,7 @@ class ToolLoop(QObject):
             run.results.append(result)
             raise
         finally:
-            run.progress.pop(call.id, None)
+            run.live.progress.pop(call.id, None)
         took_s = time.monotonic() - started_s
         sent = answer.text.encode(errors="replace")[: self._toolbox.max_result_bytes]
         chars = len(sent.decode(errors="ignore"))

@@ -71,7 +71,7 @@ class Talk:
         await self.waits_for_person()
 
     async def waits_for_person(self) -> None:
-        await eventually(lambda: any(one.needs_user for one in self.run.progress.values()))
+        await eventually(lambda: any(one.needs_user for one in self.run.live.progress.values()))
 
 
 def ended(kind: StopKind) -> Finished:

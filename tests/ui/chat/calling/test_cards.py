@@ -18,7 +18,7 @@ from ui.kit.layouts import column
 from ui.kit.theme import Theme
 from ui.kit.windows import OwnWindow
 from ui.records.attachments import kept_as
-from ui.records.runs import Run
+from ui.records.runs import LiveRun, Run
 from ui.records.tool_calls import CallProgress, CallResult, Decision
 from ui.records.tool_servers import QuestionField, QuestionReply, ServerQuestion
 
@@ -28,12 +28,12 @@ ENDED = Finished(StopInfo(StopKind.TOOL_CALL), Usage(), Timing())
 @pytest.fixture
 def run() -> Run:
     calls = [ToolCall("c1", "add", '{"a": 1}'), ToolCall("c2", "add", '{"a": 2}')]
-    return Run(state="finished", tool_calls=calls, finished=ENDED, is_calling=True)
+    return Run(state="finished", tool_calls=calls, finished=ENDED, live=LiveRun(is_calling=True))
 
 
 @pytest.fixture
 def cards(theme: Theme, qtbot: QtBot, run: Run) -> ToolCards:
-    run.progress["c1"] = CallProgress("sums", "add", needs_user=True)
+    run.live.progress["c1"] = CallProgress("sums", "add", needs_user=True)
     cards = ToolCards()
     qtbot.addWidget(cards)
     cards.resize(600, 500)
@@ -63,11 +63,11 @@ def test_a_button_allows_or_denies_a_call(cards: ToolCards) -> None:
 
 def test_a_running_call_shows_its_progress_and_then_its_result(cards: ToolCards, run: Run) -> None:
     card = cards.cards["c1"]
-    run.progress["c1"] = CallProgress("sums", "add", False, 2.5, 1, 4, "counting")
+    run.live.progress["c1"] = CallProgress("sums", "add", False, 2.5, 1, 4, "counting")
     cards.show_run(run)
     assert card.permission is None
     assert "sums · running for 2.50 s · 1 of 4 · counting" in card.accessibleName()
-    run.progress.clear()
+    run.live.progress.clear()
     run.results.append(CallResult("c1", "done", "3\x1b[31m", "sums", "add", 2.6))
     cards.show_run(run)
     assert "done · 2.60 s · sums" in card.accessibleName()
@@ -80,7 +80,7 @@ def test_the_card_of_the_last_call_of_a_server_that_died_starts_it_again(
 ) -> None:
     wanted: list[str] = []
     cards.restart_requested.connect(wanted.append)
-    run.progress.clear()
+    run.live.progress.clear()
     run.results += [
         CallResult("c1", "done", "3", "sums", "add"),
         CallResult("c2", "failed", "It stopped.", "sums", "add"),
@@ -100,7 +100,7 @@ def test_a_question_is_a_form_in_the_card_and_leaves_with_its_answer(
     cards: ToolCards, run: Run
 ) -> None:
     question = ServerQuestion("sums", "Which way?", (QuestionField("way", "Way"),))
-    run.progress["c1"] = CallProgress("sums", "add", needs_user=True, question=question)
+    run.live.progress["c1"] = CallProgress("sums", "add", needs_user=True, question=question)
     replied: list[tuple[str, QuestionReply]] = []
     cards.replied.connect(lambda call_id, reply: replied.append((call_id, reply)))
     cards.show_run(run)
@@ -114,7 +114,7 @@ def test_a_question_is_a_form_in_the_card_and_leaves_with_its_answer(
     cards.show_run(run)  # what is typed stays
     card.question.send.click()
     assert replied == [("c1", QuestionReply("accept", {"way": "left"}))]
-    run.progress["c1"] = CallProgress("sums", "add")
+    run.live.progress["c1"] = CallProgress("sums", "add")
     cards.show_run(run)
     assert card.question is None
 
@@ -126,7 +126,7 @@ def test_the_pictures_of_a_result_are_shown_in_its_card(
     image = QImage(900, 300, QImage.Format.Format_RGB32)
     image.fill(Qt.GlobalColor.red)
     assert image.save(str(tmp_path / picture.kept_file))
-    run.progress.clear()
+    run.live.progress.clear()
     done = CallResult("c1", "done", "3", "sums", "add", pictures=(picture, damaged))
     run.results.append(done)
     cards.show_pictures(tmp_path)

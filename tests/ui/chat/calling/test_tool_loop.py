@@ -148,7 +148,7 @@ async def test_interrupted_calls_run_on_request(
         assert scripted.requests[0].messages[-1].content == "2"
         talk.answer("It is 2.")
         await eventually(lambda: not talk.session.is_running)
-    assert not cut.is_cut_off
+    assert not cut.live.is_cut_off
 
 
 async def test_stop_ends_the_running_call_and_the_loop(scripted: ScriptedEngine) -> None:
@@ -157,7 +157,7 @@ async def test_stop_ends_the_running_call_and_the_loop(scripted: ScriptedEngine)
         await talk.asks_for(adding(1, 1), adding(2, 2))
         talk.session.reply("call-1-1", ONCE)
         await eventually(lambda: talk.host.calls != [])
-        await eventually(lambda: any(one.done == 1 for one in talk.run.progress.values()))
+        await eventually(lambda: any(one.done == 1 for one in talk.run.live.progress.values()))
         talk.session.cancel()
         await eventually(lambda: not talk.session.is_running)
     assert talk.host.cancelled == 1

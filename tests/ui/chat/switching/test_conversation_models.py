@@ -81,7 +81,7 @@ async def test_a_message_that_is_sent_while_its_model_loads_waits_and_is_answere
     assert composer.text == ""
     waiting = loading.workspace.current.conversation.messages[-1].run
     assert waiting is not None
-    assert waiting.is_loading
+    assert waiting.live.is_loading
     composer.input.setPlainText("the next one is written meanwhile")
     held.goes_on.set()
     await eventually(lambda: waiting.is_over)
