@@ -59,7 +59,10 @@ _T = TypeVar("_T")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     arguments = _with_opened_file(list(sys.argv[1:] if argv is None else argv))
-    return run_cli("fullstop", lambda: _run(arguments))
+    code = run_cli("fullstop", lambda: _run(arguments))
+    if (engines := sys.modules.get("app.engines")) is not None:
+        engines.end_if_stuck(code)
+    return code
 
 
 def _with_opened_file(arguments: list[str]) -> list[str]:
@@ -90,10 +93,7 @@ def _run(arguments: list[str]) -> int:
     else:
         options = argparse.Namespace(**{"is_json": False} | vars(given))  # models --json list
         options.stops = _checked_stops(vars(given))
-    code = _import(command.work)(options)
-    if (engines := sys.modules.get("app.engines")) is not None:
-        engines.end_if_stuck(code)
-    return code
+    return _import(command.work)(options)
 
 
 def _import(target: str) -> Callable[..., int]:

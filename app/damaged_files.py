@@ -32,6 +32,11 @@ def set_aside(path: Path, companions: Sequence[str] = ("",)) -> Path:
     return target
 
 
+def has_set_aside(path: Path) -> bool:
+    """Return whether a version of a file was set aside earlier, whose content may come back."""
+    return any(path.parent.glob(f"{path.stem}.set-aside-*"))
+
+
 class OverwriteGuard:
     """Sets a damaged file aside, and lets nothing be written over it until it is."""
 

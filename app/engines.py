@@ -11,12 +11,10 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import NoReturn
 
 from app import exits, paths
 from app.exits import CommandError, did_you_mean
-from app.process_groups import kill_process_groups
-from app.streams import drain_streams
+from app.signals import end_process
 from engine import DiskCache, Engine
 from engine.distributed.world import World, launched
 from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed
@@ -66,9 +64,7 @@ async def open_engine(
 def end_if_stuck(exit_code: int) -> None:
     """End the process if a closed engine's model hangs in a library, which exit would wait for."""
     if any(engine.is_stuck for engine in _closed):
-        drain_streams()
-        kill_process_groups()
-        os._exit(exit_code)
+        end_process(exit_code)
 
 
 async def load(engine: Engine, folder: Path, draft: Path | None = None) -> ModelInfo:
@@ -88,7 +84,7 @@ async def load(engine: Engine, folder: Path, draft: Path | None = None) -> Model
 
 
 def _not_loaded(folder: Path, error: ModelLoadFailed) -> str:
-    near = "" if folder.exists() else did_you_mean(str(folder), paths.model_names())
+    near = "" if os.path.exists(folder) else did_you_mean(str(folder), paths.model_names())
     return (
         f"the model cannot be loaded: {plain_cause(str(error))}.{near} --model takes the folder of "
         "an MLX model (config.json, *.safetensors, tokenizer.json), or the name of a downloaded "
@@ -134,10 +130,3 @@ def follow_rank_0(world: World) -> int:
     except EngineError as error:
         raise CommandError(f"rank {world.rank}: {error}") from error
     return exits.OK
-
-
-def exit_process() -> NoReturn:
-    """End the process, whatever its threads wait for."""
-    drain_streams()
-    kill_process_groups()
-    os._exit(exits.OK)

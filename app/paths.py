@@ -78,10 +78,18 @@ def model_names() -> list[str]:
     return [model.name for model in local_models() if model.can_be_loaded]
 
 
+def typed_path(text: str) -> Path:
+    """Return the path that a user typed; one with a ``~name`` that is no user stays as it is.
+
+    It may be too long for ``Path.exists``: use ``os.path.exists``.
+    """
+    return Path(os.path.expanduser(text))
+
+
 def model_folder(text: str) -> Path:
     """Return the folder of a model, given as a path or as the name of a local model."""
-    path = Path(text).expanduser()
-    if not path.exists():
+    path = typed_path(text)
+    if not os.path.exists(path):
         named = models_named(local_models(), text)
         return named[0].folder if named else path
     return path

@@ -41,7 +41,7 @@ class ServedModel:
     def is_meant_by(self, name: str) -> bool:
         """Return whether a name is this model's: its id, with or without owner, or its folder."""
         short = self.id.rpartition("/")[2]
-        return name in (self.id, short) or Path(name).expanduser().name == short
+        return name in (self.id, short) or paths.typed_path(name).name == short
 
 
 @dataclass(frozen=True, slots=True)

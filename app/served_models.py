@@ -19,8 +19,8 @@ def served_models(
 
     Raises ``CommandError`` for contradicting options.
     """
-    given = [Path(text).expanduser() for text in options.model]
-    folders = tuple(Path(folder).expanduser() for folder in options.models_folder)
+    given = [paths.typed_path(text) for text in options.model]
+    folders = tuple(paths.typed_path(folder) for folder in options.models_folder)
     has_several = len(given) > 1 or bool(folders)
     if has_several and (options.one_model or is_shared_out):
         why = "--one-model" if options.one_model else "a model on several machines"

@@ -12,21 +12,52 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from app import exits
 from app.process_groups import kill_process_groups
+from app.streams import drain_streams
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def exit_at_once() -> None:
+def exit_at_once() -> NoReturn:
     """End the process at once, whatever its threads are doing."""
     with contextlib.suppress(OSError, ValueError):
         if select.select((), (2,), (), 0)[1]:  # a terminal that nobody reads takes nothing
             os.write(2, b"fullstop: ended at once, as the second signal asked\n")
-    kill_process_groups()
-    os._exit(exits.INTERRUPTED)
+    _kill_and_exit(exits.INTERRUPTED)
+
+
+def end_process(exit_code: int) -> NoReturn:
+    """End the process once its output is written, whatever its threads wait for."""
+    drain_streams()
+    _kill_and_exit(exit_code)
+
+
+def _kill_and_exit(exit_code: int) -> NoReturn:
+    kill_process_groups()  # ``os._exit`` calls nothing of ``atexit``
+    os._exit(exit_code)
+
+
+@contextlib.contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Raise ``SystemExit`` at SIGTERM and SIGHUP, so that programs that were started are ended."""
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    numbers = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class EndingSignals:

@@ -29,6 +29,7 @@ from app.running_servers import (
 )
 from app.settings.serve import ServeOptions
 from app.settings.serve_resolution import resolve_serve_options
+from app.signals import ending_in_order
 from engine.files.causes import os_cause
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
@@ -50,6 +51,7 @@ def run(options: Namespace) -> int:
         )
     with (
         tempfile.TemporaryDirectory(prefix="fullstop-") as name,
+        ending_in_order(),
         contextlib.ExitStack() as stack,
     ):
         folder = Path(name)

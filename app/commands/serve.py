@@ -24,7 +24,6 @@ from api.service.config import ConfigError, ServerConfig
 from api.service.response_store import prepare_folder
 from app import __version__, exits, paths
 from app.engines import (
-    exit_process,
     follow_rank_0,
     load,
     meet,
@@ -38,7 +37,7 @@ from app.private_files import access_problem
 from app.served_models import served_models
 from app.settings.options import check_guessing
 from app.settings.serve import ServeOptions
-from app.signals import EndingSignals
+from app.signals import EndingSignals, end_process
 from app.streams import takes_controls, write_in_background
 from app.terminal.status_line import LOADS, LoadMeter, live_line
 from engine import DiskCache, OfferedModel
@@ -114,7 +113,7 @@ def _run(options: ServeOptions) -> int:
     with contextlib.closing(EndingSignals()) as signals:
         asyncio.run(_serve(options, models, config, world, signals))
     if world is not None:
-        exit_process()
+        end_process(exits.OK)
     return exits.OK
 
 

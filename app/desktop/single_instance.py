@@ -11,6 +11,7 @@ from PySide6.QtCore import QLockFile, QObject, Signal
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 from app import paths
+from app.exits import CommandError
 from app.private_files import made_private, tighten
 from ui.window.main_window import MainWindow
 
@@ -117,7 +118,10 @@ def only_instance(
         _log.warning("no folder for settings: %s", error)
         folder = paths.config_folder()
     instance = SingleInstance(folder)
-    if not instance.claim() and instance.ask_to_show(opened, attached):
+    if not instance.claim():
+        if not instance.ask_to_show(opened, attached):
+            # Two windows would write over each other's conversations.
+            raise CommandError("Fullstop is open already, and does not answer; quit it first")
         yield None
         return
     try:

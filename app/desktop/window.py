@@ -13,6 +13,7 @@ from PySide6.QtCore import Qt
 
 from app import exits, paths
 from app.agent_commands import CopiedLines
+from app.damaged_files import has_set_aside
 from app.desktop.application import Application
 from app.desktop.garbage_collection import freeze_gc, gc_on_main_thread
 from app.desktop.offered_models import sync_offers
@@ -85,7 +86,7 @@ def open_traces(store: ConversationStore, preferences: PreferencesState) -> Trac
     """Return what keeps the recorded tokens of conversations, those of deleted ones left out."""
     traces = TraceFiles(paths.traces_folder(), preferences.now.kept_traces_bytes)
     preferences.changed.connect(lambda _: traces.limit_to(preferences.now.kept_traces_bytes))
-    if store.problem is None:
+    if store.problem is None and not has_set_aside(paths.conversations_file()):
         # Where conversations could not be read, nobody knows which were deleted.
         traces.retain(frozenset(conversation.id for conversation in store.conversations()))
     return traces

@@ -4,7 +4,6 @@ A keychain may show a question or hang, so it is only used on threads that may w
 """
 
 import asyncio
-import contextlib
 import json
 import logging
 import secrets
@@ -62,16 +61,18 @@ class SecretStore:
         self._lock = threading.Lock()
 
     def find(self, name: str) -> tuple[str | None, KeyLocation]:
-        """Return a secret, or None, and where it is."""
+        """Return a secret, or None, and where it is; ``OSError`` if the keychain is locked."""
         with self._lock:
             # It is in a file only if there was no keychain when it was made, so it is newer there.
             if (filed := self._filed().get(name)) is not None:
                 return filed, "file"
-            with contextlib.suppress(NoKeychain):
+            try:
                 stored = self._ask(lambda chain: chain.get_password(_SERVICE, name))
-                if stored is not None:
-                    return stored, "keychain"
-            return None, "none"
+            except KeychainFailed as error:
+                raise OSError(f"{error}; unlock it, and try again") from error
+            except NoKeychain:
+                stored = None
+            return (None, "none") if stored is None else (stored, "keychain")
 
     def save(self, name: str, value: str) -> NoKeychain | None:
         """Save a secret; return why it is in the file, or None if it is in the keychain."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app import exits
+from app import exits, paths
 from app.arguments import Argument, argument
 from app.exits import CommandError
 from app.settings.serve import DRAFT_HELP, MODEL_HELP, PLAIN_HELP
@@ -101,7 +101,7 @@ class ChatOptions(ModelOptions):
     @property
     def attached(self) -> list[Path]:
         """The files by their full paths: another process of ours may have to read them."""
-        return [Path(file).expanduser().absolute() for file in self.files]
+        return [paths.typed_path(file).absolute() for file in self.files]
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def strip_literal(marked: str) -> str:
 
 def absolute_path(typed: str) -> Path:
     """Return a path for another process of ours, too."""
-    return Path(typed).expanduser().absolute()
+    return paths.typed_path(typed).absolute()
 
 
 def number_parser(kind: type[int] | type[float], limits: Declaration) -> Callable[[str], float]:

@@ -56,7 +56,7 @@ def resolve_serve_options(given: Mapping[str, Any], environment: Mapping[str, st
     if "api_key" in checked:
         checked["api_key"] = checked["api_key"] or None  # an empty key would mean no key
     if checked.get("api_key_file"):
-        checked["api_key"] = _key_of(Path(checked["api_key_file"]).expanduser())
+        checked["api_key"] = _key_of(paths.typed_path(checked["api_key_file"]))
     resolved: ServeOptions = from_values(ServeOptions, checked)
     return resolved
 
@@ -101,7 +101,7 @@ def _file(given: Mapping[str, Any], environment: Mapping[str, str]) -> Path | No
     """Return the file to read; a named file must exist, the usual one need not."""
     named = given.get(_SETTINGS) or environment.get(f"{PREFIX}{_SETTINGS.upper()}")
     if named:
-        return Path(named).expanduser()
+        return paths.typed_path(named)
     usual = paths.config_folder() / paths.SERVE_FILE
     try:
         usual.stat()
@@ -146,7 +146,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             parts = [part.strip() for part in text.split(",")]
             is_list = get_origin(option.kind) is tuple
             # A folder's name may contain commas.
-            is_one = is_list and Path(text).expanduser().exists()
+            is_one = is_list and os.path.exists(paths.typed_path(text))
             several = [text] if is_one else [part for part in parts if part]
             values[name] = several if is_list else text
     return values

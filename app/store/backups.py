@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from app.private_files import made_private, touch_private
+from app.store import statements
 
 MAX_BACKUPS = 7
 _NAME = re.compile(r"conversations \d{4}-\d\d-\d\d\.db")
@@ -18,6 +19,13 @@ _log = logging.getLogger(__name__)
 def backups_folder(path: Path) -> Path:
     """Return the folder of the backups of a database."""
     return path.with_name("backups")
+
+
+def pictures_in_backup(path: Path) -> set[str]:
+    """Return the names of the pictures of a backup's messages. Blocks."""
+    with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        connection.text_factory = lambda content: str(content, "utf-8", "replace")
+        return statements.picture_files(connection)
 
 
 def make_backup(path: Path) -> None:

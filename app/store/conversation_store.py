@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from app.damaged_files import has_set_aside
+from app.exits import CommandError
 from app.store import rows, statements
-from app.store.backups import backups_folder, make_backup
+from app.store.backups import backups_folder, make_backup, pictures_in_backup
 from app.store.database import Database, describe_error
 from app.store.recovery import readable_rows
 from app.store.search import search
@@ -258,18 +260,18 @@ class SqliteConversationStore:
             self._report(None)
 
     def _delete_unused_pictures(self, path: Path, before: float) -> None:
-        """Delete the pictures that no message has any more; store thread."""
-        # Messages that are recovered from another file may need them.
-        others = path.parent.glob(f"{path.stem}.set-aside-*")
+        """Delete the pictures that no message has, here or in a backup; store thread."""
         try:
             files = [
                 file
                 for file in os.scandir(_pictures_folder(path))
                 if file.is_file(follow_symlinks=False)
             ]
-            if not files or any(others):
+            if not files or has_set_aside(path):
                 return
             used = statements.picture_files(self._database.connection)
+            if any(file.name not in used for file in files):
+                used = used.union(*map(pictures_in_backup, backups_folder(path).glob("*.db")))
             for file in files:
                 if file.name not in used and file.stat(follow_symlinks=False).st_mtime < before:
                     os.unlink(file.path)
@@ -306,6 +308,8 @@ async def open_store(path: Path) -> SqliteConversationStore:
     store = SqliteConversationStore(path)
     try:
         await store.open()
+    except sqlite3.NotSupportedError as error:  # a store in memory needs the same
+        raise CommandError(f"conversations cannot be kept: {error}") from error
     except (sqlite3.Error, OSError) as error:
         _log.error("%s cannot be used", path, exc_info=error)
         detail = f"{path} cannot be used: {describe_error(error)}. New text is kept only until you "

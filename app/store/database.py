@@ -1,5 +1,6 @@
 """Opens the SQLite file of the store; a damaged file is renamed, never overwritten."""
 
+import contextlib
 import logging
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -74,6 +75,8 @@ class Database:
             raise sqlite3.NotSupportedError(
                 f"SQLite {sqlite3.sqlite_version} lacks strict tables, which came with 3.37"
             )
+        if "ENABLE_FTS5" not in _compile_options():
+            raise sqlite3.NotSupportedError("SQLite lacks full-text search (FTS5)")
         path = self._path
         if path is None:
             self._connection = sqlite3.connect(":memory:", isolation_level=None)
@@ -170,6 +173,11 @@ def is_damage(error: Exception) -> bool:
 def _code(error: Exception) -> int:
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF
+
+
+def _compile_options() -> set[str]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        return {option for (option,) in connection.execute("PRAGMA compile_options")}
 
 
 def _check_owner(connection: sqlite3.Connection, path: Path) -> None:

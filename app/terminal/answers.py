@@ -1,8 +1,9 @@
 """Streams an answer to a terminal, and reads the files that go with its prompt. Main thread."""
 
+import os
 from collections.abc import Iterable
-from pathlib import Path
 
+from app import paths
 from app.exits import CommandError
 from app.printer import Printer
 from app.signals import Interrupts
@@ -64,13 +65,13 @@ async def stream_answer(
     return Answer("".join(text), "".join(thinking), tuple(calls), finished), trace
 
 
-def read_files(paths: Iterable[str], printer: Printer | None = None) -> tuple[Attachment, ...]:
+def read_files(files: Iterable[str], printer: Printer | None = None) -> tuple[Attachment, ...]:
     """Read text, PDF and Word files, or raise ``CommandError``; remarks go to standard error."""
     printer = printer or Printer()
-    files = []
-    for path in paths:
-        file_path = Path(path).expanduser()
-        if not file_path.exists():
+    read = []
+    for typed in files:
+        file_path = paths.typed_path(typed)
+        if not os.path.exists(file_path):
             raise CommandError(f"there is no file {file_path}")
         reader = FileReader(file_path)
         printer.status(f"reading {reader.name} …")
@@ -83,5 +84,5 @@ def read_files(paths: Iterable[str], printer: Printer | None = None) -> tuple[At
             printer.status("")
         if file.remark:
             printer.remark(f"{file.title}: {file.remark}")
-        files.append(file)
-    return tuple(files)
+        read.append(file)
+    return tuple(read)

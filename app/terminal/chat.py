@@ -18,7 +18,7 @@ from app.exits import CommandError
 from app.printer import Printer
 from app.settings.options import ModelOptions
 from app.settings.settings_file import StoredPreferences
-from app.signals import Interrupts
+from app.signals import Interrupts, ending_in_order
 from app.terminal.answers import stream_answer
 from app.terminal.chat_session import (
     FILE_COMMANDS,
@@ -58,7 +58,8 @@ class _Interrupted(Exception):
 
 def chat(options: ModelOptions, files: Iterable[str] = ()) -> int:
     """Chat until the user leaves; return the exit code."""
-    return asyncio.run(_chat(options, files))
+    with ending_in_order():
+        return asyncio.run(_chat(options, files))
 
 
 async def _chat(options: ModelOptions, files: Iterable[str]) -> int:

@@ -1,5 +1,6 @@
 """A conversation in the terminal and the slash commands that change it; saved as in the window."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -278,7 +279,7 @@ class ChatSession:
             current = (present, present.rpartition("/")[2])
             return "\n".join(f"{'*' if model in current else ' '} {model}" for model in names)
         folder = paths.model_folder(name)
-        if not folder.exists():
+        if not os.path.exists(folder):
             near = did_you_mean(name, names)
             return f"there is no model {name} on this computer.{near} /model lists them."
         self.requested_model = folder
@@ -309,7 +310,7 @@ class ChatSession:
         assert file is not None
         if not self.conversation.has_messages:
             return "not saved: there is no answer yet"
-        if file != self._file and file.exists():
+        if file != self._file and os.path.exists(file):
             return f"not saved: {file} exists already; take another name"
         if self.model is not None and self.conversation.model is None:
             self.conversation.model = ChosenModel(self.model.id)
@@ -405,5 +406,5 @@ def _setting_value(name: str, typed: str) -> Any:
 
 
 def _saved_file(typed: str) -> Path:
-    file = Path(typed).expanduser().absolute()
+    file = paths.typed_path(typed).absolute()
     return file if file.suffix else file.with_suffix(".json")

@@ -11,7 +11,7 @@ import pytest
 
 from app import engines
 from app.process_groups import add_group
-from app.signals import EndingSignals, exit_at_once
+from app.signals import EndingSignals, end_process, ending_in_order, exit_at_once
 
 
 @pytest.fixture
@@ -60,6 +60,22 @@ def test_second_signal_forces_exit(monkeypatch: pytest.MonkeyPatch) -> None:
         assert forced == [True]
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_ending_in_order_runs_what_follows(number: int) -> None:
+    steps: list[str] = []
+
+    async def work() -> None:
+        try:
+            os.kill(os.getpid(), number)
+            await asyncio.sleep(30)
+        finally:
+            steps.append("ended")
+
+    with pytest.raises(SystemExit, match=str(128 + number)), ending_in_order():
+        asyncio.run(work())
+    assert steps == ["ended"]
+
+
 def test_ignored_sighup_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -79,7 +95,7 @@ def test_signal_handlers_are_restored() -> None:
 
 @pytest.mark.parametrize(
     "leave",
-    [lambda: engines.end_if_stuck(0), engines.exit_process, exit_at_once],
+    [lambda: engines.end_if_stuck(0), lambda: end_process(0), exit_at_once],
     ids=["stuck", "rank", "second signal"],
 )
 def test_exit_without_clean_up_ends_tool_servers(

@@ -4,10 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.desktop.single_instance import SingleInstance
+from app.desktop.single_instance import SingleInstance, only_instance
+from app.exits import CommandError
 
 ROOT = Path(__file__).parents[3]
 
@@ -50,7 +52,9 @@ time.sleep(60)
 """
 
 
-def test_single_instance_stale_lock(tmp_path: Path, qapp: QApplication) -> None:
+def test_single_instance_stale_lock(
+    tmp_path: Path, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
     instance = SingleInstance(tmp_path)
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -58,6 +62,10 @@ def test_single_instance_stale_lock(tmp_path: Path, qapp: QApplication) -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == "True\n"
         assert not instance.claim()
+        monkeypatch.setattr("app.paths.config_folder", lambda: tmp_path)
+        monkeypatch.setattr(SingleInstance, "ask_to_show", lambda *_: False)  # its socket is gone
+        with pytest.raises(CommandError, match="is open already"), only_instance():
+            pass
         other.kill()
     assert instance.claim()
     instance.release()

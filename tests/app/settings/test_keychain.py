@@ -112,10 +112,12 @@ async def test_forgotten_api_key_is_deleted(
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_key_in_a_locked_keychain_does_not_count_as_deleted(
+async def test_key_in_a_locked_keychain_does_not_count_as_missing_or_deleted(
     tmp_path: Path, use: Callable[[KeyringBackend], None]
 ) -> None:
     use(Locked())
+    with pytest.raises(OSError, match="unlock it"):
+        await KeyStore(tmp_path).key()
     with pytest.raises(OSError, match="could not be removed: the keychain failed"):
         await KeyStore(tmp_path).forget()
 

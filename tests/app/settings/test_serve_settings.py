@@ -127,6 +127,13 @@ def test_serve_settings_environment_error() -> None:
         resolved(environment={"FULLSTOP_MAX_ROWS": "many"})
 
 
+def test_serve_settings_list_longer_than_a_file_name() -> None:
+    names = tuple(f"model-{number}" for number in range(60))
+    environment = {"FULLSTOP_ALLOW_HOST": ",".join(names), "FULLSTOP_MODEL": "~no-user"}
+    options = resolve_serve_options({}, environment)
+    assert (options.allow_host, options.model) == (names, ("~no-user",))
+
+
 def test_serve_settings_errors_hide_api_key(tmp_path: Path) -> None:
     file = written(tmp_path, 'api_key = ["very-secret"]')
     with pytest.raises(CommandError) as told:

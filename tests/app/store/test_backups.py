@@ -1,5 +1,6 @@
 """Daily backups of the conversations, and their restoration."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,9 @@ from app.store import backups
 from app.store.backups import MAX_BACKUPS
 from tests.app.store.conftest import BAD_SCHEMA, changed, opened, recovered, write
 from ui.records.store import Recovered
+
+PICTURES = [f"{'a' * 32}.png", f"{'b' * 32}.png"]
+NOTE = f"(a picture, kept as {PICTURES[0]})"
 
 
 def names(path: Path) -> list[str]:
@@ -40,6 +44,22 @@ async def test_backup_is_restored_after_damage(path: Path) -> None:
         assert outcome == Recovered(conversations=3, messages=6)
         assert sorted(each.title for each in found) == ["Talk 0", "Talk 1", "Talk 2"]
     assert len(names(path)) == 1
+
+
+async def test_pictures_of_a_backup_are_kept(path: Path) -> None:
+    await write(path)
+    changed(path, f"UPDATE messages SET run = '{{}}', text = '{NOTE}' WHERE role = 'user'")
+    for name in PICTURES:
+        file = path.parent / "pictures" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"picture")
+        os.utime(file, (1.0, 1.0))
+    async with opened(path):
+        pass
+    changed(path, "DELETE FROM messages")
+    async with opened(path):
+        pass
+    assert [file.name for file in path.parent.glob("pictures/*")] == PICTURES[:1]
 
 
 async def test_backup_restores_deleted_conversations_and_replaces_nothing(path: Path) -> None:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from app.exits import CommandError
 from app.store import database, schema
-from app.store.conversation_store import SqliteConversationStore
+from app.store.conversation_store import SqliteConversationStore, open_store
 from app.store.schema import APPLICATION_ID, STEPS, VERSION, migrate
 from tests.app.store.conftest import keep, opened
 from tests.support.answers.said import conversation
@@ -119,6 +120,16 @@ async def test_failed_migration_is_rolled_back(path: Path, monkeypatch: pytest.M
     assert again.execute("PRAGMA user_version").fetchone() == (VERSION,)
     assert again.execute("SELECT 1 FROM sqlite_master WHERE name = 'more'").fetchall() == []
     again.close()
+
+
+async def test_database_is_not_set_aside_without_full_text_search(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await write_many(path)
+    monkeypatch.setattr(database, "_compile_options", lambda: set())
+    with pytest.raises(CommandError, match=r"SQLite lacks full-text search \(FTS5\)"):
+        await open_store(path)
+    assert others(path) == []
 
 
 async def test_locked_database_is_not_set_aside(

@@ -231,6 +231,21 @@ def test_a_file_that_cannot_be_read_is_explained(session: ChatSession, tmp_path:
     assert session.conversation.attachments == ()
 
 
+@pytest.mark.parametrize("name", ["~$report.docx", "x" * 300])
+@pytest.mark.parametrize("command", ["/file", "/save", "/load", "/model"])
+def test_names_of_no_file_are_answered(
+    session: ChatSession,
+    command: str,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record(session, "one", answer("1"))
+    reply = session.obey(f"{command} {name}")
+    assert any(word in reply for word in ("there is no", "not saved", "not loaded", "saved as"))
+
+
 def test_a_saved_conversation_goes_on_with_its_settings_stops_and_reasons(
     session: ChatSession, tmp_path: Path
 ) -> None:
