@@ -140,19 +140,20 @@ class _Rewriter:
         if len(path) > MAX_LEVELS:
             raise ValueError(f"nested too deeply: at most {MAX_LEVELS} levels are supported")
         part = {key: value for key, value in node.items() if key not in _SAYING_NOTHING}
+        # The steps change the part for each other, and keep this order.
         self._check_numbers(part, path)
-        _modernize(part)
-        self._name_properties(part, path)
-        self._close(part, path)
-        self._split_pattern(part, path)
-        self._note_combinations(part)
+        _modernize(part)  # makes the ``prefixItems`` that are rewritten below
+        self._name_properties(part, path)  # decides ``additionalProperties`` for some
+        self._close(part, path)  # decides it where nothing did so far
+        self._split_pattern(part, path)  # makes patterns of formats, several in ``allOf``
+        self._note_combinations(part)  # counts those
         if part.get("not") in (True, {}):
             return False  # how zod writes a value that must not be there
         for keyword in _UNENFORCED:
             value = part.pop(keyword, None)
             if not _is_void(keyword, value, node):
                 self._list_unenforced(path, keyword)
-        self._drop_property_counts(part, path)
+        self._drop_property_counts(part, path)  # after closing, which adds required properties
         for key in _MAPS:
             if isinstance(inner := part.get(key), Mapping):
                 part[key] = {

@@ -214,7 +214,7 @@ class Sequence:
             ),
             error=error,
             is_request_at_fault=is_request_at_fault,
-            unfinished_tool_call=self.builder.reader.text.calls.unfinished,
+            unfinished_tool_call=self.builder.reader.text.unfinished,
             residue=self.builder.reader.residue,
             settled=() if spans is None else spans.settle(is_over=True),
             speculation=self._speculation,

@@ -160,7 +160,7 @@ class TokenReader:
     def take(self, token_id: int) -> bool:
         """Take the next sampled id; return whether a stop or an EOS ends the answer."""
         text = self.text
-        text.is_armed = self.count >= self._min_tokens
+        text.begin_token(is_armed=self.count >= self._min_tokens)
         self.count += 1
         thinks = text.channel is _THINKING
         if token_id in self._marked:
@@ -392,6 +392,7 @@ class AnswerBuilder:
         self._calls = OpenCalls(new_reader, _guard(rules))
         self._text = ChannelText(rules, self._calls, self.spans)
         self.reader = TokenReader(self._text, setting, rules, vocabulary, detokenizer)
+        self._call_has_stop = False
         beginning = setting.beginning
         if beginning.channel is Channel.TOOL:
             self._text.open_call(beginning.tool_name, beginning.call)
@@ -401,13 +402,13 @@ class AnswerBuilder:
         reader = self.reader
         if reader.take(token_id) or reader.count >= self._limit:
             return self._decide(token_id)
-        self._calls.is_fresh = False
         return None
 
     def end(self, kind: StopKind) -> StopInfo:
         """End the answer for a reason that no token brings; return the record."""
         held = dropped = ""
         length = 0
+        self._text.begin_token(is_armed=self._text.is_armed)
         try:
             held = self.reader.release()
             if self._text.channel is Channel.TOOL:
@@ -488,7 +489,7 @@ class AnswerBuilder:
         """Choose the reason by precedence."""
         ending = self.reader.end_token
         by_eos = ending is not None and ending.is_eos
-        if self._calls.is_fresh or (self._calls.count and by_eos and self._text.match is None):
+        if self._text.has_new_call or (self._calls.count and by_eos and self._text.match is None):
             return StopKind.TOOL_CALL
         if self._text.match is not None:
             return StopKind.STOP_STRING
@@ -512,7 +513,7 @@ class AnswerBuilder:
             self._text.cut_call()  # by a stop, before its arguments
         elif ending is None or not ending.is_eos:
             by = CallEnd.TAG if self.reader.is_closed_by_tag else CallEnd.CUT
-            self._calls.unfinished = self._text.parse_call(by, self._kept_stop(token_id))
+            self._call_has_stop = self._text.end_call(by, self._kept_stop(token_id))
         else:
             text_held = self._text.close_call(CallEnd.EOS, self.reader.undecided)
             held = held if text_held is None else text_held
@@ -537,9 +538,9 @@ class AnswerBuilder:
     def _kept(self, match: Match) -> Match:
         """Keep or drop the matched stop; drop the rest of its last piece."""
         dropped = match.dropped + self.reader.take_rest()
-        if self._calls.has_stop:
+        if self._call_has_stop:
             dropped = dropped[len(match.value) :]
-        elif self._rules.include_stop and not self._calls.is_fresh:
+        elif self._rules.include_stop and not self._text.has_new_call:
             self._text.keep(match.value)
             dropped = dropped[len(match.value) :]
         return Match(match.rule, match.value, match.offset, dropped)

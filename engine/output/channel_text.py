@@ -4,7 +4,7 @@ import copy
 
 from engine.output.spans import SpanTracker
 from engine.output.tool_calls.call_text import CallEnd
-from engine.output.tool_calls.calls import OpenCalls
+from engine.output.tool_calls.calls import ClosedCall, OpenCalls
 from engine.stopping.matcher import Match, StopMatcher, matcher_of
 from engine.stopping.record import Channel
 from engine.stopping.rules import StopRules
@@ -19,12 +19,16 @@ class ChannelText:
 
     Attributes:
         is_armed: Whether a stop that completes in the next text counts.
+        has_new_call: Whether the text of the last token completed a call, with nothing behind it.
+        unfinished: The text of the call that the answer's end cut short.
     """
 
     def __init__(self, rules: StopRules, calls: OpenCalls, spans: SpanTracker | None) -> None:
         self.events: list[Event] = []
         self.match: Match | None = None
         self.is_armed = True
+        self.has_new_call = False
+        self.unfinished = ""
         self._strips_space = False
         self.calls = calls
         self.spans = spans
@@ -34,6 +38,11 @@ class ChannelText:
         # Where the text of a call belongs that turns out to be none.
         self._outer = self.channel = Channel.TEXT
         self.enter(Channel.TEXT)
+
+    def begin_token(self, *, is_armed: bool) -> None:
+        """Prepare for the text of the next token."""
+        self.is_armed = is_armed
+        self.has_new_call = False
 
     @property
     def length(self) -> int:
@@ -124,7 +133,7 @@ class ChannelText:
 
         Returns the text that was held back up to here, as a possible stop or tag; None for a call.
         """
-        stray = self.parse_call(ending)
+        stray = self._parse_call(ending).stray
         if not stray:
             return None
         if self.spans is not None:
@@ -138,15 +147,23 @@ class ChannelText:
         self.deliver(stray)
         return held + tail if tail else self.held
 
-    def parse_call(self, ending: CallEnd, kept_stop: str = "") -> str:
-        """Parse the open call as it is; return its text if it is not a call."""
-        events, stray = self.calls.close(ending, kept_stop)
-        self.events += events
-        if not stray:
+    def _parse_call(self, ending: CallEnd, kept_stop: str = "") -> ClosedCall:
+        """Parse the open call as it is."""
+        closed = self.calls.close(ending, kept_stop)
+        self.events += closed.events
+        if closed.is_call:
+            self.has_new_call = not closed.stray
+        if not closed.stray:
             self._lengths[Channel.TOOL] = 0
         if self.spans is not None:
-            self.spans.drop_call(len(stray))
-        return stray
+            self.spans.drop_call(len(closed.stray))
+        return closed
+
+    def end_call(self, ending: CallEnd, kept_stop: str) -> bool:
+        """End the open call with the answer; return whether the stop is a part of it."""
+        closed = self._parse_call(ending, kept_stop)
+        self.unfinished = closed.stray
+        return closed.has_stop
 
     def open_call(self, name: str | None, begun: str = "") -> None:
         """Open a call; the arguments are those of ``OpenCalls.open``."""
@@ -154,11 +171,13 @@ class ChannelText:
 
     def cut_call(self) -> None:
         """Give the open call up, because the answer ended inside it."""
-        self.events += self.calls.cut()
+        closed = self.calls.cut()
+        self.events += closed.events
+        self.unfinished = closed.stray
 
     def keep(self, stop: str) -> None:
         """Send the stop that ended the answer, or add it to the call that it cut short."""
         if self.channel is Channel.TOOL:
-            self.calls.unfinished += stop
+            self.unfinished += stop
         else:
             self.emit(stop)

@@ -77,6 +77,22 @@ class _Call:
         return "".join(self.parts)
 
 
+@dataclass(frozen=True, slots=True)
+class ClosedCall:
+    """The outcome of the text of an open call.
+
+    Attributes:
+        stray: The text at its end that is no call.
+        is_call: Whether it begins with a call.
+        has_stop: Whether the stop that ended the answer is a part of the call.
+    """
+
+    events: list[Event]
+    stray: str
+    is_call: bool = False
+    has_stop: bool = False
+
+
 class OpenCalls:
     """The tool calls of one answer."""
 
@@ -90,9 +106,7 @@ class OpenCalls:
         self._fed = 0
         self._is_guarded = False
         self.count = 0
-        self.is_fresh = self.has_stop = False
         self.name: str | None = None
-        self.unfinished = ""
 
     def open(self, name: str | None, begun: str = "") -> Sequence[Event]:
         """Open a call; return the events for the parts that are certain."""
@@ -127,17 +141,19 @@ class OpenCalls:
         self._fed += len(text)
         return self._send(self._reader.feed(text)) if text else ()
 
-    def close(self, ending: CallEnd, kept_stop: str = "") -> tuple[list[Event], str]:
-        """Read the rest of the text; return its calls, and the text that is not a call."""
+    def close(self, ending: CallEnd, kept_stop: str = "") -> ClosedCall:
+        """Read the rest of the text, with the stop behind it where only that completes a call."""
         raw = self._taken()
         before, self._begun = self._begun, ""
         rest = raw[self._fed :]
-        if kept_stop and not self._is_call(before + raw, ending):
-            self.has_stop = self._is_call(before + raw + kept_stop, ending)
-            rest += kept_stop if self.has_stop else ""
-        if not self._read_rest(rest, ending):
-            return self._abandoned(), raw
-        raw += kept_stop if self.has_stop else ""
+        has_stop = bool(kept_stop) and (
+            not self._is_call(before + raw, ending)
+            and self._is_call(before + raw + kept_stop, ending)
+        )
+        added = kept_stop if has_stop else ""
+        if not self._read_rest(rest + added, ending):
+            return ClosedCall(self._abandoned(), raw, has_stop=has_stop)
+        raw += added
         end = max(self._reader.end - len(before), 0)
         raw, stray = raw[:end], raw[end:]
         events: list[Event] = []
@@ -149,13 +165,11 @@ class OpenCalls:
             events.append(ToolCallCompleted(self.count, completed, "" if number else raw))
             self.count += 1
         del self._calls[: self._reader.count]
-        self.is_fresh = not stray
-        return [*events, *self._abandoned()], stray
+        return ClosedCall([*events, *self._abandoned()], stray, is_call=True, has_stop=has_stop)
 
-    def cut(self) -> list[Event]:
-        """Keep the collected text as an unfinished call."""
-        self.unfinished = self._taken()
-        return self._abandoned()
+    def cut(self) -> ClosedCall:
+        """Give the open call up; its text is stray."""
+        return ClosedCall(self._abandoned(), self._taken())
 
     def _taken(self) -> str:
         raw = "".join(self._text)

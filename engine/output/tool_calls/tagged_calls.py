@@ -1,7 +1,13 @@
 """Calls whose parameters stand between tags. Pure; any thread.
 
 A tag counts as one where the structure of the call closes behind it; anywhere else it is text of a
-value, such as a file that contains the same tags. Text is held back until that is decided.
+value, such as a file that contains the same tags. Text is held back until that is decided:
+
+    tag in a value         is the value's end where
+    the value's end        a parameter, the end of the call or what may follow a call is behind it
+    the call's end         another call, or nothing, or text without a further end is behind it
+    a parameter's tag      it names a declared parameter that the call does not have yet
+    another call's tags    never: the value quotes that call, and no end counts until it is closed
 """
 
 import re

@@ -115,7 +115,7 @@ def calls_in(text: str, family: Family, tool: Tool) -> list[ToolCall]:
     body = text.removesuffix(end or "")
     calls.open(None)
     calls.add(body if family.call_style == LLAMA else body.removeprefix(start or ""))
-    events, _ = calls.close(CallEnd.TAG if end else CallEnd.EOS)
+    events = calls.close(CallEnd.TAG if end else CallEnd.EOS).events
     return [event.call for event in events if isinstance(event, ToolCallCompleted)]
 
 

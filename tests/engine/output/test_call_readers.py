@@ -47,8 +47,8 @@ def read(
     events = list(calls.open(name))
     for piece in pieces:
         events += calls.add(piece)
-    closing, stray = calls.close(ending)
-    return [*events, *closing], stray
+    closed = calls.close(ending)
+    return [*events, *closed.events], closed.stray
 
 
 def check(events: Sequence[Event]) -> Calls:

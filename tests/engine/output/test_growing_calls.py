@@ -171,7 +171,7 @@ def test_a_call_cut_by_the_limit_is_withdrawn_and_its_arguments_stay_incomplete(
     assert play.all == ["start add", '{"b": "', "long ", "text", '"', "abandoned"]
     assert play.stop is not None
     assert play.stop.kind is StopKind.MAX_TOKENS
-    assert play.builder.reader.text.calls.unfinished == f'{HEAD}long text"}}}}'
+    assert play.builder.reader.text.unfinished == f'{HEAD}long text"}}}}'
 
 
 # -- stops ------------------------------------------------------------------------------------
