@@ -517,7 +517,7 @@ class ChatPanel(QWidget):
         """Say why a model could not be loaded if another one stays: nothing else shows that."""
         model = self._workspace.models
         problem = None
-        if model.failed_name:
+        if model.failure:
             folder = model.path if model.path is not None and model.path.exists() else None
             problem = StoreProblem(model.failure, as_sentence(model.message), folder)
         self.model_problem.show_problem(problem)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QActionGroup, QFont
+from PySide6.QtGui import QActionGroup, QFont, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
@@ -21,7 +21,7 @@ from engine.library.hub_models import HubModel
 from engine.library.local_models import FoundModel, Origin
 from engine.library.memory_need import Memory
 from engine.library.model_files import model_name
-from engine.wording import as_sentence, counted, format_size
+from engine.wording import counted, format_size
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_label
 from ui.kit.labels import ElidedLabel, StatusPill, label
@@ -31,6 +31,7 @@ from ui.models.downloads import DownloadRow
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import RESTART, STUCK, facts, fit_text, newer_text
 from ui.models.upkeep import Upkeep
+from ui.records.conversations import ChosenModel
 
 # Only these can be deleted: others come with the program, or are the user's own files.
 DELETED = (Origin.HUGGING_FACE, Origin.LM_STUDIO)
@@ -109,7 +110,7 @@ class ModelCard(QFrame):
     def _trouble(self, memory: Memory) -> str:
         found = self.model.found
         if self._stuck_why and not found.problem:
-            return as_sentence(self._stuck_why)
+            return self._stuck_why
         if found.trouble:
             return found.trouble
         if not self._is_listed:
@@ -260,7 +261,13 @@ class LocalModels(QWidget):
             on=self,
         )
 
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._fill()
+
     def _fill(self) -> None:
+        if not self.window().isVisible():
+            return
         library = self.library
         shown = [self._card_arguments(model) for model in [*library.local, *library.unlisted()]]
         if shown != self._shown:
@@ -282,13 +289,14 @@ class LocalModels(QWidget):
     def _card_arguments(self, model: LibraryModel) -> dict[str, Any]:
         library, found = self.library, model.found
         is_listed = model in library.local
+        state = library.models.status(ChosenModel(found.name, found.folder.resolve()))
         return {
             "model": model,
             "memory": library.memory,
-            "is_loaded": library.is_loaded(found),
-            "is_loading": library.is_loading(found),
-            "is_unloaded": library.models.is_unloaded,
-            "stuck_why": library.models.stuck_reason(found.folder),
+            "is_loaded": state.stage == "ready",
+            "is_loading": state.is_loading,
+            "is_unloaded": state.is_idle,
+            "stuck_why": state.message if state.is_stuck else "",
             "drafts": library.drafts_for(model) if is_listed else (),
             "newer": self._newer(found),
             "is_listed": is_listed,

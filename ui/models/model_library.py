@@ -149,10 +149,14 @@ class ModelLibrary(QObject):
 
     def replace_loaded(self, old: Path, new: Path) -> Path:
         """Load a newer revision of a used model; return the folder to load."""
-        info = self.models.info
-        is_draft = info is not None and info.path != old.resolve()
-        folder = info.path if info is not None and is_draft else new
-        self.models.begin_to_load(folder)
+        default, old = self.models.info, old.resolve()
+        loaded = self.models.in_memory
+        others = [m.info for m in loaded if m.info is not None and not m.is_default]
+        users = [info for info in (default, *others) if info is not None]
+        own = next((info for info in users if info.path == old), None)
+        user = own or next((i for i in users if i.draft is not None and i.draft.path == old), None)
+        folder = new if user is None or own is not None else user.path
+        self.models.begin_to_load(folder, keeps_default=user in others)
         return folder
 
     def move_choices(self, old: Path, new: Path) -> None:
@@ -304,7 +308,8 @@ class ModelLibrary(QObject):
                 model,
                 target,
                 Fit.FITS if target is None else target.fit(self.memory),
-                used.get(str(model.folder), 0.0),
+                # Earlier versions kept the folder as it was found.
+                used.get(_key(model.folder), used.get(str(model.folder), 0.0)),
                 self.draft_of(model.folder),
                 vocabulary,
             )
@@ -321,11 +326,11 @@ class ModelLibrary(QObject):
 
     def _note_use(self, folder: Path) -> None:
         used = dict(self.preferences.now.models.last_used)
-        used[str(folder)] = time.time()
+        used[_key(folder)] = time.time()
         newest = sorted(used.items(), key=lambda pair: pair[1])[-50:]
         self.preferences.change_value("models.last_used", tuple(newest))
         self.local = [
-            replace(model, used_at=used.get(str(model.found.folder), model.used_at))
+            replace(model, used_at=used.get(_key(model.found.folder), model.used_at))
             for model in self.local
         ]
 

@@ -63,7 +63,7 @@ class Models(QObject):
         self.stage: ModelStage = "none" if engine.model is None else "ready"
         self.name = "" if engine.model is None else engine.model.id
         self.message = ""
-        self.failed_name = ""
+        self.failure = ""
         self.path: Path | None = None
         self.draft_of: Callable[[Path], Path | None] = lambda _folder: None
         self._load_number = self._cancelled_number = 0
@@ -104,12 +104,6 @@ class Models(QObject):
     @property
     def is_unloaded(self) -> bool:
         return self._engine.status.is_unloaded
-
-    @property
-    def failure(self) -> str:
-        if not self.failed_name:
-            return ""
-        return f"Could not load {self.failed_name}. {self.name} stays loaded."
 
     # -- all models ----------------------------------------------------------------------------
 
@@ -218,7 +212,7 @@ class Models(QObject):
         if self.stage == "loading":
             self._engine.cancel_load()
         self.stage, self.name = "loading", model_name(path)
-        self.message = self.failed_name = ""
+        self.message = self.failure = ""
         self._failure = None
         self._load_ended.clear()
         self._began_s = time.monotonic()
@@ -268,9 +262,15 @@ class Models(QObject):
         """Unload the model of a folder, or the default one; others that are in memory stay."""
         status = None if folder is None else self._status_of(folder.resolve())
         if status is not None and not status.is_default:
-            start_task(self, self._unload_other(status.id, cancels_running), "unload")
+            start_task(self, self._unload_other(status, cancels_running), "unload")
         elif self.stage == "ready":
             start_task(self, self._unload(cancels_running), "unload")
+
+    async def release(self, folder: Path) -> None:
+        """Unload one of several models after its running answers, unless it is the default one."""
+        status = self._status_of(await asyncio.to_thread(folder.resolve))
+        if status is not None and status.is_loaded and not status.is_default:
+            await self._unload_other(status, cancels_running=False)
 
     def pin(self, folder: Path, is_pinned: bool) -> None:
         status = self._status_of(folder)
@@ -342,28 +342,32 @@ class Models(QObject):
             await self._engine.unload(cancels_running=cancels_running)
         except Exception as error:
             _log.error("a model could not be unloaded", exc_info=error)
-            self._end("failed", describe_error(error))
+            self._end("failed", describe_error(error), "unload")
         else:
             self._end("none", "")
 
-    async def _unload_other(self, name: str, cancels_running: bool) -> None:
+    async def _unload_other(self, model: ModelStatus, cancels_running: bool) -> None:
+        self.message = self.failure = ""
         try:
-            await self._engine.unload(name, cancels_running=cancels_running)
+            await self._engine.unload(model.id, cancels_running=cancels_running)
         except Exception as error:
             _log.error("a model could not be unloaded", exc_info=error)
+            self.failure, self.message = f"Could not unload {model.id}.", describe_error(error)
         self.changed.emit()
 
-    def _end(self, stage: ModelStage, message: str) -> None:
+    def _end(self, stage: ModelStage, message: str, verb: str = "load") -> None:
         self._poll_timer.setInterval(_POLL_MS)
         info = self._default
-        has_failed = stage == "failed" and info is not None
-        self.failed_name = self.name if has_failed else ""
+        failed_name = self.name
         # A load that was cancelled or failed leaves the previous model in place.
         self.stage = "ready" if info is not None else stage
         if info is not None:
             self.name = self._default_name(info)
         elif stage == "none":
             self.name = ""
+        has_failed = stage == "failed" and info is not None
+        text = f"Could not {verb} {failed_name}. {self.name} stays loaded."
+        self.failure = text if has_failed else ""
         self.message = message
         self._load_ended.set()
         self.changed.emit()

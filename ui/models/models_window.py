@@ -279,7 +279,7 @@ class LoadedModel(QWidget):
         if info is None:
             return as_sentence(model.message)
         # After a cancelled load the previous model is in place; a failed load has a line.
-        was_cancelled = model.message and not model.failed_name
+        was_cancelled = model.message and not model.failure
         before = f"{as_sentence(model.message)} " if was_cancelled else ""
         if model.is_unloaded:
             if before:

@@ -182,6 +182,7 @@ class Upkeep(QObject):
             start_task(self, self._free(*waiting), "delete an old revision")
 
     async def _free(self, repository: str, old: Path) -> None:
+        await self._library.models.release(old)
         if self._library.models.uses(old):
             self.finished.emit(
                 f"{repository} was updated. The old revision is in use, so it was kept."

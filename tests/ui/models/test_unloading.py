@@ -7,6 +7,7 @@ import pytest
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLabel, QToolButton
 
+from engine.errors import EngineError
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest
 from tests.support.several.draft_models import write_draft
@@ -77,6 +78,24 @@ async def test_a_model_beside_the_default_one_is_unloaded_from_its_card(both: Bo
     assert both.state.stage == "ready"
     await eventually(lambda: "Unload" not in entries(both.card("beta")))
     assert both.card("beta").button is not None
+
+
+async def test_card_of_a_loaded_model_does_not_follow_the_default_one(both: Both) -> None:
+    both.several.engine.unload_when_idle("alpha")
+    await eventually(lambda: both.state.is_unloaded)
+    await eventually(lambda: "Unload" not in entries(both.card("alpha")))
+    assert "Unload" in entries(both.card("beta"))
+
+
+async def test_failed_unload_is_reported(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise EngineError("the device is gone")
+
+    monkeypatch.setattr(both.several.engine, "unload", fail)
+    problem = both.models.loaded.problem
+    for name in ("beta", "alpha"):
+        entries(both.card(name))["Unload"].trigger()
+        await eventually(lambda name=name: f"Could not unload {name}." in problem.text())
 
 
 async def test_loaded_model_without_its_folder_can_be_unloaded(

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QLabel
 
+from app.desktop.offered_models import offer_found
+from engine.values.request import GenerationRequest
 from tests.support.hub import COMMIT, Hub
 from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
@@ -61,6 +63,28 @@ async def test_update_loads_the_new_revision_before_deleting_the_old(
     answering = opened.window.workspace.model_selection
     await eventually(lambda: answering.state.stage == "ready")
     assert answering.state.name == REPOSITORY
+    assert os.listdir(repository_folder / "snapshots") == [NEWER]
+
+
+async def test_update_of_a_model_beside_the_default_one_keeps_the_default(
+    opened: OpenedModels, site: Hub, repository_folder: Path, demo_model_path: Path
+) -> None:
+    library = opened.window.model_library
+    library.changed.connect(lambda: offer_found(opened.engine, library))
+    library.refresh()
+    await eventually(lambda: opened.engine.is_choosing and not library.is_looking)
+    opened.state.load(demo_model_path)
+    await opened.loaded("demo-model")
+    request = GenerationRequest(prompt="Hello", max_tokens=1, model=REPOSITORY)
+    await (await opened.engine.generate(request)).collect()
+    revise(site)
+    opened.models.local.check.click()
+    await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
+    opened.card(REPOSITORY).update_button.click()
+    await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
+    assert opened.state.name == "demo-model"
+    loaded = [model.folder.name for model in opened.engine.models if model.is_loaded]
+    assert sorted(loaded) == [NEWER, demo_model_path.name]
     assert os.listdir(repository_folder / "snapshots") == [NEWER]
 
 
