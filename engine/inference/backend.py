@@ -81,13 +81,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class PromptCacheUse:
-    """The prompt cache: its size, and its hits since the model was loaded."""
+    """The size of the prompt cache, and each owner's share of it."""
 
-    entries: int = 0
-    size_bytes: int = 0
-    hits: int = 0
-    hit_tokens: int = 0
     shares: "Mapping[str, MemoryUsage]" = field(default_factory=dict)
+
+    @property
+    def entries(self) -> int:
+        return sum(share.entries for share in self.shares.values())
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(share.size_bytes for share in self.shares.values())
 
 
 LoadPhase = Literal["checking", "libraries", "weights", "tokenizer"]

@@ -71,7 +71,7 @@ class RunningBatch:
             sequence.cache, sequence.cached, sequence.from_disk = self.prompts.fetch(
                 owner, unscored
             )
-        sequence.cache_miss = self.prompts.index.why_missing(owner.name, tokens, sequence.cached)
+        sequence.cache_miss = self.prompts.why_missing(owner, tokens, sequence.cached)
         if sequence.cache_miss is not None and scorer is not None:
             sequence.cache_miss = CacheMiss.SCORED
         if not self.prompts.can_cut_anywhere:
@@ -89,7 +89,7 @@ class RunningBatch:
         last = len(tokens) - 1
         sequence.snapshots_at.add(min(sequence.turn_end or last, last))
         # Where this prompt diverges from an earlier one, later prompts may diverge, too.
-        branch = self.prompts.index.count_common(sequence.owner.name, tokens)
+        branch = self.prompts.count_common(sequence.owner, tokens)
         if branch - cached >= WORTH_TOKENS:
             sequence.snapshots_at.add(branch)
         # Their number depends on the memory, and all processes of a batch must store the same.
@@ -267,27 +267,19 @@ class RunningBatch:
             raise
 
     def _note_use(self) -> None:
-        index = self.prompts.index
-        use = PromptCacheUse(
-            entries=len(index),
-            size_bytes=index.size_bytes,
-            hits=self.sequences.hits,
-            hit_tokens=self.sequences.hit_tokens,
-            shares=index.usage,
-        )
-        if use != self.cache_use:
+        if (use := PromptCacheUse(self.prompts.usage)) != self.cache_use:
             self.cache_use = use
 
     def forget_prompts(self, owner: str) -> tuple[int, int]:
         """Drop the caches of an owner's earlier prompts; return how many, and their bytes."""
-        held = self.prompts.index.usage.get(owner, MemoryUsage())
-        self.prompts.index.clear(owner)
+        held = self.prompts.usage.get(owner, MemoryUsage())
+        self.prompts.clear(owner)
         self._note_use()
         mx.clear_cache()
         return held.entries, held.size_bytes
 
     def evict_prompts(self, max_bytes: int | None = None) -> None:
-        self.prompts.index.shrink_to(size_bytes=max_bytes)
+        self.prompts.shrink_to(size_bytes=max_bytes)
         self._note_use()
 
     def reset(self) -> abc.Sequence[int]:
@@ -305,7 +297,7 @@ class RunningBatch:
 
     def close(self) -> None:
         self.sequences.clear()
-        self.prompts.index.clear()
+        self.prompts.clear()
         self._batch.close()
         del self._drafting
         mx.clear_cache()

@@ -49,6 +49,10 @@ class ContinuousBatch:
         self._passes = 0
         maybe_set_recommended_wired_limit()
 
+    def wait(self, sequence: Sequence) -> None:
+        """Read a sequence's prompt as soon as a row is free."""
+        self.waiting.append(sequence)
+
     def clear(self) -> None:
         self.decoding = GenerationBatch.empty(self.model, GREEDY)
         self.waiting, self.groups = [], []

@@ -309,14 +309,12 @@ class MlxBackend:
 
     # -- the batch, step by step -----------------------------------------------------------
 
-    def stats(
-        self, sampled: abc.Sequence[tuple[int, Any]], count: int, chosen: abc.Sequence[int] = ()
-    ) -> list[TokenStats]:
-        """Return the likelihoods of a step's tokens, of ``count`` others, and of chosen ids."""
+    def stats(self, sampled: abc.Sequence[tuple[int, Any]], count: int) -> list[TokenStats]:
+        """Return the likelihoods of a step's tokens, and of the ``count`` likeliest."""
         # On a separate stream: the next step already runs on the batch's stream, and waiting for it
         # would keep device and Python from working at the same time.
         with mx.stream(_stats_stream()):
-            return sampling.token_stats(sampled, self._eos, count, chosen)
+            return sampling.token_stats(sampled, self._eos, count)
 
     def forget_prompts(self, owner: str) -> tuple[int, int]:
         if self._draft is not None:

@@ -34,7 +34,6 @@ class PrefixSharing:
     ) -> None:
         self.by_number = by_number
         self.reading: list[Sequence] = []
-        self.hits = self.hit_tokens = 0
         self._batch = batch
         self._is_cut_anywhere = is_cut_anywhere
         self._next_number = 0
@@ -191,9 +190,7 @@ class PrefixSharing:
         sequence.read = sequence.cached
         sequence.is_joined = sequence.is_reading = True
         self.reading.append(sequence)
-        self._batch.waiting.append(sequence)
-        self.hits += bool(sequence.cached)
-        self.hit_tokens += sequence.cached
+        self._batch.wait(sequence)
 
     def _stop_waiting(self, sequence: Sequence) -> None:
         if sequence.prefix_donor is not None:

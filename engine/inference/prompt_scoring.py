@@ -51,11 +51,10 @@ class PromptScorer:
             return None
         raw = logits[skipped : skipped + len(following)].astype(mx.float32)
         logprobs = raw - mx.logsumexp(raw, axis=-1, keepdims=True)
-        chosen = self._scoring.token_ids
-        found = likelihoods(logprobs, following, self._scoring.top, chosen)
+        found = likelihoods(logprobs, following, self._scoring.top)
         mx.eval(found)
-        flat: list[Any] = [part.flatten().tolist() for part in found]
-        own, ranks, top_ids, top, chosen_logprobs = flat
+        columns: list[Any] = [part.flatten().tolist() for part in found]
+        own, ranks, top_ids, top = columns
         return PromptScores(
             start=at + skipped + 1,
             token_ids=tuple(following),
@@ -63,6 +62,4 @@ class PromptScorer:
             ranks=array("i", ranks),
             top_ids=array("i", top_ids),
             top_logprobs=array("f", top),
-            chosen_ids=chosen,
-            chosen_logprobs=array("f", chosen_logprobs),
         )

@@ -257,20 +257,17 @@ def _mask(bits: bytes, width: int) -> mx.array:
 
 
 class Likelihoods(NamedTuple):
-    """Log-probabilities, not computed yet: of the tokens themselves, with their ranks, of the
-    likeliest ids, best first, and of chosen ids.
+    """Log-probabilities, not computed yet: of the tokens themselves, with their ranks, and
+    of the likeliest ids, best first.
     """
 
     own: mx.array
     ranks: mx.array
     best_ids: mx.array
     best: mx.array
-    chosen: mx.array
 
 
-def likelihoods(
-    logprobs: mx.array, tokens: Sequence[int], count: int, chosen_ids: Sequence[int]
-) -> Likelihoods:
+def likelihoods(logprobs: mx.array, tokens: Sequence[int], count: int) -> Likelihoods:
     """Return how likely tokens and ``count`` others were, by log-probabilities (tokens, ids)."""
     own = mx.take_along_axis(logprobs, mx.array(list(tokens))[:, None], axis=-1)
     count = min(count, logprobs.shape[-1])
@@ -284,19 +281,15 @@ def likelihoods(
         mx.sum(logprobs > own, axis=-1),
         ids,
         mx.take_along_axis(logprobs, ids, axis=-1),
-        logprobs[:, mx.array(list(chosen_ids), mx.int32)],
     )
 
 
 def token_stats(
-    sampled: Sequence[tuple[int, mx.array]],
-    eos: Sequence[int],
-    count: int,
-    chosen_ids: Sequence[int] = (),
+    sampled: Sequence[tuple[int, mx.array]], eos: Sequence[int], count: int
 ) -> list[TokenStats]:
     """Return how likely sampled tokens were, computed on the device and fetched at once."""
     logprobs = mx.stack([token_logprobs for _, token_logprobs in sampled])
-    found = likelihoods(logprobs, [token for token, _ in sampled], count, chosen_ids)
+    found = likelihoods(logprobs, [token for token, _ in sampled], count)
     ending = mx.sum(mx.exp(logprobs[:, mx.array(list(eos), mx.int32)]), axis=-1)
     mx.eval(found, ending)
     columns: list[Any] = [array.tolist() for array in (*found, ending)]
@@ -307,7 +300,6 @@ def token_stats(
             # A constraint makes most tokens impossible; they are left out.
             top=tuple(pair for pair in zip(ids, best, strict=True) if pair[1] > -math.inf),
             eos_probability=end,
-            chosen=tuple(zip(chosen_ids, chosen, strict=True)),
         )
-        for own, rank, ids, best, chosen, end in zip(*columns, strict=True)
+        for own, rank, ids, best, end in zip(*columns, strict=True)
     ]

@@ -1,6 +1,5 @@
 """Whether a request can be accepted: its values, and its sequence with its limits."""
 
-from collections import abc
 from typing import TYPE_CHECKING
 
 from engine.errors import InvalidRequest, PromptTooLong
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
 MAX_TOP_LOGPROBS = 20
-# The most ids whose log-probabilities are listed for each token.
-MAX_CHOSEN_IDS = 128
 # How many last tokens of a prompt can change the text of an answer's first token.
 _NEIGHBOURS = 4
 
@@ -91,28 +88,19 @@ def check(backend: "MlxBackend", generation: Generation) -> None:
             )
     if not 0 <= request.top_logprobs <= MAX_TOP_LOGPROBS:
         raise InvalidRequest("top_logprobs", f"must be from 0 to {MAX_TOP_LOGPROBS}")
-    _check_chosen(request.chosen_logprobs, "chosen_logprobs", size)
     if request.prompt_scoring is not None:
-        _check_scoring(request.prompt_scoring, size)
+        _check_scoring(request.prompt_scoring)
     for token_id, _ in request.sampling.logit_bias:
         _check_id(token_id, "sampling.logit_bias", size)
     for index, token_id in enumerate(request.stops.token_ids):  # compared, never an index of logits
         _check_id(token_id, f"stops.token_ids[{index}]", backend.vocabulary.id_count)
 
 
-def _check_scoring(scoring: PromptScoring, size: int) -> None:
+def _check_scoring(scoring: PromptScoring) -> None:
     if scoring.start < 0:
         raise InvalidRequest("prompt_scoring.start", f"must be at least 0, not {scoring.start}")
     if not 0 <= scoring.top <= MAX_TOP_LOGPROBS:
         raise InvalidRequest("prompt_scoring.top", f"must be from 0 to {MAX_TOP_LOGPROBS}")
-    _check_chosen(scoring.token_ids, "prompt_scoring.token_ids", size)
-
-
-def _check_chosen(token_ids: abc.Sequence[int], field: str, size: int) -> None:
-    if len(token_ids) > MAX_CHOSEN_IDS:
-        raise InvalidRequest(field, f"at most {MAX_CHOSEN_IDS} ids are possible")
-    for token_id in token_ids:
-        _check_id(token_id, field, size)
 
 
 def _check_id(token_id: int, field: str, size: int) -> None:

@@ -507,26 +507,14 @@ def token_logprobs(
         for index, (number, token_id, logprobs) in enumerate(step.sampled)
         if number in running and running[number].is_fully_traced
     ]
-    chosen = {token_id for *_, request in queries for token_id in request.chosen_logprobs}
     try:
         likelihoods = backend.stats(
             [(token_id, logprobs) for _, token_id, logprobs, _ in queries],
             max(request.top_logprobs for *_, request in queries),
-            tuple(chosen),
         )
     except Exception as error:
         return {index: error for index, *_ in queries}
     return {
-        index: _only_requested(stats, request)
+        index: replace(stats, top=stats.top[: request.top_logprobs])
         for (index, _, _, request), stats in zip(queries, likelihoods, strict=True)
     }
-
-
-def _only_requested(stats: TokenStats, request: GenerationRequest) -> TokenStats:
-    """Return the likelihoods of a token as far as its own request needs them."""
-    if len(stats.top) > request.top_logprobs:
-        stats = replace(stats, top=stats.top[: request.top_logprobs])
-    if stats.chosen:
-        by_id = dict(stats.chosen)
-        stats = replace(stats, chosen=tuple((i, by_id[i]) for i in request.chosen_logprobs))
-    return stats

@@ -232,7 +232,6 @@ class GenerationRequest:
             answer continues. None for no limit. Has no effect on a model that cannot reason.
         effort: How much to reason, if the template knows efforts; otherwise it becomes a budget.
         top_logprobs: Number of the most likely tokens in each full trace, at most 20.
-        chosen_logprobs: Ids whose log-probabilities each full trace contains.
         prompt: Instead of messages, text or token ids to continue directly, without a template.
         allows_more_keys: Whether objects of a constrained answer, or of a required call, may have
             keys that their schema neither names nor rules out, as JSON Schema allows. If not, they
@@ -267,7 +266,6 @@ class GenerationRequest:
     effort: Effort | None = None
     trace: TraceLevel = TraceLevel.OFF
     top_logprobs: int = 5
-    chosen_logprobs: tuple[int, ...] = ()
     prompt: str | tuple[int, ...] | None = None
     constraint: OutputConstraint | None = None
     tool_choice: ToolChoice = field(default_factory=ToolChoice)

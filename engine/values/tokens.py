@@ -25,7 +25,6 @@ class TokenStats:
     rank: int
     top: tuple[tuple[int, float], ...]
     eos_probability: float
-    chosen: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +80,19 @@ class PromptScoring:
     Attributes:
         start: The first token that is scored. Token 0 has no score, because nothing precedes it.
         top: How many of the likeliest tokens to list at each place.
-        token_ids: Ids whose log-probabilities to list at each place.
     """
 
     start: int = 0
     top: int = 0
-    token_ids: tuple[int, ...] = ()
 
 
 class PromptToken(NamedTuple):
-    """A token of a prompt and its score; see ``TokenStats``. The first token of a prompt has none.
-
-    ``top`` are the likeliest tokens, ``chosen`` those whose ids the request named.
-    """
+    """A token of a prompt and its score; see ``TokenStats``. The first token has none."""
 
     token_id: int
     logprob: float | None
     rank: int | None
     top: tuple[tuple[int, float], ...]
-    chosen: tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +105,6 @@ class PromptScores:
         start: The index of the first of them in the prompt.
         logprobs: One of each token, as ``ranks``; both are empty for the first token of a prompt.
         top_ids: The same number for each token, best first.
-        chosen_logprobs: Those of ``chosen_ids``, for each token.
     """
 
     start: int
@@ -121,8 +113,6 @@ class PromptScores:
     ranks: "array[int]" = field(default_factory=lambda: array("i"))
     top_ids: "array[int]" = field(default_factory=lambda: array("i"))
     top_logprobs: "array[float]" = field(default_factory=lambda: array("f"))
-    chosen_ids: tuple[int, ...] = ()
-    chosen_logprobs: "array[float]" = field(default_factory=lambda: array("f"))
 
     def __len__(self) -> int:
         """Return the number of tokens."""
@@ -131,19 +121,16 @@ class PromptScores:
     def tokens(self) -> Iterator[PromptToken]:
         """Yield the tokens with their scores."""
         if not self.logprobs:
-            yield from (PromptToken(number, None, None, (), ()) for number in self.token_ids)
+            yield from (PromptToken(number, None, None, ()) for number in self.token_ids)
             return
-        count = len(self.token_ids)
-        top, chosen = len(self.top_ids) // count, len(self.chosen_ids)
+        top = len(self.top_ids) // len(self.token_ids)
         for index, token_id in enumerate(self.token_ids):
             best = slice(index * top, (index + 1) * top)
-            some = self.chosen_logprobs[index * chosen : (index + 1) * chosen]
             yield PromptToken(
                 token_id,
                 self.logprobs[index],
                 self.ranks[index],
                 tuple(zip(self.top_ids[best], self.top_logprobs[best], strict=True)),
-                tuple(zip(self.chosen_ids, some, strict=True)),
             )
 
 

@@ -270,7 +270,7 @@ def _scored_tokens(
     # None for a prompt of ids: its text is made from them.
     left = whole = prompt.encode("utf-8", "replace") if isinstance(prompt, str) else None
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    for token_id, logprob, rank, top, _ in prompt_tokens(events):
+    for token_id, logprob, rank, top in prompt_tokens(events):
         raw = spelled = texts.bytes_of(token_id) if texts is not None else b""
         if left is not None:
             # Some tokenizers put a space before a text.

@@ -225,7 +225,7 @@ def format_fields(constraint: OutputConstraint | None) -> JsonObject:
 def scoring_fields(request: GenerationRequest) -> JsonObject:
     """Return the field that asks for the log-probabilities of a whole prompt."""
     scoring = request.prompt_scoring
-    if scoring is None or scoring.start or scoring.token_ids:
+    if scoring is None or scoring.start:
         return {}
     return {"prompt_logprobs": scoring.top}
 

@@ -22,6 +22,7 @@ from engine.inference.cache.disk import TOKEN_BYTES, DiskCache, FileHeader
 from engine.inference.cache.fingerprint import Stamps, fingerprint_of
 from engine.inference.cache.index import (
     Entry,
+    MemoryUsage,
     PrefixIndex,
     block_hash,
     key_of,
@@ -41,6 +42,7 @@ from engine.inference.cache.segments import (
     split_cache,
 )
 from engine.inference.running_cache import parts_of
+from engine.values.events import CacheMiss
 from engine.values.request import CacheOwner
 
 # The model reads shorter prompts as fast as a file can be read.
@@ -63,8 +65,8 @@ class PromptCache:
         self._kinds = kinds_of(fresh)
         self._can_be_saved = not any(map(is_models_own, parts_of(fresh)))
         self._max_bytes = max_bytes
-        self.index = PrefixIndex(fresh, max_bytes)
-        self.can_cut_anywhere = self.index.can_cut_anywhere
+        self._index = PrefixIndex(fresh, max_bytes)
+        self.can_cut_anywhere = self._index.can_cut_anywhere
         # The size of the last snapshot; 0 before any was taken.
         self._snapshot_bytes = 0
         self._model = Path()
@@ -79,12 +81,32 @@ class PromptCache:
 
     def fetch(self, owner: CacheOwner, tokens: Sequence[int]) -> tuple[list[Any] | None, int, int]:
         """Return the cache of a prompt's first tokens, their number, and how many were on disk."""
-        cache, cached, disk_tokens = self.index.fetch(owner.name, tokens)
-        self.index.shrink_to()  # prefixes that were read may exceed the limit
+        cache, cached, disk_tokens = self._index.fetch(owner.name, tokens)
+        self._index.shrink_to()  # prefixes that were read may exceed the limit
         if cached and self.disk is not None and owner.kept_with is not None:
             key = key_of(tokens[:cached])
             self.disk.run_on_writer("touched", lambda: self._touch(owner.name, key))
         return cache, cached, disk_tokens
+
+    def why_missing(
+        self, owner: CacheOwner, tokens: Sequence[int], cached: int
+    ) -> CacheMiss | None:
+        return self._index.why_missing(owner.name, tokens, cached)
+
+    def count_common(self, owner: CacheOwner, tokens: Sequence[int]) -> int:
+        return self._index.count_common(owner.name, tokens)
+
+    @property
+    def usage(self) -> dict[str, MemoryUsage]:
+        """The memory of each owner's prompts."""
+        return self._index.usage
+
+    def clear(self, owner: str | None = None) -> None:
+        self._index.clear(owner)
+
+    def shrink_to(self, entries: int | None = None, size_bytes: int | None = None) -> None:
+        """Evict the least recently used from memory; a limit that is None is the cache's own."""
+        self._index.shrink_to(entries, size_bytes)
 
     def snapshot_positions(self, tokens: int, cached: int) -> range:
         """Return after how many tokens of a prompt a snapshot is taken."""
@@ -102,7 +124,7 @@ class PromptCache:
     ) -> None:
         if not cache or not tokens:
             return
-        stored = self.index.store(owner.name, tokens, cache)
+        stored = self._index.store(owner.name, tokens, cache)
         if stored is None:
             return
         self._snapshot_bytes = stored[1].size_bytes
@@ -145,7 +167,7 @@ class PromptCache:
                 listed.append((header, name))
         listed.sort(key=lambda item: (item[0].start, item[0].is_snapshot, len(item[0].tokens)))
         for header, name in listed:
-            folder.delete(self.index.add_file(header, name))
+            folder.delete(self._index.add_file(header, name))
         self._fingerprint = fingerprint
 
     def wait_for_files(self) -> None:
@@ -164,7 +186,7 @@ class PromptCache:
             return False
         if len(tokens) <= MIN_DISK_TOKENS:
             return False
-        return self.index.lacking(owner.name, tokens)[1] >= MIN_DISK_TOKENS
+        return self._index.lacking(owner.name, tokens)[1] >= MIN_DISK_TOKENS
 
     def read(self, prompts: Sequence[tuple[CacheOwner, Sequence[int]]]) -> "Future[None]":
         """Read what files have of prompts into memory, on the disk's thread."""
@@ -179,7 +201,7 @@ class PromptCache:
     def _load(self, owner: str, tokens: Sequence[int]) -> None:
         disk = self.disk
         assert disk is not None
-        lacking, added = self.index.lacking(owner, tokens)
+        lacking, added = self._index.lacking(owner, tokens)
         read: list[tuple[Entry, Segment | Snapshot]] = []
         layers = Snapshot(0, ())
         name = ""
@@ -195,11 +217,11 @@ class PromptCache:
         except Exception as error:  # mlx-lm may raise anything
             if not isinstance(error, FileNotFoundError):
                 _log.info("a cache on disk is damaged and deleted: %s", error)
-            self.index.discard({name})
+            self._index.discard({name})
             disk.run_on_writer("deleted", lambda: disk.folder.delete([name]))
         else:
             if read:
-                self.index.hold_read(read, layers, added)
+                self._index.hold_read(read, layers, added)
                 self._touch(owner, key_of(tokens[: read[-1][0].end]))
 
     def _read_file(self, name: str) -> tuple[FileHeader, list[Any]]:
@@ -213,7 +235,7 @@ class PromptCache:
 
     def _touch(self, owner: str, key: bytes) -> None:
         assert self.disk is not None
-        self.disk.folder.touch(self.index.files_of(owner, key))
+        self.disk.folder.touch(self._index.files_of(owner, key))
 
     # -- writing ---------------------------------------------------------------------------
 
@@ -228,7 +250,7 @@ class PromptCache:
         if disk is None or disk.epoch != epoch:
             return
         size = sum(
-            content.size_bytes for header, content in files if not self.index.has_file(header)
+            content.size_bytes for header, content in files if not self._index.has_file(header)
         )
         if size > disk.max_bytes:
             return
@@ -276,7 +298,7 @@ class PromptCache:
         key: bytes,
         files: Sequence[tuple[FileHeader, Segment | Snapshot]],
     ) -> None:
-        folder, index = disk.folder, self.index
+        folder, index = disk.folder, self._index
         # Other processes may have deleted files, and a new file must not build on a deleted one.
         index.keep_only(set(folder.files_of_model(model)))
         for header, content in files:

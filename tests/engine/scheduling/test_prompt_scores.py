@@ -22,7 +22,6 @@ from engine.values.tokens import PromptScores, PromptScoring, PromptToken
 from tests.support.asking import loaded_engine
 
 CHUNK = 24
-CHOSEN = (65, 300, 767)
 
 
 def ids(length: int, seed: int = 1) -> tuple[int, ...]:
@@ -39,7 +38,7 @@ def asked(
         prompt=tuple(prompt),
         sampling=Sampling(temperature=0),
         max_tokens=max_tokens,
-        prompt_scoring=PromptScoring(start, values.pop("top", 5), CHOSEN),
+        prompt_scoring=PromptScoring(start, values.pop("top", 5)),
         **values,
     )
 
@@ -94,16 +93,15 @@ def agrees(plain: Any, request: GenerationRequest, events: Sequence[Event]) -> N
     assert [one.token_id for one in found] == tokens[start:]
     for place, one in enumerate(found, start):
         if place == 0:
-            assert one == PromptToken(tokens[0], None, None, (), ())
+            assert one == PromptToken(tokens[0], None, None, ())
             continue
         row: list[float] = rows[place - 1]
         ranked = sorted(row, reverse=True)
         assert one.logprob is not None
         assert one.rank is not None
         assert row[tokens[place]] <= ranked[one.rank] + 1e-4
-        assert [token_id for token_id, _ in one.chosen] == list(CHOSEN)
         figures = [(one.logprob, row[tokens[place]])]
-        figures += [(value, row[token_id]) for token_id, value in (*one.top, *one.chosen)]
+        figures += [(value, row[token_id]) for token_id, value in one.top]
         figures += zip([value for _, value in one.top], ranked[: wanted.top], strict=True)
         assert all(abs(figure - expected) < 1e-4 for figure, expected in figures)
 
@@ -176,7 +174,6 @@ def test_wrong_scoring_options_are_refused_by_name(loaded: Any) -> None:
     for scoring, field in (
         (PromptScoring(-1), "prompt_scoring.start"),
         (PromptScoring(top=21), "prompt_scoring.top"),
-        (PromptScoring(token_ids=(1 << 20,)), "prompt_scoring.token_ids"),
     ):
         with pytest.raises(InvalidRequest) as refused:
             loaded(replace(asked(ids(5)), prompt_scoring=scoring))

@@ -127,7 +127,7 @@ class Reuse:
             assert logits[at, token].item() > best - NOISE, (at, prompt, answer)
 
     def _check_limits(self) -> None:
-        prefixes = self.batch.prompts.index
+        prefixes = self.batch.prompts._index
         assert prefixes.size_bytes <= self._cache_bytes
         blocks = prefixes._blocks.values()
         entries = [entry for block in blocks for entry in (block, *block.snapshots.values())]
