@@ -7,6 +7,7 @@ Must not import Qt. Main thread: the server and its signals share one event loop
 
 import asyncio
 import contextlib
+import fcntl
 import gc
 import logging
 import os
@@ -33,7 +34,7 @@ from app.engines import (
 from app.exits import CommandError
 from app.logs import log_as_json_lines, log_to_standard_error
 from app.open_files import raise_open_file_limit
-from app.private_files import access_problem
+from app.private_files import access_problem, made_private
 from app.served_models import served_models
 from app.settings.options import check_guessing
 from app.settings.serve import ServeOptions
@@ -236,6 +237,14 @@ def _disk_cache(options: ServeOptions) -> DiskCache | None:
         if options.disk_cache_bytes:
             _warn(f"No prompt cache on disk: {problem}", is_json=options.log == "json")
         return None
+    with contextlib.suppress(OSError):  # the cache reports a folder that cannot be used
+        lock = os.open(made_private(folder), os.O_RDONLY)  # until the process ends
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not options.disk_cache_bytes:
+                return None  # another server uses it
+        fcntl.flock(lock, fcntl.LOCK_SH)
     return DiskCache(folder, options.disk_cache_bytes or 0)
 
 

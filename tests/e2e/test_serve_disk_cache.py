@@ -59,6 +59,10 @@ def test_disk_cache_of_an_earlier_server_is_used_or_deleted(
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     again = serve(*KEPT, **place)
     assert cached_tokens(again.wait_until_ready()) > 200
+    beside = serve("--port", "0", **place)
+    assert cached_tokens(beside.wait_until_ready()) == 0
+    beside.end()
+    assert files(tmp_path)
     assert again.end() == 0
     assert again.errors == []
     assert files(tmp_path)
