@@ -178,14 +178,24 @@ class MessageTree:
         self._shown = None
         return changed
 
-    def copied_after(
-        self, message: ConversationMessage | None, parent: ConversationMessage
+    def add_version(
+        self,
+        message: ConversationMessage,
+        parent: ConversationMessage | None,
+        replaced: ConversationMessage | None = None,
     ) -> list[ConversationMessage]:
-        """Return copies of the shown messages after a shown message, for another version of it."""
+        """Add a message, followed by copies of what was shown after the replaced one; return these.
+
+        Nothing follows it without a replaced message.
+        """
         shown = self.shown()
-        if message is None or message not in shown:
-            return []
-        return copied_below(shown[shown.index(message) + 1 :], parent)
+        is_followed = replaced is not None and replaced in shown
+        following = shown[shown.index(replaced) + 1 :] if replaced and is_followed else []
+        followers = copied_below(following, message)
+        self.add(message, parent)
+        for follower in followers:
+            self.add(follower, follower.parent)
+        return followers
 
     def path_to(self, message: ConversationMessage | None) -> list[ConversationMessage]:
         path: list[ConversationMessage] = []

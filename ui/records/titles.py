@@ -1,6 +1,7 @@
 """Titles and previews of conversations: text as one safe, plain line."""
 
 import re
+from collections.abc import Iterable
 
 UNTITLED = "New conversation"
 # Characters that control a terminal or change the direction of text.
@@ -35,9 +36,10 @@ def preview_of(text: str) -> str:
     return plain_line(text[:200])
 
 
-def title_of(question: str) -> str:
-    """Return the title for a conversation that begins with this question: its words."""
-    return " ".join(question[:1_000].split())
+def title_of(question: str, files: Iterable[str] = ()) -> str:
+    """Return the title for a conversation that begins with this question, or with files' names."""
+    text = question if question.strip() else ", ".join(files)
+    return " ".join(text[:1_000].split())
 
 
 def title_from_file(text: str) -> str:

@@ -50,10 +50,7 @@ class MessageChanges(QObject):
         tree = current.conversation.tree
         run = Run(state="written", text=text, pictures=answer.run.pictures)
         message = ConversationMessage("assistant", text, run)
-        followers = tree.copied_after(answer, message)
-        tree.add(message, answer.parent)
-        for follower in followers:
-            tree.add(follower, follower.parent)
+        followers = tree.add_version(message, answer.parent, answer)
         index = current.conversation.messages.index(message)
         self._workspace.traces.copy(runs_of(followers), current.conversation.id)
         self._workspace.store.save_messages(current.conversation, [message, *followers])

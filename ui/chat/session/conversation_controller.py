@@ -325,10 +325,12 @@ class ConversationController(QObject):
         self.sides = tuple(sides)
         left, right = sides
         user_message = None if is_new else questions[-1]
-        begun = left.send(text, files) if user_message is None else left.answer(user_message)
-        if begun is None or left.last_answer is None or left.last_answer.parent is None:
-            self.sides = ()
-            return False
+        if user_message is None:
+            left.send(text, files)
+        else:
+            left.answer(user_message)
+        assert left.last_answer is not None
+        assert left.last_answer.parent is not None
         right.answer(left.last_answer.parent)
         self.sides_changed.emit()
         return True
@@ -401,10 +403,7 @@ class ConversationController(QObject):
             run.model_id, run.live.is_loading = conversation.model.name, True
         is_first = not any(m.parent is parent for m in conversation.tree)
         message = ConversationMessage("assistant", run=run)
-        followers = conversation.tree.copied_after(replaced, message)
-        conversation.tree.add(message, parent)
-        for follower in followers:
-            conversation.tree.add(follower, follower.parent)
+        followers = conversation.tree.add_version(message, parent, replaced)
         self._traces.copy(runs_of(followers), self._saved.id)
         self.last_answer = message
         answer = self._answer = _RunningAnswer(run, message)

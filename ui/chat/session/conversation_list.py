@@ -256,9 +256,9 @@ class ConversationList(QObject):
         self, conversation: Conversation, question: str, files: Sequence[Attachment] = ()
     ) -> None:
         """Title an untitled conversation after its first question, or the files of that."""
-        title = question if question.strip() else ", ".join(file.name for file in files)
+        title = title_of(question, (file.name for file in files))
         if conversation.title == UNTITLED and title:
-            self.rename(conversation, title_of(title))
+            self.rename(conversation, title)
 
     def touch(self, conversation: Conversation) -> None:
         """Move a conversation to the top of its group, because it has a new message."""

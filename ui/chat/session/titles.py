@@ -53,7 +53,7 @@ class Titles(QObject):
         is_answer = run.finished is not None and run.finished.stop.kind is not StopKind.TOOL_CALL
         if not self.is_on or len(questions) != 1 or not (is_answer and run.text.strip()):
             return
-        if conversation.title == first_title(questions[0]):
+        if conversation.title == _first_title(questions[0]):
             start_task(self, self._name(conversation, questions[0], run), "name a conversation")
 
     async def _name(
@@ -64,7 +64,7 @@ class Titles(QObject):
         except EngineError:
             return
         is_deleted = self._conversations.with_id(conversation.id) is None
-        if title and not is_deleted and conversation.title == first_title(question):
+        if title and not is_deleted and conversation.title == _first_title(question):
             self._conversations.rename(conversation, title)
 
     async def _written(
@@ -78,7 +78,7 @@ class Titles(QObject):
         prompt = (
             "Write a title of at most six words for the conversation below, in its language. "
             "Write the title only.\n\n"
-            f"User: {question.typed[:_READ_CHARS].strip() or first_title(question)}\n\n"
+            f"User: {question.typed[:_READ_CHARS].strip() or _first_title(question)}\n\n"
             f"Assistant: {run.text[:_READ_CHARS].strip()}"
         )
         request = background_request(prompt, info, 24)
@@ -86,11 +86,8 @@ class Titles(QObject):
         return "" if finished.stop.kind is not StopKind.EOS else written_title(text)
 
 
-def first_title(question: ConversationMessage) -> str:
-    """Return the title that a conversation has from its first question, until it is named."""
-    return title_of(
-        question.typed if question.typed.strip() else ", ".join(f.name for f in question.files)
-    )
+def _first_title(question: ConversationMessage) -> str:
+    return title_of(question.typed, (file.name for file in question.files))
 
 
 def written_title(text: str) -> str:
