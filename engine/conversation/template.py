@@ -12,7 +12,6 @@ import jinja2
 from jinja2 import meta
 from jinja2.ext import loopcontrols
 
-from engine.conversation import efforts
 from engine.conversation.bounded_jinja import BoundedEnvironment
 from engine.conversation.normalization import normalize
 from engine.conversation.template_rules import SAMPLE_TOOL, TemplateRules, learn_rules
@@ -31,8 +30,13 @@ RESERVED_OPTIONS = frozenset(
 )  # fmt: skip
 # Template options that a request has fields for; ``enable_thinking`` has two spellings.
 _THINKING = ("enable_thinking", "thinking")
-_OWN_OPTIONS = frozenset({*_THINKING, efforts.OPTION, "thinking_budget"})
+_EFFORT = "reasoning_effort"
+_OWN_OPTIONS = frozenset({*_THINKING, _EFFORT, "thinking_budget"})
 _FIELD = "chat_template_kwargs"
+_SCALE = tuple(effort.value for effort in Effort)
+# The words that gpt-oss documents, for a template that writes any word into the prompt.
+_FREE_FORM_EFFORTS = ("low", "medium", "high")
+_EFFORT_PROBE = "effortprobe"
 # Marks an answer for training; transformers adds this tag to Jinja's own.
 _GENERATION_TAG = re.compile(r"\{%-?\s*(?:end)?generation\s*-?%\}")
 
@@ -74,21 +78,22 @@ class ChatTemplate:
     @functools.cached_property
     def effort_names(self) -> tuple[str, ...]:
         """The words of the scale of efforts that it takes, ascending."""
-        if efforts.OPTION not in self.variables:
+        if _EFFORT not in self.variables:
             return ()
-        if efforts.PROBE in self._render_effort(efforts.PROBE):
-            return efforts.FREE_FORM_EFFORTS
-        return tuple(filter(self._render_effort, efforts.named_efforts(self._source)))
+        if _EFFORT_PROBE in self._render_effort(_EFFORT_PROBE):
+            return _FREE_FORM_EFFORTS
+        named = set(re.findall(r"""['"](\w+)['"]""", self._source))
+        return tuple(word for word in _SCALE if word in named and self._render_effort(word))
 
     def _takes_effort(self, word: str) -> bool:
         """Whether a request may name a word; one beside the scale is tried."""
-        if word in efforts.SCALE or efforts.OPTION not in self.variables:
+        if word in _SCALE or _EFFORT not in self.variables:
             return word in self.effort_names
         return bool(self._render_effort(word))
 
     def _render_effort(self, word: str) -> str:
         """Return a prompt with a word for the effort; empty if the template refuses it."""
-        options = {"add_generation_prompt": True, efforts.OPTION: word}
+        options = {"add_generation_prompt": True, _EFFORT: word}
         options |= dict.fromkeys(_THINKING, True)
         messages = [{"role": "user", "content": "Hi"}]
         try:
@@ -235,7 +240,7 @@ class ChatTemplate:
             if "thinking" in self.variables:
                 options["thinking"] = thinking
         if (effort := self.effort_of(request)) is not None:
-            options[efforts.OPTION] = effort
+            options[_EFFORT] = effort
         if request.thinking_budget is not None and "thinking_budget" in self.variables:
             options["thinking_budget"] = request.thinking_budget
         if request.tools and "preserve_thinking" in self.variables:
@@ -246,12 +251,12 @@ class ChatTemplate:
 
     def effort_of(self, request: GenerationRequest) -> str | None:
         """Return its word for the effort of a request; None where it has none or none is needed."""
-        word = request.template_options.get(efforts.OPTION)
+        word = request.template_options.get(_EFFORT)
         if isinstance(word, str) and self._takes_effort(word):
             return word
         # A template that knows efforts may have no other option that turns reasoning down.
         effort = Effort.NONE if _switches_thinking(request) is False else request.effort
-        return None if effort is None else efforts.nearest_effort(self.effort_names, effort)
+        return None if effort is None else _nearest_effort(self.effort_names, effort)
 
     def _unknown_options(self, given: Mapping[str, Any]) -> tuple[str, ...]:
         if not self._source:  # code takes an option or fails
@@ -294,6 +299,23 @@ def tool_dict(tool: Tool) -> dict[str, Any]:
             "parameters": dict(tool.parameters),
         },
     }
+
+
+def _nearest_effort(names: Sequence[str], effort: Effort) -> str | None:
+    """Return the word of a template that is nearest to a wish, the higher one of two.
+
+    None if the template names no degree of reasoning.
+    """
+    if effort.value in names:
+        return effort.value
+    # No wish for reasoning is mapped to the word that switches it off.
+    candidates = [word for word in names if word != Effort.NONE.value]
+    position = _SCALE.index(effort.value)
+    return min(
+        candidates,
+        key=lambda word: (abs(_SCALE.index(word) - position), -_SCALE.index(word)),
+        default=None,
+    )
 
 
 def _without_special_tokens(message: Message) -> Message:

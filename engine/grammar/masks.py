@@ -258,17 +258,13 @@ class TokenConstraint:
     @contextlib.contextmanager
     def _in_library(self) -> Iterator[None]:
         """Count the time in the block; a panic of the library ends the answer."""
-        with self._timed():
-            try:
-                yield
-            except BaseException as error:
-                self._fail(_panic(error))
-
-    @contextlib.contextmanager
-    def _timed(self) -> Iterator[None]:
         began_s = time.thread_time()
         try:
             yield
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            self._fail(f"the library failed: {error}")
         finally:
             self.spent_s += time.thread_time() - began_s
             if self.is_own and self.spent_s > _MAX_TOKEN_S:
@@ -277,13 +273,6 @@ class TokenConstraint:
     def _fail(self, reason: str) -> bytes:
         self.failure = explain_error(reason)
         return self._tokens.only_eos
-
-
-def _panic(error: BaseException) -> str:
-    """Return a panic of the library in plain words; raise any other exception again."""
-    if not is_panic(error):
-        raise error
-    return f"the library failed: {error}"
 
 
 def _set(bits: bytearray, ids: Iterable[int]) -> None:
