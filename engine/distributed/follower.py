@@ -47,7 +47,7 @@ class FollowingBatch(RunningBatch):
         owner: str,
     ) -> None:
         """Add the sequence that rank 0 has added; raises ``EngineError`` if it differs here."""
-        self.prompts.shrink_to(entries)
+        self.prompt_cache.shrink_to(entries)
         scorer = None
         if scored_from is not None:
             # Rank 0 chooses how much is read in a step, so the vocabulary does not matter here.

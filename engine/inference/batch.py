@@ -23,7 +23,7 @@ from engine.inference.continuous_batch import ContinuousBatch
 from engine.inference.drafts import Drafting
 from engine.inference.embedding import EmbeddingPass
 from engine.inference.mlx_lm_internals import DecodingRows, together
-from engine.inference.prefill import PrefillBudget
+from engine.inference.prefill import PrefillPacer
 from engine.inference.prefix_sharing import WORTH_TOKENS, PrefixSharing
 from engine.inference.running_cache import is_sole
 from engine.inference.sequence import Sequence
@@ -54,32 +54,32 @@ class RunningBatch:
         self._batch = ContinuousBatch(
             model, limits.rows, pads_prompts=can.prompts, sequences=by_number
         )
-        self.prompts = PromptCache(fresh, limits.cache_bytes)
+        self.prompt_cache = PromptCache(fresh, limits.cache_bytes)
         self.sequences = PrefixSharing(
-            by_number, self._batch, is_cut_anywhere=self.prompts.can_cut_anywhere
+            by_number, self._batch, is_cut_anywhere=self.prompt_cache.can_cut_anywhere
         )
         self._drafting = Drafting(model, by_number, costs or PassCosts())
         head = head_of(model) if self.can_draft else None
         self.own_head = None if head is None else OwnHead(head.origin)
-        self._budget = PrefillBudget(limits.prefill_chunk)
+        self._pacer = PrefillPacer(limits.prefill_chunk)
 
     def insert(self, sequence: Sequence) -> int:
         """Add a sequence, or let it wait for another with the same beginning; return its number."""
         tokens, owner, scorer = sequence.tokens, sequence.owner, sequence.scorer
         unscored = tokens if scorer is None else tokens[: scorer.begins + 1]
         with self._stream():
-            sequence.cache, sequence.cached, sequence.from_disk = self.prompts.fetch(
+            sequence.cache, sequence.cached, sequence.from_disk = self.prompt_cache.fetch(
                 owner, unscored
             )
-        sequence.cache_miss = self.prompts.why_missing(owner, tokens, sequence.cached)
+        sequence.cache_miss = self.prompt_cache.why_missing(owner, tokens, sequence.cached)
         if sequence.cache_miss is not None and scorer is not None:
             sequence.cache_miss = CacheMiss.SCORED
-        if not self.prompts.can_cut_anywhere:
+        if not self.prompt_cache.can_cut_anywhere:
             self._plan_snapshots(sequence)
         if not self.can_draft:
             sequence.sources = ()
         self.sequences.add(sequence)
-        sequence.disk_epoch = self.prompts.disk_epoch(owner)
+        sequence.disk_epoch = self.prompt_cache.disk_epoch(owner)
         self._note_use()
         return sequence.number
 
@@ -89,17 +89,17 @@ class RunningBatch:
         last = len(tokens) - 1
         sequence.snapshots_at.add(min(sequence.turn_end or last, last))
         # Where this prompt diverges from an earlier one, later prompts may diverge, too.
-        branch = self.prompts.count_common(sequence.owner, tokens)
+        branch = self.prompt_cache.count_common(sequence.owner, tokens)
         if branch - cached >= WORTH_TOKENS:
             sequence.snapshots_at.add(branch)
         # Their number depends on the memory, and all processes of a batch must store the same.
         if not self.is_shared:
-            sequence.snapshots_at.update(self.prompts.snapshot_positions(len(tokens), cached))
+            sequence.snapshots_at.update(self.prompt_cache.snapshot_positions(len(tokens), cached))
 
     def step(self) -> Step:
         """Decode the next tokens of each running row and read as much of the prompts as is fair."""
         decoding = len(self._batch.decoding)
-        max_tokens = self._budget.tokens(decoding) if self._batch.can_read else 0
+        max_tokens = self._pacer.tokens(decoding) if self._batch.can_read else 0
         # Measured from step to step: the device decodes while the last step's tokens are handled.
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
         step = None
@@ -114,9 +114,9 @@ class RunningBatch:
         if is_plain and decoding and self.can_draft and not max_tokens:
             self._drafting.record_decode(decoding, took_s)
         if max_tokens:
-            self._budget.record_read(took_s, self._tokens_read, decoding)
+            self._pacer.record_read(took_s, self._tokens_read, decoding)
         else:
-            self._budget.record_decode(took_s)
+            self._pacer.record_decode(took_s)
         self._steps += 1
         # Unused memory of MLX is freed after so many steps, as in mlx-lm's own loop.
         if self._steps % 512 == 0:
@@ -181,7 +181,7 @@ class RunningBatch:
         self._stepped_at_s = time.perf_counter()
 
     def _record_pause(self, took_s: float, tokens: int = 0) -> None:
-        self._budget.record_pause(took_s, len(self._batch.decoding), tokens)
+        self._pacer.record_pause(took_s, len(self._batch.decoding), tokens)
         # The time of the next step does not include it.
         self._stepped_at_s += took_s
 
@@ -193,7 +193,7 @@ class RunningBatch:
 
     def read_texts(self, embedding: EmbeddingPass) -> None:
         """Read a part of the texts of an embedding request, unless the streams are behind."""
-        max_tokens = self._budget.tokens(len(self._batch.decoding))
+        max_tokens = self._pacer.tokens(len(self._batch.decoding))
         if not max_tokens:
             return
         begin_s = time.perf_counter()
@@ -227,7 +227,7 @@ class RunningBatch:
 
     def _store(self, sequence: Sequence, cache: Any, tokens: list[int] | None) -> None:
         with self._stream():
-            self.prompts.store(sequence.owner, sequence.disk_epoch, cache, tokens)
+            self.prompt_cache.store(sequence.owner, sequence.disk_epoch, cache, tokens)
 
     def _stream(self) -> Any:
         return mx.stream(self._batch.stream)
@@ -267,19 +267,19 @@ class RunningBatch:
             raise
 
     def _note_use(self) -> None:
-        if (use := PromptCacheUse(self.prompts.usage)) != self.cache_use:
+        if (use := PromptCacheUse(self.prompt_cache.usage)) != self.cache_use:
             self.cache_use = use
 
     def forget_prompts(self, owner: str) -> tuple[int, int]:
         """Drop the caches of an owner's earlier prompts; return how many, and their bytes."""
-        held = self.prompts.usage.get(owner, MemoryUsage())
-        self.prompts.clear(owner)
+        held = self.prompt_cache.usage.get(owner, MemoryUsage())
+        self.prompt_cache.clear(owner)
         self._note_use()
         mx.clear_cache()
         return held.entries, held.size_bytes
 
     def evict_prompts(self, max_bytes: int | None = None) -> None:
-        self.prompts.shrink_to(size_bytes=max_bytes)
+        self.prompt_cache.shrink_to(size_bytes=max_bytes)
         self._note_use()
 
     def reset(self) -> abc.Sequence[int]:
@@ -297,7 +297,7 @@ class RunningBatch:
 
     def close(self) -> None:
         self.sequences.clear()
-        self.prompts.clear()
+        self.prompt_cache.clear()
         self._batch.close()
         del self._drafting
         mx.clear_cache()

@@ -120,11 +120,11 @@ class MlxBackend:
         prediction = predicted(self._tokenizer, request.prediction, self.info)
         owner = request.cache_owner
         if owner.kept_with is not None:
-            self.batch.prompts.wait_for_files()
+            self.batch.prompt_cache.wait_for_files()
         beginning = Beginning()
         if request.prompt is None:
             beginning = family.beginning(request, tokens, self.vocabulary)
-        is_on_disk = self.batch.prompts.is_on_disk(owner, tokens)
+        is_on_disk = self.batch.prompt_cache.is_on_disk(owner, tokens)
         return Prompt(tokens, beginning, prediction, is_on_disk, unknown)
 
     def check_template(self) -> TemplateReport | None:

@@ -282,7 +282,7 @@ def load(
         drafting = DraftModel(drafted, kept)
     batch = batch_of(model, limits)
     if disk is not None and stamps is not None:
-        batch.prompts.attach(disk, folder, stamps)
+        batch.prompt_cache.attach(disk, folder, stamps)
     return MlxBackend(tokenizer, info, vocabulary, batch, drafting)
 
 

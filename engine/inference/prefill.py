@@ -13,7 +13,7 @@ _MIN_TOKENS = 16
 _NEWEST = 0.3
 
 
-class PrefillBudget:
+class PrefillPacer:
     """Plans how much one batch reads, step by step: up to ``max_tokens`` tokens of prompts."""
 
     def __init__(self, max_tokens: int) -> None:

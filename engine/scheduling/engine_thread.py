@@ -2,6 +2,15 @@
 
 Everything that touches a model happens here. The thread looks into its queue between two decode
 steps, and between two chunks of a long prompt, so a cancel waits at most one step.
+
+One turn of the thread:
+
+- ``_run_calls``: jobs of other threads (``Models.do``), and answers to cancel
+- ``Models.step`` -> ``ModelSlot.step`` -> ``Scheduler.step``: one step of one batch
+- ``Models.advance`` -> ``ModelSlot.advance`` -> ``Scheduler.fill``: waiting requests join, due
+  loads and unloads follow the last answer, idle models are unloaded
+- ``Models.refresh_statuses``, then ``Outbox.deliver``: one wake-up for each reader's loop
+- ``Models.load_next``: a load, while the others take steps between two parts of it
 """
 
 import contextlib

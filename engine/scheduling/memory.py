@@ -22,13 +22,13 @@ class MemoryPlan:
         free: Available beside the other models as they are.
         after_eviction: Available once the other models have been unloaded.
         total: Available once other programs have ended, too.
-        prompts: For cached prompts beside answers that use all of ``free``; None without a limit.
+        prompts_bytes: For cached prompts beside answers that use all of ``free``; None for any.
     """
 
     free: int
     after_eviction: int
     total: int
-    prompts: int | None = None
+    prompts_bytes: int | None = None
 
     def fits(self, model: ModelInfo, lengths: Collection[int], beside_bytes: int) -> bool:
         """Whether answers of these lengths, in tokens with their prompts, fit beside other work."""

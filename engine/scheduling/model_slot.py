@@ -41,7 +41,23 @@ _NO_CACHE = PromptCacheUse()
 
 
 class ModelSlot:
-    """Holds one model, which is in memory, or is loaded when it is next needed."""
+    """Holds one model, which is in memory, or is loaded when it is next needed.
+
+    ========  ====================  =========================  ===========  ===========
+    state     known by              a request                  a load       an unload
+    ========  ====================  =========================  ===========  ===========
+    empty     no ``source``         is refused (``NoModel``)   begins       is done
+    unloaded  ``_is_unloaded``      waits, has it loaded       begins       is done
+    loading   ``loading``           waits                      waits        waits
+    ready     ``scheduler``         runs                       once unused  once unused
+    changing  ``transition``        waits                      waits        waits
+    leaving   ``is_leaving``        waits for ``resume``       once unused  once unused
+    stuck     ``stuck``             is refused while it hangs  begins       is done
+    ========  ====================  =========================  ===========  ===========
+
+    ``Models.load_next`` begins loads, one at a time, once there is memory; ``refuse_load`` ends one
+    that never fits. A failed load leaves the model before it, unloaded, or an empty slot.
+    """
 
     def __init__(
         self, context: EngineContext, offered: OfferedModel | None, max_idle_s: float | None

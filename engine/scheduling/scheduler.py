@@ -166,7 +166,7 @@ class Scheduler:
                 if prompt.is_on_disk
             ]
             if on_disk and not is_read and len(self.waiting) < _MAX_READ_AHEAD:
-                reading = self.backend.batch.prompts.read(on_disk)
+                reading = self.backend.batch.prompt_cache.read(on_disk)
                 self._admit_after(reading, future, at, is_read=True)
                 return
             del self._rendering[future]
@@ -304,8 +304,8 @@ class Scheduler:
         """Send the first events of an answer that has joined the batch."""
         self.running[sequence.number] = sequence
         batch, plan = self.backend.batch, self.plan
-        if plan.prompts is not None:
-            max_bytes = plan.prompts + max(0, plan.free - self.reserved_bytes)
+        if plan.prompts_bytes is not None:
+            max_bytes = plan.prompts_bytes + max(0, plan.free - self.reserved_bytes)
             if batch.cache_use.size_bytes > max_bytes:
                 batch.evict_prompts(max_bytes)
         self._outbox.put(sequence.generation, sequence.start(time.perf_counter()))

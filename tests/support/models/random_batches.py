@@ -199,13 +199,13 @@ class RandomBatches:
             model.mkdir()
             (model / "config.json").write_text(json.dumps({"model_type": "none"}))
             mx.save_safetensors(str(model / "model.safetensors"), {"weight": mx.ones((4, 4))})
-        batch.prompts.attach(disk, model, stamps_of(model))
-        batch.prompts.wait_for_files()
+        batch.prompt_cache.attach(disk, model, stamps_of(model))
+        batch.prompt_cache.wait_for_files()
 
     def _read(self, batch: RunningBatch, prompt: list[int]) -> None:
         """Read what the disk has of a prompt."""
-        if batch.prompts.is_on_disk(_OWNER, prompt):
-            batch.prompts.read([(_OWNER, prompt)]).result(_PATIENCE_S)
+        if batch.prompt_cache.is_on_disk(_OWNER, prompt):
+            batch.prompt_cache.read([(_OWNER, prompt)]).result(_PATIENCE_S)
 
     def _run(self, answers: int, disk: DiskCache | None) -> None:
         draws = self._draws

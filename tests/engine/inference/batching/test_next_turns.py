@@ -53,7 +53,7 @@ def test_kept_conversations_report_the_bytes_that_they_hold(stepped: Stepped) ->
     mx.synchronize(stepped.batch._batch.stream)
     # Nothing may wait for Python's garbage collector.
     use, before = stepped.batch.cache_use, mx.get_active_memory()
-    stepped.batch.prompts._index.clear()
+    stepped.batch.prompt_cache._index.clear()
     held = before - mx.get_active_memory()
     # Keys and values of 1,000 tokens in the layers that keep them, once and not six times; of an
     # incomplete block each conversation has its own.

@@ -55,7 +55,7 @@ class Reuse:
         self.batch = RunningBatch(self.model, BatchLimits(8, self._cache_bytes, 4, drafts=False))
         if self._disk_path is not None:
             self._disk = DiskCache(self._disk_path, 1 << 30)
-            self.batch.prompts.attach(self._disk, self._folder, stamps_of(self._folder))
+            self.batch.prompt_cache.attach(self._disk, self._folder, stamps_of(self._folder))
 
     def close(self) -> None:
         """End the process; what waits to be written is written."""
@@ -76,7 +76,7 @@ class Reuse:
 
     def ask(self, prompt: list[int]) -> list[int]:
         """Answer a prompt, check all of it, and return the answer without an end."""
-        prompts = self.batch.prompts
+        prompts = self.batch.prompt_cache
         ends = [at for at, token in enumerate(prompt, 1) if token == END]
         turn_end = ends[-1] if ends and ends[-1] < len(prompt) else 0
         self._read_disk(prompt)
@@ -102,7 +102,7 @@ class Reuse:
     def _read_disk(self, prompt: list[int]) -> None:
         if self._disk is None:
             return
-        prompts = self.batch.prompts
+        prompts = self.batch.prompt_cache
         self._disk.measured().result(PATIENCE_S)
         prompts.wait_for_files()
         if prompts.is_on_disk(ME, prompt):
@@ -112,7 +112,7 @@ class Reuse:
     def _check_promise(self, prompt: list[int], cached: int) -> None:
         if not self._is_complete:
             return
-        is_cut = self.batch.prompts.can_cut_anywhere
+        is_cut = self.batch.prompt_cache.can_cut_anywhere
         # A few tokens are not worth a file.
         few = 0 if self._disk is None else MIN_DISK_TOKENS
         for stored in self._promised:
@@ -127,7 +127,7 @@ class Reuse:
             assert logits[at, token].item() > best - NOISE, (at, prompt, answer)
 
     def _check_limits(self) -> None:
-        prefixes = self.batch.prompts._index
+        prefixes = self.batch.prompt_cache._index
         assert prefixes.size_bytes <= self._cache_bytes
         blocks = prefixes._blocks.values()
         entries = [entry for block in blocks for entry in (block, *block.snapshots.values())]

@@ -223,15 +223,15 @@ PROMPT = [3 + n * 7 % 50 for n in range(150)]
 def batch_of(model: Any, room: Room | None, folder: Path) -> RunningBatch:
     batch = RunningBatch(model, BatchLimits(512, 0, 4, drafts=False))
     if room is not None:
-        batch.prompts.attach(room.disk, folder, stamps_of(folder))
-        batch.prompts.wait_for_files()
+        batch.prompt_cache.attach(room.disk, folder, stamps_of(folder))
+        batch.prompt_cache.wait_for_files()
     return batch
 
 
 def answer(batch: RunningBatch, tokens: list[int]) -> tuple[list[int], int]:
     """Return eight tokens, and how many of the prompt came from disk."""
-    if batch.prompts.is_on_disk(ME, tokens):
-        batch.prompts.read([(ME, tokens)]).result(60)
+    if batch.prompt_cache.is_on_disk(ME, tokens):
+        batch.prompt_cache.read([(ME, tokens)]).result(60)
     sequence = BatchSequence(tokens, owner=ME)
     batch.insert(sequence)
     drawn: list[int] = []
