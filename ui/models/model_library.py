@@ -156,7 +156,8 @@ class ModelLibrary(QObject):
         own = next((info for info in users if info.path == old), None)
         user = own or next((i for i in users if i.draft is not None and i.draft.path == old), None)
         folder = new if user is None or own is not None else user.path
-        self.models.begin_to_load(folder, keeps_default=user in others)
+        is_beside = default is not None and user is not default
+        self.models.begin_to_load(folder, keeps_default=is_beside)
         return folder
 
     def move_choices(self, old: Path, new: Path) -> None:
