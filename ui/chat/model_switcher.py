@@ -32,10 +32,10 @@ from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, move_within_screen
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import RESTART, fit_text, loading_text, passed, percent, used
-from ui.models.models import Models, ModelStage
+from ui.models.models import LoadStage, Models
 from ui.words import Tone
 
-_TONES: dict[ModelStage, Tone] = {
+_TONES: dict[LoadStage, Tone] = {
     "none": "quiet",
     "unloaded": "quiet",
     "loading": "limit",

@@ -173,7 +173,7 @@ def _repository(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class ModelCard:
     """A model card, as the preview shows it."""
 
     stage: CardStage
@@ -181,7 +181,7 @@ class Card:
     is_cut: bool = False
 
 
-class Cards(QObject):
+class ModelCards(QObject):
     """Reads one card at a time, and keeps those of this session."""
 
     changed = Signal()
@@ -189,9 +189,9 @@ class Cards(QObject):
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._hub = Hub()
-        self._kept: dict[str, Card] = {}
+        self._kept: dict[str, ModelCard] = {}
         self.name = ""
-        self.card = Card("none")
+        self.card = ModelCard("none")
 
     def show(self, name: str) -> None:
         self._hub.gives_up.set()
@@ -199,7 +199,7 @@ class Cards(QObject):
         # A name without an owner is a folder of this computer; the hub does not know it.
         self.name = name if "/" in name else ""
         known = self._kept.get(name)
-        self.card = known or Card("reading" if self.name else "none")
+        self.card = known or ModelCard("reading" if self.name else "none")
         self.changed.emit()
         if self.name and known is None:
             start_task(self, self._read(name, self._hub), "read a model card")
@@ -221,13 +221,13 @@ class Cards(QObject):
         except HubCancelled:
             return
         except HubFailed as error:
-            shown = Card("missing", as_sentence(str(error)))
+            shown = ModelCard("missing", as_sentence(str(error)))
         except Exception:  # a bug must not leave the preview waiting
             _log.exception("a model card could not be read")
-            shown = Card("missing", as_sentence(UNEXPECTED))
+            shown = ModelCard("missing", as_sentence(UNEXPECTED))
         else:
-            empty = Card("missing", "The card is empty.")
-            shown = Card("shown", text, is_cut) if text.strip() else empty
+            empty = ModelCard("missing", "The card is empty.")
+            shown = ModelCard("shown", text, is_cut) if text.strip() else empty
             self._kept[name] = shown
         if hub is self._hub:
             self.card = shown
@@ -293,7 +293,7 @@ class Finder(QObject):
         self.has_more = False
         self.problem = ""
         self.memory = Memory(0, 0)
-        self.cards = Cards(self)
+        self.cards = ModelCards(self)
         self._limit = USUAL_RESULTS
         # Whether ``offers`` belongs to the present query; until then the old offers stay.
         self._is_answered = False

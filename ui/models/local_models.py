@@ -37,8 +37,8 @@ from ui.records.conversations import ChosenModel
 DELETED = (Origin.HUGGING_FACE, Origin.LM_STUDIO)
 
 
-class ModelCard(QFrame):
-    """A model with its buttons; the signals of its list announce the choices."""
+class LocalModelRow(QFrame):
+    """A row of a model with its buttons; the signals of its list announce the choices."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class LocalModels(QWidget):
         self.library = library
         self.upkeep = upkeep
         self.rows: list[DownloadRow] = []
-        self.cards: list[ModelCard] = []
+        self.cards: list[LocalModelRow] = []
         self._shown: list[dict[str, Any]] | None = None
         self.find_button = QPushButton("Find Models…")
         self.find_button.setProperty("kind", "primary")
@@ -309,7 +309,7 @@ class LocalModels(QWidget):
         _clear(self._cards)
         self.cards = []
         for arguments in shown:
-            card = ModelCard(self, **arguments)
+            card = LocalModelRow(self, **arguments)
             self._cards.addWidget(card)
             self.cards.append(card)
             if focused is not None and card.model.found.name == focused.model.found.name:

@@ -21,7 +21,7 @@ from ui.kit.tasks import finish_tasks, start_task
 from ui.records.conversations import ChosenModel, Conversation
 from ui.words import describe_error
 
-ModelStage = Literal["none", "unloaded", "loading", "ready", "failed", "missing"]
+LoadStage = Literal["none", "unloaded", "loading", "ready", "failed", "missing"]
 
 _POLL_LOADING_MS = 120
 _POLL_MS = 1000
@@ -30,12 +30,12 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ModelState:
+class ShownModel:
     """The state of one model, for the window."""
 
     name: str
     folder: Path | None
-    stage: ModelStage
+    stage: LoadStage
     message: str = ""
     info: ModelInfo | None = None
     progress: LoadProgress | None = None
@@ -60,7 +60,7 @@ class Models(QObject):
     def __init__(self, engine: Engine, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._engine = engine
-        self.stage: ModelStage = "none" if engine.model is None else "ready"
+        self.stage: LoadStage = "none" if engine.model is None else "ready"
         self.name = "" if engine.model is None else engine.model.id
         self.message = ""
         self.failure = ""
@@ -116,7 +116,7 @@ class Models(QObject):
     def in_memory(self) -> list[ModelStatus]:
         return [model for model in self._engine.models if model.is_loaded]
 
-    def status(self, choice: ChosenModel | None, *, is_missing: bool = False) -> ModelState:
+    def status(self, choice: ChosenModel | None, *, is_missing: bool = False) -> ShownModel:
         """Return the state of a conversation's model; without a choice, of the default one."""
         folder = self.path if choice is None else choice.folder
         is_default = choice is None or self.is_at(folder)
@@ -137,7 +137,7 @@ class Models(QObject):
             stage, is_idle = "missing", False
         is_again = stage == "ready" and is_default and self.is_loading_again
         is_loading = stage == "loading" or is_again
-        return ModelState(
+        return ShownModel(
             self.name if choice is None else choice.name,
             folder,
             stage,
@@ -310,7 +310,7 @@ class Models(QObject):
         self, path: Path, number: int, cancels_running: bool, keeps_default: bool
     ) -> None:
         failure: Exception | None = None
-        stage: ModelStage = "failed"
+        stage: LoadStage = "failed"
         message = ""
         try:
             if self._cancelled_number == number:
@@ -355,7 +355,7 @@ class Models(QObject):
             self.failure, self.message = f"Could not unload {model.id}.", describe_error(error)
         self.changed.emit()
 
-    def _end(self, stage: ModelStage, message: str, verb: str = "load") -> None:
+    def _end(self, stage: LoadStage, message: str, verb: str = "load") -> None:
         self._poll_timer.setInterval(_POLL_MS)
         info = self._default
         failed_name = self.name

@@ -35,7 +35,7 @@ from ui.models.model_words import (
     loading_text,
     percent,
 )
-from ui.models.models import ModelStage
+from ui.models.models import LoadStage
 from ui.models.upkeep import Upkeep
 from ui.preferences import declaration
 from ui.words import Tone
@@ -246,7 +246,7 @@ class LoadedModel(QWidget):
     def _refresh(self) -> None:
         model = self._library.models
         stage = model.stage
-        states: dict[ModelStage, tuple[str, str, Tone]] = {
+        states: dict[LoadStage, tuple[str, str, Tone]] = {
             "none": ("No model", "mark", "quiet"),
             "loading": ("Loading", "spinner", "busy"),
             "ready": ("Ready", "check", "done"),

@@ -12,7 +12,7 @@ from tests.support.kept import preferences_state
 from tests.support.shown import main_window
 from tests.ui.driving import eventually
 from ui.kit.theme import Theme
-from ui.models.local_models import ModelCard
+from ui.models.local_models import LocalModelRow
 from ui.models.models_window import ModelsWindow
 from ui.preferences import ModelPreferences, Preferences
 
@@ -54,7 +54,7 @@ class OpenedModels:
         await self.engine.aclose()
         self.window.deleteLater()
 
-    def card(self, name: str) -> ModelCard:
+    def card(self, name: str) -> LocalModelRow:
         return next(card for card in self.models.local.cards if card.model.found.name == name)
 
     def has(self, name: str) -> bool:

@@ -11,11 +11,11 @@ from tests.support.models.assistants import write_assistant, write_gemma4
 from tests.support.several.draft_models import swap_tokens, write_draft
 from tests.ui.driving import eventually
 from tests.ui.models.test_models import OpenedModels
-from ui.models.local_models import ModelCard
+from ui.models.local_models import LocalModelRow
 from ui.models.model_library import ModelLibrary
 
 
-def entries(card: ModelCard) -> dict[str, QAction]:
+def entries(card: LocalModelRow) -> dict[str, QAction]:
     """Return the entries of a card's menu of draft models, by their words."""
     [more] = card.findChildren(QToolButton)
     menus = [one.menu() for one in more.menu().actions()]

@@ -14,11 +14,11 @@ from tests.support.several.draft_models import write_draft
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import Enter, Living, eventually
 from ui.kit.theme import Theme
-from ui.models.local_models import ModelCard
+from ui.models.local_models import LocalModelRow
 from ui.models.models_window import ModelsWindow
 
 
-def entries(card: ModelCard) -> dict[str, QAction]:
+def entries(card: LocalModelRow) -> dict[str, QAction]:
     [more] = card.findChildren(QToolButton)
     return {entry.text(): entry for entry in more.menu().actions()}
 
@@ -57,7 +57,7 @@ class Both:
     def loaded(self) -> set[str]:
         return {one.id for one in self.several.engine.models if one.is_loaded}
 
-    def card(self, name: str) -> ModelCard:
+    def card(self, name: str) -> LocalModelRow:
         return next(one for one in self.models.local.cards if one.model.found.name == name)
 
     async def answer(self, name: str, tokens: int = 1) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import ModelLibrary
-from ui.models.models import ModelState
+from ui.models.models import ShownModel
 from ui.records.conversations import ChosenModel, Conversation
 
 
@@ -41,7 +41,7 @@ class ModelSelection(QObject):
         return self._conversation.model
 
     @property
-    def state(self) -> ModelState:
+    def state(self) -> ShownModel:
         """The state of the conversation's model, or of the default one."""
         choice = self.choice
         is_missing = choice is not None and choice == self._missing

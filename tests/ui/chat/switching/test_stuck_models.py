@@ -13,7 +13,7 @@ from engine.values.limits import Limits
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import Enter, Living, eventually
 from ui.kit.theme import Theme
-from ui.models.local_models import ModelCard
+from ui.models.local_models import LocalModelRow
 
 
 class Hanging:
@@ -53,7 +53,7 @@ def several(
     )
 
 
-def card(several: SeveralModels, name: str) -> ModelCard:
+def card(several: SeveralModels, name: str) -> LocalModelRow:
     models = several.window.others.models
     return next(one for one in models.local.cards if one.model.found.name == name)
 
