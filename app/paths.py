@@ -79,10 +79,7 @@ def model_names() -> list[str]:
 
 
 def typed_path(text: str) -> Path:
-    """Return the path that a user typed; one with a ``~name`` that is no user stays as it is.
-
-    It may be too long for ``Path.exists``: use ``os.path.exists``.
-    """
+    """Return the path that a user typed, which may be too long for ``Path.exists``."""
     return Path(os.path.expanduser(text))
 
 

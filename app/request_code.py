@@ -9,7 +9,7 @@ from api.conformance.probe.values import Access
 
 KEY_VARIABLE = "API_KEY"
 # By the API's path: the vendor's package, its client and call, the parameters of the call (others
-# go into the extra body, if it has one), and the printed fields of the answer.
+# go into the extra body), and the printed fields of the answer.
 _PACKAGES = {
     "/v1/chat/completions": (
         "openai", "OpenAI", "chat.completions.create",
@@ -39,14 +39,6 @@ _PACKAGES = {
         ),
         "answer.content, answer.stop_reason, answer.stop_sequence",
     ),
-    "/api/chat": (
-        "ollama", "Client", "chat",
-        frozenset(
-            {"model", "messages", "tools", "think", "logprobs", "top_logprobs", "format",
-             "options", "keep_alive"}
-        ),
-        "answer.message.content, answer.done_reason",
-    ),
 }  # fmt: skip
 _STREAM_FIELDS = frozenset({"stream", "stream_options"})
 _KEY = f'api_key=os.environ.get("{KEY_VARIABLE}", "unused")'
@@ -65,7 +57,7 @@ def python_of(path: str, base_url: str, body: dict[str, Any]) -> str:
     if path not in _PACKAGES:
         return (
             "import json\nimport urllib.request\n\n"
-            f"body = {_literal(fields)}\n"
+            f"body = {_literal({**fields, 'stream': False})}\n"
             "request = urllib.request.Request(\n"
             f"    {base_url + path!r},\n"
             "    data=json.dumps(body).encode(),\n"
@@ -76,16 +68,10 @@ def python_of(path: str, base_url: str, body: dict[str, Any]) -> str:
         )
     package, client, call, own, result = _PACKAGES[path]
     url = f"{base_url}/v1" if package == "openai" else base_url
-    arguments = f"host={url!r}" if package == "ollama" else f"base_url={url!r}, {_KEY}"
-    sent, unsent = fields, ""
-    if package == "ollama" and fields.keys() - own:  # its client sends no others
-        sent = {name: value for name, value in fields.items() if name in own}
-        others = {name: value for name, value in fields.items() if name not in own}
-        unsent = f"# This client cannot send {_literal(others)}.\n"
     return (
         f"import os\n\nimport {package}\n\n"
-        f"client = {package}.{client}({arguments})\n"
-        f"{unsent}answer = client.{call}({_arguments(sent, own)})\n"
+        f"client = {package}.{client}(base_url={url!r}, {_KEY})\n"
+        f"answer = client.{call}({_arguments(fields, own)})\n"
         f"print({result})\n"
     )
 

@@ -24,13 +24,7 @@ from api.server.tls import context_of
 from api.service.config import ConfigError, ServerConfig
 from api.service.response_store import prepare_folder
 from app import __version__, exits, paths
-from app.engines import (
-    follow_rank_0,
-    load,
-    meet,
-    open_engine,
-    world_of_this_process,
-)
+from app.engines import follow_rank_0, load, meet, open_engine, world_of_this_process
 from app.exits import CommandError
 from app.logs import log_as_json_lines, log_to_standard_error
 from app.open_files import raise_open_file_limit

@@ -137,21 +137,19 @@ async def session(
     instance: SingleInstance | None = None,
 ) -> None:
     """Show a window on the running Qt loop; return once it is closed and everything has ended."""
-    loop = asyncio.get_running_loop()
     # What the window was is collected on this thread, after the frame that held it is gone.
-    with gc_on_main_thread(loop):
-        await _until_closed(application, loop, options, signals, stored, instance)
+    with gc_on_main_thread(asyncio.get_running_loop()):
+        await _until_closed(application, options, signals, stored, instance)
 
 
 async def _until_closed(
     application: Application,
-    loop: asyncio.AbstractEventLoop,
     options: ChatOptions,
     signals: EndingSignals,
     stored: StoredPreferences,
     instance: SingleInstance | None,
 ) -> None:
-    closed = asyncio.Event()
+    loop, closed = asyncio.get_running_loop(), asyncio.Event()
     preferences = PreferencesState(stored.preferences(), stored.save)
     disk = DiskCache(paths.kept_prompts_folder("conversations"), preferences.now.kept_prompts_bytes)
     preferences.changed.connect(lambda _: disk.limit_to(preferences.now.kept_prompts_bytes))

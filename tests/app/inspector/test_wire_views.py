@@ -1,15 +1,12 @@
 """The API tab shows real bytes, bodies that make the same request, and programs that run."""
 
-import ast
 import dataclasses
-import inspect
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-import ollama
 import pytest
 
 from api.conformance.captures.diagnosis import diagnose
@@ -23,7 +20,6 @@ from api.server.routes import DIALECTS
 from api.server.server import ServerThread
 from api.service.config import ServerConfig
 from app.inspector import body_of, wire_views
-from app.request_code import python_of
 from engine.engine import Engine
 from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.request import (
@@ -233,23 +229,6 @@ def test_each_program_works_when_pasted(views: dict[str, WireView]) -> None:
     assert [name for name, _, _ in printed] == TITLES
     for name, _, text in printed:
         assert "1\n2\n3\n4\n5\n" in text or "1\\n2\\n3\\n4\\n5\\n" in text, name
-
-
-def test_a_program_for_ollama_contains_only_what_its_client_sends() -> None:
-    stops = StopRules((Stop("6", StopScope.ALL),))
-    asked = GenerationRequest((Message("user", COUNT),), stops=stops, max_tokens=9)
-    [dialect] = [each for each in DIALECTS if each.answers[0].path == "/api/chat"]
-    body = body_of(dialect, asked, "demo-model", "")
-    assert body is not None
-    program = python_of("/api/chat", "http://127.0.0.1:1", body)
-    [call] = [
-        node
-        for node in ast.walk(ast.parse(program))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "client.chat"
-    ]
-    known = inspect.signature(ollama.Client.chat).parameters
-    assert {word.arg for word in call.keywords} <= known.keys()
-    assert "# This client cannot send {'fullstop': {'stop_scopes':" in program
 
 
 def test_a_run_without_recorded_tokens_is_sent_in_one_piece(
