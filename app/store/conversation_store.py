@@ -22,7 +22,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
-from ui.records.store import EVERYWHERE, MAX_HITS, Hit, Recovered, SearchFilter, StoreProblem
+from ui.records.store import EVERYWHERE, MAX_HITS, Hit, Problem, Recovered, SearchFilter
 
 _UNSAVED = "Your conversations are not being saved."
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class SqliteConversationStore:
     on the file runs, in order, on the database's own thread.
     """
 
-    def __init__(self, path: Path | None, problem: StoreProblem | None = None) -> None:
+    def __init__(self, path: Path | None, problem: Problem | None = None) -> None:
         self._path = path
         self.pictures_folder = None if path is None else _pictures_folder(path)
         self.backups_folder = None if path is None else backups_folder(path)
@@ -46,7 +46,7 @@ class SqliteConversationStore:
         self._writer = Writer(self._database, self._report_outcome)
         self._saved: dict[str, tuple[Any, ...]] = {}
         self._unsent: dict[str, rows.Unsent] = {}
-        self._report: Callable[[StoreProblem | None], None] = lambda _: None
+        self._report: Callable[[Problem | None], None] = lambda _: None
         self._on_found: Callable[[list[Conversation], list[Preset]], None] = lambda *_: None
         self._backup: asyncio.Future[None] | None = None
 
@@ -75,7 +75,7 @@ class SqliteConversationStore:
     # -- the window's side -----------------------------------------------------------------
 
     @property
-    def problem(self) -> StoreProblem | None:
+    def problem(self) -> Problem | None:
         """The problem found when the file was opened."""
         return self._database.problem
 
@@ -94,7 +94,7 @@ class SqliteConversationStore:
         """Why changes cannot be written; empty while they can."""
         return self._writer.failure
 
-    def on_problem(self, report: Callable[[StoreProblem | None], None]) -> None:
+    def on_problem(self, report: Callable[[Problem | None], None]) -> None:
         self._report = report
 
     def on_found(self, show: Callable[[list[Conversation], list[Preset]], None]) -> None:
@@ -249,13 +249,13 @@ class SqliteConversationStore:
                 f"{name}: {cause}. Everything is kept in memory, and saving is tried again until "
                 "it works. Export important conversations before you quit."
             )
-            self._report(StoreProblem(_UNSAVED, detail, folder))
+            self._report(Problem(_UNSAVED, detail, folder))
         elif has_bad:
             detail = (
                 f"{name} refused this change; everything else is saved. Export the conversation to "
                 "keep it. The log has the cause."
             )
-            self._report(StoreProblem("A change could not be saved.", detail, folder))
+            self._report(Problem("A change could not be saved.", detail, folder))
         else:
             self._report(None)
 
@@ -293,9 +293,7 @@ class SqliteConversationStore:
         except sqlite3.Error as error:
             _log.error("conversations could not be read", exc_info=error)
             detail = f"{self._name}: {describe_error(error)}. Nothing in the file was changed."
-            self._report(
-                StoreProblem("Your conversations could not be read.", detail, self._folder)
-            )
+            self._report(Problem("Your conversations could not be read.", detail, self._folder))
             return default
 
 
@@ -313,7 +311,7 @@ async def open_store(path: Path) -> SqliteConversationStore:
     except (sqlite3.Error, OSError) as error:
         _log.error("%s cannot be used", path, exc_info=error)
         detail = f"{path} cannot be used: {describe_error(error)}. New text is kept only until you "
-        problem = StoreProblem(_UNSAVED, f"{detail}close the window.", path.parent)
+        problem = Problem(_UNSAVED, f"{detail}close the window.", path.parent)
         store = SqliteConversationStore(None, problem)
         await store.open()
     return store

@@ -13,7 +13,7 @@ from app.store.schema import APPLICATION_ID, VERSION, migrate
 from engine.files.causes import os_cause
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
-from ui.records.store import StoreProblem
+from ui.records.store import Problem
 
 BUSY_TIMEOUT_S = 2.0
 COMPANIONS = ("", "-wal", "-shm")
@@ -49,7 +49,7 @@ class UnusableDatabase(Exception):
 class Database:
     """The connection to one file, or to memory without one, and the only thread that uses it."""
 
-    def __init__(self, path: Path | None, problem: StoreProblem | None = None) -> None:
+    def __init__(self, path: Path | None, problem: Problem | None = None) -> None:
         self.problem = problem
         self.conversations: list[Conversation] = []
         self.presets: list[Preset] = []
@@ -87,7 +87,7 @@ class Database:
             self._connection = self._connect(path)
         except UnusableDatabase as unusable:
             aside = set_aside(path, COMPANIONS)
-            self.problem = StoreProblem(
+            self.problem = Problem(
                 "Your earlier conversations could not be read.",
                 f"{unusable} It is kept as {aside.name}, and a new, empty file was created. "
                 "Restore Backup in the File menu brings back the last backup.",

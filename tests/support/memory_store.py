@@ -11,9 +11,9 @@ from ui.records.store import (
     EVERYWHERE,
     MAX_HITS,
     Hit,
+    Problem,
     Recovered,
     SearchFilter,
-    StoreProblem,
 )
 
 
@@ -22,7 +22,7 @@ class MemoryConversationStore:
 
     pictures_folder: Path | None = None
     backups_folder: Path | None = None
-    problem: StoreProblem | None = None
+    problem: Problem | None = None
     has_unsaved = is_writing = False
     failing_because = ""
 
@@ -31,7 +31,7 @@ class MemoryConversationStore:
         self._presets: dict[str, Preset] = {}
         self._folders: dict[str, ConversationFolder] = {}
 
-    def on_problem(self, report: Callable[[StoreProblem | None], None]) -> None: ...
+    def on_problem(self, report: Callable[[Problem | None], None]) -> None: ...
 
     def on_found(self, show: Callable[[list[Conversation], list[Preset]], None]) -> None: ...
 

@@ -22,7 +22,7 @@ from ui.chat.composer.settings_popover import (
     settings_summary,
 )
 from ui.chat.composer.tools_popover import ToolsPopover
-from ui.chat.composer.writing import ContextBar, QueueCards, Writing
+from ui.chat.composer.writing import ContextBar, MessageSender, QueueCards
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.find_bar import FindBar, TextFinder
 from ui.chat.messages.message_column import MessageColumn
@@ -49,7 +49,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, StopChange
-from ui.records.store import StoreProblem, query_terms
+from ui.records.store import Problem, query_terms
 from ui.records.tool_calls import Decision
 from ui.records.tool_choice import tools_button_texts
 from ui.records.tool_servers import (
@@ -247,7 +247,9 @@ class ChatPanel(QWidget):
         self.offers.chosen.connect(self._use_preset)
         self.queue = QueueCards()
         self.context_bar = ContextBar()
-        self.writing = Writing(workspace, self.composer, self.queue, self.context_bar, self)
+        self.message_sender = MessageSender(
+            workspace, self.composer, self.queue, self.context_bar, self
+        )
         self.handling = MessageHandling(workspace, self.column, self.composer, self)
         self._drops = FileDrops(self)
         self.tools = ToolsInChat(workspace, workspace.toolbox, self.composer, self)
@@ -463,7 +465,7 @@ class ChatPanel(QWidget):
         if self._opened is not None:
             self._opened.sides_changed.disconnect(self._show_sides)
         self._opened = opened
-        self.writing.show_draft(opened)
+        self.message_sender.show_draft(opened)
         opened.sides_changed.connect(self._show_sides)
         self.column.show_conversation(opened)
         self.sides.show_sides(opened)
@@ -519,7 +521,7 @@ class ChatPanel(QWidget):
         problem = None
         if model.failure:
             folder = model.path if model.path is not None and model.path.exists() else None
-            problem = StoreProblem(model.failure, as_sentence(model.message), folder)
+            problem = Problem(model.failure, as_sentence(model.message), folder)
         self.model_problem.show_problem(problem)
 
     def _try(self, suggestion: Suggestion) -> None:

@@ -1,4 +1,4 @@
-"""The bar of a problem with the file of conversations. Main thread."""
+"""The bar of a problem in the window. Main thread."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QFont
@@ -10,7 +10,7 @@ from ui.kit.buttons import IconBadge, IconButton, push_button
 from ui.kit.dialogs import show_in_files
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
-from ui.records.store import StoreProblem
+from ui.records.store import Problem
 
 
 class ProblemBar(QFrame):
@@ -22,7 +22,7 @@ class ProblemBar(QFrame):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("problem_bar")
-        self._problem: StoreProblem | None = None
+        self._problem: Problem | None = None
         badge = IconBadge(30)
         badge.show_icon("fault", "fault")
         self.sentence = label("", "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
@@ -47,7 +47,7 @@ class ProblemBar(QFrame):
         close.clicked.connect(self.hide)
         self.hide()
 
-    def show_problem(self, problem: StoreProblem | None) -> None:
+    def show_problem(self, problem: Problem | None) -> None:
         self._problem = problem
         self.setVisible(problem is not None)
         if problem is None:

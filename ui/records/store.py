@@ -86,8 +86,8 @@ def named_hit(
 
 
 @dataclass(frozen=True, slots=True)
-class StoreProblem:
-    """A problem with the file of conversations, for the user."""
+class Problem:
+    """A problem that the window shows: of the conversations' file, a model or the settings."""
 
     sentence: str
     detail: str
@@ -116,10 +116,10 @@ class ConversationStore(Protocol):
     def backups_folder(self) -> Path | None: ...
 
     @property
-    def problem(self) -> StoreProblem | None:
+    def problem(self) -> Problem | None:
         """What went wrong when the store was opened."""
 
-    def on_problem(self, report: Callable[[StoreProblem | None], None]) -> None:
+    def on_problem(self, report: Callable[[Problem | None], None]) -> None:
         """Report on the main thread what cannot be saved, and None once all is saved."""
 
     def on_found(self, show: Callable[[list[Conversation], list[Preset]], None]) -> None:

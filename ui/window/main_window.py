@@ -37,7 +37,7 @@ from ui.kit.windows import bring_forward, move_focus
 from ui.models.model_library import ModelLibrary
 from ui.models.models import Models
 from ui.preferences_state import PreferencesState
-from ui.records.store import ConversationStore, StoreProblem
+from ui.records.store import ConversationStore, Problem
 from ui.records.tool_servers import ToolHost
 from ui.server.agent_menu import AgentLines
 from ui.server.local_server import ApiKeyState, ApiKeyStore, LocalServerState
@@ -262,7 +262,7 @@ class MainWindow(WindowParts):
 
     def _show_unsaved(self, reason: str) -> None:
         later = "They are saved with the next change, or when the window closes."
-        self.chat.problem.show_problem(StoreProblem(reason, later))
+        self.chat.problem.show_problem(Problem(reason, later))
 
     def _apply_preferences(self) -> None:
         now, theme = self.preferences.now, self.theme

@@ -39,7 +39,7 @@ from ui.server.local_server import LocalServerState
 from ui.server.requests import RequestEntry
 from ui.server.server_window import ServerWindow
 from ui.tools.toolbox import Toolbox
-from ui.window.preferences_dialog import KeptPrompts, PreferencesDialog
+from ui.window.preferences_dialog import KeptFiles, PreferencesDialog
 
 if TYPE_CHECKING:
     from ui.inspector.capture_window import CaptureWindow
@@ -202,7 +202,7 @@ class OtherWindows(QObject):
         toolbox: Toolbox,
         *,
         make_tools: Callable[[], InspectorTools],
-        kept: tuple[KeptPrompts | None, KeptPrompts | None],
+        kept: tuple[KeptFiles | None, KeptFiles | None],
         help_files: HelpFiles,
     ) -> None:
         super().__init__(main)

@@ -88,7 +88,7 @@ class RemovableRows(QWidget):
             self.buttons[0].setFocus()
 
 
-class KeptPrompts(Protocol):
+class KeptFiles(Protocol):
     """The files that are kept on disk: cached prompts, or recorded tokens."""
 
     def measured(self) -> "Future[int]":
@@ -100,12 +100,12 @@ class KeptPrompts(Protocol):
         ...
 
 
-class KeptPromptsRow(QWidget):
+class KeptFilesRow(QWidget):
     """The size of the kept files, and a button that deletes them. Reads the disk while visible."""
 
     def __init__(
         self,
-        kept: KeptPrompts,
+        kept: KeptFiles,
         preferences: PreferencesState,
         what: str,
         consequence: str,
@@ -168,8 +168,8 @@ class PreferencesDialog(OwnDialog):
         self,
         preferences: PreferencesState,
         parent: QWidget,
-        kept: KeptPrompts | None = None,
-        traces: KeptPrompts | None = None,
+        kept: KeptFiles | None = None,
+        traces: KeptFiles | None = None,
     ) -> None:
         super().__init__("Settings", parent)
         self._preferences = preferences
@@ -178,11 +178,11 @@ class PreferencesDialog(OwnDialog):
         self.kept = (
             None
             if kept is None
-            else KeptPromptsRow(kept, preferences, "Cached Prompts", _PROMPTS_DELETED)
+            else KeptFilesRow(kept, preferences, "Cached Prompts", _PROMPTS_DELETED)
         )
         self.traces = None
         if traces is not None:
-            self.traces = KeptPromptsRow(traces, preferences, "Recorded Tokens", TRACES_DELETED)
+            self.traces = KeptFilesRow(traces, preferences, "Recorded Tokens", TRACES_DELETED)
         self.tabs = QTabWidget()
         self.tabs.setAccessibleName("Settings")
         self._problem = label("", "fault", 0.95, is_wrapped=True)

@@ -19,7 +19,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
-from ui.records.store import StoreProblem
+from ui.records.store import Problem
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
@@ -30,7 +30,7 @@ class Trouble:
     """Makes the file of a store unwritable in one of three ways, and writable again."""
 
     def __init__(self, store: SqliteConversationStore, path: Path, kind: str) -> None:
-        self.told: list[StoreProblem | None] = []
+        self.told: list[Problem | None] = []
         store.on_problem(self.told.append)
         self._store, self._kind = store, kind
         self._other = sqlite3.connect(path, isolation_level=None)
@@ -191,7 +191,7 @@ async def test_bad_write_does_not_delay_others(path: Path) -> None:
     one.messages[0].shown_rank = 1 << 80
 
     async with opened(path) as store:
-        told: list[StoreProblem | None] = []
+        told: list[Problem | None] = []
         store.on_problem(told.append)
         keep(store, one)
         await store.flush()
@@ -206,7 +206,7 @@ async def test_unexpected_error_is_reported_and_saving_continues(
     path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     async with opened(path) as store:
-        told: list[StoreProblem | None] = []
+        told: list[Problem | None] = []
         store.on_problem(told.append)
         with monkeypatch.context() as patched:
             patched.setattr(writer, "transaction", Mock(side_effect=error))
@@ -227,7 +227,7 @@ async def test_value_of_wrong_type_is_reported_and_stops_no_other_change(path: P
     good, bad = conversation("good"), conversation("bad")
     bad.placement = replace(bad.placement, folder_id=object())
     async with opened(path) as store:
-        told: list[StoreProblem | None] = []
+        told: list[Problem | None] = []
         store.on_problem(told.append)
         store.save(bad)
         keep(store, good)

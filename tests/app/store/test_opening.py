@@ -10,7 +10,7 @@ from app.store.conversation_store import SqliteConversationStore, open_store
 from app.store.schema import APPLICATION_ID, STEPS, VERSION, migrate
 from tests.app.store.conftest import keep, opened
 from tests.support.answers.said import conversation
-from ui.records.store import StoreProblem
+from ui.records.store import Problem
 
 
 def save_many(store: SqliteConversationStore) -> None:
@@ -24,7 +24,7 @@ async def write_many(path: Path) -> None:
         save_many(store)
 
 
-async def problem_of(path: Path) -> StoreProblem | None:
+async def problem_of(path: Path) -> Problem | None:
     async with opened(path) as store:
         assert store.conversations() == []
         save_many(store)  # the new file can be used

@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 
 from tests.ui.walks import answered, settled
 from tests.ui.window.test_every_window import OPENED, engine, menus, shown, window
-from ui.records.store import StoreProblem
+from ui.records.store import Problem
 from ui.window.main_window import MainWindow
 
 __all__ = ["engine", "window"]
@@ -60,7 +60,7 @@ async def with_answer(window: MainWindow, _: Path) -> None:
 
 async def with_problem(window: MainWindow, folder: Path) -> None:
     window.chat.problem.show_problem(
-        StoreProblem("Not saved.", "The disk is full.", folder / "a.db", can_be_recovered=True)
+        Problem("Not saved.", "The disk is full.", folder / "a.db", can_be_recovered=True)
     )
 
 

@@ -200,7 +200,7 @@ class QueueCards(QWidget):
         self.left.emit()
 
 
-class Writing(QObject):
+class MessageSender(QObject):
     """Sends the message in the composer, and saves it as a draft until then.
 
     Messages that are sent while an answer runs are queued with their conversation.

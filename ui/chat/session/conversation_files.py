@@ -25,7 +25,7 @@ from ui.records.conversations import Conversation
 from ui.records.exchange.archive import archive_end
 from ui.records.exchange.exported_file import ExportedFile
 from ui.records.messages import runs_of
-from ui.records.store import ConversationStore, Recovered, StoreProblem
+from ui.records.store import ConversationStore, Problem, Recovered
 
 
 class ConversationFiles(QObject):
@@ -34,7 +34,7 @@ class ConversationFiles(QObject):
     added = Signal(object)  # Conversation
     grown = Signal()
     refused = Signal(str)  # reason
-    recovered = Signal(object)  # StoreProblem with the result
+    recovered = Signal(object)  # Problem with the result
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ def _named(titles: Sequence[str]) -> str:
     return f"{named} and {counted(more, 'more conversation')}" if more > 0 else named
 
 
-def _outcome(recovered: Recovered, path: Path, *, is_cancelled: bool) -> StoreProblem:
+def _outcome(recovered: Recovered, path: Path, *, is_cancelled: bool) -> Problem:
     """Return the result of a recovery; after an early end it can be started again."""
     conversations = counted(recovered.conversations, "conversation")
     messages = counted(recovered.messages, "message")
@@ -224,7 +224,7 @@ def _outcome(recovered: Recovered, path: Path, *, is_cancelled: bool) -> StorePr
         detail = f"{counted(recovered.unreadable, 'row')} could not be read."
     else:
         detail = "Everything in the file could be read."
-    return StoreProblem(
+    return Problem(
         sentence,
         f"{detail} The file is kept as {path.name}.",
         path,
