@@ -58,8 +58,12 @@ class SamplingOption:
     max: float
     step: float
     unset: str = "Model default"
-    is_whole: bool = False
     name: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a whole number: it changes by 1."""
+        return self.step == 1
 
 
 def _option(*args: Any, **others: Any) -> Any:
@@ -87,27 +91,14 @@ class SamplingOptions:
         "Top p", "sample from the tokens that make up this share of the probability", 0, 1, 0.05
     )
     top_k: int | None = _option(
-        "Top k",
-        "sample from this many of the likeliest tokens; 0 for all",
-        min=0,
-        max=100_000,
-        step=1,
-        is_whole=True,
+        "Top k", "sample from this many of the likeliest tokens; 0 for all", 0, 100_000, 1
     )
     min_p: float | None = _option(
         "Min p", "minimum probability of a token, relative to the likeliest one", 0, 1, 0.01
     )
     repetition_penalty: float | None = _option("Repetition penalty", "1 means none", 0, 3, 0.05)
-    seed: int | None = _option(
-        "Seed",
-        "makes answers repeatable",
-        min=0,
-        # The greatest whole number that a field of floating-point numbers shows exactly.
-        max=2**53,
-        step=1,
-        unset="Random",
-        is_whole=True,
-    )
+    # Up to the greatest whole number that a field of floating-point numbers shows exactly.
+    seed: int | None = _option("Seed", "makes answers repeatable", 0, 2**53, 1, unset="Random")
 
 
 SAMPLING_OPTIONS = tuple(
