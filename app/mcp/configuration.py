@@ -247,22 +247,9 @@ class ServersFile:
         self.path = folder / TOOL_SERVERS_FILE
         self.notice = ""
         self._damaged = OverwriteGuard(self.path)
-        self._version: tuple[int, int] | None = None
-
-    def changed(self) -> list[ToolServerConfig] | None:
-        """Return the servers if another process has written the file since; else None."""
-        return None if self._version_now() in (None, self._version) else self.load()
-
-    def _version_now(self) -> tuple[int, int] | None:
-        try:
-            status = self.path.stat()
-        except OSError:
-            return None
-        return status.st_ino, status.st_mtime_ns
 
     def load(self) -> list[ToolServerConfig]:
         """Return the servers. A file that is invalid, even in part, is set aside as it is."""
-        self._version = self._version_now()
         try:
             text = read_bounded(self.path).decode("utf-8")
             if "".join(text.split()) == '{"mcpServers":{}}':
@@ -286,7 +273,6 @@ class ServersFile:
         made_private(self.path.parent)
         self._damaged.check_writable()
         write_whole(self.path, format_servers(configs))
-        self._version = self._version_now()
 
     def _set_aside(self, reason: str, use: str = "could not be used") -> list[ToolServerConfig]:
         new_name = self._damaged.set_aside()

@@ -237,11 +237,11 @@ class ToolServers:
     async def _edit(self) -> AsyncIterator[None]:
         """Change the servers as they are in the file now: a chat and the window share it."""
         async with self._edit_lock:
-            configs = await asyncio.to_thread(self._file.changed)
-            if configs is not None:
+            if self._file.path.exists():
                 known = self._configs
                 self._configs = {
-                    new.name: old if (old := known.get(new.name)) == new else new for new in configs
+                    new.name: old if (old := known.get(new.name)) == new else new
+                    for new in await asyncio.to_thread(self._file.load)
                 }
             yield
 

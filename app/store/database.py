@@ -129,7 +129,7 @@ class Database:
             last = max(self.conversations, key=lambda each: each.used_at, default=None)
             if last is not None and not last.is_loaded:
                 last.fill(statements.messages(connection, last.id))
-        except (sqlite3.DatabaseError, *_DECODING_ERRORS) as error:
+        except BaseException as error:
             self.close_failed(connection)
             # SQLite's error is general if the tables differ from those of the file's version.
             general = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA)
@@ -137,9 +137,6 @@ class Database:
                 _log.error("%s is damaged", path, exc_info=error)
                 reason = f"The file {path.name} is damaged."
                 raise UnusableDatabase(reason, is_damage=True) from error
-            raise
-        except BaseException:
-            self.close_failed(connection)
             raise
         return connection
 
@@ -165,12 +162,12 @@ def describe_error(error: Exception) -> str:
     return _CAUSES.get(_code(error), "there was an error, which the log names")
 
 
-def is_damage(error: Exception) -> bool:
+def is_damage(error: BaseException) -> bool:
     """Return whether an error of SQLite means that the file is damaged."""
     return _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG)
 
 
-def _code(error: Exception) -> int:
+def _code(error: BaseException) -> int:
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF
 

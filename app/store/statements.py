@@ -5,11 +5,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 
 from app.store import rows
-from app.store.rows import (
-    ConversationRow,
-    MessageRow,
-    RecoveredRows,
-)
+from app.store.rows import ConversationRow, MessageRow, RecoveredRows
 from ui.records.attachments import KEPT_NOTE
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
