@@ -24,7 +24,7 @@ from engine.library.model_files import model_name
 from engine.wording import counted, format_size
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_label
-from ui.kit.labels import ElidedLabel, StatusPill, label
+from ui.kit.labels import ElidedLabel, StatusPill, label, rescale
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, copy_text, escape_mnemonics
 from ui.models.downloads import DownloadRow
@@ -65,9 +65,7 @@ class LocalModelRow(QFrame):
         self._drafts = drafts
         name = ElidedLabel(found.name)
         name.setProperty("role", "title")
-        font = QFont(name.font())
-        font.setWeight(QFont.Weight.DemiBold)
-        name.setFont(font)
+        rescale(name, 1.0, QFont.Weight.DemiBold)
         name.setToolTip(str(found.folder))
         line = ElidedLabel(facts(found, model.used_at, model.draft))
         line.setProperty("role", "muted")

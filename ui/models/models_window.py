@@ -18,7 +18,7 @@ from engine.library.model_info import ModelInfo
 from engine.wording import as_sentence, counted, format_size
 from ui.kit.buttons import Choice
 from ui.kit.commands import Command
-from ui.kit.labels import ElidedLabel, StatusPill, label, thin_bar
+from ui.kit.labels import ElidedLabel, StatusPill, label, rescale, thin_bar
 from ui.kit.layouts import column, row
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.windows import OwnWindow
@@ -66,9 +66,7 @@ class _Line(QWidget):
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = ElidedLabel(name)
-        font = QFont(self.name.font())
-        font.setWeight(QFont.Weight.Medium)
-        self.name.setFont(font)
+        rescale(self.name, 1.0, QFont.Weight.Medium)
         self.caption = ElidedLabel()
         self.caption.setProperty("role", "muted")
         self.is_pinned = False  # as the engine reported it last
@@ -204,9 +202,7 @@ class LoadedModel(QWidget):
         self._library = library
         self.pill = StatusPill("Model")
         self.name = ElidedLabel()
-        font = QFont(self.name.font())
-        font.setWeight(QFont.Weight.DemiBold)
-        self.name.setFont(font)
+        rescale(self.name, 1.0, QFont.Weight.DemiBold)
         self.caption = label("", "muted", 0.95, is_wrapped=True)
         self.problem = label("", "fault", 0.95, is_wrapped=True)
         self.bar = thin_bar("Loading of the model")

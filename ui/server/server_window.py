@@ -26,7 +26,15 @@ from engine.values.verdict import sentence
 from engine.wording import counted, format_size, seconds
 from ui.kit.buttons import ChipButton, IconButton, ToggleSwitch, copy_button
 from ui.kit.dates import format_day, format_time
-from ui.kit.labels import ElidedLabel, FactTable, StatusPill, clear_layout_of, label, plain_tooltip
+from ui.kit.labels import (
+    ElidedLabel,
+    FactTable,
+    StatusPill,
+    clear_layout_of,
+    label,
+    plain_tooltip,
+    rescale,
+)
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, context_menu, copy_from, copy_text, empty_menu
 from ui.kit.tasks import start_task
@@ -62,9 +70,7 @@ class RequestDetail(QFrame):
         self._server = server
         self.entry: RequestEntry | None = None
         self.title = ElidedLabel()
-        font = QFont(self.title.font())
-        font.setWeight(QFont.Weight.DemiBold)
-        self.title.setFont(font)
+        rescale(self.title, 1.0, QFont.Weight.DemiBold)
         self.stop = QPushButton("Stop")
         self.stop.setAccessibleName("End the answer to this request")
         self.replay = QPushButton("Send Again")
