@@ -132,7 +132,8 @@ async def test_closing_ends_running_answers_and_refuses_new_requests(tmp_path: P
 _FORGETFUL = """
 import asyncio, sys
 from pathlib import Path
-from engine import Engine, GenerationRequest, Message
+from engine.engine import Engine
+from engine.values.request import GenerationRequest, Message
 
 
 async def main() -> None:
