@@ -312,7 +312,6 @@ class Engine:
     # -- the thread ------------------------------------------------------------------------
 
     async def _post(self, model: OfferedModel | None, job: Job | Transition) -> Any:
-        """Return the result of a job."""
         return await self._run(job.future, lambda models: models.do(model, job))
 
     async def _run(self, future: "Future[Any]", call: Callable[[Models], object]) -> Any:
@@ -362,11 +361,9 @@ class Engine:
             thread.close()
 
     async def __aenter__(self) -> Self:
-        """Return the engine; the end of the block closes it."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close the engine."""
         await self.aclose()
 
     async def aclose(self) -> None:

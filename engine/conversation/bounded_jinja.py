@@ -59,7 +59,6 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     @staticmethod
     def concat(parts: Iterable[str]) -> str:
-        """Join the parts of a text."""
         return "".join(_within(parts))
 
     def _generate(self, source: nodes.Template, *args: Any, **kwargs: Any) -> str:
@@ -84,7 +83,6 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return is_queue or super().is_safe_attribute(obj, attr, value)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Compute ``left operator right``."""
         if operator == "%" and isinstance(left, str):
             _check_call("%", left, (right,))
         elif operator == "+":
@@ -97,7 +95,6 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
-        """Call an object from a template."""
         _check_time()
         name = getattr(__obj, "__name__", "")
         if name in _GUARDED:

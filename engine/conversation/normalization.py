@@ -199,7 +199,6 @@ def _separate_calls(turns: Sequence[Message]) -> Iterator[Message]:
 
 
 def _with_calls_as_text(turn: Message, marks: tuple[str, str]) -> Message:
-    """Write the calls of a turn into its text."""
     start, end = marks
     calls = [
         json.dumps({"name": call.name, "arguments": _arguments(call.arguments)}, ensure_ascii=False)

@@ -231,7 +231,6 @@ def _learn_calls(learner: _Learner, *, is_code: bool) -> None:
 
 
 def _learn_order(learner: _Learner) -> None:
-    """Learn which orders of roles are rendered."""
     learn = learner.learn
     learn([_sample(_system("S1"), _system("S2"), _user("U1"))], {"joins_systems": True})
     learn(
@@ -308,7 +307,6 @@ def _result(text: str, call_id: str) -> Message:
 def _called(
     *, name: str = "N1", call_id: str = _ID, text: str = "", thinking: str = "", result: str = "R1"
 ) -> tuple[Message, Message]:
-    """Return a call and its result."""
     return _call(name, call_id, text, thinking), _result(result, call_id)
 
 

@@ -73,7 +73,6 @@ class FollowingBatch(RunningBatch):
 
 
 def _carry_out(connection: Connection, world: World) -> None:
-    """Carry out orders of rank 0 until it ends."""
     batch: FollowingBatch | None = None
     while True:
         try:

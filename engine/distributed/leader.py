@@ -39,7 +39,6 @@ class LeadingBatch(RunningBatch):
         self._ranks = ranks
 
     def insert(self, sequence: Sequence) -> int:
-        """Add a sequence everywhere."""
         self._ranks.check()
         entries = self.cache_use.entries
         number = super().insert(sequence)
@@ -73,7 +72,6 @@ class LeadingBatch(RunningBatch):
         self._release(removed)
 
     def forget_prompts(self, owner: str) -> tuple[int, int]:
-        """Drop an owner's caches everywhere."""
         if not self._ranks.lost:
             self._ranks.send("forget_prompts", owner)
         return super().forget_prompts(owner)
@@ -88,7 +86,6 @@ class LeadingBatch(RunningBatch):
         return self._ranks.fault()
 
     def close(self) -> None:
-        """Free the model everywhere."""
         if not self._ranks.lost:
             self._ranks.send("close")
         super().close()
@@ -112,7 +109,6 @@ class Leader:
         on_progress: OnLoadProgress,
         draft: Path | None = None,
     ) -> MlxBackend:
-        """Load a model, or raise ``EngineError``."""
         if draft is not None:
             raise DraftLoadFailed(
                 f"a draft model ({model_name(draft)}) cannot be used where several processes share "
@@ -150,7 +146,6 @@ class Leader:
         return backend
 
     def _connect(self) -> Ranks:
-        """Connect to all other ranks."""
         self._ranks = ranks = Ranks(self._world, versions())
         broadcast(self._group, ranks.invitation())
         ranks.connect()

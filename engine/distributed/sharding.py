@@ -94,7 +94,6 @@ class SynchronizedModel:
         self._share = 1 if group.rank() == 0 else 0
 
     def __getattr__(self, name: str) -> Any:
-        """Return other attributes of the model, such as its layers."""
         return getattr(self._model, name)
 
     def __call__(self, inputs: mx.array, cache: Any = None) -> Any:

@@ -28,11 +28,9 @@ class World(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many processes there are."""
         return len(self.hosts)
 
     def name_of(self, rank: int) -> str:
-        """Return the name of a process for messages."""
         host = self.hosts[rank]
         return f"rank {rank} ({host})" if host else f"rank {rank}"
 

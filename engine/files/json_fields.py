@@ -99,7 +99,6 @@ class Fields:
         return {name: self._values[name] for name in names if self.has(name)}
 
     def inner(self, name: str) -> "Fields":
-        """Return the fields of an inner object."""
         return Fields(self._values.get(name), f"{self._where}{name}")
 
     def has(self, name: str) -> bool:
@@ -117,7 +116,6 @@ class Fields:
         return {name: value for name, value in read.items() if value is not None}
 
     def wrong(self, name: str, reason: str) -> DamagedFile:
-        """Return an error about a field."""
         return DamagedFile(f"{self._where}{name}: {reason}")
 
 

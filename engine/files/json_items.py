@@ -26,7 +26,6 @@ class JsonItem:
 
     @property
     def path(self) -> str:
-        """Where it is, for an error."""
         return self.name if self.number is None else f"{self.name}[{self.number}]"
 
 
@@ -90,7 +89,6 @@ class _Reader:
         return len(self._text) > len(parts[0])
 
     def invalid(self) -> DamagedFile:
-        """Return the error for this position."""
         line = self._lines + self._text.count("\n", 0, self._index)
         return DamagedFile(f"line {line} is not valid JSON")
 
@@ -109,12 +107,10 @@ class _Reader:
         return is_next
 
     def expect(self, character: str) -> None:
-        """Take the next character, which must be this one."""
         if not self.takes(character):
             raise self.invalid()
 
     def value(self) -> Any:
-        """Take one value."""
         self.next_character()
         while True:
             try:

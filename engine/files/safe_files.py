@@ -59,7 +59,6 @@ class WholeFile:
         self.file = os.fdopen(number, "wb")
 
     def commit(self) -> None:
-        """Replace the old file."""
         with self.file as file:
             file.flush()
             if self._beside is not None:

@@ -90,7 +90,6 @@ def _json_frame(
 
 
 def _tagged(call_format: TaggedCalls, name: str, start: str, end: str, spell: Spell) -> ForcedCall:
-    """Return a call whose parameters stand between tags."""
     edge = "\n" if call_format.has_line_ends else ""
     before, behind = call_format.parameter
     key = f' {call_format.parameter_name}="{KEY_MARK}"' if call_format.parameter_name else KEY_MARK

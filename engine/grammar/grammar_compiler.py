@@ -63,7 +63,6 @@ class GrammarCompiler:
         return ConstraintTokens(self._tokenizer, self._vocabulary, self._family)
 
     def family_of(self, request: GenerationRequest) -> Family:
-        """Return how the model writes the answer to a request."""
         return self._calling_family if request.tool_choice.mode == "required" else self._family
 
     def check(self, request: GenerationRequest) -> None:

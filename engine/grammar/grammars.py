@@ -132,7 +132,6 @@ class _Rules:
         return "\n".join([_OPTIONS, start, *rules, ""])
 
     def _call(self, number: int, tool: Tool, call: ForcedCall) -> list[str]:
-        """Return the rules of the calls of a tool."""
         field = parameters_field(tool)
         schema = self._prepared(arguments_schema(tool), field)
         call_format = self._family.call_format

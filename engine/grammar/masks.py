@@ -166,7 +166,6 @@ class TokenConstraint:
         )
 
     def advance(self, token_id: int) -> None:
-        """Take the next token of the answer."""
         tokens = self._tokens
         self.spent_s = 0.0
         if self._forced:
@@ -241,7 +240,6 @@ class TokenConstraint:
         return bytes(bits)
 
     def fork(self) -> "TokenConstraint":
-        """Return an independent copy in the same state."""
         fork = copy.copy(self)
         vars(fork).update(_matcher=self._matcher.deep_copy(), _forced=list(self._forced))
         return fork

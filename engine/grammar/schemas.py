@@ -311,7 +311,6 @@ def _combines_objects(node: Mapping[str, Any]) -> bool:
 
 
 def _nodes(schema: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield a schema and all schemas in it."""
     if isinstance(schema, Mapping):
         yield schema
         for key, value in schema.items():
@@ -364,7 +363,6 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 def _numbers(value: Any) -> Iterator[float]:
-    """Yield all numbers in a JSON value."""
     if _is_number(value):
         yield value
     elif isinstance(value, (Mapping, list)):

@@ -31,7 +31,6 @@ _OPTIONS_LINE = re.compile(r"^\s*%llguidance\s*\{\s*\}\s*$", re.MULTILINE)
 
 
 def _check_bounds(form: TextForm) -> None:
-    """Check that a form is not empty and within the bounds."""
     texts = (form.regex,) if form.regex is not None else form.choices or (form.grammar or "",)
     if len(texts) > MAX_CHOICES:
         raise ValueError(f"at most {MAX_CHOICES} texts are supported")

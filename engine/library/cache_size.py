@@ -28,7 +28,6 @@ class CacheSize:
     windows: tuple[tuple[int, int], ...] = ()
 
     def __add__(self, other: "CacheSize") -> "CacheSize":
-        """Return what the caches of two models take together."""
         return CacheSize(
             self.token_bytes + other.token_bytes,
             self.fixed_bytes + other.fixed_bytes,
@@ -36,7 +35,6 @@ class CacheSize:
         )
 
     def bytes_of(self, tokens: int) -> int:
-        """Return what ``tokens`` tokens take."""
         windows = sum(min(tokens, length) * token_bytes for length, token_bytes in self.windows)
         return self.fixed_bytes + tokens * self.token_bytes + windows
 

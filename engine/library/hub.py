@@ -147,7 +147,6 @@ class Hub:
         self.gives_up = threading.Event() if gives_up is None else gives_up
 
     def page(self, repository: str) -> str:
-        """Return the address of a repository's page, for a person's browser."""
         return f"{self.address}/{repository}"
 
     def get(

@@ -257,7 +257,6 @@ def begun_bytes(repository: Path) -> int:
 
 
 def _files(folder: Path, suffix: str) -> list[Path]:
-    """Return the files in a folder whose names end like this."""
     listed = _entries(folder)
     return [path for path in listed if path.name.casefold().endswith(suffix) and path.is_file()]
 

@@ -44,11 +44,9 @@ class MemoryNeed:
 
     @property
     def total(self) -> int:
-        """The sum of all parts."""
         return self.weights + self.cache + self.headroom
 
     def fit(self, memory: Memory) -> Fit:
-        """Return whether it fits into a machine's memory."""
         if self.total > memory.usable:
             return Fit.TOO_LARGE
         return Fit.TIGHT if self.total > memory.available else Fit.FITS

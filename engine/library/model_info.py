@@ -17,7 +17,6 @@ class EosToken:
 
     @property
     def named_by(self) -> str:
-        """The source in words."""
         return describe_source(self.source)
 
 

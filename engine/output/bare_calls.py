@@ -83,7 +83,6 @@ class UntaggedCallSplitter(TagSplitter):
         self._follow(starts_in)
 
     def _follow(self, channel: Channel) -> None:
-        """Note that a channel begins."""
         self._prefix = "" if channel is Channel.TEXT else None
         by_tag = Channel.TEXT in self._edges[Channel.TOOL].values()
         self._is_bare = channel is Channel.TOOL and not by_tag

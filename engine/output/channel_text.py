@@ -92,7 +92,6 @@ class ChannelText:
             self.match = Match(rule, match.value, offset, match.dropped)
 
     def emit(self, text: str) -> None:
-        """Send text of the open channel."""
         if not text:
             return
         channel = self.channel

@@ -45,7 +45,6 @@ class ByteDetokenizer:
         self._at_start = vocabulary.strips_first_space
 
     def add(self, token_id: int) -> str:
-        """Take the next id and return the text that it completes."""
         if token_id in self._special or token_id >= len(self._raw):
             return ""
         text = None if self._is_partial else self._text[token_id]
@@ -58,7 +57,6 @@ class ByteDetokenizer:
         return text
 
     def peek(self, token_id: int) -> str:
-        """Return what ``add`` would return, and change nothing."""
         ahead = copy.copy(self)
         vars(ahead).update(_decoder=copy.copy(self._decoder))
         return ahead.add(token_id)
@@ -89,7 +87,6 @@ class TokenizerDetokenizer:
         self._forget()
 
     def add(self, token_id: int) -> str:
-        """Take the next id and return the text that it completes."""
         if token_id in self._special:
             return ""
         self._ids = [*self._ids, token_id]
@@ -106,7 +103,6 @@ class TokenizerDetokenizer:
         return text
 
     def peek(self, token_id: int) -> str:
-        """Return what ``add`` would return, and change nothing."""
         return copy.copy(self).add(token_id)
 
     def cut(self, token_id: int) -> str:
@@ -117,7 +113,6 @@ class TokenizerDetokenizer:
         return text
 
     def finish(self) -> str:
-        """Return U+FFFD for an incomplete character at the end, otherwise nothing."""
         whole = decode_ids(self._tokenizer, self._ids)
         is_partial = len(whole) > len(self._text)
         self._text = whole

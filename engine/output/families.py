@@ -185,7 +185,6 @@ class HeaderFamily(Family):
     has_headers = True
 
     def splitter(self, beginning: Beginning) -> "HeaderSplitter":
-        """Return a fresh splitter for an answer that begins there."""
         return HeaderSplitter(self.tags, beginning.header, beginning.channel)
 
     def beginning(

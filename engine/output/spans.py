@@ -56,7 +56,6 @@ class SpanTracker:
         self._tokens.append(self._token)
 
     def add(self, text: str) -> None:
-        """Take the text that the token completed."""
         shares = (*self._incomplete, (self._token, self._token.raw))
         if not text:
             self._incomplete = shares

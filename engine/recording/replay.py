@@ -145,7 +145,6 @@ class _RecordedText:
         self._residue = residue
 
     def add(self, token_id: int) -> str:
-        """Return the token's piece."""
         return self._pieces[self.index]
 
     peek = cut = add

@@ -52,7 +52,6 @@ class CallQueue:
             self.calls.put(lambda models: models.drop_cancelled())
 
     def close(self) -> None:
-        """Take no more jobs."""
         with self._lock:
             self.is_open = False
 

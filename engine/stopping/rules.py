@@ -30,7 +30,6 @@ class StopScope(StrEnum):
 
     @property
     def channels(self) -> frozenset[Channel]:
-        """The channels themselves."""
         return _CHANNELS[self]
 
 
@@ -121,7 +120,6 @@ class StopRules(StopOptions):
 
     @property
     def strings(self) -> tuple[str, ...]:
-        """The texts of the stops."""
         return tuple(stop.text for stop in self.stops)
 
     def with_options(self, options: StopOptions) -> "StopRules":

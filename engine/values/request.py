@@ -62,7 +62,6 @@ class SamplingOption:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is a whole number: it changes by 1."""
         return self.step == 1
 
 

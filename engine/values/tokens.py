@@ -115,11 +115,9 @@ class PromptScores:
     top_logprobs: "array[float]" = field(default_factory=lambda: array("f"))
 
     def __len__(self) -> int:
-        """Return the number of tokens."""
         return len(self.token_ids)
 
     def tokens(self) -> Iterator[PromptToken]:
-        """Yield the tokens with their scores."""
         if not self.logprobs:
             yield from (PromptToken(number, None, None, ()) for number in self.token_ids)
             return

@@ -98,7 +98,6 @@ class PromptCache:
 
     @property
     def usage(self) -> dict[str, MemoryUsage]:
-        """The memory of each owner's prompts."""
         return self._index.usage
 
     def clear(self, owner: str | None = None) -> None:

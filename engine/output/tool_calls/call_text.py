@@ -100,7 +100,6 @@ class StreamBuffer:
         return self._before + self._index
 
     def append(self, text: str) -> None:
-        """Add text at the end."""
         self._text = self._text[self._index :] + text
         self._before += self._index
         self._index = 0
@@ -171,7 +170,6 @@ class StreamBuffer:
             yield
 
     def skip(self, count: int) -> None:
-        """Take characters that have arrived."""
         self._index += count
 
     def skip_marks(self, marks: Sequence[str]) -> Waiting[str]:
@@ -254,7 +252,6 @@ class CallWriter:
         self.whole, self.end = self.count, text.position
 
     def write(self, text: str) -> None:
-        """Add to the arguments of the call."""
         if text:
             self._parts.append(text)
 

@@ -73,7 +73,6 @@ class _Call:
 
     @property
     def arguments(self) -> str:
-        """All text of its arguments so far."""
         return "".join(self.parts)
 
 

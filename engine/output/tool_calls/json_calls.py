@@ -115,7 +115,6 @@ class _JsonCall:
         self._other: list[str] = []
 
     def read(self) -> Waiting[None]:
-        """Read the call with its last brace."""
         yield from self._fields()
         if not self._name:
             raise IrregularCall("the call has no name")

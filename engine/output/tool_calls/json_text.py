@@ -71,7 +71,6 @@ class JsonReader:
         yield from self.read_value(keeps_last=True)
 
     def read_value(self, *, keeps_last: bool = False) -> Waiting[None]:
-        """Read one value."""
         closing: list[str] = []
         while True:
             char = yield from self._space()

@@ -43,7 +43,6 @@ class ParameterType:
         return any("string" in types and values is None for types, values in self.alternatives)
 
     def json_of(self, text: str) -> str:
-        """Return the JSON of a whole value."""
         if self.is_text:
             return _quoted(text)
         stripped = text.strip()
@@ -108,7 +107,6 @@ class ToolTypes:
         return tuple(dict.fromkeys(key for part in self._parts_of(name) for key in declared(part)))
 
     def type_of(self, name: str, parameter: str) -> ParameterType:
-        """Return the type of a tool's parameter."""
         root, parts = self._schemas.get(name), self._parts_of(name)
         schemas = [declared(part)[parameter] for part in parts if parameter in declared(part)]
         if not schemas:

@@ -109,5 +109,4 @@ class _JsonLiterals(ast.NodeTransformer):
     """Reads ``true``, ``false`` and ``null`` as Python's words."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Return the constant that a name stands for."""
         return ast.copy_location(ast.Constant(_JSON_LITERALS[node.id]), node)

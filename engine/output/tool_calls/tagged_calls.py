@@ -83,7 +83,6 @@ class _TaggedCall:
         self._ends = (*behind_lines, *edges, *marks)
 
     def read(self) -> Waiting[None]:
-        """Read the call with its end."""
         tags, text, out = self._tags, self._text, self._out
         yield from self._read_name()
         out.nested = 0
@@ -121,7 +120,6 @@ class _TaggedCall:
         return True
 
     def _read_name(self) -> Waiting[None]:
-        """Read the name of the call."""
         tags, text = self._tags, self._text
         before, behind = tags.call
         yield from text.expect(before)
