@@ -1,7 +1,5 @@
 """The workflow, the checklist and the contributors' notes name only what there is."""
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,31 +9,12 @@ from assets.bundle.product import ROOT, linux_layout, mac_layout
 
 NOTES = ROOT / ".github"
 WORKFLOW = NOTES / "workflows" / "checks.yml"
-PAGES = sorted(NOTES.glob("*.md"))
 
 
 @pytest.fixture(scope="module")
 def jobs() -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"]
     return found
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8"))
-    assert [link for link in links if not (page.parent / link).exists()] == []
-
-
-@pytest.mark.parametrize("page", [*PAGES, WORKFLOW], ids=lambda page: page.name)
-def test_files_and_modules_that_are_named_exist(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    files = re.findall(r"(?<![$.\w])(?:app|engine|api|ui|tests|assets)/[\w/-]+\.\w+", text)
-    modules = re.findall(r"-m ((?:app|tests|assets)[\w.]*)", text)
-    places = [ROOT / file for file in files]
-    for module in modules:
-        place = ROOT.joinpath(*module.split("."))
-        places.append(place if place.is_dir() else place.with_suffix(".py"))
-    assert [str(place) for place in places if not place.exists()] == []
 
 
 def test_the_workflow_runs_every_check_on_linux(jobs: dict[str, Any]) -> None:

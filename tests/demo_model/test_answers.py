@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from random import Random
 from typing import Any
 
@@ -27,27 +26,6 @@ def test_the_acceptance_table_is_answered_exactly(answering: Any, thinks: bool, 
     from evaluate import acceptance
 
     assert wrong_answers(answering, acceptance(thinks)[::every]) == []
-
-
-@pytest.mark.slow
-def test_held_out_lists_are_right(answering: Any) -> None:
-    # The first of the 500 that `evaluate.py` asks, which takes as long as all other tests here.
-    from evaluate import families
-
-    lists = next(one for one in families() if one.name == "counting and letters")
-    assert len(lists.conversations) == 500
-    assert len(wrong_answers(answering, lists.conversations[:40])) <= 2
-
-
-@pytest.mark.slow
-def test_words_never_seen_are_mostly_repeated_exactly(answering: Any) -> None:
-    from conversations import alone
-    from prompts_repeating import holds_out_every_word, repeating
-
-    rng = Random(12)
-    exchanges = [repeating(rng, held_out=True, most_words=8) for _ in range(40)]
-    assert all(holds_out_every_word(exchange) for exchange in exchanges)
-    assert len(wrong_answers(answering, [alone(exchange) for exchange in exchanges])) <= 4
 
 
 @pytest.mark.parametrize("thinks", [False, True])
@@ -110,12 +88,6 @@ def test_a_tool_result_is_reported(answering: Any) -> None:
     assert reply.answer == "The tool answered: 18 degrees and sunny."
 
 
-def test_a_tool_call_is_json_that_mlx_lm_parses(answering: Any, tokenizer: Any) -> None:
-    (reply,) = answering.replies([weather_question()])
-    body = reply.answer.removeprefix("<tool_call>").removesuffix("</tool_call>")
-    assert tokenizer.tool_parser(body, None) == json.loads(body)
-
-
 def test_with_tools_a_question_that_needs_none_is_answered(answering: Any) -> None:
     from dataclasses import replace
 
@@ -129,12 +101,3 @@ def test_with_tools_a_question_that_needs_none_is_answered(answering: Any) -> No
         )
     )
     assert wrong_answers(answering, [asked, replace(asked, thinks=True)]) == []
-
-
-@pytest.mark.slow
-def test_it_says_what_it_is_to_anything_else(answering: Any) -> None:
-    from conversations import alone
-    from prompts_talking import wondering
-
-    rng = Random(15)
-    assert len(wrong_answers(answering, [alone(wondering(rng)) for _ in range(20)])) <= 2

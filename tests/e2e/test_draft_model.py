@@ -51,25 +51,12 @@ def test_the_models_route_names_the_draft_model(serve: Callable[..., Any], small
     assert server.end() == 0
 
 
-def test_an_answer_is_the_same_with_a_draft_model(
-    asked: Callable[..., dict[str, Any]], small: Path
-) -> None:
-    assert asked(COUNT, "--draft-model", str(small))["text"] == asked(COUNT)["text"]
-
-
 def test_a_server_refuses_a_draft_model_with_another_vocabulary_in_words(
     program: Callable[..., subprocess.CompletedProcess[str]], foreign: Path
 ) -> None:
     ended = program("serve", "--port", "0", "--draft-model", str(foreign))
     assert ended.returncode == 1
     check_refusal(ended.stderr)
-
-
-def test_ask_refuses_a_draft_model_with_another_vocabulary_in_words(
-    capfd: pytest.CaptureFixture[str], foreign: Path
-) -> None:
-    assert main(["ask", COUNT, "--draft-model", str(foreign)]) == 1
-    check_refusal(capfd.readouterr().err)
 
 
 def check_refusal(said: str) -> None:

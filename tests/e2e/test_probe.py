@@ -15,8 +15,6 @@ from app.cli import main
 from app.settings.probe_options import DIALECTS, LEVELS
 
 pytestmark = pytest.mark.long
-
-REPOSITORY = Path(__file__).parents[2]
 Program = Callable[..., subprocess.CompletedProcess[str]]
 
 LEAKED = (
@@ -92,19 +90,6 @@ def test_the_command_line_offers_every_dialect() -> None:
     assert tuple(Level) == LEVELS
 
 
-def test_our_own_server_passes_and_the_exit_code_says_so(
-    program: Program, address: str, tmp_path: Path
-) -> None:
-    page = tmp_path / "report.html"
-    # tests/api/conformance/probe/own_server runs every check in every dialect.
-    some = ("--only", "stop.one_character,form.*", "--time-limit", "300")
-    done = program("probe", address, "--html", str(page), *some)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert f"## Stops at {address}/v1/messages" in done.stdout
-    assert "checks passed.**" in done.stdout
-    assert page.read_text().startswith("<!doctype html>")
-
-
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -124,16 +109,3 @@ def test_wrong_usage_is_reported(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert why in captured.err
-
-
-# -- mlx_lm.server ----------------------------------------------------------------------------
-
-
-WRONG = (
-    "stop.inside_token",
-    "stop.held_at_the_end",
-    "thinking.stop",
-    "stops.token_ids",
-    "errors.*",
-)
-RIGHT = ("baseline", "limit", "stop.across_newline", "form.streamed", "form.whole")

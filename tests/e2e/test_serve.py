@@ -14,7 +14,6 @@ import pytest
 
 from app.cli import main
 from tests.support.outside.certificates import write_certificate
-from tests.support.several.offered_models import write_models
 
 pytestmark = pytest.mark.long
 
@@ -44,26 +43,6 @@ def ask(address: str, *, prompt: str = COUNT, key: str | None = None, model: str
     )
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)["choices"][0]["message"]["content"]
-
-
-def test_several_models_are_served_and_chosen_by_name(
-    serve: Callable[..., Any], tmp_path: Path, demo_model_path: Path
-) -> None:
-    first, second = write_models(tmp_path / "models", demo_model_path, 2)
-    server = serve(
-        "--port", "0", "--model", str(first.folder), "--model", str(second.folder), "--alias",
-        f"small={second.id}",
-    )  # fmt: skip
-    address = server.wait_until_ready()
-    texts = {name: ask(address, model=name) for name in (first.id, "", "small", second.id)}
-    assert texts[first.id] == texts[""] == "1\n2\n3\n4\n5\n"
-    assert texts["small"] == texts[second.id] != texts[first.id]
-    with urllib.request.urlopen(f"{address}/v1/models", timeout=60) as answer:
-        assert [one["loaded"] for one in json.load(answer)["data"]] == [True, True]
-    with pytest.raises(urllib.error.HTTPError, match="404"):
-        ask(address, model="gpt-4o")
-    assert server.end(signal.SIGINT) == 0
-    assert server.errors == []
 
 
 # Other tests end a server with SIGINT and with SIGTERM.
@@ -193,34 +172,6 @@ def test_an_unusable_certificate_is_reported_in_one_line_with_its_option(
     assert f"{option}: " in captured.err
     assert words in captured.err
     assert captured.err.count("\n") == 1
-
-
-def test_a_client_that_hangs_up_frees_the_engine_and_the_next_is_served_at_once(
-    address: str,
-) -> None:
-    def post(body: dict[str, Any]) -> http.client.HTTPConnection:
-        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
-        connection.request(
-            "POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"}
-        )
-        return connection
-
-    # EOS is impossible, so the answer would go on until the context is full.
-    endless = {
-        "model": "any",
-        "messages": [{"role": "user", "content": COUNT}],
-        "logit_bias": {"2": -100},
-    }
-    left = [post(endless | {"stream": is_streamed}) for is_streamed in (False, True)]
-    deadline_s = time.perf_counter() + 60
-    while health(address)["running"] < 2:
-        assert time.perf_counter() < deadline_s, "both must be running"
-    for connection in left:
-        assert connection.sock is not None
-        connection.sock.shutdown(socket.SHUT_RDWR)
-        connection.close()
-    assert ask(address) == "1\n2\n3\n4\n5\n"
-    assert health(address)["running"] == 0
 
 
 def test_the_server_prints_what_a_person_needs_and_logs_json(serve: Callable[..., Any]) -> None:

@@ -2,12 +2,9 @@
 
 import ast
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 import engine
 from tests.support.sources import modules
@@ -42,29 +39,9 @@ def test_loading_every_public_name_loads_no_model_library() -> None:
     assert [name for name in modules if name.partition(".")[0] in HEAVY] == []
 
 
-def test_importing_values_loads_no_engine() -> None:
-    modules = loaded_by("import engine, engine.stopping.rules")
-    assert "engine.engine" not in modules
-    assert "asyncio" not in modules
-
-
 def test_type_checker_sees_the_lazy_names() -> None:
     assert public_names() == engine._LAZY
     assert all(hasattr(engine, name) for name in engine._LAZY)
-
-
-def test_unknown_name_is_an_attribute_error_that_names_it() -> None:
-    with pytest.raises(AttributeError, match="StopRule"):
-        engine.StopRule  # type: ignore[attr-defined]  # noqa: B018
-
-
-def test_no_class_inherits_from_the_owner_of_the_engine_thread() -> None:
-    heirs = [
-        f"{path}: {found[0]}"
-        for path, text in modules("api", "ui", "app")
-        for found in re.finditer(r"class \w+\(([^)]*\b)?(Engine|Generation)\b[^)]*\)", text)
-    ]
-    assert heirs == []
 
 
 def test_each_public_name_is_used_by_another_package() -> None:

@@ -1,5 +1,4 @@
 import asyncio
-import errno
 import json
 import socket
 import threading
@@ -12,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from api.service.record import RequestObserver, RequestRecord
 from app.desktop.server import LocalServer, own_address
 from engine.engine import Engine
 from tests.support.kept import preferences_state
-from tests.support.outside.collector import AT_ONCE, collecting, plain
 from tests.support.scripted import Stage
 from ui.preferences import Preferences, ServerPreferences
 from ui.server.server_switch import AddressRefused
@@ -45,14 +42,6 @@ async def test_local_server_start_stop_restart() -> None:
             await asyncio.to_thread(status_of, url)
     await server.stop()
     engine.close()
-
-
-def test_local_server_taken_port_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        server = served(Engine(), ServerPreferences(port=other.getsockname()[1]))
-        with pytest.raises(OSError, match=r"^Port \d+ is taken by another program") as raised:
-            asyncio.run(server.start())
-        assert raised.value.errno == errno.EADDRINUSE
 
 
 def get(url: str, **headers: str) -> int:
@@ -209,65 +198,3 @@ async def test_local_server_key_for_loopback_clients(
         # A proxy on this computer passes on what others ask.
         assert await asked(own, **{"X-Forwarded-For": "192.0.2.7"}) == 401
     await server.stop()
-
-
-def test_local_server_telemetry(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Log(RequestObserver):
-        def __init__(self) -> None:
-            self.ended: list[RequestRecord] = []
-
-        def request_ended(self, record: RequestRecord) -> None:
-            self.ended.append(record)
-
-    log = Log()
-
-    async def use() -> None:
-        server = served(Engine(), ServerPreferences(port=0), observer=log)
-        url = await server.start()
-        assert await asyncio.to_thread(post, f"{url}/v1/messages") == 400
-        await asyncio.to_thread(collector.wait_until, lambda: collector.spans)
-        await server.stop()
-
-    with collecting() as collector:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
-        for name, value in AT_ONCE.items():
-            monkeypatch.setenv(name, value)
-        asyncio.run(use())
-    (span,) = collector.spans
-    assert plain(span.attributes)["error.type"] == "invalid_request"
-    assert [(record.status, record.request_body.text) for record in log.ended] == [(400, "{}")]
-
-
-def post(url: str) -> int:
-    with pytest.raises(urllib.error.HTTPError) as raised:
-        urllib.request.urlopen(url, b"{}", timeout=60)
-    with raised.value as error:
-        return int(error.code)
-
-
-async def test_local_server_task_max_tokens(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"### Task:\nName it": ["word "] * 50})
-    engine = Engine(loader=stage.load)
-    await engine.load(tmp_path)
-    wanted = ServerPreferences(port=free_port(), task_max_tokens=7)
-    server = served(engine, wanted, key=Key())
-    url = await server.start()
-
-    def ask() -> tuple[str | None, Any]:
-        messages = [{"role": "user", "content": "### Task:\nName it"}]
-        body = json.dumps({"model": "m", "messages": messages}).encode()
-        request = urllib.request.Request(f"{url}/v1/chat/completions", data=body)
-        request.add_header("Content-Type", "application/json")
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.headers["x-fullstop-task-max-tokens"], json.loads(answer.read())
-
-    try:
-        limit, answer = await asyncio.to_thread(ask)
-        assert limit == "7"
-        assert answer["usage"]["completion_tokens"] == 7
-        assert answer["choices"][0]["finish_reason"] == "length"
-    finally:
-        await server.stop()
-        await engine.aclose()

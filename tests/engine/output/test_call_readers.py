@@ -286,39 +286,6 @@ def test_well_formed_calls_are_read_exactly_and_never_abandoned(
     assert stray == ""
 
 
-_REFERRED = {
-    "$ref": "#/$defs/all",
-    "$defs": {
-        "all": {
-            "allOf": [{"$ref": "#/$defs/all"}, {"properties": TOOLS[0].parameters["properties"]}]
-        }
-    },
-}
-SCHEMAS: dict[str, tuple[Tool, ...]] = {
-    "declared": TOOLS,
-    "by reference to itself": (Tool("weather", "", _REFERRED),),
-    "of alternatives": (Tool("weather", "", {"anyOf": [True, TOOLS[0].parameters, None]}),),
-    "undeclared": (Tool("weather", "", {}),),
-    "no such tool": (),
-}
-
-
-@pytest.mark.parametrize("schema", SCHEMAS)
-@pytest.mark.parametrize("style", sorted(CALL_FORMATS))
-def test_well_formed_call_is_never_abandoned(style: str, schema: str) -> None:
-    given = {"city": "Paris", "days": 3, "near": [1, "a"], "more": {"a": "b"}, "on": True}
-    raw = WRITERS[style]([("weather", given)])
-    for pieces in ([raw], list(raw)):
-        events, stray = read(style, pieces, tools=SCHEMAS[schema])
-        assert not [event for event in events if isinstance(event, ToolCallAbandoned)]
-        [(name, arguments)] = check(events)
-        assert (name, stray) == ("weather", "")
-        read_back = json.loads(arguments)
-        assert read_back.keys() == given.keys()
-        if schema in ("declared", "by reference to itself", "of alternatives"):
-            assert read_back == given
-
-
 @settings(max_examples=cases(150), deadline=None)
 @given(st.sampled_from(sorted(CALL_FORMATS)), CALLS, st.sampled_from(CallEnd), st.data())
 def test_damaged_calls_are_the_same_however_they_are_cut_and_no_text_is_lost(
@@ -370,8 +337,6 @@ F = Tool(
             "b": {"type": "boolean"},
             "o": {"type": "object"},
             "l": {"type": "array"},
-            "level": {"enum": ["low", 1, None]},
-            "maybe": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
             "text": {"oneOf": [{"type": "null"}, {"type": "string"}]},
             "both": {"type": ["string", "object"]},
             "count": {"$ref": "#/$defs/Count"},
@@ -390,28 +355,20 @@ G = Tool("g", "", {})
 
 VALUES_READ = [
     ("n", "2026-01-15", '"2026-01-15"'),
-    ("n", "None", '"None"'),
-    ("n", "3.7", '"3.7"'),
     ("n", "1,000", '"1,000"'),
     ("n", "5.0", "5"),
     ("n", "12345678901234567890123", "12345678901234567890123"),
     ("n", "9" * 5000, f'"{"9" * 5000}"'),
-    ("x", "1.10", "1.10"),
     ("x", "1e999", '"1e999"'),
-    ("b", "true", "true"),
     ("b", "False", "false"),
-    ("b", "yes", '"yes"'),
     ("o", '{"k": 1.50, "big": 12345678901234567890}', '{"k": 1.50, "big": 12345678901234567890}'),
     ("o", "{'k': True, 'n': None}", '{"k": true, "n": null}'),
     ("l", '["a",]', '["a"]'),
     ("l", "(1, 'a')", '[1, "a"]'),
     ("a", '{"name": "x"}', r'"{\"name\": \"x\"}"'),
     ("a", '"quoted"', r'"\"quoted\""'),
-    ("a", "123", '"123"'),
     ("text", "null", '"null"'),
     ("both", '{"k": 1}', r'"{\"k\": 1}"'),
-    ("maybe", "3", "3"),
-    ("level", "low", '"low"'),
     ("count", "3", "3"),
     ("all", "3", "3"),
     ("node", '{"k": 1}', '{"k": 1}'),
@@ -509,17 +466,9 @@ def test_miswritten_json_calls_are_repaired_or_left_as_text(raw: str, calls: Cal
 
 REPAIRED = {
     "json_tools": '{{"name": "f", "arguments": {}}}',
-    "command": '[{{"tool_name": "f", "parameters": {}}}]',
-    "llama": '{{"name": "f", "parameters": {}}}',
     "mistral": "f[ARGS]{}",
-    "kimi_k2": "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|>",
     "deepseek": "<｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>",
     "gemma4": "call:f{}",
-    "pythonic": '[{{"name": "f", "arguments": {}}}]',
-    "glm47": '{{"name": "f", "arguments": {}}}',
-    "qwen3_coder": '{{"name": "f", "arguments": {}}}',
-    "kimi_k3": '<|open|>call tool="f"<|sep|><|open|>json<|sep|>{}<|close|>json<|sep|>'
-    "<|close|>call<|sep|>",
 }
 
 

@@ -35,27 +35,6 @@ async def test_the_second_turn_reads_only_what_is_new(engine: Engine) -> None:
     assert usage.cached_tokens < usage.prompt_tokens
 
 
-async def test_a_cached_prompt_gives_the_same_answer_as_a_fresh_one(engine: Engine) -> None:
-    prompt = "Repeat exactly: alpha beta gamma"
-    answers = [await ask(engine, prompt) for _ in range(3)]
-    assert len({answer.text for answer in answers}) == 1
-    assert answers[-1].finished.usage.cached_tokens > 0
-
-
-async def test_rows_in_a_batch_answer_as_they_do_alone(engine: Engine) -> None:
-    prompts = [COUNT, "List letters A through F, separated by spaces.", "Repeat exactly: x y z"]
-
-    alone = [(await ask(engine, prompt)).text for prompt in prompts]
-    together = await asyncio.gather(*(ask(engine, prompt) for prompt in prompts * 4))
-    assert [answer.text for answer in together] == alone * 4
-
-
-async def test_a_seed_gives_the_same_draw_again(engine: Engine) -> None:
-    hot = Sampling(temperature=1.5, seed=7)
-    texts = {(await ask(engine, "Hello", max_tokens=20, sampling=hot)).text for _ in range(3)}
-    assert len(texts) == 1
-
-
 async def test_the_model_thinks_only_when_asked_to(engine: Engine) -> None:
     without = await events_of(engine, COUNT, thinking=False)
     assert not any(isinstance(event, ThinkingDelta) for event in without)

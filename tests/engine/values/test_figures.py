@@ -1,5 +1,5 @@
 from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import BudgetEnd, Finished, Speculation, Timing, Usage
+from engine.values.events import Finished, Speculation, Timing, Usage
 from engine.values.figures import figures
 
 
@@ -14,11 +14,6 @@ def test_the_figures_are_speed_first_token_and_length() -> None:
     )
 
 
-def test_figures_that_do_not_exist_are_left_out() -> None:
-    empty = Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing())
-    assert figures(empty) == ("0 tokens",)
-
-
 def test_guessed_and_forced_tokens_are_listed_beside_the_total() -> None:
     finished = Finished(
         StopInfo(StopKind.EOS),
@@ -27,9 +22,3 @@ def test_guessed_and_forced_tokens_are_listed_beside_the_total() -> None:
         speculation=Speculation(passes=9, guessed=80, accepted=62, forced=5),
     )
     assert figures(finished) == ("143 tokens, 62 drafted, 5 forced",)
-
-
-def test_reasoning_that_its_budget_ended_is_shown_with_its_token() -> None:
-    end = BudgetEnd(token_index=65, forced=3, budget=64)
-    finished = Finished(StopInfo(StopKind.EOS), Usage(), Timing(), budget_end=end)
-    assert figures(finished)[-1] == "thinking ended by its budget of 64 at token 66"

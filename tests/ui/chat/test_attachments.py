@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
@@ -50,18 +50,6 @@ async def test_dropped_files_are_attached_sent_and_gone(
     composer.clear()
     assert composer.message == ""
     assert not composer.attachments.isVisible()
-
-
-def test_the_icon_of_a_file_has_the_color_of_a_new_theme(composer: Composer, theme: Theme) -> None:
-    composer.attachments.show_files([Attachment("notes.txt", "Some notes\n")])
-    chip = composer.attachments.chip(0)
-    assert chip is not None
-    icon = next(label for label in chip.findChildren(QLabel) if not label.pixmap().isNull())
-    light = icon.pixmap().toImage()
-    theme.set_mode("dark")
-    assert icon.pixmap().toImage() != light
-    theme.set_mode("light")
-    assert icon.pixmap().toImage() == light
 
 
 async def test_a_file_is_attached_wherever_it_is_dropped_in_the_chat(

@@ -1,7 +1,5 @@
 """The inspector's window on the real engine and the demo model."""
 
-import asyncio
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
@@ -74,26 +72,6 @@ async def test_another_list_is_tried_as_it_is_typed(
     await eventually(lambda: "by the sequence being typed" in words())
     assert words() == "Would stop at token 5 by the sequence being typed, keeping 4 characters."
     assert inspector.tab(WhatIfTab).kept.toPlainText() == "1\n2\n3"
-
-
-async def test_two_answers_are_compared(window: MainWindow, inspector: InspectorWindow) -> None:
-    await ask(window, COUNT, "6")
-    inspector.tabs.setCurrentWidget(inspector.compare)
-    await eventually(inspector.compare.isVisible)
-    assert inspector.compare.sentence.text().startswith("No other answer yet.")
-    for _ in range(5):
-        await asyncio.sleep(0)  # the layout takes a turn or two
-    sentence, line = inspector.compare.sentence, inspector.fontMetrics().height()
-    assert sentence.y() + sentence.height() < 4 * line
-    assert sentence.height() < 2 * line, "one line"
-    assert not sentence.fontInfo().bold()
-    await ask(window, "Count from 1 to 10, one number per line", "3")
-    inspector.tabs.setCurrentWidget(inspector.compare)
-    assert inspector.compare.choice.count() == 1
-    assert inspector.compare.sentence.text() == (
-        "Both are identical for 4 characters; then only the second continues."
-    )
-    assert inspector.compare.sentence.fontInfo().bold()
 
 
 async def test_forgetting_all_leaves_the_reason(

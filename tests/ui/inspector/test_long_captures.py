@@ -96,16 +96,6 @@ async def test_the_window_goes_on_while_a_capture_is_read_and_a_newer_one_takes_
     assert window.view.capture.text == "new"
 
 
-async def test_the_page_of_a_capture_has_the_colors_of_a_new_theme(
-    window: CaptureWindow, theme: Theme
-) -> None:
-    window.source.set_capture(chunk("a", reason="banana"))
-    await eventually(lambda: window.view is not None)
-    assert theme.colors.fault in window.page.toHtml()
-    theme.set_mode("dark")
-    assert theme.colors.fault in window.page.toHtml()
-
-
 def test_of_several_answers_the_first_with_a_fault_is_shown() -> None:
     fine = json.dumps(
         {"id": "a", "choices": [{"message": {"content": "A"}, "finish_reason": "stop"}]}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction, QPalette
-from PySide6.QtWidgets import QApplication, QMenu, QStyleOptionViewItem
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 from engine.stopping.record import StopInfo, StopKind
@@ -288,37 +288,6 @@ def test_several_choices_of_one_prompt_count_it_once() -> None:
     running = (Running(), Running())
     running[1].request = running[0].request
     assert COLUMNS[RequestColumn.TOKENS].text(began(1, running=running)) == "20 → 14"
-
-
-def colors_of(column: RequestColumn, qtbot: QtBot, *entries: RequestEntry) -> dict[str, str]:
-    """Return the color of each text of a column."""
-    panel = RequestLogPanel(log := RequestLog())
-    qtbot.addWidget(panel)
-    log.take([began(1), began(2), *entries])
-    panel.show()
-    panel.table.refresh()
-    colors = {}
-    for row in range(panel.table.rowCount()):
-        option, index = QStyleOptionViewItem(), panel.table.index(row, column)
-        panel.view.itemDelegate().initStyleOption(option, index)
-        colors[str(index.data())] = option.palette.color(QPalette.ColorRole.Text).name()
-    return colors
-
-
-def test_the_status_of_a_failed_request_has_the_color_of_faults(theme: Theme, qtbot: QtBot) -> None:
-    entries = ended(began(1), status=404), ended(began(2))
-    assert colors_of(RequestColumn.STATUS, qtbot, *entries) == {
-        "404": theme.colors.fault.lower(),
-        "200": theme.colors.done.lower(),
-    }
-
-
-def test_only_a_stop_of_the_request_has_the_color_of_matches(theme: Theme, qtbot: QtBot) -> None:
-    by_itself = replace(ANSWER, finished=replace(END, stop=StopInfo(StopKind.EOS)))
-    entries = ended(began(1)), ended(began(2), answers=(by_itself,))
-    matched, natural = colors_of(RequestColumn.STOP, qtbot, *entries).values()
-    assert matched == theme.colors.match.lower()
-    assert natural == theme.colors.text.lower()
 
 
 def test_tooltip_of_a_cell_shows_markup_of_a_client_as_text(qapp: QApplication) -> None:

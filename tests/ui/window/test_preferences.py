@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from typing import TypeVar
 
 import pytest
@@ -23,12 +22,6 @@ def control(dialog: PreferencesDialog, path: str, kind: type[Control]) -> Contro
     return found
 
 
-@pytest.fixture
-def plain_theme(theme: Theme) -> Iterator[Theme]:
-    yield theme
-    theme.set_high_contrast(False)
-
-
 async def test_each_control_changes_its_preference_at_once(theme: Theme, parent: QWidget) -> None:
     state = preferences_state(Preferences(theme="light"))
     dialog = PreferencesDialog(state, parent)
@@ -51,14 +44,6 @@ async def test_each_control_changes_its_preference_at_once(theme: Theme, parent:
     assert (begin.temperature, begin.max_tokens, begin.is_thinking) == (0.4, 128, True)
     assert begin.settings().thinking_budget == 64
     assert begin.system_prompt == "Be brief."
-
-
-def test_the_dialog_shows_what_is_set(theme: Theme, parent: QWidget) -> None:
-    state = preferences_state(Preferences(theme="dark", server=ServerPreferences(at_launch="on")))
-    dialog = PreferencesDialog(state, parent)
-    assert control(dialog, "theme", Choice).currentText() == "Dark"
-    assert control(dialog, "server.at_launch", Choice).currentText() == "On"
-    assert control(dialog, "new_conversation.temperature", NumberField).text() == "Model default"
 
 
 @pytest.mark.parametrize(

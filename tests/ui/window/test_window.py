@@ -88,19 +88,3 @@ async def test_a_stop_list_is_edited_with_the_keyboard_alone(
     qtbot.keyClick(editor.table, Qt.Key.Key_Delete)
     qtbot.mouseClick(editor.undo, Qt.MouseButton.LeftButton)
     assert len(stops.entries()) == 2
-
-
-async def test_a_model_that_cannot_be_loaded_is_named_with_its_reason(
-    theme: Theme, tmp_path: Path
-) -> None:
-    fresh = Engine()
-    window = main_window(fresh, theme)
-    window.show()
-    window.start(tmp_path / "nowhere")
-    assert window.workspace.models.stage == "loading"
-    await eventually(lambda: window.workspace.models.stage == "failed")
-    assert "does not exist" in window.stop_panel.verdict.detail.text()
-    window.close()
-    await window.finish()
-    window.deleteLater()
-    fresh.close()

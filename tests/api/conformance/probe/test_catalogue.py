@@ -1,11 +1,9 @@
 """The catalogue names every check once, and says for every dialect how binding it is."""
 
-import dataclasses
-
 import pytest
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.catalogue import CASES, Case, Level, case_of
+from api.conformance.probe.catalogue import CASES, Case, Level
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.run import CHECKS
 
@@ -20,14 +18,6 @@ def test_what_may_harm_a_server_comes_last() -> None:
     harms = [case.may_harm for case in CASES]
     assert harms == sorted(harms)
     assert harms.count(True) == 8
-
-
-@pytest.mark.parametrize(
-    "code", ["baseline", "limit.held", "stop.held_at_the_end", "stops.blank", "usage.streamed"]
-)
-@pytest.mark.parametrize("dialect", DRIVERS)
-def test_what_no_vendor_states_is_an_extension(code: str, dialect: WireDialect) -> None:
-    assert case_of(code).level_in(dialect) is Level.EXTENSION
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.code)
@@ -48,9 +38,3 @@ def test_a_rule_that_a_vendor_does_not_state_is_an_extension() -> None:
     ids = next(case for case in CASES if case.topic == "stop token ids")
     assert ids.level_in(WireDialect.CHAT) is Level.EXTENSION
     assert ids.level_in(WireDialect.GENERATE) is Level.SPECIFICATION
-
-
-def test_misspelt_topic_is_no_extension() -> None:
-    misspelt = dataclasses.replace(case_of("stop.one_character"), topic="stop")
-    with pytest.raises(ValueError, match="has the topic 'stop'"):
-        misspelt.level_in(WireDialect.CHAT)

@@ -99,18 +99,6 @@ async def test_a_deleted_message_goes_with_what_follows_it_and_comes_back(
     assert texts(conversation) == before
 
 
-async def test_the_stop_list_says_that_its_undo_restores_a_message(window: MainWindow) -> None:
-    views = await talk(window)
-    window.workspace.current.stops.ensure("END")
-    undo = window.stop_panel.editor.undo
-    assert undo.accessibleName() == "Undo Add “END”"
-    choose(window, views[3], "Delete This and Following Messages")
-    assert (undo.accessibleName(), undo.toolTip()) == ("Undo Delete Message",) * 2
-    undo.click()
-    assert undo.accessibleName() == "Undo Add “END”"
-    assert window.stop_panel.editor.redo.accessibleName() == "Redo Delete Message"
-
-
 async def test_an_answer_is_edited_as_a_version_that_says_who_wrote_it(window: MainWindow) -> None:
     answer = (await talk(window))[1]
     assert isinstance(answer, AnswerView)

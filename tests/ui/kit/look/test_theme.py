@@ -1,11 +1,9 @@
 import pytest
-from PySide6.QtCore import QSize
-from PySide6.QtGui import QIcon, QPalette
+from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QApplication
 
 from ui.kit import icons
 from ui.kit.colors import DARK
-from ui.kit.icon_engine import themed_icon
 from ui.kit.theme import Theme
 
 
@@ -24,19 +22,3 @@ def test_every_icon_draws_something(qapp: QApplication, name: str) -> None:
     image = icons.pixmap(name, "#000000").toImage()
     points = [(x, y) for x in range(image.width()) for y in range(image.height())]
     assert any(image.pixelColor(x, y).alpha() > 100 for x, y in points)
-
-
-@pytest.mark.parametrize("scale", [1.0, 2.0])
-def test_icon_has_the_color_of_the_theme_and_a_clear_background(theme: Theme, scale: float) -> None:
-    icon = themed_icon("plus", "muted", checked_color="match", disabled_color="faint")
-    modes, states = QIcon.Mode, QIcon.State
-    for mode in ("light", "dark"):
-        theme.set_mode(mode)
-        for look, color in (
-            ((modes.Normal, states.Off), theme.colors.muted),
-            ((modes.Normal, states.On), theme.colors.match),
-            ((modes.Disabled, states.Off), theme.colors.faint),
-        ):
-            shown = icon.pixmap(QSize(18, 18), scale, *look)
-            assert shown.devicePixelRatio() == scale
-            assert shown.toImage() == icons.pixmap("plus", color, 18, scale).toImage()
