@@ -298,8 +298,10 @@ from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head
 from api.dialects.shared.answer_text import json_text, sse_event
 from api.service.errors import ApiError
-from engine import Finished, GenerationRequest, Message, checked_strings
-from engine import StopInfo, StopKind, StopRules
+from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.rules import StopRules, checked_strings
+from engine.values.events import Finished
+from engine.values.request import GenerationRequest, Message
 
 Why = Literal["end", "mark", "length"]
 
