@@ -25,7 +25,7 @@ from app.terminal.status_line import LoadMeter, live_line
 from engine import Engine, LoadCancelled, TemplateReport, compare_with_plain_loop, mlx_in_use
 from engine.errors import EngineError, ModelLoadFailed
 from engine.library.model_info import ModelInfo
-from engine.stopping.record import StopKind
+from engine.stopping.record import StopKind, describe_source
 from engine.stopping.rules import StopOptions, StopRules
 from engine.values.events import Finished, TokenTrace, tokens_per_s
 from engine.values.request import GenerationRequest, Message, Sampling, TraceLevel
@@ -272,7 +272,10 @@ def _as_text(report: Report) -> str:
     facts += [f"draft model {model.draft.id}"] if model.draft else []
     if (problem := model.own_head_problem) is not None:
         facts.append(f"own draft head is not used: {problem}" if problem else "own draft head")
-    facts += [f"end token {visible(end.text)} (named by {end.named_by})" for end in model.eos]
+    facts += [
+        f"end token {visible(end.text)} (named by {describe_source(end.source)})"
+        for end in model.eos
+    ]
     head = ("ANSWERS", "TOKENS", "AS THE PLAIN LOOP", "NEAR TIES", "FIRST DIFFERENCE")
     compared = [
         (

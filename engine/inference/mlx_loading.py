@@ -28,7 +28,7 @@ from engine.inference.backend import (
     unobserved,
 )
 from engine.inference.batch import RunningBatch
-from engine.inference.cache.fingerprint import Stamps, stamps_of
+from engine.inference.cache.disk import Stamps, stamps_of
 from engine.inference.cache.size import measure_cache
 from engine.inference.end_tokens import end_tokens, stated_ids
 from engine.inference.mlx_backend import MlxBackend

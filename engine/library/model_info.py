@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.library.cache_size import CacheSize
-from engine.stopping.record import describe_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +13,6 @@ class EosToken:
     token_id: int
     text: str
     source: str
-
-    @property
-    def named_by(self) -> str:
-        return describe_source(self.source)
 
 
 @dataclass(frozen=True, slots=True)

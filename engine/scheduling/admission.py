@@ -1,14 +1,16 @@
-"""Whether a request can be accepted: its values, and its sequence with its limits."""
+"""How a request is checked, prepared on threads beside the engine's, and accepted. No MLX."""
 
+from collections import abc
 from typing import TYPE_CHECKING
 
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.generation import Generation
+from engine.grammar.masks import is_constrained
 from engine.inference.backend import Prompt
 from engine.inference.sequence import Sequence
 from engine.output.answer import AnswerBuilder, DecodingSetting
 from engine.output.channels import continues_text
-from engine.values.request import TraceLevel
+from engine.values.request import GenerationRequest, TraceLevel
 from engine.values.tokens import PromptScoring
 
 if TYPE_CHECKING:
@@ -106,3 +108,33 @@ def _check_scoring(scoring: PromptScoring) -> None:
 def _check_id(token_id: int, field: str, size: int) -> None:
     if not 0 <= token_id < size:
         raise InvalidRequest(field, f"token id {token_id} is outside the vocabulary of {size}")
+
+
+def prepare(backend: "MlxBackend", generations: abc.Sequence[Generation]) -> tuple[Prompt, ...]:
+    """Compile the grammars of a request's choices, perhaps for seconds, and render its prompts."""
+    prompts: dict[object, Prompt] = {}
+    for generation in generations:
+        request = generation.request
+        if is_constrained(request):
+            generation.grammar = backend.form(request)
+        if request.prompt_key not in prompts:
+            prompts[request.prompt_key] = backend.render(request)
+    return tuple(prompts[generation.request.prompt_key] for generation in generations)
+
+
+def prompts_size(requests: abc.Sequence[GenerationRequest]) -> int:
+    """Return about how many characters or ids rendering these requests takes."""
+    return sum(map(_size, {request.prompt_key: request for request in requests}.values()))
+
+
+def _size(request: GenerationRequest) -> int:
+    prediction = len(request.prediction or "")
+    if request.prompt is not None:
+        return prediction + len(request.prompt)
+    sizes = (len(message.content) + len(message.thinking or "") + 8 for message in request.messages)
+    return prediction + sum(sizes)
+
+
+def choices_field(requests: abc.Sequence[GenerationRequest]) -> str:
+    """Return the field that requests several answers: ``n``, or a list of prompts."""
+    return "n" if len({request.prompt_key for request in requests}) < len(requests) else "prompt"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from engine.errors import InvalidRequest, MemoryShort
 from engine.inference.backend import Prompt
 from engine.library.model_info import ModelInfo
-from engine.scheduling.preparation import choices_field
+from engine.scheduling.admission import choices_field
 from engine.values.request import GenerationRequest
 from engine.wording import counted, format_size
 

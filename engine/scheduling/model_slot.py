@@ -320,9 +320,6 @@ class ModelSlot:
             self._context.heartbeat.beat(self)
             self.scheduler.cancel(generations)
 
-    def evict_prompts(self, owner: str) -> tuple[int, int]:
-        return (0, 0) if self.backend is None else self.backend.forget_prompts(owner)
-
     # -- loading ---------------------------------------------------------------------------
 
     def begin(self, transition: Transition) -> None:

@@ -210,7 +210,8 @@ class Models:
                 model.set_max_idle(idle_s)
 
     def evict_prompts(self, owner: str) -> tuple[int, int]:
-        evicted = [model.evict_prompts(owner) for model in self.models]
+        backends = [model.backend for model in self.models if model.backend is not None]
+        evicted = [backend.forget_prompts(owner) for backend in backends]
         self.refresh_statuses()  # the caller may read the figures at once
         return sum(count for count, _ in evicted), sum(size for _, size in evicted)
 

@@ -16,12 +16,11 @@ from engine.generation import Generation
 from engine.grammar.masks import is_constrained
 from engine.inference.backend import Prompt, Step
 from engine.inference.sequence import Sequence
-from engine.scheduling.admission import admit, check
+from engine.scheduling.admission import admit, check, choices_field, prepare, prompts_size
 from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
 from engine.scheduling.failures import cause_of, log_failure, raise_exits, request_error
 from engine.scheduling.memory import MemoryPlan
-from engine.scheduling.preparation import choices_field, prepare, prompts_size
 from engine.stopping.record import StopKind
 from engine.values.embedding import EmbeddingRequest
 from engine.values.events import Event, Finished

@@ -13,7 +13,7 @@ from engine.errors import ModelLoadFailed
 from engine.files.json_fields import DamagedFile, Fields
 from engine.library.local_models import FoundModel, ModelFolders, Origin, discover
 from engine.library.memory_need import Fit, Memory, MemoryNeed, memory, need
-from engine.library.vocabulary_key import vocabulary_key
+from engine.library.tokenizer_file import vocabulary_key
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.downloads import Downloads
 from ui.models.model_words import percent

@@ -38,6 +38,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.library.model_info import ModelInfo
+from engine.stopping.record import describe_source
 from engine.stopping.rules import OWN_STOP_OPTIONS, StopScope
 from engine.wording import counted, visible
 from ui.kit import icons
@@ -283,7 +284,7 @@ class EndTokens(QWidget):
         if info is None:
             layout.addWidget(_end_token("…", "known once the model is loaded"))
         for token in () if info is None else info.eos:
-            text = f"token {token.token_id}, named by {token.named_by}"
+            text = f"token {token.token_id}, named by {describe_source(token.source)}"
             layout.addWidget(_end_token(visible(token.text), text))
         for token_id in added:
             is_known = info is None or token_id < info.vocabulary_size

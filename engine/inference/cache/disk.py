@@ -4,6 +4,10 @@ A file holds the keys and values of one block of tokens, or a snapshot of the la
 The folder is the only record of its content, so several processes may use it: a process that finds
 a file deleted continues without it. A file's name contains the digest of its content.
 
+Caches that one model made are never used with another: a fingerprint covers the model's folder, the
+name, size and time of change of each file that a model, its tokenizer and its template are read
+from, the versions of mlx and mlx-lm, the device, and the kinds of the cache's parts.
+
 No disk error ends an answer: a cache that cannot be written is dropped, and the model reads a
 prompt again whose cache cannot be read.
 """
@@ -22,13 +26,13 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
 from engine.files.safe_files import make_folders
-from engine.inference.cache.fingerprint import FORMAT
 from engine.library.weights import read_header
 from engine.threads import free_mlx_thread
 from engine.values.request import CacheOwner
@@ -37,12 +41,36 @@ TOKEN_BYTES = array("I").itemsize
 """The bytes of a token in a key."""
 # Caches never use the last free space of a disk.
 MIN_FREE_BYTES = 512 << 20
+# Raised whenever files of earlier versions can no longer be used; they are evicted first.
+FORMAT = 5
+_SUFFIXES = (".safetensors", ".json", ".jinja", ".model", ".tiktoken", ".txt")
+
+Stamps = tuple[tuple[str, int, int], ...]
+"""The names, sizes and times of change of a folder's files."""
 _KEY = "fullstop"
 _NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{64})\.safetensors")
 _UNFINISHED = re.compile(r"unfinished-[0-9a-f]{16}\.(tmp|safetensors)")
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+
+def stamps_of(folder: Path) -> Stamps:
+    """Return the stamps that show later whether a model's files changed; raises ``OSError``."""
+    stamps = []
+    for path in sorted(folder.iterdir()):
+        if path.suffix in _SUFFIXES and not path.name.startswith(".") and path.is_file():
+            status = path.stat()
+            stamps.append((path.name, status.st_size, status.st_mtime_ns))
+    return tuple(stamps)
+
+
+def fingerprint_of(folder: Path, stamps: Stamps, kinds: tuple[str, ...], device: str) -> str | None:
+    """Return the fingerprint of a loaded model; None if its files changed since it was loaded."""
+    if stamps_of(folder) != stamps:
+        return None
+    covered = [FORMAT, version("mlx"), version("mlx-lm"), device, kinds, str(folder), stamps]
+    return hashlib.sha256(repr(covered).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

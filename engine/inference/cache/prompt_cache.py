@@ -18,8 +18,7 @@ import mlx.core as mx
 
 from engine.errors import ModelLoadFailed
 from engine.files.json_fields import DamagedFile
-from engine.inference.cache.disk import TOKEN_BYTES, DiskCache, FileHeader
-from engine.inference.cache.fingerprint import Stamps, fingerprint_of
+from engine.inference.cache.disk import TOKEN_BYTES, DiskCache, FileHeader, Stamps, fingerprint_of
 from engine.inference.cache.index import (
     Entry,
     MemoryUsage,

@@ -13,7 +13,7 @@ from engine.inference.sampling import sampling_defaults
 from engine.library.local_models import ModelFolders, Origin, discover, look_into
 from engine.library.memory_need import need
 from engine.library.model_folder import check_folder
-from engine.library.vocabulary_key import vocabulary_key
+from engine.library.tokenizer_file import vocabulary_key
 from engine.library.weights import INDEX, weights_of
 from tests.support.attacks import model_attacks
 

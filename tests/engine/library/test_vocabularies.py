@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.library.vocabulary_key import vocabulary_key
+from engine.library.tokenizer_file import vocabulary_key
 from tests.support.several.draft_models import add_token, swap_tokens
 
 

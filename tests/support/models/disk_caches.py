@@ -6,8 +6,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-from engine.inference.cache.disk import DiskCache
-from engine.inference.cache.fingerprint import stamps_of
+from engine.inference.cache.disk import DiskCache, stamps_of
 from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import evaluate
 from engine.values.request import CacheOwner

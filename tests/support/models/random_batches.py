@@ -21,8 +21,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.cache import index, prompt_cache
-from engine.inference.cache.disk import DiskCache
-from engine.inference.cache.fingerprint import stamps_of
+from engine.inference.cache.disk import DiskCache, stamps_of
 from engine.inference.mlx_lm_internals import together
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.speculation.head_drafts import HeadDrafts

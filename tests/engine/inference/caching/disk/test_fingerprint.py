@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.inference.cache import fingerprint
-from engine.inference.cache.fingerprint import fingerprint_of, stamps_of
+from engine.inference.cache import disk
+from engine.inference.cache.disk import fingerprint_of, stamps_of
 
 KINDS = ("KVCache",) * 4
 
@@ -68,11 +68,11 @@ def test_kinds_of_caches_devices_and_versions_have_fingerprints_of_their_own(
     seen = {print_of(model), print_of(model, ("RotatingKVCache",)), print_of(model, device="gpu")}
     for package in ("mlx", "mlx-lm"):
         monkeypatch.setattr(
-            fingerprint, "version", lambda name, package=package: "9" if name == package else "1"
+            disk, "version", lambda name, package=package: "9" if name == package else "1"
         )
         seen.add(print_of(model))
     monkeypatch.undo()
-    monkeypatch.setattr(fingerprint, "FORMAT", 999)
+    monkeypatch.setattr(disk, "FORMAT", 999)
     seen.add(print_of(model))
     assert len(seen) == 6
 

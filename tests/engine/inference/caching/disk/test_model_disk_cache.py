@@ -13,7 +13,7 @@ from mlx_lm.models.cache import KVCache, RotatingKVCache, make_prompt_cache
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.cache import disk as cache_files
-from engine.inference.cache.fingerprint import stamps_of
+from engine.inference.cache.disk import stamps_of
 from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import evaluate
 from engine.inference.sequence import Sequence as BatchSequence
