@@ -1,4 +1,3 @@
-import io
 import json
 import sys
 from collections.abc import Callable
@@ -9,13 +8,8 @@ import pexpect
 import pytest
 
 from app.cli import main
-from engine.recording.saved_run import from_json
-from engine.values.events import BudgetEnd
-from engine.values.tokens import TokenOrigin
 
 REPOSITORY = Path(__file__).parents[2]
-
-LONG = "word " * 20_000
 
 Ask = Callable[..., dict[str, Any]]
 
@@ -57,20 +51,6 @@ def test_ask_acceptance_table(ask: Ask, row: Any) -> None:
     assert {"passes", "guessed", "accepted", "forced"} <= answer["speculation"].keys()
 
 
-def test_ask_thinking_budget(ask: Ask, tmp_path: Path) -> None:
-    file = tmp_path / "run.json"
-    given = ask(
-        *("Count from 1 to 5", "--thinking", "--thinking-budget", "6", "--max-tokens", "60"),
-        *("--save-run", str(file)),
-    )
-    assert given["budget_end"] == {"token_index": 7, "forced": 3, "budget": 6}
-    assert given["usage"]["thinking_tokens"] == 9  # includes both tags and the end of the line
-    saved = from_json(file.read_text())
-    assert saved.budget_end == BudgetEnd(7, 3, 6)
-    forced = [one.token_id for one in saved.tokens if one.origin is TokenOrigin.BUDGET]
-    assert forced == [one.token_id for one in list(saved.tokens)[7:10]]
-
-
 def test_ask_output_streams(
     program: Callable[..., Any],
 ) -> None:
@@ -78,21 +58,6 @@ def test_ask_output_streams(
     assert (done.returncode, done.stdout) == (0, "1\n2\n3\n4\n5\n")
     assert done.stderr.startswith("[Stopped by “6” after 10 characters · ")
     assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("prompt", "answer"), [("Count from 1 to 3, one number per line\n", "1\n2\n3\n"), (LONG, "")]
-)
-def test_ask_prompt_from_stdin(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], prompt: str, answer: str
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(prompt.encode())))
-    assert main(["ask", "-", "--max-tokens", "100"]) == (0 if answer else 2)
-    captured = capfd.readouterr()
-    assert captured.out == answer
-    if not answer:
-        assert captured.err.startswith("fullstop: messages: the prompt has")
-        assert captured.err.count("\n") == 1
 
 
 def test_ask_closed_pipe(headless: dict[str, str]) -> None:

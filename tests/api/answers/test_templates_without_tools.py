@@ -91,16 +91,6 @@ def test_a_required_call_is_held_to_a_grammar(toolless: Site, path: str, is_stre
             assert re.search(r'"place": ?[0-9]\}', said)
 
 
-def test_a_required_call_is_asked_for_in_the_prompt(toolless: Site) -> None:
-    def prompt(choice: str) -> str:
-        body = {**ASKED["/v1/chat/completions"][0], "tool_choice": choice}
-        asked = {**body, "return_token_strs": True}
-        return "".join(toolless.send("POST", "/tokenize", asked).json["token_strs"])
-
-    assert "look" in prompt("required")
-    assert "look" not in prompt("auto")
-
-
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("path", ASKED)
 def test_a_header_says_that_the_tools_were_left_out(

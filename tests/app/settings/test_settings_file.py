@@ -8,20 +8,10 @@ import pytest
 
 from app.settings.settings_file import Settings, SettingsFile
 from tests.support.kept import nothing_is_set_aside
-from ui.preferences import ServerPreferences
 
 
 def broken(folder: Path) -> list[Path]:
     return list(folder.glob("settings.set-aside-*.json"))
-
-
-def test_settings_round_trip(tmp_path: Path) -> None:
-    file = SettingsFile(tmp_path / "made" / "when needed")
-    server = ServerPreferences(port=9000, allowed_origins=("https://example.org",))
-    settings = Settings(theme="dark", server=server, last_model="/models/ü")
-    file.save(settings)
-    assert file.load()[0] == settings
-    assert file.load()[1] == ""
 
 
 def _sparse(path: Path) -> None:

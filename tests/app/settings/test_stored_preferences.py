@@ -57,9 +57,3 @@ def test_layout_and_last_model_are_stored(tmp_path: Path) -> None:
     stored.save(replace(stored.preferences(), theme="light"))
     again = StoredPreferences(tmp_path)
     assert (again.window_layout, again.last_model) == (b"\x00\xff layout", tmp_path)
-
-
-def test_missing_last_model_is_ignored(tmp_path: Path) -> None:
-    stored = StoredPreferences(tmp_path)
-    stored.save_last_model(tmp_path / "gone")
-    assert stored.last_model is None

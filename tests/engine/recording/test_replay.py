@@ -21,7 +21,7 @@ from engine.values.request import GenerationRequest, Message, TraceLevel
 from engine.values.tokens import TokenOrigin
 from tests.support.asking import loaded_engine, request
 from tests.support.models.formats import ADD
-from tests.support.scripted import END, TEMPLATE, Stage
+from tests.support.scripted import END, Stage
 
 IN_A_HEADER: dict[str, Any] = {
     "special": ["<|channel|>", "<|message|>", "<|return|>", "<|call|>"],
@@ -75,13 +75,6 @@ async def test_a_saved_run_keeps_where_its_answer_began(tmp_path: Path) -> None:
         recording = await recorded(engine, request("go"))
         again = replay(from_json(to_json(recording)))
         assert (again.thinking, again.text, again.stop) == ("hm", "yes", recording.stop)
-
-
-CALL = '{"name": "add", "arguments": {"a": 1}}'
-JSON_CALLS: dict[str, Any] = {
-    "plain": ["<tool_call>", "</tool_call>"],
-    "template": TEMPLATE + "{# <tool_call> tool_call.name #}",
-}
 
 
 async def test_tools_called_with_the_same_arguments_keep_their_names_in_a_replay(

@@ -115,12 +115,3 @@ async def test_the_memory_of_snapshots_is_bounded_counted_and_shown(hybrid: Path
         gauges = Metrics().exposition([status], most).decode()
         name = f'fullstop_prompt_cache_snapshot_bytes{{model="{status.id}"}}'
         assert f"{name} {float(share.snapshot_bytes)}" in gauges
-
-
-def endless() -> GenerationRequest:
-    return GenerationRequest(
-        (Message("user", WORDS),),
-        sampling=Sampling(temperature=0),
-        stops=StopRules(ignore_eos=True),
-        thinking=False,
-    )

@@ -22,7 +22,6 @@ from ui.models.models import Models
 from ui.records.run_report import markdown_report
 from ui.records.runs import Run
 
-CALL = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
 PHASES = ("Waiting", "Reading", "Writing", "Finishing")
 # Real runs of the scripted model: their pieces, their stops, and how they are asked.
 REAL = {

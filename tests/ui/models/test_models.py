@@ -11,13 +11,11 @@ from PySide6.QtWidgets import QLabel, QPushButton
 
 from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
-from engine.library.memory_need import Fit, MemoryNeed
 from tests.support.scripted import Stage
 from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
 from ui.kit.labels import StatusPill
 from ui.kit.theme import Theme
-from ui.models.model_library import LibraryModel
 from ui.models.model_words import (
     facts,
 )
@@ -180,18 +178,6 @@ async def test_a_change_while_an_answer_is_written_asks_first(
         assert (written.finished.stop.kind == "cancelled") is is_ended
 
 
-async def test_a_model_that_may_not_fit_is_loaded_only_when_that_is_confirmed(
-    opened: OpenedModels,
-) -> None:
-    found = opened.card("demo-model").model
-    large = LibraryModel(found.found, MemoryNeed(10**12, 0, 0, 100), Fit.TOO_LARGE, found.used_at)
-    opened.models._load(large)
-    assert "may not fit" in opened.models.question.caption.text()
-    assert opened.state.stage == "none"
-    opened.answer("Load Anyway")
-    await opened.loaded("demo-model")
-
-
 async def test_the_idle_time_before_unloading_is_chosen_and_saved(opened: OpenedModels) -> None:
     opened.click("demo-model")
     await opened.loaded("demo-model")
@@ -218,18 +204,3 @@ async def test_a_model_that_fails_says_why_and_can_be_tried_again(
         shutil.copy(demo_model_path / "model.safetensors", broken)
         head.again.click()
         await opened.loaded("broken")
-
-
-async def test_a_model_that_fails_leaves_the_one_that_works_and_says_why(
-    opened: OpenedModels, tmp_path: Path, demo_model_path: Path
-) -> None:
-    opened.state.load(demo_model_path)
-    await opened.loaded("demo-model")
-    opened.state.load(tmp_path / "mistyped")
-    head = opened.models.loaded
-    await eventually(lambda: "mistyped does not exist" in head.problem.text())
-    assert head.problem.text().startswith("Could not load mistyped. demo-model stays loaded. ")
-    assert (opened.state.stage, opened.state.name) == ("ready", "demo-model")
-    assert opened.state.info is not None
-    assert head.caption.text().startswith("qwen3")
-    assert "of context" in head.caption.text()

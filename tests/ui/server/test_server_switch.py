@@ -27,18 +27,6 @@ class _Control:
         self.calls.append("stop")
 
 
-async def test_the_switch_goes_on_with_an_address_and_off_again() -> None:
-    switch = ServerSwitch(_Control())
-    stages: list[str] = []
-    switch.changed.connect(lambda: stages.append(switch.stage))
-    switch.turn(True)
-    await eventually(lambda: switch.stage == "on")
-    assert switch.url == "http://127.0.0.1:8080"
-    switch.turn(False)
-    await eventually(lambda: switch.stage == "off")
-    assert (stages, switch.url) == (["starting", "on", "stopping", "off"], "")
-
-
 async def test_a_change_of_mind_while_starting_ends_in_off() -> None:
     control = _Control()
     control.gate.clear()

@@ -2,10 +2,8 @@
 
 import mlx.core as mx
 import pytest
-from hypothesis import strategies as st
 
 from tests.engine.inference.batching.stepped import SYSTEM, Stepped
-from tests.support.models.tiny_models import VOCABULARY
 
 pytestmark = pytest.mark.usefixtures("few_tokens_are_worth_it")
 
@@ -60,20 +58,3 @@ def test_kept_conversations_report_the_bytes_that_they_hold(stepped: Stepped) ->
     assert use.size_bytes < 3 * 1000 * 2 * 16 * 4 * 2
     # MLX gives an array up to 16 KB more than it needs, which others share, and rounds up to pages.
     assert abs(held - use.size_bytes) <= use.entries * 10 * (20 << 10)
-
-
-Move = tuple[str, int, int, list[int]]
-
-
-TAILS = st.lists(st.integers(1, VOCABULARY - 1), min_size=1, max_size=12)
-
-
-MOVES = st.lists(
-    st.tuples(
-        st.sampled_from(["ask", "ask", "ask", "again", "step", "leave", "finish"]),
-        st.integers(0, 100),
-        st.integers(0, 30),
-        TAILS,
-    ),
-    max_size=14,
-)

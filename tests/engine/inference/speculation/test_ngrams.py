@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.inference.speculation.sources import MAX_SEARCHED, NgramDrafts
+from engine.inference.speculation.sources import NgramDrafts
 from engine.values.tokens import TokenOrigin
 
 TEXT = list(range(10, 40))
@@ -18,42 +18,9 @@ def proposed(source: NgramDrafts, count: int = 2) -> list[int]:
     return list(source.propose(count)) if source.likelihood() else []
 
 
-def test_drafts_follow_the_last_occurrence_of_the_last_tokens_in_the_prompt() -> None:
-    source = NgramDrafts([1, 2, 3, 4, 9, 1, 2, 3, 5, 9])
-    source.extend([1, 2, 3])
-    assert proposed(source) == [5, 9]
-
-
 def test_drafts_at_the_end_of_the_prompt_repeat_the_passage() -> None:
     source = NgramDrafts([7, 8, 9, 7, 8, 9])
     assert proposed(source, 7) == [7, 8, 9, 7, 8, 9, 7]
-
-
-def test_drafts_of_an_edited_passage_continue_after_it() -> None:
-    source = NgramDrafts([*TEXT, 1, *TEXT[:12], 2])
-    source.extend([*TEXT[:5], 99, *TEXT[6:9]])
-    assert proposed(source)[0] == TEXT[9]
-
-
-def test_drafts_that_are_always_wrong_become_unlikely_and_recover_while_copying() -> None:
-    source = NgramDrafts([1, 2, 3] * 3 + TEXT)
-    for n in range(40):
-        source.extend([1, 2, 3, 50 + n])
-        source.likelihood()
-    assert source.likelihood() < 0.4
-    source.extend(TEXT[:3])
-    source.likelihood()
-    source.extend(TEXT[3:])
-    assert NgramDrafts(TEXT).likelihood() == 0
-    assert source._hits.value > 0.6
-
-
-def test_only_the_end_of_a_very_long_prompt_is_searched() -> None:
-    source = NgramDrafts(range(MAX_SEARCHED + 500))
-    source.extend([100, 101, 102])
-    assert source.likelihood() == 0
-    source.extend([600, 601, 602])
-    assert proposed(source, 1) == [603]
 
 
 def test_prediction_is_drafted_from_its_beginning_to_its_end() -> None:
