@@ -307,9 +307,7 @@ def test_damaged_calls_are_the_same_however_they_are_cut_and_no_text_is_lost(
 GROWING = {
     "qwen3_coder": "<function=weather>\n<parameter=city>\n@",
     "glm47": "weather\n<arg_key>city</arg_key>\n<arg_value>@",
-    "minimax_m2": '<invoke name="weather">\n<parameter name="city">@',
     "json_tools": '{"name": "weather", "arguments": {"city": "@',
-    "mistral": 'weather[ARGS]{"city": "@',
     "gemma4": 'call:weather{city:<|"|>@',
 }
 

@@ -6,8 +6,7 @@ from pytestqt.qtbot import QtBot
 from engine.stopping.record import Channel
 from engine.values.events import TokenTrace
 from tests.ui.inspector.conftest import Record
-from tests.ui.inspector.reading import trace_of
-from ui.chat.session.traces import HeldText, held_times
+from ui.chat.session.traces import HeldText
 from ui.inspector.run_tabs import TimingTab
 from ui.kit.theme import Theme
 
@@ -34,12 +33,6 @@ def test_the_timing_tab_shows_where_the_time_of_a_run_went(
         "Finishing",
     ]
     assert "of “c”" in timing.waits.text()
-
-
-def test_the_time_that_text_was_held_back_is_shown(record: Record) -> None:
-    waits = held_times(tuple(trace_of(record(["E", "N", "x", "E"], "END")).tokens))
-    assert {text for text, _ in waits} == {"EN", "E"}
-    assert all(took_s >= 0 for _, took_s in waits)
 
 
 def _token(piece: str, held: str) -> TokenTrace:

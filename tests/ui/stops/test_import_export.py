@@ -14,10 +14,9 @@ from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import no_tools
 from tests.ui.driving import eventually
 from ui.chat.session.workspace import Workspace
-from ui.kit.theme import Theme
 from ui.records.stop_entries import StopEntry
 from ui.stops.stop_list import StopListModel, stops_from_json
-from ui.stops.stop_list_editor import ImportExportMenu, StopListEditor
+from ui.stops.stop_list_editor import ImportExportMenu
 from ui.stops.stop_rows import StopColumn, StopHistory
 
 ODD = ["\n\nUser:", " a ", "a,b", "\\n", "é", "👍", '"']
@@ -124,16 +123,6 @@ def test_of_two_equal_sequences_the_fix_removes_the_one_with_the_remark() -> Non
     model = StopListModel([StopEntry.of("END").within(StopScope.ALL), StopEntry.of("END")])
     model.fix(1)
     assert [entry.scope for entry in model.entries()] == [StopScope.ALL]
-
-
-def test_the_editor_says_why_a_pasted_list_is_refused(qtbot: QtBot, theme: Theme) -> None:
-    editor = StopListEditor()
-    qtbot.addWidget(editor)
-    editor.show_model(of("END"))
-    QApplication.clipboard().setText('["a", 1]')
-    editor.import_export.paste_list.trigger()
-    assert not editor.message.isHidden()
-    assert editor.message.text().startswith("Entry 2 of the list is not a string")
 
 
 def test_the_conversation_is_looked_at_for_remarks_and_counts() -> None:

@@ -28,14 +28,12 @@ def faults(capture: Capture) -> set[str]:
 PRETTY = json.dumps(whole(), indent=2)
 FORMS: dict[str, str | bytes] = {
     "server-sent events": stream(),
-    "server-sent events with a byte order mark": b"\xef\xbb\xbf" + stream().encode(),
     "server-sent events with carriage returns": stream().replace("\n", "\r\n").encode(),
     "a JSON body": json.dumps(whole()).encode(),
     "NDJSON": "\n".join(line[6:] for line in stream().split("\n") if line.startswith("data: {")),
     "curl -i": f"HTTP/1.1 200 OK\r\nserver: x\r\n\r\n{json.dumps(whole())}",
     "curl -v": f"*   Trying ::1...\n> POST / HTTP/1.1\n>\n< HTTP/1.1 200 OK\n<\n{stream()}",
     "a command, its answer, the prompt": f"$ curl -s http://x -d '{BODY}' | jq\n{PRETTY}\n$ \n",
-    "a prompt with a name": f"me@mac ~ % curl http://x -d '{BODY}'\n{PRETTY}\nme@mac ~ % ls\n",
 }
 
 
@@ -73,12 +71,8 @@ def test_a_tool_that_the_vendor_runs_is_no_fault_of_a_message() -> None:
 
 UNSUPPORTED = {
     "quoted": "".join(f"> {line}\n" for line in stream().split("\n")),
-    "behind a service of Docker": "".join(f"llm-1  | {line}\n" for line in stream().split("\n")),
     "a trace of curl": "<= Recv data, 9 bytes (0x9)\n0000: data: {}\n",
     "Gemini": json.dumps({"candidates": [{"content": {"parts": [{"text": TEXT}]}}]}),
-    "Converse": json.dumps({"output": {"message": {"content": []}}, "stopReason": "end_turn"}),
-    "TGI": json.dumps({"generated_text": TEXT}),
-    "llama.cpp's /completion": json.dumps({"content": TEXT, "stop": True, "stop_type": "eos"}),
     "a recording of asciinema": '{"version": 2, "width": 80}\n[0.1, "o", "data: {}"]\n',
 }
 
