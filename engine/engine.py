@@ -309,8 +309,6 @@ class Engine:
         if self.disk is not None:
             self.disk.forget(owner)
 
-    # -- the thread ------------------------------------------------------------------------
-
     async def _post(self, model: OfferedModel | None, job: Job | Transition) -> Any:
         return await self._run(job.future, lambda models: models.do(model, job))
 

@@ -22,10 +22,9 @@ from engine.library.downloads import HubDownload, repository_of
 from engine.library.hub import DownloadProgress, Hub, HubCancelled, HubFailed
 from engine.library.hub_models import USUAL_RESULTS, HubModel, look_up, look_up_all, with_needs
 from engine.library.hub_models import search as search_hub
-from engine.library.local_models import FoundModel, hub_cache, models_named
+from engine.library.local_models import FoundModel, hub_cache, models_named, removal_of
+from engine.library.local_models import remove as remove_files
 from engine.library.memory_need import Fit, Memory, MemoryNeed, memory, need
-from engine.library.removal import removal_of
-from engine.library.removal import remove as remove_files
 from engine.library.suggestions import WRITTEN_ON, suggestions
 from engine.library.weights import weights_of, weights_size
 from engine.wording import counted, format_size

@@ -49,9 +49,6 @@ def normalize(
     ]
 
 
-# -- calls and their results -----------------------------------------------------------------------
-
-
 def _join_split_calls(turns: Sequence[Message]) -> list[Message]:
     """Join assistant turns in a row where a result behind them belongs to an earlier one."""
     joined: list[Message] = []
@@ -212,9 +209,6 @@ def _as_user(result: Message) -> Message:
     return Message("user", f"<tool_result>\n{result.content}\n</tool_result>")
 
 
-# -- systems and the order of roles ----------------------------------------------------------------
-
-
 def _move_systems(turns: Sequence[Message], rules: TemplateRules) -> list[Message]:
     """Put system messages where the template renders them.
 
@@ -289,9 +283,6 @@ def _filled(turn: Message, rules: TemplateRules) -> Message:
         return turn
     fillers = {"assistant": rules.filler, "user": rules.user_filler, "tool": rules.result_filler}
     return replace(turn, content=fillers.get(turn.role, ""))
-
-
-# -- the template's form ---------------------------------------------------------------------------
 
 
 def _as_dict(turn: Message, rules: TemplateRules, thinking_keys: Sequence[str]) -> dict[str, Any]:

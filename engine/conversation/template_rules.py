@@ -263,9 +263,6 @@ def _learn_order(learner: _Learner) -> None:
     )
 
 
-# -- samples ---------------------------------------------------------------------------------------
-
-
 def _sample(*messages: Message) -> _Sample:
     """Return a sample of which everything must be in the prompt."""
     marks: list[str] = []

@@ -75,8 +75,6 @@ class ParameterRules:
         yield f"{name}: {self._call.before} ({' | '.join(sequences)}) {self._call.after}"
         yield from rules
 
-    # -- objects ---------------------------------------------------------------------------
-
     def _sequence(self, alternative: Alternative, rules: list[str]) -> str:
         """Add the rules of properties in their order; return the name of the first."""
         properties, others = _properties(alternative)
@@ -114,8 +112,6 @@ class ParameterRules:
             rules.append(f"{alone}: {begun}")
             if at:
                 rules.append(f"{behind}: {follows} {rest}")
-
-    # -- values ----------------------------------------------------------------------------
 
     def _property(self, key: str | None, schema: Schema, rules: list[str]) -> str:
         """Add the rules of a parameter; return the name of the first."""

@@ -85,8 +85,6 @@ class GrammarCompiler:
                 "constrained any more; end the messages with another role",
             )
 
-    # -- compiling -------------------------------------------------------------------------
-
     def prepare(self, request: GenerationRequest) -> CompiledGrammar:
         """Compile the grammar of an answer; raises ``InvalidRequest``.
 
@@ -182,8 +180,6 @@ class GrammarCompiler:
         tokenizer = self.tokens.tokenizer
         # The library recurses over the rules: 65,536 characters may be a chain of 7,000.
         return run_with_stack(lambda: new_matcher(tokenizer, grammar), stack_bytes=64 << 20)
-
-    # -- holding answers -------------------------------------------------------------------
 
     def answer_family(
         self, request: GenerationRequest, prompt: Sequence[int], *, thinks: bool

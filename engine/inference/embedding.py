@@ -17,7 +17,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.errors import InvalidRequest, ModelLoadFailed, not_numbers
 from engine.files.safe_files import read_bounded
-from engine.library.cache_size import CacheSize
+from engine.library.memory_need import CacheSize
 from engine.library.model_files import read_json
 from engine.values.embedding import Embeddings, Vector
 

@@ -106,8 +106,6 @@ class MlxBackend:
         self.batch = batch
         self._draft = draft
 
-    # -- text and tokens -------------------------------------------------------------------
-
     def render(self, request: GenerationRequest) -> Prompt:
         """Template and tokenise, on any thread; raises ``InvalidRequest``."""
         family = self._family_of(request)
@@ -191,8 +189,6 @@ class MlxBackend:
         family = self._forms.family_of(request)
         return readers(family.call_style, request.tools, family.call_tags)
 
-    # -- the batch -------------------------------------------------------------------------
-
     def join(self, sequence: Sequence) -> None:
         """Add an accepted request to the batch, with its sampler, constraint and drafts."""
         prompt, generation = sequence.prompt, sequence.generation
@@ -270,8 +266,6 @@ class MlxBackend:
         """Return the ids of line ends and of the end of an answer, as in mlx-lm."""
         return (*encoded(self._tokenizer, "\n"), *self._eos)
 
-    # -- texts as vectors ------------------------------------------------------------------
-
     def embedding_texts(self, request: EmbeddingRequest) -> list[list[int]]:
         """Return the tokens of texts that become vectors; raises ``InvalidRequest``."""
         return [
@@ -305,8 +299,6 @@ class MlxBackend:
             vocabulary_size=self.info.vocabulary_size,
             name=self.info.id,
         )
-
-    # -- the batch, step by step -----------------------------------------------------------
 
     def stats(self, sampled: abc.Sequence[tuple[int, Any]], count: int) -> list[TokenStats]:
         """Return the likelihoods of a step's tokens, and of the ``count`` likeliest."""

@@ -51,8 +51,8 @@ from engine.inference.text import chat_template
 from engine.inference.transformers_internals import bound_templates
 from engine.inference.weights import read_weights, size_of, widen
 from engine.library.architectures import ASSISTANTS, unsupported
-from engine.library.cache_size import CacheSize
 from engine.library.configuration import architecture_of, context_length
+from engine.library.memory_need import CacheSize
 from engine.library.model_files import model_name
 from engine.library.model_folder import check_folder, is_assistant
 from engine.library.model_info import DraftInfo, EosToken, ModelInfo

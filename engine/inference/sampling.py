@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import mlx.core as mx
 from mlx_lm.sample_utils import (
@@ -256,19 +256,11 @@ def _mask(bits: bytes, width: int) -> mx.array:
     return mask[:width].astype(mx.bool_)
 
 
-class Likelihoods(NamedTuple):
-    """Log-probabilities, not computed yet: of the tokens themselves, with their ranks, and
-    of the likeliest ids, best first.
+def likelihoods(logprobs: mx.array, tokens: Sequence[int], count: int) -> list[mx.array]:
+    """Return how likely tokens and ``count`` others were, by log-probabilities (tokens, ids).
+
+    Not computed yet: the tokens' own and their ranks; the likeliest ids, best first, and theirs.
     """
-
-    own: mx.array
-    ranks: mx.array
-    best_ids: mx.array
-    best: mx.array
-
-
-def likelihoods(logprobs: mx.array, tokens: Sequence[int], count: int) -> Likelihoods:
-    """Return how likely tokens and ``count`` others were, by log-probabilities (tokens, ids)."""
     own = mx.take_along_axis(logprobs, mx.array(list(tokens))[:, None], axis=-1)
     count = min(count, logprobs.shape[-1])
     ids = mx.zeros((len(tokens), 0), mx.int32)
@@ -276,12 +268,8 @@ def likelihoods(logprobs: mx.array, tokens: Sequence[int], count: int) -> Likeli
         ids = mx.argpartition(-logprobs, kth=count - 1, axis=-1)[:, :count]
         order = mx.argsort(-mx.take_along_axis(logprobs, ids, axis=-1), axis=-1)
         ids = mx.take_along_axis(ids, order, axis=-1)
-    return Likelihoods(
-        own[:, 0],
-        mx.sum(logprobs > own, axis=-1),
-        ids,
-        mx.take_along_axis(logprobs, ids, axis=-1),
-    )
+    best = mx.take_along_axis(logprobs, ids, axis=-1)
+    return [own[:, 0], mx.sum(logprobs > own, axis=-1), ids, best]
 
 
 def token_stats(

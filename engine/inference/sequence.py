@@ -107,8 +107,6 @@ class Sequence:
         """How many tokens of its prompt it has not read yet; at least 1."""
         return max(1, len(self.tokens) - self.read)
 
-    # -- the answer ------------------------------------------------------------------------
-
     def begin_answer(
         self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
     ) -> None:

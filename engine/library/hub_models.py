@@ -8,10 +8,9 @@ from datetime import date
 from typing import Any
 
 from engine.library.architectures import problem_of
-from engine.library.cache_size import estimated
 from engine.library.configuration import bits_of, context_length, is_count
 from engine.library.hub import Hub, HubFailed, parsed_reply
-from engine.library.memory_need import Fit, Memory, MemoryNeed, need_of
+from engine.library.memory_need import Fit, Memory, MemoryNeed, estimated, need_of
 from engine.library.weights import is_read
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.library.cache_size import CacheSize
+from engine.library.memory_need import CacheSize
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@ are suggested, and are shown while the hub cannot be reached.
 from dataclasses import dataclass
 from datetime import date
 
-from engine.library.cache_size import CacheSize
 from engine.library.hub_models import HubModel
-from engine.library.memory_need import USUAL_CONTEXT, Fit, Memory, need_of
+from engine.library.memory_need import USUAL_CONTEXT, CacheSize, Fit, Memory, need_of
 
 WRITTEN_ON = date(2026, 11, 22)
 

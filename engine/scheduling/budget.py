@@ -25,8 +25,6 @@ class MemoryBudget:
     def max_bytes(self) -> int:
         return memory().usable if self._limit is None else self._limit
 
-    # -- loading ---------------------------------------------------------------------------
-
     def need_of(self, source: Source) -> MemoryNeed | None:
         try:
             return need(source.folder, source.draft)
@@ -71,8 +69,6 @@ class MemoryBudget:
         if size is None:
             return self._prompt_cache_bytes
         return min(self._prompt_cache_bytes, size.cache + size.headroom)
-
-    # -- answers ---------------------------------------------------------------------------
 
     def plan(self, model: ModelSlot, info: ModelInfo, others: Sequence[ModelSlot]) -> MemoryPlan:
         """Return the memory for the answers of a model beside the others.

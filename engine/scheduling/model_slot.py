@@ -110,8 +110,6 @@ class ModelSlot:
             is_stuck=self.stuck is not None,
         )
 
-    # -- identity --------------------------------------------------------------------------
-
     @property
     def backend(self) -> "MlxBackend | None":
         scheduler = self.scheduler  # the watchdog reads it while the engine thread may change it
@@ -147,8 +145,6 @@ class ModelSlot:
             self.info = None
             self._set_status(ModelStatus())
 
-    # -- pending work ----------------------------------------------------------------------
-
     @property
     def is_idle(self) -> bool:
         return self._is_unused and self.transition is None and not self._pending
@@ -177,8 +173,6 @@ class ModelSlot:
             return self.transition.source is not None
         return self._is_unloaded and bool(self._pending)
 
-    # -- its memory ------------------------------------------------------------------------
-
     @property
     def cache_used_bytes(self) -> int:
         scheduler = self.scheduler
@@ -203,8 +197,6 @@ class ModelSlot:
         scheduler = self.scheduler
         return 0 if scheduler is None else scheduler.reserved_bytes - scheduler.running_bytes
 
-    # -- one step --------------------------------------------------------------------------
-
     def step(self) -> None:
         if self.scheduler is not None and self.scheduler.is_running:
             self._context.heartbeat.beat(self)
@@ -217,8 +209,6 @@ class ModelSlot:
             scheduler.is_admission_paused = is_admission_paused
             scheduler.fill()
         self._apply_transition()
-
-    # -- its status ------------------------------------------------------------------------
 
     def _set_status(self, base: ModelStatus) -> None:
         self._base = base
@@ -276,8 +266,6 @@ class ModelSlot:
         self.idle.max_s = idle_s
         self.refresh_status()
 
-    # -- jobs ------------------------------------------------------------------------------
-
     def do(self, job: Job | Transition) -> None:
         self._context.heartbeat.beat(self)
         if self.stuck is not None:
@@ -319,8 +307,6 @@ class ModelSlot:
         if self.scheduler is not None:
             self._context.heartbeat.beat(self)
             self.scheduler.cancel(generations)
-
-    # -- loading ---------------------------------------------------------------------------
 
     def begin(self, transition: Transition) -> None:
         source, scheduler = transition.source, self.scheduler
@@ -439,8 +425,6 @@ class ModelSlot:
     def resume(self) -> None:
         self.is_leaving = False
         self._run_pending()
-
-    # -- unloading -------------------------------------------------------------------------
 
     def unload_when_idle(self) -> None:
         """Free the memory as soon as nothing runs; a request that comes first keeps it."""

@@ -48,8 +48,6 @@ class Models:
         self._last_stepped = self.default
         context.statuses.show(self.models, self.default)
 
-    # -- which models there are ------------------------------------------------------------
-
     def _add(self, offered: OfferedModel | None) -> ModelSlot:
         """Add one of several models, or a slot for any model that is loaded."""
         model = ModelSlot(self._context, offered, self.max_idle_s)
@@ -87,8 +85,6 @@ class Models:
     def _others(self, model: ModelSlot) -> list[ModelSlot]:
         return [other for other in self.models if other is not model and other.backend is not None]
 
-    # -- pending work ----------------------------------------------------------------------
-
     @property
     def is_idle(self) -> bool:
         return all(model.is_idle for model in self.models)
@@ -108,8 +104,6 @@ class Models:
     @property
     def is_running(self) -> bool:
         return any(model.is_running for model in self.models)
-
-    # -- one step --------------------------------------------------------------------------
 
     def step(self) -> None:
         if len(self.models) == 1:
@@ -173,8 +167,6 @@ class Models:
         for model in self.models:
             model.refresh_figures()
 
-    # -- jobs ------------------------------------------------------------------------------
-
     def do(self, offered: OfferedModel | None, job: Job | Transition) -> None:
         transition = job if isinstance(job, Transition) else None
         is_unload = transition is not None and transition.source is None
@@ -222,8 +214,6 @@ class Models:
     def drop_cancelled(self) -> None:
         for model in self.models:
             model.drop_cancelled()
-
-    # -- loading ---------------------------------------------------------------------------
 
     def load_next(self, step_others: Callable[[], None]) -> None:
         if not self._load_queue and not self._needs_load:
@@ -301,8 +291,6 @@ class Models:
             model.set_waiting_message(f"waiting for memory: {leaving.name} is still answering")
         return False
 
-    # -- unloading while idle --------------------------------------------------------------
-
     def reset_idle_time(self) -> None:
         now_s = time.monotonic()
         for model in self.models:
@@ -318,8 +306,6 @@ class Models:
         for model in self.models:
             if model.is_idle and model.unload_due_s == 0.0:
                 model.unload()
-
-    # -- the end ---------------------------------------------------------------------------
 
     def end_answers(self, kind: StopKind, error: str | None = None) -> None:
         for model in self.models:

@@ -25,7 +25,6 @@ from engine.stopping.record import StopKind
 from engine.values.embedding import EmbeddingRequest
 from engine.values.events import Event, Finished
 from engine.values.limits import Limits
-from engine.values.request import GenerationRequest
 from engine.values.tokens import TokenOrigin, TokenStats
 from engine.wording import counted
 
@@ -99,8 +98,6 @@ class Scheduler:
     def _bytes_of(self, lengths: Collection[int]) -> int:
         longest = max(lengths, default=0)
         return len(lengths) * self.backend.info.answer_cache.allocated_bytes(longest)
-
-    # -- before the batch ------------------------------------------------------------------
 
     @property
     def _rendering_choices(self) -> int:
@@ -205,8 +202,6 @@ class Scheduler:
         for future in [one for one in self._embeddings if one.cancelled()]:
             del self._embeddings[future]
 
-    # -- work without an answer ------------------------------------------------------------
-
     def ask(self, question: "Callable[[MlxBackend], object]", future: "Future[Any]") -> None:
         """Answer a question about text and tokens on another thread."""
         if len(self._questions) >= self._limits.max_waiting:
@@ -269,8 +264,6 @@ class Scheduler:
             else:
                 settle(future, outcome)
             return
-
-    # -- the batch and its queue -----------------------------------------------------------
 
     def fill(self, *, is_forced: bool = False) -> None:
         """Move waiting requests into the batch, in order, while there is memory."""
@@ -493,15 +486,11 @@ class Scheduler:
             self._finish(self.running.pop(number), StopKind.ERROR, cause_of(error))
 
 
-_LogprobQuery = tuple[int, int, Any, GenerationRequest]
-"""A token's index in the step, its id, its log-probabilities, and its request."""
-
-
 def token_logprobs(
     backend: "MlxBackend", running: Mapping[int, Sequence], step: Step
 ) -> dict[int, TokenStats | Exception]:
     """Return the likelihoods of a step's fully traced tokens by index, or their exception."""
-    queries: list[_LogprobQuery] = [
+    queries = [
         (index, token_id, logprobs, running[number].generation.request)
         for index, (number, token_id, logprobs) in enumerate(step.sampled)
         if number in running and running[number].is_fully_traced

@@ -23,7 +23,7 @@ from mlx_lm.tokenizer_utils import load as load_wrapper
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
-from engine.library.cache_size import CacheSize
+from engine.library.memory_need import CacheSize
 from engine.library.model_info import ModelInfo
 from engine.output.answer import AnswerBuilder, DecodingSetting
 from engine.output.channels import Beginning

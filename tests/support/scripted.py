@@ -23,7 +23,7 @@ from engine.inference.batch import RunningBatch
 from engine.inference.end_tokens import end_tokens
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.transformers_internals import bound_templates
-from engine.library.cache_size import CacheSize
+from engine.library.memory_need import CacheSize
 from engine.library.model_info import ModelInfo
 from engine.output.vocabulary import read_vocabulary
 

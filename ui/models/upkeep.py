@@ -15,8 +15,13 @@ from PySide6.QtCore import QObject, Signal
 from engine.errors import EngineError
 from engine.library.hub import Hub, HubCancelled
 from engine.library.hub_models import HubModel, look_up_all
-from engine.library.local_models import FoundModel, Origin
-from engine.library.removal import removal_of, remove, remove_replaced_revision
+from engine.library.local_models import (
+    FoundModel,
+    Origin,
+    removal_of,
+    remove,
+    remove_replaced_revision,
+)
 from engine.values.verdict import UNEXPECTED
 from engine.wording import as_sentence, counted, format_size
 from ui.kit.tasks import finish_tasks, start_task

@@ -122,14 +122,6 @@ class Entry:
         return path[::-1]
 
 
-class _Match(NamedTuple):
-    """The longest prefix that a model can continue: its blocks, its tokens, and its snapshot."""
-
-    path: Sequence[Entry] = ()
-    tokens: int = 0
-    snapshot: Entry | None = None
-
-
 Where = Literal["memory", "files", "known"]
 """Where a search finds blocks: in memory; there or in files; also without their content."""
 
@@ -168,8 +160,6 @@ class PrefixIndex:
     def usage(self) -> dict[str, MemoryUsage]:
         with self._lock:
             return dict(self._usage)
-
-    # -- memory ----------------------------------------------------------------------------
 
     def fetch(self, owner: str, tokens: Sequence[int]) -> tuple[list[Any] | None, int, int]:
         """Return a fresh cache of the longest prefix in memory, not all of a prompt.
@@ -264,7 +254,7 @@ class PrefixIndex:
         """Return why only ``cached`` tokens of a prompt are held; None where no more could be."""
         with self._lock:
             key = key_of(tokens[:-1])
-            if self._match(owner, key, "files").tokens - cached >= _MIN_COMMON:
+            if self._match(owner, key, "files")[1] - cached >= _MIN_COMMON:
                 return CacheMiss.ON_DISK
             if self._walk(owner, key, "known")[1] - cached >= _MIN_COMMON:
                 return CacheMiss.NO_SNAPSHOT
@@ -336,8 +326,6 @@ class PrefixIndex:
         for entry in reversed(last.path()):
             if entry.content is not None:
                 self._used.move_to_end(entry)
-
-    # -- the tree --------------------------------------------------------------------------
 
     def _root(self, owner: str) -> Entry:
         if owner not in self._roots:
@@ -412,18 +400,18 @@ class PrefixIndex:
         ]
         return sorted(found, key=lambda snapshot: -snapshot.end)
 
-    def _match(self, owner: str, key: bytes, where: Where = "memory") -> _Match:
-        """Return the longest prefix that can be continued, by memory or by memory and files."""
+    def _match(
+        self, owner: str, key: bytes, where: Where = "memory"
+    ) -> tuple[Sequence[Entry], int, Entry | None]:
+        """Return the blocks, tokens and snapshot of the longest prefix that can be continued."""
         path, reach = self._walk(owner, key, where)
         if self.can_cut_anywhere:
-            return _Match(path, reach)
+            return path, reach, None
         for snapshot in self._snapshots_along(owner, key, path):
             if _is_found(snapshot, where) and (snapshot.end <= reach or not self.has_segments):
                 used = [block for block in path if block.start < snapshot.end]
-                return _Match(used, snapshot.end, snapshot)
-        return _Match()
-
-    # -- files -----------------------------------------------------------------------------
+                return used, snapshot.end, snapshot
+        return (), 0, None
 
     def lacking(self, owner: str, tokens: Sequence[int]) -> tuple[list[tuple[Entry, str]], int]:
         """Return what to read for a prompt from which files, and how many tokens that adds."""
@@ -436,7 +424,7 @@ class PrefixIndex:
                 for entry in entries
                 if entry.content is None and entry.files
             ]
-            return lacking, count - self._match(owner, key).tokens
+            return lacking, count - self._match(owner, key)[1]
 
     def hold_read(
         self, read: Sequence[tuple[Entry, Segment | Snapshot]], layers: Snapshot, tokens: int

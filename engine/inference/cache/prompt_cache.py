@@ -76,8 +76,6 @@ class PromptCache:
         self._is_listed: Future[None] = Future()
         self._list_deadline_s = 0.0
 
-    # -- prompts ---------------------------------------------------------------------------
-
     def fetch(self, owner: CacheOwner, tokens: Sequence[int]) -> tuple[list[Any] | None, int, int]:
         """Return the cache of a prompt's first tokens, their number, and how many were on disk."""
         cache, cached, disk_tokens = self._index.fetch(owner.name, tokens)
@@ -130,8 +128,6 @@ class PromptCache:
             files = self._files_for(owner, *stored)
             self._write_later(owner.name, epoch, key_of(tokens), files)
 
-    # -- the list of files -----------------------------------------------------------------
-
     def attach(self, disk: DiskCache, model: Path, stamps: Stamps) -> None:
         """Use the caches on disk, unless the model has kinds that mlx-lm's files do not know."""
         if not self._can_be_saved:
@@ -175,8 +171,6 @@ class PromptCache:
                 self._is_listed.exception(max(0.0, self._list_deadline_s - time.monotonic()))
             except (TimeoutError, CancelledError):
                 return
-
-    # -- reading ---------------------------------------------------------------------------
 
     def is_on_disk(self, owner: CacheOwner, tokens: Sequence[int]) -> bool:
         """Whether files have more of a prompt than memory, so that reading pays. Any thread."""
@@ -234,8 +228,6 @@ class PromptCache:
     def _touch(self, owner: str, key: bytes) -> None:
         assert self.disk is not None
         self.disk.folder.touch(self._index.files_of(owner, key))
-
-    # -- writing ---------------------------------------------------------------------------
 
     def _write_later(
         self,

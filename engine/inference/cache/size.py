@@ -13,7 +13,7 @@ from mlx_lm.models.cache import ChunkedKVCache, RotatingKVCache, make_prompt_cac
 
 from engine.inference.cache.segments import is_models_own
 from engine.inference.running_cache import parts_of
-from engine.library.cache_size import STEP_TOKENS, CacheSize, estimated
+from engine.library.memory_need import STEP_TOKENS, CacheSize, estimated
 
 _log = logging.getLogger(__name__)
 

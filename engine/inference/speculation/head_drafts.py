@@ -20,7 +20,7 @@ from engine.inference.speculation.assistants import Assistant
 from engine.inference.speculation.cost import MAX_ROWS
 from engine.inference.speculation.heads import DraftHead, inner_of
 from engine.inference.speculation.sources import DraftSource, HitRate
-from engine.library.cache_size import CacheSize
+from engine.library.memory_need import CacheSize
 from engine.values.tokens import TokenOrigin
 
 _log = logging.getLogger(__name__)

@@ -203,8 +203,6 @@ class OpenCalls:
             else:
                 self._calls[-1].parts.append(part)
 
-    # -- events while a call is written ----------------------------------------------------
-
     def _send(self, parts: Sequence[CallPart]) -> list[Event]:
         """Take parts of calls; return the events for them."""
         events: list[Event] = []

@@ -169,8 +169,6 @@ class _TaggedCall:
         yield from text.skip_space()
         yield from text.expect(end)
 
-    # -- values ----------------------------------------------------------------------------
-
     def _value(self, take: Callable[[str], object]) -> Waiting[None]:
         """Pass a value on, and take its end."""
         tags, text = self._tags, self._text

@@ -15,8 +15,7 @@ from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_loading import load
 from engine.inference.weights import widen
-from engine.library.cache_size import estimated
-from engine.library.memory_need import need
+from engine.library.memory_need import estimated, need
 from engine.library.model_info import ModelInfo
 from engine.library.weights import weights_of
 from tests.support.models.tiny_models import KINDS

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.library.cache_size import CacheSize, estimated
-from engine.library.memory_need import Memory, cache_budget
+from engine.library.memory_need import CacheSize, Memory, cache_budget, estimated
 
 ATTENTION = {
     "num_hidden_layers": 6,

@@ -6,8 +6,16 @@ from pathlib import Path
 import pytest
 
 from engine.errors import EngineError
-from engine.library.local_models import FoundModel, ModelFolders, Origin, discover, models_named
-from engine.library.removal import removal_of, remove, remove_replaced_revision
+from engine.library.local_models import (
+    FoundModel,
+    ModelFolders,
+    Origin,
+    discover,
+    models_named,
+    removal_of,
+    remove,
+    remove_replaced_revision,
+)
 
 CONTENT = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"w" * 1000}
 

@@ -11,8 +11,7 @@ from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
 from engine.inference import sequence
 from engine.inference.backend import BatchLimits, Prompt, PromptCacheUse
 from engine.inference.cache.index import MemoryUsage
-from engine.library.cache_size import CacheSize
-from engine.library.memory_need import Memory
+from engine.library.memory_need import CacheSize, Memory
 from engine.library.model_info import ModelInfo
 from engine.recording.replay import replay
 from engine.recording.run_trace import trace_for

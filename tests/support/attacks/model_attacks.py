@@ -8,10 +8,9 @@ from pathlib import Path
 
 from engine.errors import EngineError
 from engine.inference.sampling import sampling_defaults
-from engine.library.cache_size import estimated
 from engine.library.configuration import context_length
 from engine.library.local_models import Origin, look_into
-from engine.library.memory_need import need
+from engine.library.memory_need import estimated, need
 from engine.library.model_folder import check_folder
 from engine.library.weights import INDEX
 from tests.support.attacks.damage import damaged, flipped

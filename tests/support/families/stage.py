@@ -18,7 +18,7 @@ from engine.inference.backend import BatchLimits, OnLoadProgress, unobserved
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.sequence import Sequence
-from engine.library.cache_size import CacheSize
+from engine.library.memory_need import CacheSize
 from engine.library.model_info import EosToken, ModelInfo
 from engine.output.vocabulary import read_vocabulary
 from tests.support.families.writers import Family

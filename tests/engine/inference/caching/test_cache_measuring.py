@@ -18,7 +18,7 @@ from mlx_lm.models.cache import (
 from engine.inference.backend import BatchLimits
 from engine.inference.cache.size import cache_size, measure_cache
 from engine.inference.mlx_loading import load
-from engine.library.cache_size import CacheSize, estimated
+from engine.library.memory_need import CacheSize, estimated
 from tests.support.models.architectures import architecture_model
 from tests.support.models.tiny_models import STATES
 
