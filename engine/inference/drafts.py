@@ -28,6 +28,10 @@ from engine.inference.speculation.verification import (
 from engine.values.events import VerifiedDrafts
 from engine.values.tokens import TokenOrigin
 
+# Where requests come and go, as with an evaluation harness that keeps four at once, a pass delays
+# the next request by more than it gains.
+_STEADY_STEPS = 8
+
 
 class Drafting:
     """Drafts tokens for the sequences of one batch, which are by their numbers."""
@@ -43,6 +47,9 @@ class Drafting:
         self._verified: dict[int, tuple[int, int]] = {}
         self._ended_at_s: float | None = None
         self._is_decode_due = False
+        # The rows of the last step, and for how many steps they have been the same.
+        self._rows: list[int] = []
+        self._steady = 0
 
     def remove(self, numbers: Iterable[int]) -> None:
         for number in numbers:
@@ -64,9 +71,13 @@ class Drafting:
 
     def step(self, rows: DecodingRows) -> Step | None:
         """Verify drafts for the decoding rows; None where a decode step is due."""
+        numbers = rows.numbers
+        self._steady = self._steady + 1 if numbers == self._rows else 0
+        self._rows = list(numbers)
         if len(rows) > MAX_ROWS or self._is_decode_due:
             return None
-        numbers = rows.numbers
+        if len(rows) > 1 and self._steady < _STEADY_STEPS:
+            return None
         sequences = [self._sequences[number] for number in numbers]
         for index, sequence in enumerate(sequences):
             self._extend(sequence, rows.tokens(index))
