@@ -218,10 +218,9 @@ class Metrics:
             gauge.clear()
         for status in statuses:
             # The user's own chats are not the clients' to measure.
-            shares = [
-                share for name, share in status.cache_use.shares.items() if name != LOCAL_OWNER.name
-            ]
-            cache_use = min(1.0, status.cache_use.size_bytes / max(1, cache_limit_bytes))
+            shares = [share for name, share in status.cache_use.items() if name != LOCAL_OWNER.name]
+            cached_bytes = sum(share.size_bytes for share in status.cache_use.values())
+            cache_use = min(1.0, cached_bytes / max(1, cache_limit_bytes))
             values = {
                 "fullstop_running": status.running,
                 "fullstop_waiting": status.waiting,

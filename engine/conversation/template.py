@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import json
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from engine.errors import InvalidRequest
 from engine.files.causes import without_folders
 from engine.grammar.schemas import MAX_LEVELS
 from engine.output.tool_calls.call_text import is_deeper
+from engine.output.tool_calls.formats import CALL_FORMATS
 from engine.values.request import Effort, GenerationRequest, Message, Tool
 
 # Options of transformers' ``apply_chat_template`` that are no variables of the template.
@@ -342,3 +344,37 @@ def _with_trailing_space(text: str, begun: str) -> str:
     if not beginning or text.endswith(begun) or not text.rstrip().endswith(beginning):
         return text
     return text.rstrip() + begun[len(begun.rstrip()) :]
+
+
+def _describe_tools(tools: Sequence[Tool], name: str | None, call_style: str) -> str:
+    for tool in tools:
+        if is_deeper(tool.parameters, MAX_LEVELS):
+            raise InvalidRequest(f"tools.{tool.name}.parameters", "nested too deeply")
+    call_format = CALL_FORMATS.get(call_style)
+    example = (
+        f", in this form:{call_format.example}"
+        if call_format is not None and call_format.example
+        else "."
+    )
+    subject = "one of these functions" if name is None else "this function"
+    described = [tool_dict(tool)["function"] for tool in tools if name in (None, tool.name)]
+    return "\n".join(
+        [
+            f"Answer with a call of {subject} and nothing else{example}",
+            "",
+            "The functions, each with the JSON schema of its arguments:",
+            *(json.dumps(tool, ensure_ascii=False) for tool in described),
+        ]
+    )
+
+
+def with_described_tools(request: GenerationRequest, call_style: str) -> GenerationRequest:
+    """Return a request whose first message tells of its tools; one with a prompt stays as it is."""
+    if request.prompt is not None:
+        return request
+    instruction = _describe_tools(request.tools, request.tool_choice.name, call_style)
+    messages = request.messages
+    if messages and messages[0].role == "system":
+        first = replace(messages[0], content=f"{messages[0].content}\n\n{instruction}")
+        return replace(request, messages=(first, *messages[1:]), tools=())
+    return replace(request, messages=(Message("system", instruction), *messages), tools=())

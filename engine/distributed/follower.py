@@ -25,7 +25,7 @@ from engine.values.tokens import PromptScoring
 with importing_mlx_lm():
     from engine.inference.batch import RunningBatch
     from engine.inference.mlx_loading import load_shard, logits_size
-    from engine.inference.prompt_scoring import PromptScorer
+    from engine.inference.sampling import PromptScorer
 
 
 class FollowingBatch(RunningBatch):

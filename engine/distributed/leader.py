@@ -40,7 +40,7 @@ class LeadingBatch(RunningBatch):
 
     def insert(self, sequence: Sequence) -> int:
         self._ranks.check()
-        entries = self.cache_use.entries
+        entries = sum(share.entries for share in self.cache_use.values())
         number = super().insert(sequence)
         self._ranks.send(
             "follow_insert",

@@ -1,8 +1,8 @@
 """The values that pass between the engine thread and a model, also while it is loaded. No MLX."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from engine.errors import ModelLoadFailed
 from engine.inference.cache.disk import DiskCache
@@ -10,9 +10,6 @@ from engine.output.channels import Beginning
 from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd, VerifiedDrafts
 from engine.values.tokens import PromptScores
-
-if TYPE_CHECKING:
-    from engine.inference.cache.index import MemoryUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +74,6 @@ class Step:
         """Return how many of a sequence's tokens follow the first ``taken`` ones."""
         checked = self.checked.get(number)
         return 0 if checked is None else len(checked.origins) - taken
-
-
-@dataclass(frozen=True, slots=True)
-class PromptCacheUse:
-    """The size of the prompt cache, and each owner's share of it."""
-
-    shares: "Mapping[str, MemoryUsage]" = field(default_factory=dict)
-
-    @property
-    def entries(self) -> int:
-        return sum(share.entries for share in self.shares.values())
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(share.size_bytes for share in self.shares.values())
 
 
 LoadPhase = Literal["checking", "libraries", "weights", "tokenizer"]

@@ -15,7 +15,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.inference.backend import BatchLimits, PromptCacheUse, Step
+from engine.inference.backend import BatchLimits, Step
 from engine.inference.cache.index import MemoryUsage
 from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import sequence_view
@@ -33,13 +33,14 @@ from engine.values.events import CacheMiss
 
 
 class RunningBatch:
-    """The rows that a model decodes together; ``cache_use`` is another object when it changes.
+    """The rows that a model decodes together.
 
+    ``cache_use`` is each owner's share of the prompt cache; another object when it changes.
     ``engine.distributed`` repeats each operation that changes the prompt cache in all processes.
     """
 
     def __init__(self, model: Any, limits: BatchLimits, costs: PassCosts | None = None) -> None:
-        self.cache_use = PromptCacheUse()
+        self.cache_use: Mapping[str, MemoryUsage] = {}
         can, fresh = together(model), make_prompt_cache(model)
         if not can.answers or is_sole(fresh):
             limits = replace(limits, rows=1)
@@ -266,8 +267,12 @@ class RunningBatch:
                     sequence.draft.abandon()
             raise
 
+    @property
+    def cached_bytes(self) -> int:
+        return sum(share.size_bytes for share in self.cache_use.values())
+
     def _note_use(self) -> None:
-        if (use := PromptCacheUse(self.prompt_cache.usage)) != self.cache_use:
+        if (use := self.prompt_cache.usage) != self.cache_use:
             self.cache_use = use
 
     def forget_prompts(self, owner: str) -> tuple[int, int]:

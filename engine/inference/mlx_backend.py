@@ -16,7 +16,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.conversation.described_tools import with_described_tools
+from engine.conversation.template import with_described_tools
 from engine.conversation.template_check import TemplateReport, check_template
 from engine.errors import InvalidRequest
 from engine.grammar.compilation import is_panic
@@ -28,7 +28,7 @@ from engine.inference.backend import Prompt
 from engine.inference.batch import RunningBatch
 from engine.inference.embedding import EmbeddingPass, pooling_of
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer, tool_format
-from engine.inference.prompt_scoring import PromptScorer
+from engine.inference.sampling import PromptScorer
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.draft_model import DraftModel, ModelDrafts
 from engine.inference.speculation.head_drafts import HeadDrafts

@@ -4,6 +4,7 @@ Engine thread.
 """
 
 import math
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -22,10 +23,12 @@ from engine.grammar.masks import TokenConstraint
 from engine.library.configuration import MAX_FIGURE
 from engine.library.model_files import read_json
 from engine.values.request import Sampling
-from engine.values.tokens import TokenStats
+from engine.values.tokens import PromptScores, PromptScoring, TokenStats
 
 # Below it, dividing by the temperature overflows; the most likely token would be sampled anyway.
 _MIN_TEMPERATURE = 1e-4
+# About the most memory for the logits of all prompts that are read in one step.
+_LOGITS_BYTES = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,3 +294,51 @@ def token_stats(
         )
         for own, rank, ids, best, end in zip(*columns, strict=True)
     ]
+
+
+class PromptScorer:
+    """Scores the tokens of one prompt while they are read.
+
+    Reading gives the model's logits after each token, which mlx-lm drops. Only a few numbers per
+    token are kept: the logits of a whole prompt would not fit into memory.
+
+    Attributes:
+        begins: The first token whose logits are needed. The tokens before it may come from a cache.
+    """
+
+    def __init__(self, tokens: Sequence[int], scoring: PromptScoring, vocabulary_size: int) -> None:
+        self.begins = max(0, scoring.start - 1)
+        self._tokens = tokens
+        self._scoring = scoring
+        self._size = vocabulary_size
+
+    def max_tokens(self, prompts: int) -> int:
+        # Bytes per logit: the logit itself, and its copy as a 32-bit number.
+        return max(16, _LOGITS_BYTES // (self._size * 8 * max(1, prompts)))
+
+    def score(self, logits: mx.array, at: int) -> PromptScores | None:
+        """Return the scores from a chunk of logits; None where none of them is scoring.
+
+        Args:
+            logits: The logits after consecutive tokens of the prompt, of shape (tokens,
+                vocabulary).
+            at: The place of the first of these tokens.
+        """
+        skipped = max(0, self.begins - at)
+        following = list(self._tokens[at + skipped + 1 : at + logits.shape[0] + 1])
+        if not following:
+            return None
+        raw = logits[skipped : skipped + len(following)].astype(mx.float32)
+        logprobs = raw - mx.logsumexp(raw, axis=-1, keepdims=True)
+        found = likelihoods(logprobs, following, self._scoring.top)
+        mx.eval(found)
+        columns: list[Any] = [part.flatten().tolist() for part in found]
+        own, ranks, top_ids, top = columns
+        return PromptScores(
+            start=at + skipped + 1,
+            token_ids=tuple(following),
+            logprobs=array("f", own),
+            ranks=array("i", ranks),
+            top_ids=array("i", top_ids),
+            top_logprobs=array("f", top),
+        )

@@ -29,7 +29,7 @@ from engine.values.tokens import PromptScores, TokenOrigin, TokenStats
 
 if TYPE_CHECKING:
     from engine.grammar.masks import TokenConstraint
-    from engine.inference.prompt_scoring import PromptScorer
+    from engine.inference.sampling import PromptScorer
     from engine.inference.speculation.draft_model import ModelDrafts
     from engine.inference.speculation.sources import DraftSource
     from engine.inference.thinking_budget import BudgetProcessor

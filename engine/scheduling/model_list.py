@@ -6,16 +6,19 @@ thread.
 
 import difflib
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from engine.errors import UnknownModel
-from engine.inference.backend import LoadProgress, PromptCacheUse
+from engine.inference.backend import LoadProgress
 from engine.library.local_models import FoundModel
 from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
+
+if TYPE_CHECKING:
+    from engine.inference.cache.index import MemoryUsage
 
 _TAG = ":latest"
 
@@ -120,6 +123,7 @@ class ModelStatus:
         message: Why loading failed or waits, or the name of the model being loaded; else empty.
         info: Its figures from loading; None until it was loaded once.
         memory_bytes: Of its weights and caches, as of the last change of the other figures.
+        cache_use: Each owner's share of the prompt cache.
         used_at: When it was last used, in Unix seconds; ``unloads_at`` in the same.
         is_stuck: Whether it hung, because of ``message``; it answers no request until it is
             restarted or its thread returns.
@@ -133,7 +137,7 @@ class ModelStatus:
     info: ModelInfo | None = None
     offered: OfferedModel | None = None
     memory_bytes: int = 0
-    cache_use: PromptCacheUse = field(default_factory=PromptCacheUse)
+    cache_use: "Mapping[str, MemoryUsage]" = field(default_factory=dict)
     running: int = 0
     waiting: int = 0
     used_at: float | None = None

@@ -4,7 +4,7 @@ Belongs to the engine thread, except where a method says otherwise. Knows no oth
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,7 @@ from engine.errors import (
     RequestCancelled,
 )
 from engine.generation import Generation
-from engine.inference.backend import (
-    BatchLimits,
-    LoadCancelled,
-    LoadProgress,
-    PromptCacheUse,
-)
+from engine.inference.backend import BatchLimits, LoadCancelled, LoadProgress
 from engine.library.memory_need import MemoryNeed
 from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
@@ -35,9 +30,10 @@ from engine.scheduling.model_list import ModelState, ModelStatus, OfferedModel
 from engine.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
+    from engine.inference.cache.index import MemoryUsage
     from engine.inference.mlx_backend import MlxBackend
 
-_NO_CACHE = PromptCacheUse()
+_NO_CACHE: "Mapping[str, MemoryUsage]" = {}
 
 
 class ModelSlot:
@@ -178,7 +174,7 @@ class ModelSlot:
         scheduler = self.scheduler
         if scheduler is None:
             return 0
-        return scheduler.backend.batch.cache_use.size_bytes + scheduler.running_bytes
+        return scheduler.backend.batch.cached_bytes + scheduler.running_bytes
 
     @property
     def used_bytes(self) -> int:
@@ -245,7 +241,7 @@ class ModelSlot:
             return
         self.refresh_status()
 
-    def _figures(self) -> tuple[int, int, PromptCacheUse]:
+    def _figures(self) -> "tuple[int, int, Mapping[str, MemoryUsage]]":
         """Return how many answers run and wait, and the use of the prompt cache."""
         waiting, scheduler = self._pending.choices, self.scheduler
         if scheduler is None:

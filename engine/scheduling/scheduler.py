@@ -298,7 +298,7 @@ class Scheduler:
         batch, plan = self.backend.batch, self.plan
         if plan.prompts_bytes is not None:
             max_bytes = plan.prompts_bytes + max(0, plan.free - self.reserved_bytes)
-            if batch.cache_use.size_bytes > max_bytes:
+            if batch.cached_bytes > max_bytes:
                 batch.evict_prompts(max_bytes)
         self._outbox.put(sequence.generation, sequence.start(time.perf_counter()))
         if sequence.is_prefill_only:

@@ -58,7 +58,7 @@ async def get_server_info(request: ParsedRequest[None]) -> dict[str, Any]:
     """The server's state, for SGLang's clients."""
     model = await loaded_model(request.service)
     states = request.service.models or (request.service.engine.status,)
-    shares = request.service.engine.status.cache_use.shares
+    shares = request.service.engine.status.cache_use
     cached = shares.get(request.record.client_id)
     return {
         "model_path": model.id,

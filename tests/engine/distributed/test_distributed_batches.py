@@ -10,7 +10,7 @@ from engine.distributed.leader import LeadingBatch
 from engine.distributed.ranks import Ranks
 from engine.errors import EngineError
 from engine.inference.backend import BatchLimits, Step
-from engine.inference.prompt_scoring import PromptScorer
+from engine.inference.sampling import PromptScorer
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.values.request import CacheOwner
 from engine.values.tokens import PromptScores, PromptScoring

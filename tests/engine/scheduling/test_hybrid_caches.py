@@ -104,12 +104,12 @@ async def test_the_memory_of_snapshots_is_bounded_counted_and_shown(hybrid: Path
             await ask(engine, conversation(turns))
         # The last cache is stored after the answer has ended.
         async with asyncio.timeout(60):
-            while not engine.status.cache_use.entries:  # noqa: ASYNC110 - nothing tells
+            while not engine.status.cache_use:  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.01)
         status = engine.status
-        share = status.cache_use.shares[OWNER.name]
+        share = status.cache_use[OWNER.name]
         assert 0 < share.snapshot_bytes <= share.size_bytes <= most
-        assert status.cache_use.size_bytes == share.size_bytes
+        assert list(status.cache_use.values()) == [share]
         assert status.info is not None
         assert status.memory_bytes == status.info.weights_bytes + share.size_bytes
         gauges = Metrics().exposition([status], most).decode()

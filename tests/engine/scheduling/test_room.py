@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
 from engine.inference import sequence
-from engine.inference.backend import BatchLimits, Prompt, PromptCacheUse
+from engine.inference.backend import BatchLimits, Prompt
 from engine.inference.cache.index import MemoryUsage
 from engine.library.memory_need import CacheSize, Memory
 from engine.library.model_info import ModelInfo
@@ -271,7 +271,7 @@ async def test_cached_prompts_are_evicted_for_answers(
         large = request("short", max_tokens=20_000)
         with pytest.raises(MemoryShort):
             await engine.generate(large)
-        use = PromptCacheUse({"": MemoryUsage(1, 200 * mib)})
+        use = {"": MemoryUsage(1, 200 * mib)}
         fixed = property(lambda _: use, lambda *_: None)
         monkeypatch.setattr(type(backends[0].batch), "cache_use", fixed, raising=False)
         monkeypatch.setattr(backends[0].batch, "evict_prompts", evicted.append)

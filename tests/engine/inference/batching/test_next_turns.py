@@ -50,7 +50,7 @@ def test_kept_conversations_report_the_bytes_that_they_hold(stepped: Stepped) ->
         stepped.leave(row)
     mx.synchronize(stepped.batch._batch.stream)
     # Nothing may wait for Python's garbage collector.
-    use, before = stepped.batch.cache_use, mx.get_active_memory()
+    [use], before = stepped.batch.cache_use.values(), mx.get_active_memory()
     stepped.batch.prompt_cache._index.clear()
     held = before - mx.get_active_memory()
     # Keys and values of 1,000 tokens in the layers that keep them, once and not six times; of an

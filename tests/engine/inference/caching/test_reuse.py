@@ -168,7 +168,7 @@ def play(reuse: Reuse, moves: Sequence[tuple[str, tuple[int, int], int]]) -> Non
             reuse.restart()
             continue
         if move == "evict":
-            reuse.evict(reuse.batch.cache_use.size_bytes * amount // 4)
+            reuse.evict(reuse.batch.cached_bytes * amount // 4)
             continue
         question = text(message)
         if move == "again" and turns:
