@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from api.conformance.captures.values import CapturedEnding, first_occurrence
 from api.conformance.probe.dialects import Ask
-from api.conformance.probe.plan import Baseline, StopCase, plan
+from api.conformance.probe.plan import Baseline, plan
 from engine.stopping.matcher import StopMatcher
 
 LINES = "\n".join(str(number) for number in range(1, 21))
@@ -15,11 +15,6 @@ WORDS = "The quick brown fox jumps over the lazy dog"
 def baseline(text: str, bounds: tuple[int, ...] = (), **more: object) -> Baseline:
     values = {"stable": text, "bounds": bounds, "ending": CapturedEnding.NATURAL} | more
     return Baseline(Ask("?"), text, **values)  # type: ignore[arg-type]
-
-
-def case(code: str, *baselines: Baseline) -> StopCase:
-    [found] = [one for one in plan(baselines) if one.code == code]
-    return found
 
 
 @settings(deadline=None)

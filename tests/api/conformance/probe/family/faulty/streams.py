@@ -68,6 +68,16 @@ class HoldsStreamsBack(Faulty):
         return await super().respond(request, query)
 
 
+class ShowsOtherTextInStreams(Faulty):
+    """Strips the line ends from streams."""
+
+    finds: ClassVar = {"baseline": {"stream_differs"}}
+
+    def answer(self, query: Query) -> Said:
+        said = super().answer(query)
+        return replace(said, text=said.text.replace("\n", "")) if query.is_streamed else said
+
+
 class ThinksAloudInStreams(Faulty):
     """Puts the thinking into the text of streams."""
 

@@ -86,6 +86,20 @@ class DropsTheFifthStop(_KeepsTheFirst):
     finds: ClassVar = {"stops.many": {"stops_dropped"}}
 
 
+class DropsTheEighthStop(_KeepsTheFirst):
+    """Takes seven stops."""
+
+    finds: ClassVar = {"stops.many": {"stops_dropped"}}
+    most = 7
+
+
+class DropsTheSixteenthStop(_KeepsTheFirst):
+    """Takes fifteen stops."""
+
+    finds: ClassVar = {"stops.many": {"stops_dropped"}}
+    most = 15
+
+
 class FiresOnNothingInStreams(Faulty):
     """Treats an empty stop as one that matches, but only in streams."""
 
