@@ -184,10 +184,11 @@ def _judge_thought(
 async def _limit(ctx: CheckContext) -> Evaluation:
     """The limit counts the tokens of thinking and answer together."""
     given, recorder = await _thought(ctx), Recorder(ctx, "With thinking")
-    if given.tokens is None or len(given.text) < FEW_TOKENS:
+    tokens = given.tokens or 0  # a server may count none
+    if min(tokens, len(given.text)) < FEW_TOKENS:
         raise undecided("The answer with thinking is too short for a limit.")
     # The end of a turn may count as a token, too.
-    limit = given.tokens - 3
+    limit = tokens - 3
     # Half of the thinking, whose share of the characters is about that of its tokens.
     within = limit * len(given.thinking) // (2 * len(given.thinking + given.text))
     judged_limit = partial(judge_limit, given, limit, ctx.driver.reason_names)
