@@ -4,6 +4,7 @@ Belongs to the engine thread, except where a method says otherwise. Knows no oth
 """
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -24,7 +25,6 @@ from engine.library.model_info import ModelInfo
 from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
 from engine.scheduling.failures import cause_of, raise_exits
-from engine.scheduling.idle_timer import IdleTimer
 from engine.scheduling.jobs import Job, PendingJobs, Source, Transition
 from engine.scheduling.model_list import ModelState, ModelStatus, OfferedModel
 from engine.scheduling.scheduler import Scheduler
@@ -34,6 +34,42 @@ if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
 _NO_CACHE: "Mapping[str, MemoryUsage]" = {}
+
+
+class IdleTimer:
+    """The idle time of one model.
+
+    Attributes:
+        max_s: After how many idle seconds its memory is freed; None for never.
+        has_own_limit: Whether ``max_s`` was set for this model alone.
+        ends_at_once: Whether its memory is freed as soon as nothing runs.
+        since_s: Since when nobody uses it; ``used_s`` when an answer last began or ended.
+        used_at: The same in Unix seconds; None before its first use.
+    """
+
+    def __init__(self, max_s: float | None) -> None:
+        self.max_s = max_s
+        self.has_own_limit = self.ends_at_once = False
+        self.since_s = self.used_s = time.monotonic()
+        self.used_at: float | None = None
+
+    def note_use(self) -> None:
+        self.used_s, self.used_at = time.monotonic(), time.time()
+
+    @property
+    def _limit_s(self) -> float | None:
+        return 0.0 if self.ends_at_once else self.max_s
+
+    @property
+    def due_s(self) -> float | None:
+        """In how many seconds its memory should be freed; None for never."""
+        limit_s = self._limit_s
+        return None if limit_s is None else max(0.0, self.since_s + limit_s - time.monotonic())
+
+    @property
+    def unloads_at(self) -> float | None:
+        limit_s = self._limit_s
+        return None if limit_s is None or self.used_at is None else self.used_at + limit_s
 
 
 class ModelSlot:

@@ -10,7 +10,6 @@ from enum import StrEnum
 from typing import Any, get_args, get_type_hints
 
 from engine.errors import InvalidRequest
-from engine.files.json_fields import Fields
 from engine.stopping.record import Channel
 
 MAX_STOPS = 64
@@ -229,25 +228,3 @@ def _check_string(value: str, where: str) -> None:
         )
     if _SURROGATE.search(value):
         raise InvalidRequest(where, "contains a lone surrogate, which no text can match")
-
-
-def options_to_fields(holder: StopOptions | Stop) -> dict[str, Any]:
-    """Return the options of all stops, or of one, that differ from their defaults, for JSON."""
-    options = OWN_STOP_OPTIONS if isinstance(holder, Stop) else STOP_OPTIONS
-    values = ((option, getattr(holder, option.name)) for option in options)
-    return {option.name: value for option, value in values if value != option.default}
-
-
-def stop_options_from_fields(fields: Fields) -> StopOptions:
-    """Return the options that a file names, others as usual; raises ``DamagedFile``."""
-    return StopOptions(**_from_fields(fields, STOP_OPTIONS))
-
-
-def stop_from_fields(text: str, fields: Fields) -> Stop:
-    """Return a stop with the options that a file names for it; raises ``DamagedFile``."""
-    return Stop(text, **_from_fields(fields, OWN_STOP_OPTIONS))
-
-
-def _from_fields(fields: Fields, options: Sequence[StopOption]) -> dict[str, Any]:
-    read = {option.name: fields.maybe(option.name, option.kind) for option in options}
-    return {name: value for name, value in read.items() if value is not None}

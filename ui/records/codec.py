@@ -15,17 +15,17 @@ from engine.errors import InvalidRequest
 from engine.files.json_fields import (
     DamagedFile,
     Fields,
+    from_values,
     parsed_json,
     to_values,
 )
 from engine.stopping.record import StopInfo
 from engine.stopping.rules import (
+    OWN_STOP_OPTIONS,
     Stop,
+    StopOptions,
     StopRules,
     checked_strings,
-    options_to_fields,
-    stop_from_fields,
-    stop_options_from_fields,
 )
 from engine.values.events import BudgetEnd, CacheMiss, Finished, Speculation, Timing, Usage
 from engine.values.request import ToolCall
@@ -68,7 +68,7 @@ def settings_values(settings: ConversationSettings) -> dict[str, Any]:
     """Return settings as JSON values; unset ones are left out."""
     values = dataclasses.asdict(settings)
     values["stop_token_ids"] = list(settings.stop_token_ids)
-    values["stop_options"] = options_to_fields(settings.stop_options)
+    values["stop_options"] = to_values(settings.stop_options)
     # Zero counts as set: at temperature 0 the likeliest token is always chosen.
     return {
         name: value
@@ -86,7 +86,7 @@ def settings_from(fields: Fields) -> ConversationSettings:
             for token_id in fields.maybe("stop_token_ids", list) or ()
             if type(token_id) is int and token_id >= 0
         ),
-        stop_options=stop_options_from_fields(Fields(fields.maybe("stop_options", dict) or {})),
+        stop_options=fields.maybe("stop_options", StopOptions) or StopOptions(),
     )
 
 
@@ -110,22 +110,20 @@ def model_from(fields: Fields) -> ChosenModel | None:
 
 def stops_values(stops: list[StopEntry]) -> list[dict[str, Any]]:
     """Return a stop list as JSON values."""
-    return [
-        {
-            "sequence": entry.stop.text,
-            "is_enabled": entry.is_enabled,
-            "scope": entry.scope.value,
-            **options_to_fields(entry.stop),
-        }
-        for entry in stops
-    ]
+    values: list[dict[str, Any]] = []
+    for entry in stops:
+        stop = to_values(entry.stop)
+        own = {"sequence": stop.pop("text"), "is_enabled": entry.is_enabled}
+        values.append({**own, "scope": entry.scope.value, **stop})
+    return values
 
 
 def stop_entry_from(item: Fields) -> StopEntry:
     """Return a row of a stop list; raises ``DamagedFile`` if it has no text."""
     text, is_enabled = item.take("sequence", str), item.maybe("is_enabled", bool) is not False
     try:
-        entry = StopEntry(stop_from_fields(text, item), is_enabled)
+        options = item.present(*(option.name for option in OWN_STOP_OPTIONS))
+        entry = StopEntry(from_values(Stop, {**options, "text": text}), is_enabled)
     except DamagedFile:  # a later version may know more scopes
         return StopEntry(Stop(text), is_enabled)
     return entry.within(entry.scope)
