@@ -71,7 +71,6 @@ class Engine:
 
     @property
     def status(self) -> ModelStatus:
-        """The status of the default model."""
         return self._models.status
 
     @property
@@ -198,11 +197,7 @@ class Engine:
         self._call_soon(lambda models: models.find(model).set_pinned(is_pinned))
 
     def unload_when_idle(self, name: str | None = None) -> None:
-        """Free a model's memory once nothing runs, unless a request comes first.
-
-        As with ``unload_after``, the model still counts as loaded, and the next request loads it
-        again.
-        """
+        """Free a model's memory once nothing runs; see ``unload_after``."""
         model = self._models.find(name)
         self._call_soon(lambda models: models.find(model).unload_when_idle())
 

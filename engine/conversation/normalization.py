@@ -264,7 +264,6 @@ def _order_roles(turns: Iterable[Message], rules: TemplateRules) -> list[Message
 
 
 def _join(turns: Sequence[Message]) -> Message:
-    """Return turns of one role as one."""
     return replace(
         turns[-1],
         content=_join_texts([turn.content for turn in turns]),

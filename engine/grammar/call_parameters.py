@@ -252,7 +252,6 @@ def _as_whole(pattern: str) -> str | None:
 
 
 def _branches(pattern: str) -> Iterator[str]:
-    """Yield the alternatives that a pattern consists of."""
     start = 0
     for index, depth in scan_groups(pattern):
         if pattern[index] == "|" and depth == 0:

@@ -236,7 +236,6 @@ class GrammarCompiler:
         return ConstraintPhase.ANSWER
 
     def _is_over(self, prompt: Sequence[int]) -> bool:
-        """Return whether the prompt ends with reasoning that is closed already."""
         text = "".join(self._vocabulary.text_of(token_id) for token_id in prompt[-16:])
         tag = self._family.think_end
         return bool(tag) and text.rstrip().endswith(str(tag))

@@ -26,8 +26,9 @@ def end_tokens(folder: Path, tokenizer: Any, size: int) -> tuple[EosToken, ...]:
     if (own := tokenizer.eos_token_id) is not None:
         sources[own] = "tokenizer"
     for name in _FILES:
-        for token_id in _stated(folder / name):
-            sources.setdefault(token_id, name)
+        with contextlib.suppress(ModelLoadFailed):
+            for token_id in stated_ids(read_json(folder / name)):
+                sources.setdefault(token_id, name)
     for token_id in tokenizer.eos_token_ids:
         sources.setdefault(token_id, "mlx-lm")
     closing = template_end(tokenizer)
@@ -36,13 +37,6 @@ def end_tokens(folder: Path, tokenizer: Any, size: int) -> tuple[EosToken, ...]:
     named = {i: source for i, source in sources.items() if type(i) is int and 0 <= i < size}
     text_of = inner_tokenizer(tokenizer).convert_ids_to_tokens
     return tuple(EosToken(i, str(text_of(i)), source) for i, source in sorted(named.items()))
-
-
-def _stated(file: Path) -> set[int]:
-    try:
-        return {*stated_ids(read_json(file))}
-    except ModelLoadFailed:
-        return set()
 
 
 def stated_ids(config: Mapping[str, Any]) -> list[int]:

@@ -194,13 +194,6 @@ def check(folder: Path) -> None:
         classes_of(stated)
 
 
-def _stamps(folder: Path) -> Stamps | None:
-    try:
-        return stamps_of(folder)
-    except OSError:  # loading reports the error
-        return None
-
-
 def read_plainly(folder: Path, on_progress: OnLoadProgress) -> Any:
     """Load a model for the plain loop of mlx-lm; the rest of the engine has no part in it."""
     model, _, config, _ = _open(folder.resolve(), on_progress)
@@ -228,7 +221,10 @@ def load(
     folder = folder.resolve()
     # The caches of a sharded model are spread over several machines, so they are not kept on disk.
     disk = limits.disk if shard is None else None
-    stamps = None if disk is None else _stamps(folder)
+    stamps: Stamps | None = None
+    if disk is not None:
+        with contextlib.suppress(OSError):  # loading reports the error
+            stamps = stamps_of(folder)
     drafted = None
     if draft is not None:
         # The draft model is read first, so that it is compared with the larger model before the

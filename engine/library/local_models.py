@@ -67,7 +67,6 @@ class FoundModel:
 
     @property
     def can_be_loaded(self) -> bool:
-        """Whether nothing is known that keeps it from being loaded."""
         return not (self.is_partial or self.problem or self.obstacle)
 
     @property

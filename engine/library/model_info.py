@@ -67,7 +67,6 @@ class ModelInfo:
 
     @property
     def weights_bytes(self) -> int:
-        """What its weights and those of the draft model take in memory."""
         draft = 0 if self.draft is None else self.draft.weights_bytes
         return (self.held_bytes or self.size_bytes) + draft
 

@@ -57,12 +57,10 @@ class Family:
 
     @property
     def call_tags(self) -> tuple[str | None, str | None]:
-        """The tags before and behind a tool call; None where there is none."""
         return self.tool_start, self.tool_end
 
     @property
     def call_format(self) -> CallFormat | None:
-        """The format of the calls; None where it is not known."""
         return CALL_FORMATS.get(self.call_style)
 
     @property

@@ -135,7 +135,6 @@ class HeaderSplitter:
         return Switch(channel, tokens=self._tokens, tool_name=name)
 
     def is_text(self, token_id: int) -> bool:
-        """Return False: a marker is never text."""
         return False
 
     def _close_header(self) -> None:

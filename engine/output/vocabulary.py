@@ -47,7 +47,6 @@ def sentence_piece(token: str) -> bytes:
 
 
 def _decoders(decoder: Any) -> Iterator[dict[str, Any]]:
-    """Yield a decoder and the decoders that it consists of."""
     if isinstance(decoder, dict):
         yield decoder
         for part in decoder.get("decoders") or ():

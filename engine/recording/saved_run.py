@@ -177,7 +177,6 @@ def question_of(text: str) -> str:
 
 
 def _all(fields: Fields, name: str) -> list[Fields]:
-    """Return the objects of a list that must be there."""
     fields.take(name, list)
     return fields.items(name)
 

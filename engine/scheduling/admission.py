@@ -11,7 +11,6 @@ from engine.inference.sequence import Sequence
 from engine.output.answer import AnswerBuilder, DecodingSetting
 from engine.output.channels import continues_text
 from engine.values.request import GenerationRequest, TraceLevel
-from engine.values.tokens import PromptScoring
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
@@ -90,19 +89,15 @@ def check(backend: "MlxBackend", generation: Generation) -> None:
             )
     if not 0 <= request.top_logprobs <= MAX_TOP_LOGPROBS:
         raise InvalidRequest("top_logprobs", f"must be from 0 to {MAX_TOP_LOGPROBS}")
-    if request.prompt_scoring is not None:
-        _check_scoring(request.prompt_scoring)
+    if (scoring := request.prompt_scoring) is not None:
+        if scoring.start < 0:
+            raise InvalidRequest("prompt_scoring.start", f"must be at least 0, not {scoring.start}")
+        if not 0 <= scoring.top <= MAX_TOP_LOGPROBS:
+            raise InvalidRequest("prompt_scoring.top", f"must be from 0 to {MAX_TOP_LOGPROBS}")
     for token_id, _ in request.sampling.logit_bias:
         _check_id(token_id, "sampling.logit_bias", size)
     for index, token_id in enumerate(request.stops.token_ids):  # compared, never an index of logits
         _check_id(token_id, f"stops.token_ids[{index}]", backend.vocabulary.id_count)
-
-
-def _check_scoring(scoring: PromptScoring) -> None:
-    if scoring.start < 0:
-        raise InvalidRequest("prompt_scoring.start", f"must be at least 0, not {scoring.start}")
-    if not 0 <= scoring.top <= MAX_TOP_LOGPROBS:
-        raise InvalidRequest("prompt_scoring.top", f"must be from 0 to {MAX_TOP_LOGPROBS}")
 
 
 def _check_id(token_id: int, field: str, size: int) -> None:

@@ -82,7 +82,6 @@ class EngineThread:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether it was given up because it hung. Any thread."""
         return self._context.heartbeat.is_stopped
 
     # -- the end; any thread ---------------------------------------------------------------

@@ -293,7 +293,6 @@ class Scheduler:
                 self._begin(sequence)
 
     def _begin(self, sequence: Sequence) -> None:
-        """Send the first events of an answer that has joined the batch."""
         self.running[sequence.number] = sequence
         batch, plan = self.backend.batch, self.plan
         if plan.prompts_bytes is not None:

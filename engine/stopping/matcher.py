@@ -46,7 +46,6 @@ class StopMatcher:
         self.restart()
 
     def restart(self) -> None:
-        """Begin another text."""
         self.match: Match | None = None
         self.seen = 0
         self._reset()

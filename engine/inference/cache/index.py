@@ -491,7 +491,6 @@ class PrefixIndex:
             return [name for entry in (*last, *path[::-1]) for name in entry.files.values()]
 
     def discard(self, names: Set[str]) -> None:
-        """Remove files that were deleted."""
         with self._lock:
             for entry in self._entries():
                 removed = [at for at, name in entry.files.items() if name in names]

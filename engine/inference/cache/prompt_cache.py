@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+from mlx_lm.models.cache import save_prompt_cache
 
 from engine.errors import ModelLoadFailed
 from engine.files.json_fields import DamagedFile
@@ -36,7 +37,6 @@ from engine.inference.cache.segments import (
     kinds_of,
     layout_of,
     load,
-    save,
     snapshot_from,
     split_cache,
 )
@@ -301,7 +301,7 @@ class PromptCache:
                     parts = join_layers([content], len(header.tokens) // TOKEN_BYTES)
                     evaluate(parts)
             with folder.unfinished(sum(int(part.nbytes) for part in parts)) as path:
-                save(path, parts, replace(header, model=model).to_metadata())
+                save_prompt_cache(str(path), parts, replace(header, model=model).to_metadata())
                 name = folder.commit(path, folder.prefix(model, header.owner))
             folder.delete(index.add_file(header, name))
         self._touch(owner, key)

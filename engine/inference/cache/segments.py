@@ -29,7 +29,6 @@ from mlx_lm.models.cache import (
     KVCache,
     RotatingKVCache,
     load_prompt_cache,
-    save_prompt_cache,
 )
 
 from engine.inference.running_cache import parts_of
@@ -263,11 +262,6 @@ def evaluate(cache: Sequence[Any]) -> None:
     """Evaluate all arrays of a cache, so that every thread can read it."""
     leaves = tree_flatten([part.state for part in cache])
     mx.eval([value for _, value in leaves if isinstance(value, mx.array)])
-
-
-def save(path: Path, cache: list[Any], metadata: dict[str, str]) -> None:
-    """Write a cache as mlx-lm writes it."""
-    save_prompt_cache(str(path), cache, metadata)
 
 
 def load(path: Path) -> tuple[list[Any], dict[str, str]]:

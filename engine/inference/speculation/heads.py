@@ -34,6 +34,7 @@ _ONE_LAYER = {
     "first_k_dense_replace": 0,
     "moe_layer_freq": 1,
 }
+_FINAL_NORM = "model.norm.weight"
 _NO_EXPERTS = {"num_experts": 0, "n_routed_experts": None}
 _EXPERTS = ("layers.0.mlp.experts.", "layers.0.mlp.switch_mlp.", "layers.0.mlp.gate.")
 
@@ -172,11 +173,11 @@ class HeadKeeper:
 
     def _without_head(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
         self._head = take_head(weights, self._layers)
-        norm = _final_norm(weights)
+        norm = _named(weights, _FINAL_NORM)
         rest: dict[str, mx.array] = self._sanitize(weights)
         if self._head is not None:
             # If the loader has changed the model's norms, those of the head are to be changed, too.
-            self._head.are_norms_from_zero = _final_norm(rest) is not norm or None
+            self._head.are_norms_from_zero = _named(rest, _FINAL_NORM) is not norm or None
         return rest
 
     def take(self, folder: Path) -> HeadWeights | DrafterUnusable | None:
@@ -186,12 +187,6 @@ class HeadKeeper:
             return self._head or read_head(folder, self._layers)
         except DrafterUnusable as error:
             return error
-
-
-def _final_norm(weights: Mapping[str, mx.array]) -> mx.array | None:
-    return next(
-        (weight for name, weight in weights.items() if name.endswith("model.norm.weight")), None
-    )
 
 
 class DraftHead(nn.Module):  # type: ignore[misc]

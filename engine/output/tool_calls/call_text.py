@@ -182,7 +182,6 @@ class StreamBuffer:
             self.skip(len(mark))
 
     def expect(self, mark: str) -> Waiting[None]:
-        """Take exactly this text."""
         for expected in mark:
             if (yield from self.take()) != expected:
                 raise IrregularCall(f"{mark} is missing")
@@ -260,12 +259,10 @@ class CallWriter:
         self._pending = text
 
     def close(self) -> None:
-        """Write what completes the call."""
         self.write(self._pending)
         self._pending = ""
 
     def take_parts(self) -> list[CallPart]:
-        """Return the parts found since this was last called."""
         parts, self._parts = self._parts, []
         return parts
 

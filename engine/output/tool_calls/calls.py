@@ -120,7 +120,6 @@ class OpenCalls:
 
     @property
     def is_blank(self) -> bool:
-        """Whether the open call has no text yet."""
         return not self._begun.strip() and not "".join(self._text).strip()
 
     @property
@@ -176,7 +175,6 @@ class OpenCalls:
         return raw
 
     def _is_call(self, text: str, ending: CallEnd) -> bool:
-        """Return whether a whole text is calls."""
         reader = self._new_reader(self.name)
         reader.feed(text)
         try:
@@ -204,7 +202,6 @@ class OpenCalls:
                 self._calls[-1].parts.append(part)
 
     def _send(self, parts: Sequence[CallPart]) -> list[Event]:
-        """Take parts of calls; return the events for them."""
         events: list[Event] = []
         first = max(len(self._calls) - 1, 0)
         self._take(parts)
@@ -218,7 +215,6 @@ class OpenCalls:
         return events
 
     def _abandoned(self) -> list[Event]:
-        """Return the events that withdraw the calls that were begun."""
         events: list[Event] = [
             ToolCallAbandoned(call.id) for call in self._calls if call.is_started
         ]

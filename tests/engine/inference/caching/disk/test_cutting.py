@@ -14,6 +14,7 @@ from mlx_lm.models.cache import (
     KVCache,
     QuantizedKVCache,
     RotatingKVCache,
+    save_prompt_cache,
 )
 
 from engine.inference.cache.segments import (
@@ -23,7 +24,6 @@ from engine.inference.cache.segments import (
     kinds_of,
     layout_of,
     load,
-    save,
     snapshot_from,
     split_cache,
 )
@@ -83,7 +83,7 @@ def test_a_cache_comes_back_from_a_file_as_it_was(kind: str, tmp_path: Any) -> N
     cache = KINDS[kind]()
     evaluate(cache)
     path = tmp_path / "one.safetensors"
-    save(str(path), cache, {"fullstop": "here"})
+    save_prompt_cache(str(path), cache, {"fullstop": "here"})
     found, metadata = load(path)
     assert values_of(found) == values_of(cache)
     assert kinds_of(found) == kinds_of(cache)
