@@ -11,7 +11,16 @@ import pytest
 
 from tests.conftest import QT_PROBLEM
 from tests.support.parameter_lists import VENDORS, meanings, requests
-from tests.support.readme_lists import LISTS, OPTIONS, PAGES, README, ROOT, page_of, written
+from tests.support.readme_lists import (
+    ARCHITECTURE,
+    LISTS,
+    OPTIONS,
+    PAGES,
+    README,
+    ROOT,
+    page_of,
+    written,
+)
 
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 WRITE_ANEW = "python -m tests.support.readme_lists writes the lists anew"
@@ -113,3 +122,14 @@ def test_the_page_names_every_variable_that_the_program_reads() -> None:
     page = OPTIONS.read_text(encoding="utf-8")
     assert variables
     assert {name for name in variables if f"`{name}`" not in page} == set()
+
+
+def test_every_name_among_the_terms_of_the_field_is_defined() -> None:
+    terms = (
+        ARCHITECTURE.read_text("utf-8").partition("## Terms of the field")[2].partition("\n## ")[0]
+    )
+    code = "\n".join(path.read_text("utf-8") for path in ROOT.glob("*/**/*.py"))
+    names = {name.rpartition(".")[2] for name in re.findall(r"`([A-Za-z_.]+)`", terms)} - {"py"}
+    assert len(names) > 20
+    defined = r"(?:class|def) {}\b|\b{}: |^{} = |\"{}\""
+    assert [n for n in names if not re.search(defined.replace("{}", n), code, re.M)] == []
