@@ -50,7 +50,7 @@ examples:
   fullstop models search
 """
 # Options whose values are taken literally, such as ``---``.
-_LITERAL_OPTIONS = ("--stop", "--system")
+_LITERAL_OPTIONS = ("--stop", "--system", "--versus-stop", "--with")
 _FLAGS = {"scope": "stop-scope"}
 """The option names of stop options whose own name is too general."""
 _T = TypeVar("_T")
@@ -89,6 +89,7 @@ def _run(arguments: list[str]) -> int:
     elif command.options is not None:
         _check_system_prompt(getattr(given, "system_prompt", ""))
         given.stops = _checked_stops(vars(given))
+        given.versus_stops = _checked_stops(vars(given), "versus_stops", "--versus-stop")
         options = build_options(command.options, vars(given))
     else:
         options = argparse.Namespace(**{"is_json": False} | vars(given))  # models --json list
@@ -253,6 +254,8 @@ def _add_option(container: argparse._ActionsContainer, option: Declaration) -> N
     if is_positional:
         if get_origin(option.kind) is tuple:
             details |= {"nargs": "*", "default": argparse.SUPPRESS}  # else it is required
+        elif option.default is None:
+            details |= {"nargs": "?", "default": argparse.SUPPRESS}
         container.add_argument(option.name, help=option.help, **(details | {"metavar": flag}))
         return
     if get_origin(option.kind) is tuple:
@@ -300,14 +303,16 @@ def _mark_literals(arguments: list[str]) -> list[str]:
     return marked
 
 
-def _checked_stops(given: Mapping[str, Any]) -> tuple[str, ...]:
+def _checked_stops(
+    given: Mapping[str, Any], name: str = "stops", option: str = "--stop"
+) -> tuple[str, ...]:
     try:
-        stops = given.get("stops", ())
+        stops = given.get(name, ())
         if given.get("escapes"):
             stops = [unescaped(stop) for stop in stops]
-        return checked_strings(stops, "--stop")
+        return checked_strings(stops, option)
     except ValueError as error:
-        raise CommandError(f"--stop: {error}", exits.USAGE) from error
+        raise CommandError(f"{option}: {error}", exits.USAGE) from error
     except InvalidRequest as error:
         raise CommandError(str(error), exits.USAGE) from error
 

@@ -5,47 +5,44 @@ Imports neither the window nor the server. Main thread, on an event loop of its 
 
 import asyncio
 import codecs
-import dataclasses
-import json
 import os
 import stat
 import sys
 from dataclasses import fields
-from pathlib import Path
-from typing import Any
 
 from app import exits, paths
 from app.engines import load, open_engine
 from app.exits import CommandError
 from app.printer import Printer
 from app.settings.options import AskOptions, ModelOptions, RunOptions
-from app.signals import Interrupts
-from app.terminal.answers import read_files, stream_answer
+from app.terminal.answers import read_files, show_answer
 from app.terminal.status_line import LoadMeter, live_line
-from engine import Answer
-from engine.errors import EngineError, InvalidRequest
-from engine.files.causes import os_cause
-from engine.files.safe_files import write_whole
-from engine.recording.run_trace import RunTrace
-from engine.recording.saved_run import to_json
-from engine.stopping.record import StopKind
-from engine.values.figures import figures
 from engine.values.limits import Limits
-from engine.values.request import Message, TraceLevel
-from engine.values.verdict import plain_cause, sentence
+from engine.values.request import Message
 from ui.records.attachments import with_attachments
 
 _MAX_CHARS = 16_000_000
-_EXIT_CODES = {StopKind.CANCELLED: exits.INTERRUPTED, StopKind.ERROR: exits.FAILURE}
 
 
 def run(options: AskOptions) -> int:
     """Answer the prompt and return the exit code."""
-    prompt = with_attachments(whole_prompt(options.prompt), read_files(options.files))
     if options.saved_run is not None and not options.saved_run.parent.is_dir():
         raise CommandError(
             f"--save-run: there is no folder {options.saved_run.parent}", exits.USAGE
         )
+    if options.from_run is not None:
+        from app.commands.fork import fork
+
+        return fork(options)
+    if options.at is not None or options.choices:
+        raise CommandError("--at, --with, --token and --end need --from-run", exits.USAGE)
+    prompt = with_attachments(whole_prompt(options.prompt or ""), read_files(options.files))
+    if options.times is not None:
+        from app.commands.ends import repeat
+
+        return repeat(options, prompt)
+    if options.versus_stops or options.versus_temperature is not None:
+        raise CommandError("--versus-stop and --versus-temperature need --times", exits.USAGE)
     return asyncio.run(_ask(options, prompt))
 
 
@@ -60,56 +57,13 @@ def run_model(options: RunOptions) -> int:
     return run(AskOptions(**of_model, prompt=prompt or "-", files=options.files))
 
 
-def as_json(given: Answer) -> dict[str, Any]:
-    """Return an answer as the object that ``--json`` prints."""
-    finished = given.finished
-    facts: dict[str, Any] = {
-        "text": given.text,
-        "thinking": given.thinking,
-        "stop": dataclasses.asdict(finished.stop),
-        "usage": dataclasses.asdict(finished.usage),
-        "timing": dataclasses.asdict(finished.timing),
-        "speculation": dataclasses.asdict(finished.speculation),
-    }
-    if finished.budget_end is not None:
-        facts["budget_end"] = dataclasses.asdict(finished.budget_end)
-    if finished.error is not None:
-        facts["error"] = finished.error
-    return facts
-
-
 async def _ask(options: AskOptions, prompt: str) -> int:
     printer = Printer()
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
             await load(engine, options.model or paths.demo_model(), options.draft)
         request = options.answer.request((Message("user", prompt),))
-        if options.saved_run is not None:
-            request = dataclasses.replace(request, trace=TraceLevel.STOPS)
-        try:
-            with Interrupts() as interrupts:
-                given, trace = await stream_answer(
-                    engine, request, None if options.is_json else printer, interrupts
-                )
-        except InvalidRequest as error:
-            raise CommandError(str(error), exits.USAGE) from error
-        except EngineError as error:
-            raise CommandError(plain_cause(str(error))) from error
-        if options.saved_run is not None:
-            _save_run(options.saved_run, trace, prompt)
-        if options.is_json:
-            print(json.dumps(as_json(given), ensure_ascii=False), flush=True)
-        else:
-            printer.end_line()
-            printer.remark(f"[{' · '.join((sentence(given.finished), *figures(given.finished)))}]")
-    return _EXIT_CODES.get(given.finished.stop.kind, exits.OK)
-
-
-def _save_run(path: Path, trace: RunTrace, prompt: str) -> None:
-    try:
-        write_whole(path, to_json(trace, prompt))
-    except OSError as error:
-        raise CommandError(f"--save-run: cannot write {path}: {os_cause(error)}") from error
+        return await show_answer(options, engine, request, prompt, printer)
 
 
 def whole_prompt(given: str) -> str:

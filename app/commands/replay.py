@@ -15,7 +15,7 @@ from engine.errors import EngineError
 from engine.files.causes import os_cause
 from engine.recording.replay import Replayed, replay
 from engine.recording.run_trace import RunTrace
-from engine.recording.saved_run import from_json
+from engine.recording.saved_run import from_json, question_of
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import Finished, Timing, Usage
@@ -27,7 +27,7 @@ def run(options: Namespace) -> int:
     """Replay the file, print text and reason, and return the exit code."""
     if options.no_stop and options.stops:
         raise CommandError("use either --stop or --no-stop", exits.USAGE)
-    recording = _read(options.file)
+    recording, _ = read_run(options.file)
     played = replay(recording, _rules(options, recording))
     if options.is_json:
         print(harmless_json(_as_json(played)), flush=True)
@@ -41,13 +41,15 @@ def run(options: Namespace) -> int:
     return exits.OK
 
 
-def _read(file: Path) -> RunTrace:
+def read_run(file: Path) -> tuple[RunTrace, str]:
+    """Return a saved run and its question; raises ``CommandError``."""
     try:
         with file.open("rb") as opened:
             content = opened.read((32 << 20) + 1)  # the longest run has some three megabytes
         if len(content) > 32 << 20:
             raise CommandError(f"{file} is larger than 32 MiB", exits.USAGE)
-        return from_json(content.decode("utf-8"))
+        text = content.decode("utf-8")
+        return from_json(text), question_of(text)
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {os_cause(error)}") from error
     except UnicodeDecodeError as error:

@@ -29,6 +29,9 @@ _ASK_EXAMPLES = r"""examples:
       --stop END --json
   fullstop ask "What does it say about fees?" --file contract.pdf
   git diff | fullstop ask - --system "Describe this change." --model ~/models/some-mlx-model
+  fullstop ask "Count from 1 to 10, one number per line" --save-run run.json
+  fullstop ask --from-run run.json --at 7 --with 7
+  fullstop ask "Write a haiku" --times 20 --temperature 1 --stop END --versus-stop "\n\n" --escapes
 
 The answer goes to standard output; thinking and the reason go to standard error.
 exit codes: 0 answered, 1 failed, 2 wrong usage, 130 cancelled with Ctrl-C

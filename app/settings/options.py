@@ -108,8 +108,8 @@ class ChatOptions(ModelOptions):
 class AskOptions(ModelOptions):
     """One question, its model, and the form of the answer."""
 
-    prompt: str = declare(
-        "",
+    prompt: str | None = declare(
+        None,
         option="PROMPT",
         help="the prompt; text piped in comes before it; - reads the prompt itself",
     )
@@ -123,6 +123,51 @@ class AskOptions(ModelOptions):
         metavar="FILE",
         help="save the run, so that fullstop replay can try other stops on it",
     )
+    from_run: Path | None = declare(
+        None,
+        option="--from-run",
+        metavar="FILE",
+        help="in place of PROMPT: go on from a token of a saved run, with --at",
+    )
+    at: int | None = declare(
+        None,
+        minimum=1,
+        metavar="N",
+        help="the token of the saved run that is replaced, numbered from 1",
+    )
+    chosen_text: str | None = declare(
+        None, option="--with", metavar="TEXT", help="the text in its place"
+    )
+    chosen_token: int | None = declare(
+        None, option="--token", minimum=0, metavar="ID", help="the token id in its place"
+    )
+    is_end: bool = declare(False, option="--end", help="end the answer there; no model is needed")
+    times: int | None = declare(
+        None,
+        minimum=2,
+        maximum=256,
+        metavar="N",
+        help="answer N times, with the seeds 1 to N (or from --seed on), and count the ends",
+    )
+    versus_stops: tuple[str, ...] = declare(
+        (),
+        option="--versus-stop",
+        metavar="S",
+        help="with --times: answer the same seeds with this stop as well, in place of those of "
+        "--stop; repeatable",
+    )
+    versus_temperature: float | None = declare(
+        None,
+        minimum=0,
+        maximum=2,
+        metavar="T",
+        help="with --times: answer the same seeds at this temperature as well",
+    )
+
+    @property
+    def choices(self) -> int:
+        """How many choices there are for the replaced token of a saved run."""
+        return sum((self.chosen_text is not None, self.chosen_token is not None, self.is_end))
 
 
 @dataclass(frozen=True)

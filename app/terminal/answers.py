@@ -1,19 +1,33 @@
 """Streams an answer to a terminal, and reads the files that go with its prompt. Main thread."""
 
+import dataclasses
+import json
 import os
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
-from app import paths
+from app import exits, paths
 from app.exits import CommandError
 from app.printer import Printer
+from app.settings.options import AskOptions
 from app.signals import Interrupts
 from engine import Answer, Engine
+from engine.errors import EngineError, InvalidRequest
+from engine.files.causes import os_cause
+from engine.files.safe_files import write_whole
 from engine.recording.run_trace import RunTrace, trace_for
+from engine.recording.saved_run import fork_to_fields, to_json
+from engine.stopping.record import StopKind
 from engine.values.events import Finished, TextDelta, ThinkingDelta, ToolCallCompleted
-from engine.values.request import GenerationRequest, ToolCall
+from engine.values.figures import figures
+from engine.values.request import Fork, GenerationRequest, ToolCall, TraceLevel
+from engine.values.verdict import plain_cause, sentence
 from ui.records.attachments import Attachment
 from ui.records.documents import FileReader
 from ui.words import FileRefused
+
+_EXIT_CODES = {StopKind.CANCELLED: exits.INTERRUPTED, StopKind.ERROR: exits.FAILURE}
 
 
 async def stream_answer(
@@ -63,6 +77,82 @@ async def stream_answer(
             generation.cancel()
     assert finished is not None, "every generation ends in Finished"
     return Answer("".join(text), "".join(thinking), tuple(calls), finished), trace
+
+
+async def show_answer(
+    options: AskOptions,
+    engine: Engine,
+    request: GenerationRequest,
+    question: str,
+    printer: Printer,
+    remark: str = "",
+) -> int:
+    """Answer a request in the form that the options name, save it, and return the exit code."""
+    if options.saved_run is not None:
+        request = dataclasses.replace(request, trace=TraceLevel.STOPS)
+    try:
+        with Interrupts() as interrupts:
+            given, trace = await stream_answer(
+                engine, request, None if options.is_json else printer, interrupts
+            )
+        if options.saved_run is not None:
+            trace.request = await _with_rendered_prompt(engine, request)
+    except InvalidRequest as error:
+        raise CommandError(str(error), exits.USAGE) from error
+    except EngineError as error:
+        raise CommandError(plain_cause(str(error))) from error
+    if options.saved_run is not None:
+        save_run(options.saved_run, trace, question)
+    print_end(given, printer, request.fork, remark, is_json=options.is_json)
+    return _EXIT_CODES.get(given.finished.stop.kind, exits.OK)
+
+
+def print_end(
+    given: Answer, printer: Printer, fork: Fork | None = None, remark: str = "", *, is_json: bool
+) -> None:
+    """Print an answer as JSON, or the end of an answer whose text was printed."""
+    if is_json:
+        print(json.dumps(as_json(given, fork), ensure_ascii=False), flush=True)
+        return
+    facts = (remark, sentence(given.finished), *figures(given.finished))
+    printer.end_line()
+    printer.remark(f"[{' · '.join(filter(None, facts))}]")
+
+
+async def _with_rendered_prompt(engine: Engine, request: GenerationRequest) -> GenerationRequest:
+    """Return a request with its prompt's tokens: a template's date may differ on another day."""
+    if request.rendered or request.prompt is not None:
+        return request
+    pieces = await engine.prompt_pieces(dataclasses.replace(request, begun=()))
+    return dataclasses.replace(request, rendered=tuple(token_id for token_id, _ in pieces))
+
+
+def save_run(path: Path, trace: RunTrace, prompt: str) -> None:
+    """Write the file of a run; raises ``CommandError``."""
+    try:
+        write_whole(path, to_json(trace, prompt))
+    except OSError as error:
+        raise CommandError(f"--save-run: cannot write {path}: {os_cause(error)}") from error
+
+
+def as_json(given: Answer, fork: Fork | None = None) -> dict[str, Any]:
+    """Return an answer as the object that ``--json`` prints."""
+    finished = given.finished
+    facts: dict[str, Any] = {
+        "text": given.text,
+        "thinking": given.thinking,
+        "stop": dataclasses.asdict(finished.stop),
+        "usage": dataclasses.asdict(finished.usage),
+        "timing": dataclasses.asdict(finished.timing),
+        "speculation": dataclasses.asdict(finished.speculation),
+    }
+    if finished.budget_end is not None:
+        facts["budget_end"] = dataclasses.asdict(finished.budget_end)
+    if finished.error is not None:
+        facts["error"] = finished.error
+    if fork is not None:
+        facts["fork"] = fork_to_fields(fork)
+    return facts
 
 
 def read_files(files: Iterable[str], printer: Printer | None = None) -> tuple[Attachment, ...]:

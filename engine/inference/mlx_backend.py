@@ -216,6 +216,8 @@ class MlxBackend:
         )
         if budget is not None:  # after all others: it forces tokens, whatever they allow
             processors.append(budget)
+        if request.fork is not None:  # its tokens are given, whatever the others force
+            processors.append(sampling.ForkProcessor(request.fork.tokens, len(prompt.tokens)))
         sequence.turn_end = turn_end(prompt.tokens, self._eos)
         sequence.sampler, sequence.processors = sampler, processors
         sequence.constraint, sequence.budget = constraint, budget

@@ -249,6 +249,21 @@ class ConstraintProcessor:
         return mx.where(self._mask, logits, mx.array(-math.inf, logits.dtype))
 
 
+class ForkProcessor:
+    """A logits processor that forces the first tokens of an answer."""
+
+    def __init__(self, tokens: Sequence[int], prompt_tokens: int) -> None:
+        self._tokens = tokens
+        self._prompt_tokens = prompt_tokens
+
+    def __call__(self, context: mx.array, logits: mx.array) -> mx.array:
+        position = context.size - self._prompt_tokens
+        if position >= len(self._tokens):
+            return logits
+        is_forced = mx.arange(logits.shape[-1]) == self._tokens[position]
+        return mx.where(is_forced, mx.zeros_like(logits), mx.array(-math.inf, logits.dtype))
+
+
 def _mask(bits: bytes, width: int) -> mx.array:
     """Return booleans of shape (width,), lowest bits first; False beyond the bits."""
     view: Any = memoryview(bits)

@@ -37,6 +37,9 @@ def render(
     elif request.prompt is not None:
         check_ids(request.prompt, "prompt", model.vocabulary_size)
         tokens = list(request.prompt)
+    elif request.rendered:
+        check_ids(request.rendered, "rendered", model.vocabulary_size)
+        tokens = list(request.rendered)
     else:
         if not request.messages:
             raise InvalidRequest("messages", "at least one message is required")

@@ -17,7 +17,7 @@ from engine.values.events import (
     TokenTrace,
     ToolCallCompleted,
 )
-from engine.values.request import GenerationRequest, ToolCall
+from engine.values.request import Fork, GenerationRequest, ToolCall
 
 if TYPE_CHECKING:
     from engine.generation import Generation
@@ -31,7 +31,8 @@ class RunTrace:
 
     Attributes:
         calls: The calls that each text of a call was read as.
-        vocabulary: None for a saved run, as its request.
+        vocabulary: None for a saved run.
+        request: Of a saved run, without its cache's owner; None in files of earlier versions.
     """
 
     setting: DecodingSetting
@@ -46,6 +47,11 @@ class RunTrace:
     vocabulary: Vocabulary | None = None
     request: GenerationRequest | None = None
     _call_text: str | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def fork(self) -> Fork | None:
+        """The earlier answer whose beginning it repeats; None for none."""
+        return None if self.request is None else self.request.fork
 
     @property
     def is_whole(self) -> bool:

@@ -13,12 +13,15 @@ Version 2::
       "calls": [{"raw": "{...}", "calls": [{"id": "…", "name": "…", "arguments": "{}"}]}],
       "stop": {"kind": "stop_string", "value": "END", "token_id": 44, "text_offset": 26},
       "speculation": {"passes": 3, "guessed": 12, "accepted": 9},
-      "budget_end": null
+      "budget_end": null,
+      "request": {"messages": [{"role": "user", "content": "…"}], "rendered": [1, 87, 4]},
+      "fork": {"token_index": 20, "replaced": {"id": 44, "text": "D"}, "chosen": [45]}
     }
 
 Objects are dataclasses of those names in ``RunTrace``, without the fields that have their default.
 A token that was not sampled has its ``origin`` as well. Version 1 had other names in ``setting``,
-and in ``rules`` the texts of the stops alone.
+and in ``rules`` the texts of the stops alone. ``request`` has the rest of the request, of which a
+fork is made, and in ``rendered`` the tokens of the prompt; files of earlier versions lack it.
 
 Unknown keys are ignored, so that later versions can add some. Pure; any thread.
 """
@@ -38,7 +41,13 @@ from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel, StopInfo
 from engine.stopping.rules import StopRules, checked_strings
 from engine.values.events import BudgetEnd, Speculation, TokenTrace
-from engine.values.request import ToolCall
+from engine.values.request import (
+    LOCAL_OWNER,
+    Fork,
+    GenerationRequest,
+    ToolCall,
+    TraceLevel,
+)
 from engine.values.tokens import TokenOrigin
 
 VERSION = 2
@@ -53,6 +62,7 @@ def to_json(run: RunTrace, question: str = "") -> str:
         "fullstop_run": VERSION,
         "question": question,
         **run_to_fields(run),
+        **_request_to_fields(run.request),
         "tokens": [
             {
                 "id": token.token_id,
@@ -86,7 +96,7 @@ def from_json(text: str) -> RunTrace:
     if version > VERSION:
         raise DamagedFile(f"fullstop_run: this version reads {VERSION}, the file has {version}")
     top.take("stop", dict)  # only runs that have ended are saved
-    return run_from_fields(
+    run = run_from_fields(
         top,
         tokens=deque(starmap(_token, enumerate(_all(top, "tokens")))),
         calls={
@@ -94,6 +104,8 @@ def from_json(text: str) -> RunTrace:
             for fields in _all(top, "calls")
         },
     )
+    run.request = _request(top, run)
+    return run
 
 
 def run_to_fields(run: RunTrace) -> dict[str, Any]:
@@ -174,6 +186,60 @@ def question_of(text: str) -> str:
     except (ValueError, KeyError, TypeError):
         return ""
     return question if isinstance(question, str) else ""
+
+
+def fork_to_fields(fork: Fork) -> dict[str, Any]:
+    """Return a fork as files and ``ask --json`` have it, without the tokens before it."""
+    return {
+        "token_index": fork.token_index,
+        "replaced": {"id": fork.replaced, "text": fork.replaced_text},
+        "chosen": fork.chosen,
+    }
+
+
+def _request_to_fields(request: GenerationRequest | None) -> dict[str, Any]:
+    if request is None:
+        return {}
+    others = dataclasses.replace(
+        request,
+        # The file has them elsewhere.
+        stops=StopRules(),
+        max_tokens=None,
+        fork=None,
+        # They concern the server that answered.
+        model=None,
+        cache_owner=LOCAL_OWNER,
+        trace=TraceLevel.OFF,
+    )
+    fork = {} if request.fork is None else {"fork": fork_to_fields(request.fork)}
+    return {"request": to_values(others), **fork}
+
+
+def _request(top: Fields, run: RunTrace) -> GenerationRequest | None:
+    request = top.maybe("request", GenerationRequest)
+    if request is None:
+        return None
+    return dataclasses.replace(
+        request,
+        stops=run.rules,
+        max_tokens=run.max_tokens,
+        fork=_fork(top.inner("fork"), run) if top.has("fork") else None,
+        model=None,
+        cache_owner=LOCAL_OWNER,
+    )
+
+
+def _fork(fields: Fields, run: RunTrace) -> Fork:
+    index, replaced = fields.take("token_index", int), fields.inner("replaced")
+    if not 0 <= index <= len(run.tokens):
+        raise fields.wrong("token_index", "the run has no such token")
+    before = [token.token_id for token in run.tokens if token.index < index]
+    return Fork(
+        (*before, *fields.take("chosen", tuple[int, ...])),
+        index,
+        replaced.take("id", int),
+        replaced.maybe("text", str) or "",
+    )
 
 
 def _all(fields: Fields, name: str) -> list[Fields]:

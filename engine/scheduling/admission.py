@@ -96,6 +96,8 @@ def check(backend: "MlxBackend", generation: Generation) -> None:
             raise InvalidRequest("prompt_scoring.top", f"must be from 0 to {MAX_TOP_LOGPROBS}")
     for token_id, _ in request.sampling.logit_bias:
         _check_id(token_id, "sampling.logit_bias", size)
+    for token_id in () if request.fork is None else request.fork.tokens:
+        _check_id(token_id, "fork", size)
     for index, token_id in enumerate(request.stops.token_ids):  # compared, never an index of logits
         _check_id(token_id, f"stops.token_ids[{index}]", backend.vocabulary.id_count)
 

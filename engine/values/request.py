@@ -210,6 +210,29 @@ LOCAL_OWNER = CacheOwner("the person")
 
 
 @dataclass(frozen=True, slots=True)
+class Fork:
+    """Where an answer leaves an earlier one.
+
+    Attributes:
+        tokens: Token ids with which the answer begins, whatever the model prefers: those of the
+            earlier answer before ``token_index``, then the chosen ones. They count as generated.
+        token_index: Index of the replaced token, from 0 over the generated tokens.
+        replaced: The id of the replaced token.
+        replaced_text: Its text.
+    """
+
+    tokens: tuple[int, ...]
+    token_index: int
+    replaced: int
+    replaced_text: str = ""
+
+    @property
+    def chosen(self) -> tuple[int, ...]:
+        """The token ids in the place of the replaced one."""
+        return self.tokens[self.token_index :]
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """One answer to be generated.
 
@@ -237,6 +260,9 @@ class GenerationRequest:
             not, it is complete, and a new turn follows it.
         begun: Token ids with which the answer begins, after the messages: it goes on from exactly
             these tokens, which are no part of the generated ones.
+        fork: The earlier answer whose beginning this one repeats; None for none.
+        rendered: The token ids of the rendered messages, where they are known; the chat template is
+            not applied again, and so neither its date nor its version matters.
         model: The name of one of several models; None for the default one. If only one model is
             served, it answers whatever the name is.
         template_options: Options of the chat template by their names, as vLLM's
@@ -266,6 +292,8 @@ class GenerationRequest:
     opens_answer: bool = True
     continues_last: bool = True
     begun: tuple[int, ...] = ()
+    fork: Fork | None = None
+    rendered: tuple[int, ...] = ()
     prompt_scoring: PromptScoring | None = None
     model: str | None = None
     template_options: Mapping[str, Any] = field(default_factory=dict)

@@ -50,7 +50,7 @@ async def offered_engine(
 
 def request(text: str, *stops: str, **values: Any) -> GenerationRequest:
     rules = values.pop("rules", None) or StopRules.of(*stops)
-    values.setdefault("sampling", Sampling(temperature=0))
+    values.setdefault("sampling", Sampling(temperature=0.0))
     return GenerationRequest(messages=(Message("user", text),), stops=rules, **values)
 
 

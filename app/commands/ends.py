@@ -1,0 +1,240 @@
+"""``fullstop ask --times``: counts how several answers to one prompt ended. Main thread."""
+
+import asyncio
+import dataclasses
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from api.terminal_text import harmless_json
+from app import exits, paths
+from app.engines import load, open_engine
+from app.exits import CommandError
+from app.printer import table
+from app.settings.options import AskOptions
+from app.signals import Interrupts
+from app.terminal.status_line import LoadMeter, live_line
+from engine import Engine, Generation
+from engine.errors import EngineError, InvalidRequest
+from engine.recording.ends import AnswerEnd, EndCounts, Spread, count_ends
+from engine.stopping.record import StopKind
+from engine.values.events import Finished, TextDelta, TokenTrace
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest, Message, TraceLevel
+from engine.values.verdict import plain_cause, shortest
+from engine.wording import counted, quoted
+
+
+@dataclass(slots=True)
+class SeededAnswer:
+    """One of several answers: its text so far, and its end once it has ended by itself."""
+
+    seed: int
+    text: str = ""
+    eos_probability: float | None = None
+    finished: Finished | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.finished is not None and self.finished.stop.kind is not StopKind.CANCELLED
+
+    @property
+    def end(self) -> AnswerEnd:
+        assert self.finished is not None, "it has ended"
+        tokens = self.finished.usage.output_tokens
+        return AnswerEnd(self.seed, self.finished.stop, tokens, self.eos_probability)
+
+    def as_json(self) -> dict[str, Any]:
+        assert self.finished is not None, "it has ended"
+        return {
+            "seed": self.seed,
+            "text": self.text,
+            "stop": dataclasses.asdict(self.finished.stop),
+            "output_tokens": self.finished.usage.output_tokens,
+            "eos_probability": self.eos_probability,
+        }
+
+    async def collect(self, generation: Generation) -> None:
+        async for event in generation.events():
+            match event:
+                case TextDelta():
+                    self.text += event.text
+                case TokenTrace() if event.stats is not None:
+                    self.eos_probability = event.stats.eos_probability
+                case Finished():
+                    self.finished = event
+
+
+@dataclass(slots=True)
+class Side:
+    """The answers with one list of stops and one temperature."""
+
+    name: str
+    request: GenerationRequest
+    answers: list[SeededAnswer] = dataclasses.field(default_factory=list)
+
+    @property
+    def whole(self) -> list[SeededAnswer]:
+        return [answer for answer in self.answers if answer.is_whole]
+
+    @property
+    def counts(self) -> EndCounts:
+        return count_ends([answer.end for answer in self.whole], self.request.stops)
+
+    def as_json(self) -> dict[str, Any]:
+        counts = dataclasses.asdict(self.counts)
+        return {"name": self.name, **counts, "each": [a.as_json() for a in self.whole]}
+
+
+def repeat(options: AskOptions, prompt: str) -> int:
+    """Answer a prompt several times, print how the answers ended, and return the exit code."""
+    if options.saved_run is not None:
+        raise CommandError("--times saves no run; leave --save-run out", exits.USAGE)
+    return asyncio.run(_repeat(options, prompt))
+
+
+async def _repeat(options: AskOptions, prompt: str) -> int:
+    sides = _sides(options, prompt)
+    is_interrupted = False
+    async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
+        async with live_line(LoadMeter(engine).text, sys.stderr):
+            await load(engine, options.model or paths.demo_model(), options.draft)
+        try:
+            async with live_line(lambda: _progress(sides), sys.stderr):
+                with Interrupts() as interrupts:
+                    for side in sides:
+                        if not is_interrupted:
+                            is_interrupted = await answer_side(engine, side, interrupts)
+        except InvalidRequest as error:
+            reason = f"--times: {error.reason}" if error.field == "n" else str(error)
+            raise CommandError(reason, exits.USAGE) from error
+        except EngineError as error:
+            raise CommandError(plain_cause(str(error))) from error
+    if options.is_json:
+        first, *others = (side.as_json() for side in sides if side.answers)
+        values = {**first, "is_complete": not is_interrupted}
+        print(harmless_json(values | ({"versus": others[0]} if others else {})), flush=True)
+    else:
+        print(report(sides), end="", flush=True)
+    return exits.INTERRUPTED if is_interrupted else exits.OK
+
+
+def _sides(options: AskOptions, prompt: str) -> list[Side]:
+    assert options.times is not None, "the answers are counted"
+    request = options.answer.request((Message("user", prompt),))
+    request = replace(request, trace=TraceLevel.FULL, top_logprobs=0)
+    first = 1 if options.answer.seed is None else options.answer.seed
+    seeds = range(first, first + options.times)
+    sides = [Side(_name(request), request)]
+    other = request
+    if options.versus_stops:
+        other = replace(other, stops=other.stops.with_strings(options.versus_stops))
+    if options.versus_temperature is not None:
+        sampling = replace(other.sampling, temperature=options.versus_temperature)
+        other = replace(other, sampling=sampling)
+    if other is not request:
+        sides.append(Side(_name(other), other))
+    for side in sides:
+        side.answers = [SeededAnswer(seed) for seed in seeds]
+    return sides
+
+
+def _name(request: GenerationRequest) -> str:
+    stops = ", ".join(map(quoted, request.stops.strings)) or "no stops"
+    temperature = request.sampling.temperature
+    return stops if temperature is None else f"{stops}, temperature {temperature:g}"
+
+
+async def answer_side(engine: Engine, side: Side, interrupts: Interrupts) -> bool:
+    """Generate all answers of a side together; return whether Ctrl-C ended some of them."""
+    is_interrupted = False
+    sampling = side.request.sampling
+    requests = [
+        replace(side.request, sampling=replace(sampling, seed=answer.seed))
+        for answer in side.answers
+    ]
+    generations: list[Generation] = []
+
+    def cancel() -> None:
+        nonlocal is_interrupted
+        is_interrupted = True
+        for generation in generations:
+            generation.cancel()
+
+    with interrupts.calling(cancel):
+        generations += await engine.generate_together(requests)
+        if is_interrupted:
+            cancel()
+        pairs = zip(side.answers, generations, strict=True)
+        await asyncio.gather(*(answer.collect(generation) for answer, generation in pairs))
+    return is_interrupted
+
+
+def _progress(sides: Sequence[Side]) -> str:
+    ended = sum(answer.finished is not None for side in sides for answer in side.answers)
+    return f"{ended:,} of {counted(sum(len(side.answers) for side in sides), 'answer')} ended"
+
+
+def report(sides: Sequence[Side]) -> str:
+    """Return the ends of each side, and of two sides seed by seed."""
+    parts = [_counts_text(side, is_named=len(sides) > 1) for side in sides]
+    if len(sides) > 1:
+        parts.append(_side_by_side(*sides))
+    return "\n".join(parts)
+
+
+def _counts_text(side: Side, *, is_named: bool) -> str:
+    counts, all_answers = side.counts, len(side.answers)
+    missing = all_answers - counts.answers
+    ended = (
+        f"{counts.answers:,} of {all_answers:,} answers"
+        if missing
+        else counted(all_answers, "answer")
+    )
+    lines = [f"{side.name}: {ended}" if is_named else ended]
+    if missing:
+        lines[0] += "; the others were cancelled and do not count"
+    if counts.lengths is None:
+        return f"{lines[0]}\n"
+    rows = [
+        (f"{len(group.seeds):,}", group.label, *_spread_cells(group.tokens))
+        for group in counts.ends
+    ]
+    rows.append((f"{counts.answers:,}", "all", *_spread_cells(counts.lengths)))
+    text = table(("answers", "end", "tokens: min", "1/4", "median", "3/4", "max"), rows)
+    if side.request.stops.strings:
+        cut_rows = [
+            (quoted(stop.text, 24), f"{stop.fired:,}", _cuts(stop.cuts)) for stop in counts.stops
+        ]
+        text += table(("stop", "fired", "cut behind it"), cut_rows)
+    if (odds := counts.eos_odds) is not None:
+        text += (
+            f"Odds of an end token in the last place: {odds.min:.1%} to {odds.max:.1%}, "
+            f"median {odds.median:.1%}\n"
+        )
+    if counts.answers > 1 and len({answer.text for answer in side.whole}) == 1:
+        text += "All answers are equal; a higher --temperature lets them differ.\n"
+    return f"{lines[0]}\n{text}"
+
+
+def _spread_cells(spread: Spread) -> tuple[str, ...]:
+    return tuple(f"{value:,.0f}" for value in dataclasses.astuple(spread))
+
+
+def _cuts(cuts: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{quoted(text, 24)} × {times:,}" for text, times in cuts) or "nothing"
+
+
+def _side_by_side(one: Side, other: Side) -> str:
+    rows = []
+    for first, second in zip(one.answers, other.answers, strict=True):
+        cells = [_end_cell(answer) for answer in (first, second)]
+        rows.append((str(first.seed), *cells, "" if cells[0] == cells[1] else "differs"))
+    return table(("seed", one.name, other.name, ""), rows)
+
+
+def _end_cell(answer: SeededAnswer) -> str:
+    if answer.finished is None or not answer.is_whole:
+        return "cancelled"
+    return f"{shortest(answer.finished.stop)}, {counted(answer.end.output_tokens, 'token')}"

@@ -1,0 +1,82 @@
+"""Forks of a recorded run: its answer goes on from one of its tokens with others. Pure; no MLX."""
+
+from collections import deque
+from dataclasses import replace
+
+from engine.errors import EngineError
+from engine.recording.replay import replay, with_replayed_tokens
+from engine.recording.run_trace import RunTrace
+from engine.stopping.record import StopKind
+from engine.values.events import TokenTrace
+from engine.values.request import Fork, GenerationRequest
+from engine.wording import counted, quoted
+
+
+def fork_request(run: RunTrace, token_index: int, chosen: tuple[int, ...]) -> GenerationRequest:
+    """Return the request of an answer that repeats a run's up to a token, then has the chosen ones.
+
+    At temperature 0, the token that the run has there gives the run's answer again.
+
+    Raises:
+        EngineError: The run has no such token, is not whole, or lacks its request.
+    """
+    fork = _fork(run, token_index, chosen)
+    if run.request is None:
+        raise EngineError(
+            "the run has no prompt: an earlier version saved it; answer the question again with "
+            "--save-run"
+        )
+    return replace(run.request, stops=run.rules, max_tokens=run.max_tokens, fork=fork)
+
+
+def end_here(run: RunTrace, token_index: int) -> tuple[RunTrace, Fork]:
+    """Return a run that ends at a token, as if the model had chosen its end token there.
+
+    Without an end token that counts, it is cancelled there. Needs no model.
+
+    Raises:
+        EngineError: The run has no such token, or is not whole.
+    """
+    eos = () if run.rules.ignore_eos else run.setting.eos
+    fork = _fork(run, token_index, eos[:1])
+    kept = list(run.tokens)[:token_index]
+    end = next((token for token in run.tokens if token.token_id in eos), None)
+    if end is None and eos:
+        end = replace(run.tokens[0], token_id=eos[0], piece="", raw=b"", special=None)
+    if end is not None:
+        kept.append(replace(end, index=token_index, piece=""))
+    ended = replace(run, tokens=deque(kept), residue="")
+    if run.budget_end is not None and run.budget_end.token_index >= token_index:
+        ended.budget_end = None
+    if end is None:
+        ended.stop = replace(run.stop, kind=StopKind.CANCELLED) if run.stop else None
+    played = replay(ended)
+    if run.request is not None:
+        ended.request = replace(run.request, fork=fork)
+    ended.stop = played.stop or run.stop
+    return with_replayed_tokens(ended), fork
+
+
+def _fork(run: RunTrace, token_index: int, chosen: tuple[int, ...]) -> Fork:
+    count = len(run.tokens)
+    if not 0 <= token_index < count:
+        raise EngineError(
+            f"the run has no token {token_index + 1:,}; it has {counted(count, 'token')}, numbered "
+            "from 1"
+        )
+    if not run.is_whole or (run.stop and run.stop.token_index not in (None, count - 1)):
+        raise EngineError("the run is not whole: tokens of it are missing")
+    ids = [token.token_id for token in run.tokens]
+    replaced: TokenTrace = run.tokens[token_index]
+    return Fork(
+        (*ids[:token_index], *chosen),
+        token_index,
+        replaced.token_id,
+        replaced.special or replaced.piece,
+    )
+
+
+def describe_fork(fork: Fork, chosen: str) -> str:
+    """Return a fork in words: ``token 35 is " END" in place of " the"``."""
+    replaced = quoted(fork.replaced_text) if fork.replaced_text else f"token {fork.replaced}"
+    return f"token {fork.token_index + 1:,} is {chosen} in place of {replaced}"

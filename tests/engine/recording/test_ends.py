@@ -1,0 +1,45 @@
+"""The ends of several answers are counted by reason, stop, length and odds of an end token."""
+
+from engine.recording.ends import AnswerEnd, Spread, count_ends, spread
+from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.rules import StopRules
+
+STOPPED = StopInfo(StopKind.STOP_STRING, "END", dropped="END of it")
+ENDED = StopInfo(StopKind.EOS)
+LIMITED = StopInfo(StopKind.MAX_TOKENS)
+
+
+def test_ends_are_grouped_with_commonest_first() -> None:
+    counts = count_ends(
+        [
+            AnswerEnd(1, ENDED, 10, 0.5),
+            AnswerEnd(2, STOPPED, 30, 0.25),
+            AnswerEnd(3, STOPPED, 20),
+            AnswerEnd(4, LIMITED, 60, 0.0),
+            AnswerEnd(5, STOPPED, 25, 0.25),
+        ],
+        StopRules.of("END", "never"),
+    )
+    assert [(group.kind, group.seeds) for group in counts.ends] == [
+        (StopKind.STOP_STRING, (2, 3, 5)),
+        (StopKind.EOS, (1,)),
+        (StopKind.MAX_TOKENS, (4,)),
+    ]
+    assert counts.ends[0].tokens == Spread(20, 22.5, 25, 27.5, 30)
+    assert counts.lengths == Spread(10, 20, 25, 30, 60)
+    assert counts.eos_odds == Spread(0.0, 0.1875, 0.25, 0.3125, 0.5)
+    fired, never = counts.stops
+    assert (fired.fired, fired.cuts) == (3, ((" of it", 3),))
+    assert (never.text, never.fired, never.cuts) == ("never", 0, ())
+
+
+def test_different_stops_are_different_ends() -> None:
+    other = StopInfo(StopKind.STOP_STRING, "###", dropped="###")
+    counts = count_ends([AnswerEnd(1, STOPPED, 1), AnswerEnd(2, other, 2)], StopRules())
+    assert [group.label for group in counts.ends] == ["stop “END”", "stop “###”"]
+
+
+def test_no_answer_has_no_spread_and_one_answer_is_its_own() -> None:
+    counts = count_ends([], StopRules())
+    assert (counts.answers, counts.lengths, counts.eos_odds) == (0, None, None)
+    assert spread([7]) == Spread(7, 7, 7, 7, 7)

@@ -1,0 +1,101 @@
+"""Forks of greedy answers, against the answers that have the same beginning.
+
+    python -m tests.lab.forks [FOLDER] [--forks 500]
+
+Each fork of an answer at one of its tokens, with that token, must be the answer again. Each fork
+with the likeliest other token must be the answer to a prompt that ends with this beginning. With
+neither, the place is printed. ``FOLDER`` is a model, by default the demo model.
+"""
+
+import argparse
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from engine.engine import Engine
+from engine.recording.fork import fork_request
+from engine.recording.run_trace import RunTrace, trace_for
+from engine.recording.saved_run import from_json, to_json
+from engine.stopping.rules import StopRules
+from engine.values.request import GenerationRequest, Message, Sampling, TraceLevel
+
+_TOKENS = 48
+_QUESTIONS = (
+    ("Count from 1 to 10, one number per line", (), False),
+    ("Output the whole alphabet from A to Z, then immediately output END", ("END",), False),
+    ("Count from 1 to 10, one number per line", (), True),
+    ("Repeat exactly: alpha beta gamma", (), True),
+    ("List letters A through F, separated by spaces.", ("F",), False),
+    ("What is the capital of France?", (), False),
+    ("Name three colors.", (".",), True),
+    ("Hello", (), False),
+    ("Count from 1 to 20", (), True),
+)
+
+
+async def _record(engine: Engine, request: GenerationRequest) -> RunTrace:
+    generation = await engine.generate(replace(request, trace=TraceLevel.FULL, top_logprobs=2))
+    trace = trace_for(generation)
+    async for event in generation.events():
+        trace.take(event)
+    return trace
+
+
+def _ids(run: RunTrace) -> list[int]:
+    return [token.token_id for token in run.tokens]
+
+
+async def _compare(engine: Engine, number: int) -> tuple[int, int]:
+    """Return how many forks were compared, and how many of them differ."""
+    question, stops, thinking = _QUESTIONS[number % len(_QUESTIONS)]
+    request = GenerationRequest(
+        (Message("user", question),),
+        Sampling(temperature=0.0),
+        StopRules.of(*stops),
+        max_tokens=_TOKENS,
+        thinking=thinking,
+    )
+    run = await _record(engine, request)
+    saved, done, wrong = from_json(to_json(run)), 0, 0
+    for index, token in enumerate(run.tokens):
+        same = await _record(engine, fork_request(saved, index, (token.token_id,)))
+        done += 1
+        if (_ids(same), same.stop) != (_ids(run), run.stop):
+            wrong += 1
+            print(f"{question!r}, token {index}, the same: {same.stop} instead of {run.stop}")
+        top = () if token.stats is None else token.stats.top
+        other = next((token_id for token_id, _ in top if token_id != token.token_id), None)
+        if other is None or stops or index + 1 == _TOKENS or other in run.setting.eos:
+            continue
+        forked = await _record(engine, fork_request(saved, index, (other,)))
+        beginning = (*_ids(run)[:index], other)
+        rest = replace(request, begun=beginning, max_tokens=_TOKENS - len(beginning))
+        continued = await _record(engine, rest)
+        done += 1
+        if _ids(forked) != [*beginning, *_ids(continued)]:
+            wrong += 1
+            print(f"{question!r}, token {index}, {other}: {_ids(forked)[index:]}")
+            print(f"  with this beginning: {[other, *_ids(continued)]}")
+    return done, wrong
+
+
+async def main() -> None:
+    """Compare forks until there are enough, and print how many differ."""
+    parser = argparse.ArgumentParser()
+    default = Path(__file__).parents[2] / "assets" / "demo-model"
+    parser.add_argument("folder", nargs="?", type=Path, default=default)
+    parser.add_argument("--forks", type=int, default=500)
+    options = parser.parse_args()
+    done = wrong = 0
+    async with Engine() as engine:
+        await engine.load(options.folder)
+        for number in range(len(_QUESTIONS)):
+            compared, different = await _compare(engine, number)
+            done, wrong = done + compared, wrong + different
+            if done >= options.forks:
+                break
+    print(f"{done:,} forks, {wrong:,} differ")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
