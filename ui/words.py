@@ -89,6 +89,7 @@ _LOOKS: dict[StopKind, tuple[str, Tone]] = {
     StopKind.EOS: ("check", "done"),
     StopKind.STOP_STRING: ("stop-match", "match"),
     StopKind.STOP_TOKEN: ("stop-match", "match"),
+    StopKind.REPETITION: ("limit", "limit"),
     StopKind.MAX_TOKENS: ("limit", "limit"),
     StopKind.CONTEXT_FULL: ("limit", "limit"),
     StopKind.MEMORY_FULL: ("limit", "limit"),

@@ -42,6 +42,7 @@ _EXPORTER = "OTEL_TRACES_EXPORTER"
 _WITH_CONTENT = frozenset({"true", "span_only", "span_and_event"})
 _CANCELLED = "cancelled"
 _FINISH_REASONS = {
+    StopKind.REPETITION: "repetition",
     StopKind.MAX_TOKENS: "length",
     StopKind.CONTEXT_FULL: "length",
     StopKind.MEMORY_FULL: "length",

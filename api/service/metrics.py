@@ -28,6 +28,7 @@ _MODEL = ("model",)
 _VLLM_MODEL = ("model_name", "engine")
 _VLLM_ENGINE = "0"
 _FINISHED_REASONS = {
+    StopKind.REPETITION: "repetition",
     StopKind.MAX_TOKENS: "length",
     StopKind.CONTEXT_FULL: "length",
     StopKind.MEMORY_FULL: "length",

@@ -218,4 +218,5 @@ class Sequence:
             speculation=self._speculation,
             budget_end=end if end and self.builder.count > end.token_index else None,
             context_length=len(self) + self.generation.setting.context_budget,
+            repetition=self.builder.repetition,
         )

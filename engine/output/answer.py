@@ -23,6 +23,7 @@ from engine.output.tool_calls.calls import OpenCalls
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.matcher import Match, StopMatcher, matcher_of
 from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.repetition import Repetition, RepetitionDetector
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import Event, TextDelta, ThinkingDelta, TokenTrace
 from engine.values.tokens import TokenOrigin, TokenStats
@@ -43,6 +44,9 @@ class DecodingSetting:
         memory_budget: Tokens for which memory was left, where that was less; otherwise None.
         has_bytes: Whether the model's tokens are known byte strings.
         strips_first_space: Whether its decoder drops one space at the very beginning.
+        watches_repetition: Whether cycles are recorded: not where a grammar or a prediction makes
+            them.
+        can_end_reasoning: Whether a cycle in reasoning ends the reasoning instead of the answer.
     """
 
     model: str = ""
@@ -54,6 +58,8 @@ class DecodingSetting:
     memory_budget: int | None = None
     has_bytes: bool = True
     strips_first_space: bool = False
+    watches_repetition: bool = True
+    can_end_reasoning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +399,13 @@ class AnswerBuilder:
         self._text = ChannelText(rules, self._calls, self.spans)
         self.reader = TokenReader(self._text, setting, rules, vocabulary, detokenizer)
         self._call_has_stop = False
+        self.reasoning_cycle: Repetition | None = None
+        self._cycle: Repetition | None = None
+        self._can_end_reasoning = setting.can_end_reasoning
+        self._watched = self._text.channel
+        self._detector: RepetitionDetector | None = None
+        if setting.watches_repetition:
+            self._detector = RepetitionDetector(rules.repetition)
         beginning = setting.beginning
         if beginning.channel is Channel.TOOL:
             self._text.open_call(beginning.tool_name, beginning.call)
@@ -400,9 +413,36 @@ class AnswerBuilder:
     def add(self, token_id: int) -> StopInfo | None:
         """Take the next sampled id; return the record if the answer ends with it."""
         reader = self.reader
-        if reader.take(token_id) or reader.count >= self._limit:
+        is_over = reader.take(token_id)
+        if self._detector is not None and not is_over:
+            is_over = self._completes_cycle(self._detector, token_id)
+        if is_over or reader.count >= self._limit:
             return self._decide(token_id)
         return None
+
+    def _completes_cycle(self, detector: RepetitionDetector, token_id: int) -> bool:
+        """Return whether the answer ends with this token, because it completes a cycle."""
+        channel = self._text.channel
+        if channel is not self._watched:
+            self._watched = channel
+            detector.restart(self.count)
+            return False
+        if channel is Channel.TOOL or (found := detector.add(token_id)) is None:
+            return False
+        if self.count <= self._rules.min_tokens or self._text.has_new_call:
+            return False
+        if channel is _THINKING and self._can_end_reasoning:
+            self.reasoning_cycle = self.reasoning_cycle or found
+            return False
+        self._cycle = found
+        return True
+
+    @property
+    def repetition(self) -> Repetition | None:
+        """The cycle that ended the answer, or with which its tokens end so far."""
+        if self._detector is None or self._text.channel is Channel.TOOL:
+            return None
+        return self._cycle or self._detector.recorded()
 
     def end(self, kind: StopKind) -> StopInfo:
         """End the answer for a reason that no token brings; return the record."""
@@ -495,6 +535,8 @@ class AnswerBuilder:
             return StopKind.STOP_STRING
         if ending is not None:
             return ending.kind
+        if self._cycle is not None:
+            return StopKind.REPETITION
         if self._max_tokens is not None and self.count >= self._max_tokens:
             return StopKind.MAX_TOKENS
         return StopKind.MEMORY_FULL if self._is_short_of_memory else StopKind.CONTEXT_FULL

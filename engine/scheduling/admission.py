@@ -54,6 +54,7 @@ def admit(
         memory_budget=memory_budget,
         has_bytes=backend.vocabulary.raw is not None,
         strips_first_space=vocabulary.strips_first_space,
+        watches_repetition=request.prediction is None and not is_constrained(request),
     )
     builder = AnswerBuilder(
         setting=setting,

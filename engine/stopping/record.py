@@ -16,6 +16,7 @@ class StopKind(StrEnum):
     EOS = "eos"
     STOP_STRING = "stop_string"
     STOP_TOKEN = "stop_token"
+    REPETITION = "repetition"
     MAX_TOKENS = "max_tokens"
     CONTEXT_FULL = "context_full"
     MEMORY_FULL = "memory_full"

@@ -11,6 +11,7 @@ from typing import Any, get_args, get_type_hints
 
 from engine.errors import InvalidRequest
 from engine.stopping.record import Channel
+from engine.stopping.repetition import RepetitionDetection
 
 MAX_STOPS = 64
 MAX_STOP_CHARS = 4096
@@ -107,10 +108,12 @@ class StopRules(StopOptions):
     Attributes:
         stops: The stops that are text, each text once.
         token_ids: Token ids that end generation beside the model's own EOS ids.
+        repetition: The cycle of tokens that ends generation; None for none.
     """
 
     stops: tuple[Stop, ...] = ()
     token_ids: tuple[int, ...] = ()
+    repetition: RepetitionDetection | None = None
 
     @classmethod
     def of(cls, *strings: str, **others: Any) -> "StopRules":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.stopping.record import Channel, StopInfo
+from engine.stopping.repetition import Repetition
 from engine.values.request import ToolCall
 from engine.values.tokens import PromptScores, TokenOrigin, TokenSpan, TokenStats
 
@@ -201,11 +202,18 @@ def tokens_per_s(usage: Usage, timing: Timing) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class BudgetEnd:
-    """Where a budget ended reasoning; ``token_index`` is that of the first forced token, from 0."""
+    """Where a budget, or a cycle, ended reasoning.
+
+    Attributes:
+        token_index: That of the first forced token, from 0.
+        budget: The most tokens that reasoning was allowed; 0 where only the cycle ended it.
+        repetition: The cycle.
+    """
 
     token_index: int
     forced: int
     budget: int
+    repetition: Repetition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +229,7 @@ class Finished:
         context_length: Tokens that the model's context holds, prompt and answer together; 0 where
             the request ended before it reached a model.
         retry_after_s: For an error that only the moment caused, when the same request may succeed.
+        repetition: The cycle with which its tokens end; with it, kind ``repetition`` ended them.
     """
 
     stop: StopInfo
@@ -235,6 +244,7 @@ class Finished:
     budget_end: BudgetEnd | None = None
     context_length: int = 0
     retry_after_s: float | None = None
+    repetition: Repetition | None = None
 
 
 Event = (

@@ -125,6 +125,9 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
     facts.append(EndFact("Where", position(finished, context)))
     if finished.context_length and stop.kind is StopKind.MEMORY_FULL:
         facts.append(EndFact("Context", f"{finished.context_length:,} tokens"))
+    if (cycle := finished.repetition) is not None:
+        began = f"from token {cycle.token_index + 1:,}"
+        facts.append(EndFact("Repetition", f"{cycle.copies:,} × {cycle.period:,} tokens, {began}"))
     if stop.token_id is not None:
         facts.append(EndFact("Last token", f"id {stop.token_id}", stop.token_text or ""))
     if stop.source is not None:

@@ -15,6 +15,7 @@ from engine.stopping.record import (
     StopKind,
     describe_source,
 )
+from engine.stopping.repetition import Repetition
 from engine.values.events import Finished
 from engine.wording import as_sentence, counted, quoted
 
@@ -23,6 +24,7 @@ _CHANNELS = {Channel.TEXT: "answer", Channel.THINKING: "thinking", Channel.TOOL:
 # For the kinds that name no stop: the headline, and the words for a table's cell.
 _NAMES = {
     StopKind.EOS: ("Ended by itself", "end of answer"),
+    StopKind.REPETITION: ("Repeated itself", "repetition"),
     StopKind.MAX_TOKENS: ("Reached the token limit", "token limit"),
     StopKind.CONTEXT_FULL: ("The context is full", "context full"),
     StopKind.MEMORY_FULL: ("Memory is full", "memory full"),
@@ -164,13 +166,25 @@ def verdict_text(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ver
             if context.max_tokens is not None:
                 limit = f" of {counted(context.max_tokens, 'token')}"
             raise_it = "Raise the limit in the conversation settings to let it go on."
+            detail = raise_it if context.is_own else "Its request allowed no more."
+            if end.repetition is not None:
+                in_call = f"; {describe_repetition(end.repetition)}"
+                detail = "A higher limit would give more copies. Try another question or model."
             return VerdictText(
                 f"Reached the limit of {output}{in_call}" if is_counted else f"{short}{in_call}",
                 f"Cut off at{limit.removeprefix(' of')}" if limit else "Cut off at the token limit",
                 f"The answer reached its limit{limit}{in_call}."
                 if limit
                 else f"The answer reached its token limit{in_call}.",
-                raise_it if context.is_own else "Its request allowed no more.",
+                detail,
+            )
+        case StopKind.REPETITION:
+            cycle = describe_repetition(end.repetition) if end.repetition else "it is a cycle"
+            return VerdictText(
+                f"{short}: {cycle}",
+                short,
+                f"The answer repeated itself{_WHERE[stop.channel]}.",
+                f"{cycle[:1].upper()}{cycle[1:]}. The text is whole; nothing was cut off.",
             )
         case StopKind.CONTEXT_FULL:
             total = counted(usage.prompt_tokens + usage.output_tokens, "token")
@@ -271,6 +285,10 @@ def steps(
                 _came(stop, context),
                 _released(stop),
             ]
+        case StopKind.REPETITION:
+            cycle = end.repetition
+            first = f"The first copy began with token {cycle.token_index + 1:,}." if cycle else ""
+            lines = [first, verdict_text(end, context).detail, _released(stop)]
         case StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
             lines = [verdict_text(end, context).detail, _came(stop, context), _released(stop)]
         case StopKind.TOOL_CALL:
@@ -284,6 +302,14 @@ def steps(
         case _:
             assert_never(stop.kind)
     return [step for step in lines if step]
+
+
+def describe_repetition(cycle: Repetition) -> str:
+    """Return a cycle in words: ``the last 280 tokens are 4 copies of the same 70``."""
+    total = cycle.period * cycle.copies
+    if cycle.period == 1:
+        return f"the last {total:,} tokens are the same token"
+    return f"the last {total:,} tokens are {cycle.copies:,} copies of the same {cycle.period:,}"
 
 
 def position(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> str:

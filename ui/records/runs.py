@@ -245,6 +245,7 @@ class Run:
         if self.state in ("interrupted", "unrecorded", "written"):
             return True
         return self.finished is not None and self.finished.stop.kind in (
+            StopKind.REPETITION,
             StopKind.MAX_TOKENS,
             StopKind.MEMORY_FULL,
             StopKind.CANCELLED,

@@ -74,7 +74,7 @@ def stop_to_wire(stop: StopInfo) -> tuple[StopReason, str | None]:
             return "end_turn", None
         case StopKind.STOP_STRING:
             return "stop_sequence", str(stop.value)
-        case StopKind.MAX_TOKENS | StopKind.MEMORY_FULL:
+        case StopKind.REPETITION | StopKind.MAX_TOKENS | StopKind.MEMORY_FULL:
             return "max_tokens", None
         case StopKind.CONTEXT_FULL:
             return "model_context_window_exceeded", None

@@ -40,7 +40,9 @@ def done_reason_to_wire(stop: StopInfo) -> DoneReason:
     match stop.kind:
         case StopKind.EOS | StopKind.STOP_STRING | StopKind.STOP_TOKEN | StopKind.TOOL_CALL:
             return "stop"
-        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
+        case (
+            StopKind.REPETITION | StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL
+        ):
             return "length"
         case StopKind.ERROR | StopKind.CANCELLED:
             raise not_an_ending(stop)

@@ -186,7 +186,7 @@ class CustomFormat(WireModel):
     grammar: "CustomFormat | None" = None
 
 
-FinishReason = Literal["stop", "length", "tool_calls", "function_call"]
+FinishReason = Literal["stop", "length", "repetition", "tool_calls", "function_call"]
 ErrorType = Literal["invalid_request_error", "permission_error", "rate_limit_error", "server_error"]
 
 

@@ -50,6 +50,8 @@ def stop_to_wire(stop: StopInfo) -> tuple[FinishReason, str | int | None]:
             return "stop", None
         case StopKind.STOP_STRING | StopKind.STOP_TOKEN:
             return "stop", stop.value
+        case StopKind.REPETITION:
+            return "repetition", "repetition_detected"  # vLLM's words
         case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
             return "length", None
         case StopKind.TOOL_CALL:

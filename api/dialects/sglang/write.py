@@ -34,7 +34,9 @@ def finish_reason_to_wire(finished: Finished) -> GenerateFinish:
             return {"type": "stop", "matched": None}
         case StopKind.STOP_STRING | StopKind.STOP_TOKEN:
             return {"type": "stop", "matched": stop.value}
-        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
+        case (
+            StopKind.REPETITION | StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL
+        ):
             return {"type": "length", "length": finished.usage.output_tokens}
         case StopKind.CANCELLED | StopKind.ERROR:
             raise not_an_ending(stop)
