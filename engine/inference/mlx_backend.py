@@ -189,6 +189,9 @@ class MlxBackend:
         family = self._forms.family_of(request)
         return readers(family.call_style, request.tools, family.call_tags)
 
+    def can_end_reasoning(self, request: GenerationRequest, family: Family) -> bool:
+        return self._budgets.can_end(request, family)
+
     def join(self, sequence: Sequence) -> None:
         """Add an accepted request to the batch, with its sampler, constraint and drafts."""
         prompt, generation = sequence.prompt, sequence.generation
@@ -201,17 +204,20 @@ class MlxBackend:
         constraint = self._forms.constrain(request, prompt.tokens, grammar, thinks=prompt.thinks)
         if constraint is not None:  # last, so that no other processor allows more tokens
             processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
+        watches = generation.setting.watches_repetition
+        detection = request.stops.repetition if watches else None
         sampler = sampling.sampler(
             params,
             self.info.vocabulary_size,
             exempt=self._exempt_from_xtc() if params.xtc_probability else (),
-            is_drawn_ahead=self._budgets.budget_of(request) is not None,
+            is_drawn_ahead=self._budgets.budget_of(request) is not None or detection is not None,
         )
         budget = self._budgets.processor(
             request,
             prompt,
             generation.setting.family,
             sampler,
+            detection=detection,
             is_held=constraint is not None,
         )
         if budget is not None:  # after all others: it forces tokens, whatever they allow

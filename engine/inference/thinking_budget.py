@@ -1,4 +1,4 @@
-"""Ends the reasoning of an answer once it has as many tokens as its budget allows.
+"""Ends the reasoning of an answer once its budget is used up, or once it repeats itself.
 
 Where the budget is used up, the model's own draw is looked at first: if it ends the reasoning (or
 the answer), nothing is forced, so a budget that is not exceeded leaves no trace. Otherwise the
@@ -26,6 +26,7 @@ from engine.output.families import Family
 from engine.output.prompt_end import Splitter, read_token
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
+from engine.stopping.repetition import Repetition, RepetitionDetection, RepetitionDetector
 from engine.values.events import BudgetEnd
 from engine.values.request import Effort, GenerationRequest
 
@@ -51,13 +52,21 @@ class Edges:
 
 
 class ReasoningCount:
-    """Counts the tokens of reasoning in an answer; its tags do not count."""
+    """Counts the tokens of reasoning in an answer, and finds cycles; its tags do not count."""
 
-    def __init__(self, splitter: Splitter, vocabulary: Vocabulary, budget: int) -> None:
+    def __init__(
+        self,
+        splitter: Splitter,
+        vocabulary: Vocabulary,
+        budget: int | None,
+        detection: RepetitionDetection | None,
+    ) -> None:
         self.tokens = 0
-        self.remaining = budget
+        self.remaining = math.inf if budget is None else budget
         self.is_inside = splitter.channel is Channel.THINKING
-        self.ended_at: int | None = None if budget else 0
+        self.ended_at: int | None = 0 if budget == 0 else None
+        self.detector = RepetitionDetector(detection)
+        self.repetition: Repetition | None = None
         self.splitter = splitter
         self._vocabulary = vocabulary
 
@@ -70,18 +79,23 @@ class ReasoningCount:
             pass
         self.tokens += 1
         self.is_inside = self.splitter.channel is Channel.THINKING
-        if was_inside and self.is_inside:
+        if was_inside is not self.is_inside:
+            self.detector.restart(self.tokens)
+        elif self.is_inside:
             self.remaining -= 1
-            if not self.remaining:
+            self.repetition = self.detector.add(token_id)
+            if not self.remaining or self.repetition is not None:
                 self.ended_at = self.tokens
 
     def can_end_within(self, tokens: int) -> bool:
-        """Return whether this many further tokens can use up the budget."""
-        return tokens >= self.remaining + (not self.is_inside)
+        """Return whether this many further tokens can use up the budget, or complete a cycle."""
+        fewest = min(self.remaining, self.detector.tokens_left)
+        return tokens >= fewest + (not self.is_inside)
 
     def after(self, tokens: Sequence[int]) -> "ReasoningCount":
         count = copy.copy(self)
         count.splitter = copy.deepcopy(self.splitter)
+        count.detector = copy.deepcopy(self.detector)
         for token_id in tokens:
             count.take(token_id)
         return count
@@ -99,7 +113,7 @@ class BudgetProcessor:
         count: ReasoningCount,
         edges: Edges,
         prompt_tokens: int,
-        budget: int,
+        budget: int | None,
         eos: frozenset[int],
         sampler: Sampler,
     ) -> None:
@@ -133,7 +147,7 @@ class BudgetProcessor:
         position, self._returned = self._returned, self._returned + 1
         if not self._forced or position != self._forced_at:
             return None
-        return BudgetEnd(position, len(self._forced), self._budget)
+        return BudgetEnd(position, len(self._forced), self._budget, self._count.repetition)
 
     def __call__(self, context: mx.array, logits: mx.array) -> mx.array:
         """Return the logits of shape (1, vocabulary), those of other tokens at minus infinity."""
@@ -210,17 +224,23 @@ class ThinkingBudgets:
         family: Family,
         sampler: Sampler,
         *,
+        detection: RepetitionDetection | None,
         is_held: bool,
     ) -> BudgetProcessor | None:
-        """Return what enforces a budget; None where there is none, or no reasoning."""
+        """Return what ends reasoning; None where nothing is to end it, or there is none."""
         budget = self.budget_of(request)
-        if budget is None or request.prompt is not None:
+        if (budget is None and detection is None) or request.prompt is not None:
             return None
         if (edges := self._edges(request, family, is_held)) is None:
             return None
-        count = ReasoningCount(family.splitter(prompt.beginning), self._vocabulary, budget)
+        splitter = family.splitter(prompt.beginning)
+        count = ReasoningCount(splitter, self._vocabulary, budget, detection)
         eos = self._vocabulary.ends(request.stops)
         return BudgetProcessor(count, edges, len(prompt.tokens), budget, eos, sampler)
+
+    def can_end(self, request: GenerationRequest, family: Family) -> bool:
+        """Return whether the reasoning of an answer without a grammar can be ended."""
+        return request.prompt is None and self._edges(request, family, is_held=False) is not None
 
     def _edges(self, request: GenerationRequest, family: Family, is_held: bool) -> Edges | None:
         has_alternatives = is_held or bool(request.tools and request.tool_choice.mode != "none")

@@ -399,7 +399,6 @@ class AnswerBuilder:
         self._text = ChannelText(rules, self._calls, self.spans)
         self.reader = TokenReader(self._text, setting, rules, vocabulary, detokenizer)
         self._call_has_stop = False
-        self.reasoning_cycle: Repetition | None = None
         self._cycle: Repetition | None = None
         self._can_end_reasoning = setting.can_end_reasoning
         self._watched = self._text.channel
@@ -432,7 +431,6 @@ class AnswerBuilder:
         if self.count <= self._rules.min_tokens or self._text.has_new_call:
             return False
         if channel is _THINKING and self._can_end_reasoning:
-            self.reasoning_cycle = self.reasoning_cycle or found
             return False
         self._cycle = found
         return True

@@ -44,6 +44,7 @@ def admit(
     memory_budget = None
     if max_tokens is not None and request.max_tokens is None and max_tokens < context:
         memory_budget = max_tokens - len(prompt.tokens)
+    has_detection = request.stops.repetition is not None
     generation.setting = setting = DecodingSetting(
         model=backend.info.id,
         family=family,
@@ -55,6 +56,7 @@ def admit(
         has_bytes=backend.vocabulary.raw is not None,
         strips_first_space=vocabulary.strips_first_space,
         watches_repetition=request.prediction is None and not is_constrained(request),
+        can_end_reasoning=has_detection and backend.can_end_reasoning(request, family),
     )
     builder = AnswerBuilder(
         setting=setting,

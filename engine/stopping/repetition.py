@@ -103,6 +103,11 @@ class RepetitionDetector:
         self._begin = token_index
         self._check_at = self._first_check if self._is_ending else sys.maxsize
 
+    @property
+    def tokens_left(self) -> int:
+        """The fewest further tokens that can complete a cycle."""
+        return self._check_at - len(self._tokens)
+
     def add(self, token_id: int) -> Repetition | None:
         """Add a token; return the cycle that it completes."""
         tokens = self._tokens

@@ -206,13 +206,13 @@ class BudgetEnd:
 
     Attributes:
         token_index: That of the first forced token, from 0.
-        budget: The most tokens that reasoning was allowed; 0 where only the cycle ended it.
-        repetition: The cycle.
+        budget: The most tokens that reasoning was allowed; None for any.
+        repetition: The cycle, where it ended the reasoning before the budget did.
     """
 
     token_index: int
     forced: int
-    budget: int
+    budget: int | None
     repetition: Repetition | None = None
 
 

@@ -29,8 +29,11 @@ class EndFact:
 
 
 def describe_budget_end(end: BudgetEnd) -> str:
-    """Return where a budget ended the reasoning."""
-    return f"ended by its budget of {end.budget:,} at token {end.token_index + 1:,}"
+    """Return where a budget, or a cycle, ended the reasoning."""
+    at = f"at token {end.token_index + 1:,}"
+    if (cycle := end.repetition) is not None:
+        return f"ended {at}, after {cycle.copies:,} copies of the same {cycle.period:,} tokens"
+    return f"ended by its budget of {end.budget:,} {at}"
 
 
 def figures(finished: Finished) -> tuple[str, ...]:

@@ -14,7 +14,9 @@ from typing_extensions import TypedDict
 from api.dialects.shared.answer_text import COMMENT
 from api.service.errors import ApiError, ErrorKind, failure_of, path_text
 from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.repetition import Repetition
 from engine.values.events import (
+    BudgetEnd,
     Event,
     Finished,
     PromptProgress,
@@ -183,17 +185,35 @@ class StopReport(TypedDict):
     ]
 
 
+class RepetitionReport(TypedDict):
+    """The last tokens are ``copies`` of ``period`` tokens; the first copy begins at an index."""
+
+    period: int
+    copies: int
+    token_index: int
+
+
+class BudgetEndReport(TypedDict):
+    """The first forced token, how many were forced, and the most tokens of reasoning."""
+
+    token_index: int
+    forced: int
+    budget: int | None
+    repetition: RepetitionReport | None
+
+
 class FullstopReport(TypedDict):
     """The object ``fullstop`` of an answer, if its request wants it."""
 
     stop: StopReport
     unfinished_tool_call: str | None
+    repetition: Annotated[
+        RepetitionReport | None,
+        Field(description="the cycle with which the tokens end, of at least 64 tokens"),
+    ]
     thinking_budget_end: Annotated[
-        dict[str, int] | None,
-        Field(
-            description="where the budget ended the reasoning: the index of the first forced "
-            "token, how many tokens were forced, and the most tokens of reasoning"
-        ),
+        BudgetEndReport | None,
+        Field(description="where a budget, or a cycle, ended the reasoning"),
     ]
     prompt_cache_miss: Annotated[
         str | None, Field(description="why no more of the prompt came from the cache")
@@ -209,16 +229,21 @@ class FullstopReport(TypedDict):
 
 def report_to_wire(finished: Finished) -> FullstopReport:
     """Return the object ``fullstop`` of an answer: the stop record, speeds and times (seconds)."""
-    stop, end = asdict(finished.stop), finished.budget_end
+    stop = asdict(finished.stop)
     del stop["rule_index"]
     speed = tokens_per_s(finished.usage, finished.timing)
     return {
         "stop": cast(StopReport, stop),
         "unfinished_tool_call": finished.unfinished_tool_call or None,
-        "thinking_budget_end": None if end is None else asdict(end),
+        "repetition": cast("RepetitionReport | None", _optional(finished.repetition)),
+        "thinking_budget_end": cast("BudgetEndReport | None", _optional(finished.budget_end)),
         "prompt_cache_miss": finished.usage.cache_miss,
         "timing": {**asdict(finished.timing), "tokens_per_s": speed},
     }
+
+
+def _optional(value: Repetition | BudgetEnd | None) -> dict[str, object] | None:
+    return None if value is None else asdict(value)
 
 
 def text_of(events: Iterable[Event]) -> str:
