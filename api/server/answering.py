@@ -94,7 +94,9 @@ async def receive_request(
     if route.request is None or dialect is None:
         return ParsedRequest(service, record, None, url=url)
     model = route.request
-    context = ReadContext(service.config.strict, _image_rule(request, service))
+    context = ReadContext(
+        service.config.strict, _image_rule(request, service), service.config.repetition
+    )
     is_packed = is_compressed(request)
 
     def parse() -> Any:
@@ -247,7 +249,15 @@ async def _generate(
     unique, name = new_id(""), model_name(service, model)
     record.answer_id = answer_id = route.answer_id(params, unique)
     store = route.storage(parsed)
-    head = Head(unique, time.time(), name, record.request_id, store=store, answer_id=answer_id)
+    head = Head(
+        unique,
+        time.time(),
+        name,
+        record.request_id,
+        is_strict=service.config.strict,
+        store=store,
+        answer_id=answer_id,
+    )
     if not requests:
         return _json(await route.reply_without_prompt(service, params, head))
     await _note_unrendered_tools(service, record, requests)

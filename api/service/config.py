@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from engine.stopping.repetition import RepetitionDetection
+
 GREETING = "Fullstop is running\n"
 """The answer to ``GET /``, which needs no key: commands recognise a server by it."""
 
@@ -105,6 +107,7 @@ class ServerConfig:
     images: ImageRule = "refuse-new"
     ignore_template_eos: bool = False
     thinking_budget: int | None = None
+    repetition: RepetitionDetection | None = None
     task_max_tokens: int = 1_000
     max_body_bytes: int = 32 * 1024 * 1024
     max_connections: int = 512

@@ -18,7 +18,6 @@ from app.settings.options import AskOptions, ModelOptions, RunOptions
 from app.terminal.answers import read_files, show_answer
 from app.terminal.status_line import LoadMeter, live_line
 from engine.values.limits import Limits
-from engine.values.request import Message
 from ui.records.attachments import with_attachments
 
 _MAX_CHARS = 16_000_000
@@ -58,11 +57,11 @@ def run_model(options: RunOptions) -> int:
 
 
 async def _ask(options: AskOptions, prompt: str) -> int:
+    request = options.request(prompt)
     printer = Printer()
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
             await load(engine, options.model or paths.demo_model(), options.draft)
-        request = options.answer.request((Message("user", prompt),))
         return await show_answer(options, engine, request, prompt, printer)
 
 

@@ -21,7 +21,7 @@ from engine.recording.ends import AnswerEnd, EndCounts, Spread, count_ends
 from engine.stopping.record import StopKind
 from engine.values.events import Finished, TextDelta, TokenTrace
 from engine.values.limits import Limits
-from engine.values.request import GenerationRequest, Message, TraceLevel
+from engine.values.request import GenerationRequest, TraceLevel
 from engine.values.verdict import plain_cause, shortest
 from engine.wording import counted, quoted
 
@@ -122,7 +122,7 @@ async def _repeat(options: AskOptions, prompt: str) -> int:
 
 def _sides(options: AskOptions, prompt: str) -> list[Side]:
     assert options.times is not None, "the answers are counted"
-    request = options.answer.request((Message("user", prompt),))
+    request = options.request(prompt)
     request = replace(request, trace=TraceLevel.FULL, top_logprobs=0)
     first = 1 if options.answer.seed is None else options.answer.seed
     seeds = range(first, first + options.times)

@@ -11,6 +11,7 @@ from api.terminal_text import harmless_json
 from app import exits
 from app.exits import CommandError
 from app.printer import Printer
+from app.settings.repetition import repetition_detection
 from engine.errors import EngineError
 from engine.files.causes import os_cause
 from engine.recording.replay import Replayed, replay
@@ -58,11 +59,15 @@ def read_run(file: Path) -> tuple[RunTrace, str]:
         raise CommandError(f"{file} is not a saved run: {error}") from error
 
 
-def _rules(options: Namespace, recording: RunTrace) -> StopRules | None:
-    """Return the rules to try: the run's own, with its strings replaced if some are given."""
-    if not options.stops and not options.no_stop:
-        return None
-    return recording.rules.with_strings(options.stops)
+def _rules(options: Namespace, recording: RunTrace) -> StopRules:
+    """Return the rules to try: the run's own, with the given ones in place of its own."""
+    rules = recording.rules
+    if options.stops or options.no_stop:
+        rules = rules.with_strings(options.stops)
+    if options.repetition_detection is not None:
+        detection = repetition_detection(options.repetition_detection)
+        rules = dataclasses.replace(rules, repetition=detection)
+    return rules
 
 
 def _reason(played: Replayed, recording: RunTrace) -> str:
@@ -79,7 +84,7 @@ def _reason(played: Replayed, recording: RunTrace) -> str:
         reason = headline(played.stop)
     else:
         usage = Usage(output_tokens=played.output_tokens)
-        reason = sentence(Finished(played.stop, usage, Timing()))
+        reason = sentence(Finished(played.stop, usage, Timing(), repetition=played.repetition))
     return f"{reason} · token {played.output_tokens:,} of {len(recording.tokens):,}"
 
 
@@ -90,4 +95,5 @@ def _as_json(played: Replayed) -> dict[str, object]:
         "tool_calls": [dataclasses.asdict(call) for call in played.calls],
         "stop": None if played.stop is None else dataclasses.asdict(played.stop),
         "output_tokens": played.output_tokens,
+        "repetition": None if played.repetition is None else dataclasses.asdict(played.repetition),
     }

@@ -31,6 +31,7 @@ from app.open_files import raise_open_file_limit
 from app.private_files import access_problem, made_private
 from app.served_models import served_models
 from app.settings.options import check_guessing
+from app.settings.repetition import repetition_detection
 from app.settings.serve import ServeOptions
 from app.signals import EndingSignals, end_process
 from app.streams import takes_controls, write_in_background
@@ -86,6 +87,7 @@ def _run(options: ServeOptions) -> int:
             allowed_origins=options.allow_origin,
             allowed_hosts=options.allow_host,
             keeps_prompts=options.disk_cache_bytes is not None,
+            repetition=repetition_detection(options.repetition_detection),
             **_shared(options, ServerConfig),
         )
         context_of(config)  # before anything is loaded

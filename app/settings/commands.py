@@ -18,6 +18,7 @@ from app.settings.options import (
     number_parser,
     stop_arguments,
 )
+from app.settings.repetition import REPETITION_HELP
 from app.settings.serve import DRAFT_HELP, ServeOptions
 from ui.preferences import API_KEY_VARIABLE, Declaration
 
@@ -330,6 +331,11 @@ COMMANDS = (
             argument("file", type=absolute_path, metavar="FILE", help="a run saved by --save-run"),
             *stop_arguments("stop before this text, in place of the run's own stops; repeatable"),
             argument("--no-stop", action="store_true", help="play it without any stop strings"),
+            argument(
+                "--repetition-detection",
+                metavar="FIGURES",
+                help=f"{REPETITION_HELP} (default: as in the run)",
+            ),
             _JSON,
         ),
         examples=_REPLAY_EXAMPLES,

@@ -8,6 +8,7 @@ from pathlib import Path
 from app import exits, paths
 from app.arguments import Argument, argument
 from app.exits import CommandError
+from app.settings.repetition import OFF, REPETITION_HELP, repetition_detection
 from app.settings.serve import DRAFT_HELP, MODEL_HELP, PLAIN_HELP
 from engine.stopping.rules import StopOptions, StopRules, StopScope
 from engine.values.request import GenerationRequest, Message, Sampling
@@ -117,6 +118,9 @@ class AskOptions(ModelOptions):
     is_json: bool = declare(
         False, option="--json", help="print one JSON object instead of streaming text"
     )
+    repetition_detection: str = declare(
+        OFF, option="--repetition-detection", metavar="FIGURES", help=REPETITION_HELP
+    )
     saved_run: Path | None = declare(
         None,
         option="--save-run",
@@ -168,6 +172,11 @@ class AskOptions(ModelOptions):
     def choices(self) -> int:
         """How many choices there are for the replaced token of a saved run."""
         return sum((self.chosen_text is not None, self.chosen_token is not None, self.is_end))
+
+    def request(self, prompt: str) -> GenerationRequest:
+        detection = repetition_detection(self.repetition_detection)
+        request = self.answer.request((Message("user", prompt),))
+        return replace(request, stops=replace(request.stops, repetition=detection))
 
 
 @dataclass(frozen=True)

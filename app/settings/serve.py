@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from api.service.config import ImageRule, ServerConfig
+from app.settings.repetition import OFF, REPETITION_HELP
 from engine.values.limits import Limits
 from ui.preferences import API_KEY_VARIABLE, DEFAULT_PORT, declare
 
@@ -163,6 +164,12 @@ class ServeOptions:
         "then the answer begins (default: any number)",
         minimum=0,
         example=4_096,
+    )
+    repetition_detection: str = declare(
+        OFF,
+        help=f"{REPETITION_HELP}; for requests that do not say so themselves",
+        metavar="FIGURES",
+        example="on",
     )
     task_max_tokens: int = _count(
         _SERVER.task_max_tokens,

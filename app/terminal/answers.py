@@ -148,6 +148,8 @@ def as_json(given: Answer, fork: Fork | None = None) -> dict[str, Any]:
     }
     if finished.budget_end is not None:
         facts["budget_end"] = dataclasses.asdict(finished.budget_end)
+    if finished.repetition is not None:
+        facts["repetition"] = dataclasses.asdict(finished.repetition)
     if finished.error is not None:
         facts["error"] = finished.error
     if fork is not None:

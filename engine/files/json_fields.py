@@ -15,7 +15,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from engine.errors import EngineError
+from engine.errors import EngineError, InvalidRequest
 from engine.wording import counted
 
 _T = TypeVar("_T")
@@ -255,7 +255,7 @@ def _read_dataclass(kind: Any, value: Any, where: str) -> Any:
     }
     try:
         return kind(**read)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, InvalidRequest) as error:
         raise DamagedFile(f"{where}: {error}") from error
 
 

@@ -404,7 +404,7 @@ class AnswerBuilder:
         self._watched = self._text.channel
         self._detector: RepetitionDetector | None = None
         if setting.watches_repetition:
-            self._detector = RepetitionDetector(rules.repetition)
+            self._detector = RepetitionDetector(rules.repetition, rules.min_tokens)
         beginning = setting.beginning
         if beginning.channel is Channel.TOOL:
             self._text.open_call(beginning.tool_name, beginning.call)
@@ -427,8 +427,6 @@ class AnswerBuilder:
             detector.restart(self.count)
             return False
         if channel is Channel.TOOL or (found := detector.add(token_id)) is None:
-            return False
-        if self.count <= self._rules.min_tokens or self._text.has_new_call:
             return False
         if channel is _THINKING and self._can_end_reasoning:
             return False

@@ -22,6 +22,7 @@ from engine.output.tool_calls.call_text import (
 from engine.output.vocabulary import Vocabulary
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.repetition import Repetition
 from engine.stopping.rules import StopRules
 from engine.values.events import Event, TextDelta, ThinkingDelta, TokenTrace, ToolCallCompleted
 from engine.values.request import ToolCall
@@ -42,6 +43,7 @@ class Replayed:
     calls: tuple[ToolCall, ...] = ()
     output_tokens: int = 0
     events: list[Event] = field(default_factory=list)
+    repetition: Repetition | None = None
 
 
 def replay(
@@ -86,6 +88,7 @@ def replay(
         calls=tuple(e.call for e in events if isinstance(e, ToolCallCompleted)),
         output_tokens=builder.count,
         events=events,
+        repetition=builder.repetition,
     )
 
 

@@ -10,6 +10,7 @@ import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from engine.errors import InvalidRequest
 
@@ -58,7 +59,7 @@ class RepetitionDetection:
         limits = {
             "max_pattern_size": (1, MAX_PATTERN_SIZE),
             "min_pattern_size": (1, self.max_pattern_size),
-            "min_count": (2, MAX_PATTERN_TOKENS // self.max_pattern_size),
+            "min_count": (2, MAX_PATTERN_TOKENS // max(self.max_pattern_size, 1)),
             "min_tokens": (0, MAX_PATTERN_TOKENS),
         }
         for name, (low, high) in limits.items():
@@ -68,95 +69,124 @@ class RepetitionDetection:
                 )
 
     def tokens_of(self, period: int) -> int:
-        """Return how many last tokens have to repeat with a period."""
-        return max(period * self.min_count, self.min_tokens)
+        """Return how many last tokens the copies of a period must have."""
+        return period * max(self.min_count, -(-self.min_tokens // period))
 
     def matches_of(self, period: int) -> int:
         """Return how many last tokens have to equal those one period before them."""
         return self.tokens_of(period) - period
 
 
+DEFAULT_DETECTION = RepetitionDetection(MAX_PATTERN_SIZE, min_count=4, min_tokens=256)
+"""The cycles that end an answer where nobody gives figures."""
 RECORDED = RepetitionDetection(MAX_PATTERN_SIZE, min_count=4, min_tokens=64)
 """The cycles that records name: a person at a limit reads why; fewer tokens say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodRange:
+    """Periods that are searched together.
+
+    The longer the periods, the more tokens have to match, and the less often they are searched.
+
+    Attributes:
+        searched: How many last tokens are searched: fewer than any of the periods needs.
+        stride: A period that these tokens do not show needs this many more tokens, at least.
+        window: The most tokens that a cycle of these periods needs.
+    """
+
+    first: int
+    last: int
+    searched: int
+    stride: int
+    window: int
+
+    def matching(self, tail: bytes, searched: int) -> Iterator[int]:
+        """Return the periods by which the last tokens match, the smallest first."""
+        size = searched * _BYTES
+        # The end of the tail first: ``find`` is linear in the worst case, and ``rfind`` is not.
+        backwards = tail[: -size - self.last * _BYTES - 1 : -1]
+        begin, needle = self.first * _BYTES, backwards[:size]
+        while (found := backwards.find(needle, begin)) >= 0:
+            if found % _BYTES == 0:
+                yield found // _BYTES
+            begin = found + 1
+
+
+@lru_cache(maxsize=64)
+def _ranges(detection: RepetitionDetection) -> tuple[PeriodRange, ...]:
+    ranges, first = [], detection.min_pattern_size
+    while first <= detection.max_pattern_size:
+        least = max(16, detection.min_tokens // detection.min_count)
+        last = min(max(least, 2 * first - 1), detection.max_pattern_size)
+        periods = range(first, last + 1)
+        fewest = min(map(detection.matches_of, periods))
+        searched = max(1, fewest // 2)
+        window = max(map(detection.tokens_of, periods))
+        ranges.append(PeriodRange(first, last, searched, fewest - searched + 1, window))
+        first = last + 1
+    return tuple(ranges)
 
 
 class RepetitionDetector:
     """Finds the token that completes a cycle, exactly there; ``add`` each token.
 
-    Without a detection it only keeps the tokens for ``recorded``.
+    Without a detection it only keeps the tokens for ``recorded``. A cycle counts only behind the
+    first ``min_tokens`` tokens of the answer.
     """
 
-    def __init__(self, detection: RepetitionDetection | None) -> None:
-        self._detection = detection or RECORDED
-        self._is_ending = detection is not None
-        detection = self._detection
-        fewest = _fewest_matches(detection)
-        self._searched = max(1, fewest // 2)
-        self._stride = fewest - self._searched + 1
-        self._window = detection.tokens_of(detection.max_pattern_size)
-        self._first_check = detection.tokens_of(detection.min_pattern_size)
+    def __init__(self, detection: RepetitionDetection | None, min_tokens: int = 0) -> None:
+        self._detection = detection
+        self._min_tokens = min_tokens
+        self._ranges = () if detection is None else _ranges(detection)
         self.restart(0)
 
     def restart(self, token_index: int) -> None:
         """Begin anew at a token: no cycle reaches over the beginning of a channel."""
         self._tokens = array("I")
         self._begin = token_index
-        self._check_at = self._first_check if self._is_ending else sys.maxsize
+        # The count of tokens at which each range is searched next.
+        earliest = self._min_tokens + 1 - token_index
+        self._due = [max(one.searched + one.stride, earliest) for one in self._ranges]
+        self._next_due = min(self._due, default=sys.maxsize)
 
     @property
     def tokens_left(self) -> int:
         """The fewest further tokens that can complete a cycle."""
-        return self._check_at - len(self._tokens)
+        return self._next_due - len(self._tokens)
 
     def add(self, token_id: int) -> Repetition | None:
         """Add a token; return the cycle that it completes."""
         tokens = self._tokens
         tokens.append(token_id)
-        return self._check() if len(tokens) >= self._check_at else None
+        return self._check(self._detection) if len(tokens) >= self._next_due else None
 
-    def _check(self) -> Repetition | None:
-        count = len(self._tokens)
-        tail = self._tokens[-self._window :].tobytes()
-        missing = self._stride
-        for period in _matching_periods(tail, self._searched, self._detection):
-            matches = self._detection.matches_of(period)
-            if _repeats(tail, period, matches):
-                self._check_at = count + 1
-                copies = self._detection.tokens_of(period) // period
-                return Repetition(period, copies, self._begin + count - copies * period)
-            found = _count_matches(tail, period, self._searched, matches)
-            missing = min(missing, matches - found)
-        self._check_at = count + missing
-        return None
+    def _check(self, detection: RepetitionDetection | None) -> Repetition | None:
+        assert detection is not None, "without one no range is due"
+        count, is_found = len(self._tokens), False
+        for index, one in enumerate(self._ranges):
+            if self._due[index] > count:
+                continue
+            missing = one.stride
+            tail = self._tokens[-one.window :].tobytes()
+            for period in one.matching(tail, one.searched):
+                matches = detection.matches_of(period)
+                if _repeats(tail, period, matches):
+                    missing, is_found = 1, True
+                    break
+                if _repeats(tail, period, matches - missing + 1):
+                    missing = matches - _count_matches(tail, period, one.searched, matches)
+            self._due[index] = count + missing
+        self._next_due = min(self._due)
+        return self._found(detection) if is_found else None
 
     def recorded(self) -> Repetition | None:
         """Return the cycle with which the tokens end, as records name it."""
-        if (found := find_repetition(self._tokens, RECORDED)) is None:
-            return None
-        return replace(found, token_index=self._begin + found.token_index)
+        return self._found(RECORDED)
 
-
-def _fewest_matches(detection: RepetitionDetection) -> int:
-    """Return the fewest last tokens that have to match, of any period."""
-    first, last = detection.min_pattern_size, detection.max_pattern_size
-    # Up to this period min_tokens decides, and the matches become fewer; then min_count decides.
-    turn = min(max(first, -(-detection.min_tokens // detection.min_count)), last)
-    periods = {first, max(first, turn - 1), turn, last}
-    return min(map(detection.matches_of, periods))
-
-
-def _matching_periods(tail: bytes, searched: int, detection: RepetitionDetection) -> Iterator[int]:
-    """Return the periods by which the last ``searched`` tokens match, the smallest first."""
-    size = searched * _BYTES
-    if len(tail) <= size:
-        return
-    last, end = tail[-size:], len(tail) - detection.min_pattern_size * _BYTES
-    begin = max(0, len(tail) - size - detection.max_pattern_size * _BYTES)
-    while (found := tail.rfind(last, begin, end)) >= 0:
-        distance = len(tail) - size - found
-        if distance % _BYTES == 0:
-            yield distance // _BYTES
-        end = found + size - 1
+    def _found(self, detection: RepetitionDetection) -> Repetition | None:
+        found = find_repetition(self._tokens, detection)
+        return found and replace(found, token_index=self._begin + found.token_index)
 
 
 def _repeats(tail: bytes, period: int, matches: int) -> bool:
@@ -179,9 +209,10 @@ def _count_matches(tail: bytes, period: int, low: int, high: int) -> int:
 def find_repetition(tokens: Sequence[int], detection: RepetitionDetection) -> Repetition | None:
     """Return the cycle with which tokens end, of the smallest period, with all of its copies."""
     tail = array("I", tokens).tobytes()
-    for period in _matching_periods(tail, _fewest_matches(detection), detection):
-        if _repeats(tail, period, detection.matches_of(period)):
-            found = _count_matches(tail, period, detection.matches_of(period), len(tokens))
-            copies = (found + period) // period
-            return Repetition(period, copies, len(tokens) - copies * period)
+    for one in _ranges(detection):
+        for period in one.matching(tail, one.searched + one.stride - 1):
+            if _repeats(tail, period, matches := detection.matches_of(period)):
+                found = _count_matches(tail, period, matches, len(tokens))
+                copies = (found + period) // period
+                return Repetition(period, copies, len(tokens) - copies * period)
     return None

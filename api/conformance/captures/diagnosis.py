@@ -27,13 +27,13 @@ from api.terminal_text import harmless, harmless_json, on_one_line
 
 # Version of the JSON report.
 FORMAT = 2
-# Reasons by dialect, from the reference of its vendor.
+# Reasons by dialect, from the reference of its vendor; "repetition" is vLLM's.
 _REASONS: Mapping[WireDialect, frozenset[str]] = {
     WireDialect.MESSAGES: MESSAGES_REASONS,
     WireDialect.CHAT: frozenset(
-        {"stop", "length", "tool_calls", "content_filter", "function_call"}
+        {"stop", "length", "repetition", "tool_calls", "content_filter", "function_call"}
     ),
-    WireDialect.COMPLETIONS: frozenset({"stop", "length", "content_filter"}),
+    WireDialect.COMPLETIONS: frozenset({"stop", "length", "repetition", "content_filter"}),
     WireDialect.RESPONSES: frozenset(
         {
             *("completed", "cancelled", "queued", "in_progress"),

@@ -14,6 +14,8 @@ _CHAT_ENDINGS = {
     "stop": CapturedEnding.NATURAL_OR_STOP,
     "eos": CapturedEnding.NATURAL,
     "length": CapturedEnding.LIMIT,
+    # vLLM's and ours, where the request has repetition_detection.
+    "repetition": CapturedEnding.LIMIT,
     "tool_calls": CapturedEnding.TOOL,
     "function_call": CapturedEnding.TOOL,
     "content_filter": CapturedEnding.OTHER,
@@ -175,7 +177,7 @@ def _read_finish_reason(into: ChoiceDraft, index: int, choice: dict[str, Any]) -
     if not isinstance(reason, str) or not reason:
         return
     field = next((name for name in _MATCHED if name in choice), None)
-    if field is not None:
+    if field is not None and reason != "repetition":
         into.set_matched(choice[field])
     ending = _CHAT_ENDINGS.get(reason, CapturedEnding.OTHER)
     if ending is CapturedEnding.NATURAL_OR_STOP and into.matched is not None:

@@ -57,7 +57,7 @@ def requests_from_wire(
     request = replace(
         prompt,
         sampling=sampling_of(params),
-        stops=with_own_options(stops, params.fullstop),
+        stops=with_own_options(stops, params.fullstop, context),
         # The engine samples one token when it reads the whole prompt.
         max_tokens=token_limit(params.max_tokens),
     )

@@ -45,7 +45,9 @@ def chat_from_wire(params: ChatParams, context: ReadContext) -> list[GenerationR
         for index, tool in enumerate(params.tools or [])
     ]
     request = GenerationRequest(
-        messages=_turns(params, context), tools=tuple(filter(None, tools)), **_common(params)
+        messages=_turns(params, context),
+        tools=tuple(filter(None, tools)),
+        **_common(params, context),
     )
     return [with_template_options(request, params.chat_template_kwargs)]
 
@@ -59,11 +61,11 @@ def prompt_from_wire(params: PromptParams, context: ReadContext) -> list[Generat
     if params.raw and params.system:
         raise invalid(("system",), "cannot be used with raw; write it into the prompt")
     if params.raw:
-        request = GenerationRequest(prompt=prompt, **_common(params))
+        request = GenerationRequest(prompt=prompt, **_common(params, context))
     else:
         system = (Message("system", params.system),) if params.system else ()
         turns = (*system, Message("user", prompt))
-        request = GenerationRequest(messages=turns, **_common(params))
+        request = GenerationRequest(messages=turns, **_common(params, context))
     request = with_template_options(request, params.chat_template_kwargs)
     return [request] if params.prompt else []
 
@@ -76,7 +78,7 @@ def wants_thinking(params: AnswerParams) -> bool | None:
     return None if effort is None else enables_thinking(effort)
 
 
-def _common(params: AnswerParams) -> dict[str, Any]:
+def _common(params: AnswerParams, context: ReadContext) -> dict[str, Any]:
     if params.top_logprobs and not params.logprobs:
         raise invalid(("top_logprobs",), "is possible only where logprobs is true")
     options = params.options if params.options is not None else OllamaOptions()
@@ -89,7 +91,9 @@ def _common(params: AnswerParams) -> dict[str, Any]:
             ("options",),
         ),
         "stops": with_own_options(
-            StopRules.of(*stop_strings(options.stop, ("options", "stop"))), params.fullstop
+            StopRules.of(*stop_strings(options.stop, ("options", "stop"))),
+            params.fullstop,
+            context,
         ),
         "max_tokens": max_tokens if max_tokens is not None and max_tokens > 0 else None,
         "constraint": _constraint(params.format),

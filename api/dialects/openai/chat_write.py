@@ -51,7 +51,7 @@ def write_completion(
             "logprobs": (
                 _logprobs(answer_tokens(events), head.vocabulary) if params.logprobs else None
             ),
-            **_ending(finished, params),
+            **_ending(finished, params, head),
         }
         for index, (events, finished) in enumerate(answers)
     ]
@@ -100,9 +100,9 @@ def _message(events: Sequence[Event], params: ChatCompletionParams) -> AnswerMes
     return message
 
 
-def _ending(finished: Finished, params: ChatCompletionParams) -> ChoiceEnding:
+def _ending(finished: Finished, params: ChatCompletionParams, head: Head) -> ChoiceEnding:
     """Return how a choice ended; a call in the older form has a reason of its own."""
-    ending = ending_to_wire(finished, reports=params.fullstop.report)
+    ending = ending_to_wire(finished, head, reports=params.fullstop.report)
     if params.functions and ending["finish_reason"] == "tool_calls":
         ending["finish_reason"] = "function_call"
     return ending
@@ -178,7 +178,7 @@ class ChatEncoder(ChoicesEncoder):
             self._call_delta(choice, {"custom": {"input": input_of_arguments(arguments)}})
 
     def _ending(self, finished: Finished) -> dict[str, object]:
-        return {**_fields({}), **_ending(finished, self._params)}
+        return {**_fields({}), **_ending(finished, self._params, self._head)}
 
 
 def _fields(

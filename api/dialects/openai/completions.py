@@ -159,7 +159,7 @@ def write_completion(
             "index": index,
             "text": _echo_text(params, index, head.vocabulary) + raw_text_of(events),
             "logprobs": _logprobs(tokens, params, head.vocabulary) if has_logprobs else None,
-            **ending_to_wire(finished, reports=reports),
+            **ending_to_wire(finished, head, reports=reports),
         }
         if (count := params.prompt_logprobs) is not None:
             choice["prompt_logprobs"] = prompt_logprobs_to_wire(events, count, head.vocabulary)
@@ -239,7 +239,7 @@ class CompletionEncoder(ChoicesEncoder):
         return {"text": text, "logprobs": logprobs}
 
     def _ending(self, finished: Finished) -> dict[str, object]:
-        return {**self._content(""), **ending_to_wire(finished, reports=self._reports)}
+        return {**self._content(""), **ending_to_wire(finished, self._head, reports=self._reports)}
 
 
 def _prompt_of(params: CompletionParams, choice: int) -> str | list[int]:

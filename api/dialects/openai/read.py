@@ -77,7 +77,7 @@ def generation_of(
         constraint = form
     request = GenerationRequest(
         sampling=sampling_of(params),
-        stops=with_own_options(rules, params.fullstop),
+        stops=with_own_options(rules, params.fullstop, context, params.repetition_detection),
         thinking=thinking,
         thinking_budget=token_limit(
             thinking_budget, params.thinking_budget, params.thinking_token_budget

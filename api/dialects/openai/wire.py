@@ -22,6 +22,7 @@ from api.dialects.shared.parameters import (
     OwnOptions,
     Penalty,
     Probability,
+    RepetitionParams,
     RepetitionPenalty,
     Seed,
     Temperature,
@@ -133,6 +134,7 @@ class GenerationParams(WireModel):
     include_stop_str_in_output: bool | None = None
     ignore_eos: bool | None = None
     min_tokens: MinTokens | None = None
+    repetition_detection: RepetitionParams | None = None
     enable_thinking: bool | None = None
     thinking_budget: int | None = Field(default=None, ge=-1)
     thinking_token_budget: int | None = Field(default=None, ge=-1)
@@ -261,7 +263,10 @@ class ChoiceEnding(TypedDict):
         ]
     ]
     stop_reason: NotRequired[
-        Annotated[str | int | None, Field(description="the same as matched_stop")]
+        Annotated[
+            str | int | None,
+            Field(description="the same; repetition_detected where a cycle ended it"),
+        ]
     ]
     fullstop: NotRequired[FullstopReport]
 

@@ -30,12 +30,12 @@ from engine.values.request import ToolCall
 from engine.values.tokens import PromptScores, PromptToken, TokenSpan
 
 
-def ending_to_wire(finished: Finished, *, reports: bool) -> ChoiceEnding:
+def ending_to_wire(finished: Finished, head: Head, *, reports: bool) -> ChoiceEnding:
     """Return how a choice ended."""
-    reason, matched = stop_to_wire(finished.stop)
+    reason, matched = stop_to_wire(finished.stop, is_strict=head.is_strict)
     ending: ChoiceEnding = {
         "finish_reason": reason,
-        "matched_stop": matched,
+        "matched_stop": None if finished.stop.kind is StopKind.REPETITION else matched,
         "stop_reason": matched,
     }
     if reports:
@@ -43,15 +43,16 @@ def ending_to_wire(finished: Finished, *, reports: bool) -> ChoiceEnding:
     return ending
 
 
-def stop_to_wire(stop: StopInfo) -> tuple[FinishReason, str | int | None]:
-    """Return ``finish_reason`` and the stop that matched."""
+def stop_to_wire(stop: StopInfo, *, is_strict: bool) -> tuple[FinishReason, str | int | None]:
+    """Return ``finish_reason`` and ``stop_reason``: the stop that matched, or vLLM's word."""
     match stop.kind:
         case StopKind.EOS:
             return "stop", None
         case StopKind.STOP_STRING | StopKind.STOP_TOKEN:
             return "stop", stop.value
         case StopKind.REPETITION:
-            return "repetition", "repetition_detected"  # vLLM's words
+            # The vendor's own list of reasons has no such word.
+            return ("length", None) if is_strict else ("repetition", "repetition_detected")
         case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
             return "length", None
         case StopKind.TOOL_CALL:
@@ -239,6 +240,7 @@ class ChoicesEncoder(AnswerEncoder):
         self._includes_usage = options is not None and bool(options.include_usage)
         self._has_logprobs = has_logprobs
         self._reports = params.fullstop.report
+        self._head = head
         self._texts = head.vocabulary
         # Text that waits for the trace of its token.
         self._texts_due = [""] * count

@@ -326,7 +326,7 @@ class ResponseEncoder(AnswerEncoder):
     def _end(self, finished: Finished, choice: int) -> None:
         self._start()
         self._has_ended = True
-        is_cut = stop_to_wire(finished.stop)[0] in ("length", "repetition")
+        is_cut = stop_to_wire(finished.stop, is_strict=True)[0] == "length"
         status: Literal["completed", "incomplete"] = "incomplete" if is_cut else "completed"
         if self._has_logprobs:
             self._add_logprobs(answer_tokens([finished]))

@@ -38,6 +38,7 @@ def requests_from_wire(params: GenerateParams, context: ReadContext) -> list[Gen
                 token_ids=checked_token_ids(sampling.stop_token_ids or ()),
             ).with_options(stop_options_of(sampling, SGLANG_STOP_OPTIONS)),
             params.fullstop,
+            context,
         ),
         max_tokens=token_limit(sampling.max_new_tokens),
         # Every answer contains the ids of the sampled tokens.

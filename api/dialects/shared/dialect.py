@@ -67,6 +67,7 @@ class Head:
     created_s: float
     model: str
     request_id: str = ""
+    is_strict: bool = False
     vocabulary: Vocabulary | None = None
     store: StoreAnswer | None = None
     answer_id: str = ""

@@ -6,7 +6,7 @@ Sampling parameters have the engine's names, unless ``_SPELLINGS`` lists others.
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -15,6 +15,7 @@ from api.dialects.shared.body import WireModel
 from api.service.config import ImageRule
 from api.service.errors import FieldPath, invalid
 from engine.errors import InvalidRequest
+from engine.stopping.repetition import RepetitionDetection
 from engine.stopping.rules import (
     MAX_STOP_CHARS,
     MAX_STOPS,
@@ -157,6 +158,30 @@ def _biases(biases: Mapping[str, float], field: FieldPath) -> tuple[tuple[int, f
     return tuple((int(key), bias) for key, bias in biases.items())
 
 
+class RepetitionParams(WireModel):
+    """``repetition_detection`` as vLLM spells it, and ``min_tokens``: which cycle ends an answer.
+
+    https://docs.vllm.ai/en/latest/api/vllm/sampling_params
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_pattern_size: int = Field(default=0, ge=0, description="tokens; 0 switches it off")
+    min_pattern_size: int = Field(default=0, ge=0, description="tokens; 0 means 1")
+    min_count: int = Field(default=0, ge=0, description="copies, at least 2")
+    min_tokens: int = Field(default=0, ge=0, description="of all copies together")
+
+    def detection(self, field: FieldPath) -> RepetitionDetection | None:
+        """Return the engine's figures; None where it is off."""
+        if not self.max_pattern_size:
+            return None
+        figures = {**self.model_dump(), "min_pattern_size": self.min_pattern_size or 1}
+        try:
+            return RepetitionDetection(**figures)
+        except InvalidRequest as error:
+            raise invalid((*field, error.field.rpartition(".")[2]), error.reason) from None
+
+
 # Every dialect accepts all options of the engine in the object ``fullstop``, and some of them by
 # the vendor's name, too.
 class FullstopOptions(WireModel):
@@ -174,6 +199,7 @@ class FullstopOptions(WireModel):
     ignore_eos: bool | None = None
     ignore_template_eos: bool | None = None
     min_tokens: MinTokens | None = None
+    repetition_detection: RepetitionParams | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +208,7 @@ class ReadContext:
 
     strict: bool = False
     images: ImageRule = "refuse-new"
+    repetition: RepetitionDetection | None = None
 
     def allows_image_note(self, options: FullstopOptions, *, is_new: bool) -> bool:
         """Whether a note replaces an image of the last turn, or of an earlier one."""
@@ -213,8 +240,16 @@ def stop_options_to_wire(options: StopOptions, spellings: Mapping[str, str]) -> 
     }
 
 
-def with_own_options(rules: StopRules, options: FullstopOptions) -> StopRules:
-    """Return a request's stops with the options that its ``fullstop`` sets."""
+def with_own_options(
+    rules: StopRules,
+    options: FullstopOptions,
+    context: ReadContext,
+    repetition: RepetitionParams | None = None,
+) -> StopRules:
+    """Return a request's stops with the options that its ``fullstop`` sets.
+
+    ``repetition`` is a vendor's field; without any, the server's figures count.
+    """
     stops = {stop.text: stop for stop in rules.stops}
     for text, scope in options.stop_scopes.items():
         if text not in stops:
@@ -226,7 +261,12 @@ def with_own_options(rules: StopRules, options: FullstopOptions) -> StopRules:
         for option in STOP_OPTIONS
         if (value := getattr(options, _own_name(option.name))) is not None
     }
-    return replace(rules, stops=tuple(stops.values()), **given)
+    detection = context.repetition
+    if (own := options.repetition_detection) is not None:
+        detection = own.detection(("fullstop", "repetition_detection"))
+    elif repetition is not None:
+        detection = repetition.detection(("repetition_detection",))
+    return replace(rules, stops=tuple(stops.values()), repetition=detection, **given)
 
 
 def own_stop_options_to_wire(rules: StopRules, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -240,6 +280,8 @@ def own_stop_options_to_wire(rules: StopRules, body: Mapping[str, Any]) -> dict[
             own[_own_name(option.name)] = value
     if scopes := {stop.text: stop.scope for stop in rules.stops if stop.scope is not None}:
         own["stop_scopes"] = scopes
+    if rules.repetition is not None:
+        own["repetition_detection"] = asdict(rules.repetition)
     return own
 
 

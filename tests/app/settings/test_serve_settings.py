@@ -69,6 +69,7 @@ def test_serve_settings_in_every_source(tmp_path: Path) -> None:
         "strict": True,
         "images": "note",
         "ignore_template_eos": True,
+        "repetition_detection": "on",
         "verbose": True,
         "log": "json",
         "plain_decoding": True,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
+from engine.stopping.repetition import RepetitionDetection
 from engine.stopping.rules import OWN_STOP_OPTIONS, Stop, StopRules, StopScope
 from tests.engine.contract.writing.case import Case
 from tests.engine.contract.writing.vocabularies import model
@@ -29,6 +30,7 @@ def found(
     include_stop: bool = False,
     ignore_eos: bool = False,
     min_tokens: int = 0,
+    repetition: RepetitionDetection | None = None,
     prompt: str = "",
     is_raw: bool = False,
     is_prefill: bool = False,
@@ -54,6 +56,7 @@ def found(
         include_stop=include_stop,
         ignore_eos=ignore_eos,
         min_tokens=min_tokens,
+        repetition=repetition,
     )
     return Case(
         kind,
@@ -99,7 +102,7 @@ def as_test(case: Case) -> str:
         given.append(f"ids={named(rules.token_ids)}")
     if rules.scope is not usual.scope:
         given.append(f"scope=StopScope.{rules.scope.name}")
-    for name in ("include_stop", "ignore_eos", "min_tokens"):
+    for name in ("include_stop", "ignore_eos", "min_tokens", "repetition"):
         if getattr(rules, name) != getattr(usual, name):
             given.append(f"{name}={getattr(rules, name)!r}")
     for name, value in OPTIONS:

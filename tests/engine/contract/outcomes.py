@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.stopping.record import Channel, StopKind
+from engine.stopping.repetition import Repetition
 from tests.engine.contract.reading import Reading
 from tests.engine.contract.reading_state import Char, Tag
 from tests.engine.contract.writing.calls import Calls
@@ -33,6 +34,7 @@ class Outcome:
     unfinished: str | None
     output_tokens: int
     thinking_tokens: int
+    repetition: Repetition | None
 
 
 def token_text(made: Model, token: int) -> str:
@@ -105,6 +107,7 @@ def outcome_of(case: Case, end: End) -> Outcome:
         unfinished=found.unfinished,
         output_tokens=end.count,
         thinking_tokens=len(reasoned),
+        repetition=end.cycle,
     )
 
 

@@ -67,7 +67,7 @@ def _smaller(case: Case) -> list[Case]:
         ids = rules.token_ids[:at] + rules.token_ids[at + 1 :]
         found.append(replace(case, rules=replace(rules, token_ids=ids)))
     plain = type(rules)()
-    for name in ("scope", "include_stop", "ignore_eos", "min_tokens"):
+    for name in ("scope", "include_stop", "ignore_eos", "min_tokens", "repetition"):
         if getattr(rules, name) != getattr(plain, name):
             found.append(replace(case, rules=replace(rules, **{name: getattr(plain, name)})))
     if case.is_prefill and case.prompt:

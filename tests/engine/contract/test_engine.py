@@ -15,6 +15,7 @@ from tests.engine.contract.found import as_test
 from tests.engine.contract.product import Run, request_of
 from tests.engine.contract.writing.case import Case
 from tests.engine.contract.writing.cases import random_case
+from tests.engine.contract.writing.ends import ends_reasoning
 from tests.engine.contract.writing.vocabularies import (
     CONTEXT,
     GO,
@@ -94,12 +95,19 @@ def as_it_went(case: Case, made: Run) -> Case:
     return replace(case, cancel_after=end.usage.output_tokens if was_cancelled else None)
 
 
+def without_forced_tokens(case: Case) -> Case:
+    """Return a case whose reasoning no cycle ends: that would force tokens beside its script."""
+    if not ends_reasoning(case):
+        return case
+    return replace(case, rules=replace(case.rules, repetition=None))
+
+
 @pytest.mark.parametrize(("kind", "family"), all_models())
 def test_answers_of_one_batch_are_what_the_contract_says(kind: str, family: str) -> None:
     made = model(kind, family)
     rng = random.Random(f"engine {kind} {family}")
     drawn = (random_case(rng, [(kind, family)]) for _ in range(ANSWERS))
-    cases = [replace(case, room=CONTEXT) for case in drawn]
+    cases = [without_forced_tokens(replace(case, room=CONTEXT)) for case in drawn]
     for case, found in zip(cases, run_async(play(made, cases)), strict=True):
         went = as_it_went(case, found)
         wrong = differences(went, found)

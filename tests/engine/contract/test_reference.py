@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine.stopping.record import Channel, StopKind
+from engine.stopping.repetition import Repetition, RepetitionDetection
 from engine.stopping.rules import Stop, StopRules, StopScope
 from tests.engine.contract.comparing import differences
 from tests.engine.contract.found import found
@@ -19,7 +20,8 @@ PAGE = json.loads((Path(__file__).parents[1] / "stop_cases.json").read_text(enco
 TEXT, THINKING, TOOLS = Channel.TEXT, Channel.THINKING, Channel.TOOL
 BOTH, ALL = StopScope.TEXT_AND_THINKING, StopScope.ALL
 END_OF_MODEL, BY_STRING, BY_ID = StopKind.EOS, StopKind.STOP_STRING, StopKind.STOP_TOKEN
-IS_CALL, IS_LIMIT = StopKind.TOOL_CALL, StopKind.MAX_TOKENS
+IS_CALL, IS_LIMIT, CYCLES = StopKind.TOOL_CALL, StopKind.MAX_TOKENS, StopKind.REPETITION
+TWICE = RepetitionDetection(4, min_count=2)
 
 THOUGHT = ["<think>", "hm", "</think>", "yes"]
 CALL = '{"name": "add", "arguments": {"a": 1}}'
@@ -262,6 +264,48 @@ CLAIMS = [
     ),
     says("a full context is not the token limit", "plain", ["x"] * 9,
          {"kind": StopKind.CONTEXT_FULL, "output_tokens": 5}, room=5, max_tokens=9),
+    # 9, 17: a cycle ends the answer before a limit, and after everything else.
+    *(
+        says(f"a cycle and {name}", "plain", ["x", *["a", "END"] * 4], {"kind": kind, **wanted},
+             repetition=TWICE, **given)
+        for name, kind, wanted, given in (
+            ("nothing else", CYCLES, {"text": "xaENDaEND", "dropped": "", "token_index": 4,
+                                      "repetition": Repetition(2, 2, 1)}, {}),
+            ("a limit on its token", CYCLES, {}, {"max_tokens": 5}),
+            ("a full context on its token", CYCLES, {}, {"room": 5}),
+            ("a limit before it", IS_LIMIT, {"repetition": None}, {"max_tokens": 4}),
+            ("a string on its token", BY_STRING, {"text": "xa"}, {"strings": ["ENDaEND"]}),
+            ("an id on its token", BY_ID, {"text": "xa"}, {"ids": ["END"]}),
+            ("min_tokens", CYCLES, {"output_tokens": 8, "repetition": Repetition(2, 3, 2)},
+             {"min_tokens": 7}),
+        )
+    ),
+    says("EOS behind a cycle too short is EOS", "plain", ["a", "b", "a"], {"kind": END_OF_MODEL},
+         repetition=TWICE),
+    says("an ignored EOS is a token of a cycle", "plain", ["a"],
+         {"kind": CYCLES, "output_tokens": 3, "text": "a"}, repetition=TWICE, ignore_eos=True),
+    says("the held text of a cycle is released", "plain", ["EN", "EN"],
+         {"kind": CYCLES, "text": "ENEN", "held": "EN"}, strings=["END"], repetition=TWICE),
+    says("a cycle in reasoning is the reasoning's alone", "thinking",
+         ["<think>", "a", "a", "</think>", "b", "a", "a", "x"],
+         {"kind": CYCLES, "thinking": "aa", "text": "baa", "repetition": Repetition(1, 2, 5)},
+         repetition=TWICE),
+    says("no cycle reaches over a tag", "thinking", ["<think>", "a", "</think>", "a", "b"],
+         {"kind": END_OF_MODEL, "text": "ab"}, repetition=TWICE),
+    says("no cycle counts in a call", "json calls", ["ok", *TOOL[:1], *"[[{{", *TOOL[2:]],
+         {"kind": END_OF_MODEL, "text": "ok[[{{"}, repetition=TWICE),
+    says("tags of a raw prompt's answer can be a cycle", "thinking", ["<think>", "<think>", "a"],
+         {"kind": CYCLES, "text": "<think><think>"}, prompt="a", is_raw=True, repetition=TWICE),
+    *(
+        says(f"the record of {count} tokens before {name}", "plain", ["x", *"ab" * (count // 2)],
+             {"kind": kind, "repetition": cycle}, **given)
+        for count, cycle in ((62, None), (64, Repetition(2, 32, 1)))
+        for name, kind, given in (
+            ("EOS", END_OF_MODEL, {}),
+            ("a limit", IS_LIMIT, {"max_tokens": count + 1}),
+            ("a cancel", StopKind.CANCELLED, {"cancel_after": count + 1}),
+        )
+    ),
     # 9: a whole call is a call, whatever ends it.
     says("a call is the reason, and no stop counts in it", "json calls", ["ok", *TOOL],
          {"text": "ok", "calls": CALLED, "kind": IS_CALL}, strings=["add"]),

@@ -127,6 +127,7 @@ def saved() -> dict[str, object]:
         ({"rules": {"strings": ["a"], "scopes": [[["a"], "all"]]}}, "stops: unhashable"),
         ({"setting": {"family": {"tags": {"9" * 5_000: "<a>"}}}}, "'9{40}' is not a whole number"),
         ({"setting": {"family": {"parts": {"5": "\ud800"}}}}, "contains half of a character"),
+        ({"rules": {"repetition": {"max_pattern_size": 0}}}, r"repetition: .*max_pattern_size"),
     ],
 )
 def test_a_damaged_run_names_the_place(change: dict[str, object], message: str) -> None:

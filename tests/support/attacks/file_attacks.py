@@ -56,7 +56,9 @@ _MAX_BYTES = 1 << 28
 def _options(
     file: Path | str, *, stops: tuple[str, ...] = (), is_json: bool = False
 ) -> argparse.Namespace:
-    return argparse.Namespace(file=file, stops=stops, is_json=is_json, no_stop=False)
+    return argparse.Namespace(
+        file=file, stops=stops, is_json=is_json, no_stop=False, repetition_detection=None
+    )
 
 
 @dataclass(frozen=True)

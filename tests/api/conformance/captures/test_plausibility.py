@@ -54,7 +54,8 @@ def test_reasoning_without_tokens_is_found() -> None:
 @pytest.mark.parametrize(
     ("captured", "known"),
     [
-        (answer(finish_reason="banana"), "content_filter, function_call, length, stop, tool_calls"),
+        (answer(finish_reason="banana"),
+         "content_filter, function_call, length, repetition, stop, tool_calls"),
         (json.dumps({"type": "message", "content": [], "stop_reason": "stop", "usage": {}}),
          "end_turn"),
         (json.dumps({"response": "", "done": True, "done_reason": "eos", "eval_count": 1}), "load"),

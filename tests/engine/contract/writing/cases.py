@@ -287,5 +287,10 @@ def random_case(rng: random.Random, names: list[tuple[str, str]] | None = None) 
     script = writer.ids
     if rng.random() < 0.05 and script:
         script.insert(rng.randrange(len(script)), made.ids[rng.choice((EOS, LATE_EOS, ODD))])
+    if script and rng.random() < 0.4:
+        at, length = rng.randrange(len(script)), rng.choice((1, 1, 2, 3, 5, 8))
+        repeated = script[at : at + length]
+        if '"' not in made.decode(repeated):  # no object may have a field twice
+            script[at:at] = repeated * rng.choice((1, 2, 3, 5, 9, 70))
     case = replace(case, script=tuple(script))
     return with_limits(replace(case, rules=random_stops(case, rng)), rng)

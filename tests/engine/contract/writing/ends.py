@@ -1,12 +1,14 @@
 """Where an answer ends: every stop is tried at every position, token by token."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from engine.stopping.record import StopKind
+from engine.stopping.record import Channel, StopKind
+from engine.stopping.repetition import RECORDED, Repetition, RepetitionDetection
 from engine.stopping.rules import Stop, StopRules, StopScope
 from tests.engine.contract.reading import Reading
 from tests.engine.contract.reading_state import Tag
 from tests.engine.contract.writing.case import Case, first_reading
+from tests.engine.contract.writing.cycles import cycle_at_end
 from tests.engine.contract.writing.vocabularies import EOS
 
 
@@ -76,6 +78,7 @@ class End:
         rule_index: See ``StopInfo``.
         tag: The tag that was the stop.
         match: The stop string that was found in the text.
+        cycle: The cycle with which the tokens end.
     """
 
     kind: StopKind
@@ -87,24 +90,85 @@ class End:
     rule_index: int | None = None
     tag: Tag | None = None
     match: Match | None = None
+    cycle: Repetition | None = None
+
+
+class Stretch:
+    """The tokens of the open channel: those behind the token that opened it."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._begin = 0
+        self._tokens: list[int] = []
+        self._channel = first_reading(case).channel
+
+    def add(self, token: int, after: Reading, index: int) -> None:
+        if after.channel is self._channel:
+            self._tokens.append(token)
+        else:
+            self._begin, self._tokens, self._channel = index + 1, [], after.channel
+
+    def _cycle(self, detection: RepetitionDetection) -> Repetition | None:
+        found = None
+        if self._channel is not Channel.TOOL:
+            found = cycle_at_end(self._tokens, detection)
+        return found and replace(found, token_index=self._begin + found.token_index)
+
+    @property
+    def is_reasoning(self) -> bool:
+        return self._channel is Channel.THINKING
+
+    @property
+    def ending(self) -> Repetition | None:
+        """The cycle that the request's figures find."""
+        figures = self._case.rules.repetition
+        return None if figures is None else self._cycle(figures)
+
+    @property
+    def recorded(self) -> Repetition | None:
+        """The cycle that a record names."""
+        return self._cycle(RECORDED)
+
+
+def ends_reasoning(case: Case) -> bool:
+    """Return whether a cycle ends reasoning somewhere in the script."""
+    reading, stretch = first_reading(case), Stretch(case)
+    for index, token in enumerate(case.script):
+        reading = reading.add(token)
+        stretch.add(token, reading, index)
+        if stretch.is_reasoning and stretch.ending is not None:
+            return True
+    return False
 
 
 def end_of(case: Case) -> End:
     eos = case.model.ids[EOS]
-    reading = first_reading(case)
+    reading, stretch = first_reading(case), Stretch(case)
     for index in range(5000):
         if case.cancel_after == index:
-            return End(StopKind.CANCELLED, reading, reading, None, index)
+            end = End(StopKind.CANCELLED, reading, reading, None, index)
+            return replace(end, cycle=stretch.recorded)
         token = case.script[index] if index < len(case.script) else eos
-        end = _end_on(case, reading, token, index)
-        if end is not None:
-            return end
-        reading = reading.add(token)
+        end_by_stop = _end_on(case, reading, token, index)
+        if end_by_stop is not None:
+            return replace(end_by_stop, cycle=stretch.recorded)
+        before, reading, count = reading, reading.add(token), index + 1
+        stretch.add(token, reading, index)
+        cycle = stretch.ending if index >= case.rules.min_tokens else None
+        # In reasoning a cycle ends the reasoning alone, which a script does not show.
+        if cycle is not None and not stretch.is_reasoning:
+            return End(StopKind.REPETITION, reading, before, token, count, cycle=cycle)
+        for kind, limit in (
+            (StopKind.MAX_TOKENS, case.max_tokens),
+            (StopKind.CONTEXT_FULL, case.room),
+        ):
+            if count == limit:
+                return End(kind, reading, before, token, count, cycle=stretch.recorded)
     raise AssertionError("a case that ignores EOS needs a limit")
 
 
 def _end_on(case: Case, before: Reading, token: int, index: int) -> End | None:
-    """Return how the answer ends with a token; None if it continues."""
+    """Return how the answer ends with a token that is a stop; None if it continues."""
     rules, made = case.rules, case.model
     is_last = token in made.eos and not rules.ignore_eos
     after = before.silent() if is_last else before.add(token)
@@ -135,10 +199,6 @@ def _end_on(case: Case, before: Reading, token: int, index: int) -> End | None:
             )
     if is_last:
         return End(StopKind.EOS, before, before, token, count)
-    if count == case.max_tokens:
-        return End(StopKind.MAX_TOKENS, after, before, token, count)
-    if count == case.room:
-        return End(StopKind.CONTEXT_FULL, after, before, token, count)
     return None
 
 

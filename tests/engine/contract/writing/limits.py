@@ -6,6 +6,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
+from engine.stopping.repetition import RepetitionDetection
 from engine.stopping.rules import OWN_STOP_OPTIONS, Stop, StopRules, StopScope
 from tests.engine.contract.reference import expected
 from tests.engine.contract.writing.case import Case, first_reading
@@ -55,6 +56,18 @@ def random_stops(case: Case, rng: random.Random) -> StopRules:
         include_stop=rng.random() < 0.15,
         ignore_eos=rng.random() < 0.1,
         min_tokens=rng.randint(1, len(case.script) + 2) if rng.random() < 0.12 else 0,
+        repetition=random_detection(rng) if rng.random() < 0.4 else None,
+    )
+
+
+def random_detection(rng: random.Random) -> RepetitionDetection:
+    """Return figures that short scripts fulfil."""
+    last = rng.choice((1, 2, 3, 5, 8, 40))
+    return RepetitionDetection(
+        last,
+        rng.choice((1, 1, 1, rng.randint(1, last))),
+        min_count=rng.choice((2, 2, 3, 4)),
+        min_tokens=rng.choice((0, 0, 4, 9)),
     )
 
 
