@@ -213,7 +213,10 @@ def _counts_text(side: Side, *, is_named: bool) -> str:
             f"Odds of an end token in the last place: {odds.min:.1%} to {odds.max:.1%}, "
             f"median {odds.median:.1%}\n"
         )
-    if counts.answers > 1 and len({answer.text for answer in side.whole}) == 1:
+    if (
+        counts.answers > 1
+        and len({(answer.text, answer.end.output_tokens) for answer in side.whole}) == 1
+    ):
         text += "All answers are equal; a higher --temperature lets them differ.\n"
     return f"{lines[0]}\n{text}"
 

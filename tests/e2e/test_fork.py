@@ -95,6 +95,17 @@ def test_fork_of_earlier_file_names_remedy(
     assert "answer the question again with --save-run" in capsys.readouterr().err
 
 
+def test_fork_repeats_rendered_prompt_of_file(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = json.loads(saved.read_text())
+    values["request"]["messages"][0]["content"] = "as if a template had another date now"
+    later = tmp_path / "later.json"
+    later.write_text(json.dumps(values))
+    again = answered(capsys, "--from-run", str(later), "--at", "1", "--with", "1")
+    assert again["text"] == "1\n2\n3\n4\n5\n6\n7\n8\n"
+
+
 def test_times_counts_ends_with_seeds(capsys: pytest.CaptureFixture[str]) -> None:
     words = [COUNT, "--times", "3", "--temperature", "1", "--stop", "5", "--versus-stop", "3"]
     counted = answered(capsys, *words)

@@ -62,7 +62,7 @@ async def _compare(engine: Engine, number: int) -> tuple[int, int]:
         done += 1
         if (_ids(same), same.stop) != (_ids(run), run.stop):
             wrong += 1
-            print(f"{question!r}, token {index}, the same: {same.stop} instead of {run.stop}")
+            print(f"{question!r}, token {index}: {same.stop} instead of {run.stop}", flush=True)
         top = () if token.stats is None else token.stats.top
         other = next((token_id for token_id, _ in top if token_id != token.token_id), None)
         if other is None or stops or index + 1 == _TOKENS or other in run.setting.eos:
