@@ -400,6 +400,14 @@ class Preferences:
             "ask": "Ask",
         },
     )
+    ends_repetition: bool = declare(
+        True,
+        help="whether answers that repeat themselves are ended: after 4 exact copies of 256 tokens "
+        "or more together; thinking is closed, so that the answer begins",
+        section=GENERAL,
+        label="Repetition",
+        accessible_name="End answers that repeat themselves",
+    )
     names_conversations: bool = declare(
         True,
         help="whether the model writes the titles of new conversations, once it has nothing else "

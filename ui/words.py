@@ -67,7 +67,7 @@ ORIGIN_NAMES = {
     TokenOrigin.DRAFT: "Draft: draft model",
     TokenOrigin.HEAD: "Draft: MTP head",
     TokenOrigin.FORCED: "Forced",
-    TokenOrigin.BUDGET: "Forced: budget",
+    TokenOrigin.BUDGET: "Forced: end of thinking",
 }
 """By a token's origin, its name in a table; empty for a token that the model drew alone."""
 ORIGIN_DESCRIPTIONS = {
@@ -77,7 +77,7 @@ ORIGIN_DESCRIPTIONS = {
     TokenOrigin.DRAFT: "drafted by the draft model, and accepted",
     TokenOrigin.HEAD: "drafted by the model’s own head, and accepted",
     TokenOrigin.FORCED: "forced: the schema or the call allowed no other token",
-    TokenOrigin.BUDGET: "forced: the thinking budget was used up, and this ends the thinking",
+    TokenOrigin.BUDGET: "forced: this ends thinking that used up its budget or repeated itself",
 }
 """By a token's origin, what it means in words; empty for a token that the model drew alone."""
 Spans = list[tuple[int, int]]
@@ -89,7 +89,7 @@ _LOOKS: dict[StopKind, tuple[str, Tone]] = {
     StopKind.EOS: ("check", "done"),
     StopKind.STOP_STRING: ("stop-match", "match"),
     StopKind.STOP_TOKEN: ("stop-match", "match"),
-    StopKind.REPETITION: ("limit", "limit"),
+    StopKind.REPETITION: ("repeat", "limit"),
     StopKind.MAX_TOKENS: ("limit", "limit"),
     StopKind.CONTEXT_FULL: ("limit", "limit"),
     StopKind.MEMORY_FULL: ("limit", "limit"),

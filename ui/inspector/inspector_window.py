@@ -228,7 +228,8 @@ class VerdictHead(QWidget):
         is_rule = shown.run.stopped_by is not None
         self.keep_on.setVisible(can_continue and kind is StopKind.CANCELLED)
         self.raise_limit.setVisible(can_continue and kind is StopKind.MAX_TOKENS)
-        self.past.setVisible(can_continue and is_rule)
+        self.past.setVisible(can_continue and (is_rule or shown.run.is_repetitive))
+        self.past.setText("Continue Past Stop" if is_rule else "Continue Past It")
         self.without.setVisible(is_rule)
 
     def _can_continue(self, shown: ShownRun) -> bool:
@@ -421,7 +422,10 @@ class InspectorWindow(OwnWindow):
         if not self.isVisible():
             return
         self.head.show_run(shown)
-        self.tape.show_trace(None if shown is None else shown.trace)
+        if shown is None:
+            self.tape.show_trace(None)
+        else:
+            self.tape.show_trace(shown.trace, shown.run)
         self.tape.setPlaceholderText(_placeholder(shown))
         self.tape.setVisible(shown is not None)
         self._show_legend()
@@ -489,11 +493,11 @@ class InspectorWindow(OwnWindow):
         shown = self.inspector.shown
         trace = None if shown is None else shown.trace
         token = self.tape.token_at(position)
-        if trace is None or token is None:
+        if shown is None or trace is None or token is None:
             self.token.setText(_HINT if self.tape.token_at(0) is not None else "")
             self.others.setText("")
             return
-        self.token.setText(describe_token(token, trace.rules))
+        self.token.setText(describe_token(token, trace.rules, shown.run.cycles))
         names = alternatives(token, trace.vocabulary)
         self.others.setText(f"Likeliest here: {names}" if names else "")
         self.tokens.choose_token(token.index)

@@ -5,7 +5,7 @@ Plain values, and what the application adds to them; main thread.
 
 import math
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
 from itertools import pairwise
@@ -15,6 +15,7 @@ from engine import Vocabulary
 from engine.recording.replay import replay, with_replayed_tokens
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.repetition import Repetition
 from engine.stopping.rules import StopRules
 from engine.values.events import Finished, Timing, TokenTrace, Usage
 from engine.values.request import GenerationRequest
@@ -108,6 +109,8 @@ def shown_recording(recording: RunTrace, name: str, question: str = "") -> Shown
         Usage(output_tokens=len(recording.tokens)),
         Timing(first_token_s=times[0], decode_s=times[-1] - times[0], total_s=times[-1]),
         speculation=recording.speculation,
+        budget_end=recording.budget_end,
+        repetition=played.repetition,
     )
     run = Run(
         rules=recording.rules,
@@ -302,7 +305,24 @@ def _name(token_id: int, vocabulary: Vocabulary | None) -> str:
     return text or f"id {token_id}"
 
 
-def describe_token(token: TokenTrace, rules: StopRules) -> str:
+def copy_of(index: int, cycles: Iterable[Repetition]) -> tuple[int, Repetition] | None:
+    """Return which copy of which cycle a token is in, the first being 1; None for none."""
+    for cycle in cycles:
+        position = index - cycle.token_index
+        if 0 <= position < cycle.period * cycle.copies:
+            return position // cycle.period + 1, cycle
+    return None
+
+
+def describe_copy(index: int, cycles: Iterable[Repetition]) -> str:
+    """Return the copy that a token is in: ``copy 3 of 4, 70 tokens``; empty for none."""
+    if (found := copy_of(index, cycles)) is None:
+        return ""
+    number, cycle = found
+    return f"copy {number:,} of {cycle.copies:,}, {counted(cycle.period, 'token')}"
+
+
+def describe_token(token: TokenTrace, rules: StopRules, cycles: Iterable[Repetition] = ()) -> str:
     """Return everything that is known about a token, in one line."""
     text = token.piece
     parts = [f"Token {token.index + 1:,}", f"id {token.token_id}"]
@@ -318,6 +338,8 @@ def describe_token(token: TokenTrace, rules: StopRules) -> str:
     parts.append(CHANNEL_NAMES[token.channel].lower())
     if sentence := ORIGIN_DESCRIPTIONS[token.origin]:
         parts.append(sentence)
+    if copy := describe_copy(token.index, cycles):
+        parts.append(copy)
     if token.held:
         parts.append(f"held back after it: {quoted(token.held, 40)}")
     if token.stats is not None:

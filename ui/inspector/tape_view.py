@@ -20,20 +20,31 @@ from PySide6.QtWidgets import QTextEdit
 
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel
+from engine.stopping.repetition import Repetition
 from engine.values.events import TokenTrace
 from engine.wording import counted, visible
 from ui.inspector.pages import align
-from ui.inspector.shown_run import CHANNEL_NAMES, Span, Tape, TokenMark
+from ui.inspector.shown_run import (
+    CHANNEL_NAMES,
+    Span,
+    Tape,
+    TokenMark,
+    copy_of,
+    describe_copy,
+)
 from ui.kit.theme import current_theme, fixed_font
+from ui.records.runs import Run
 from ui.words import ORIGIN_DESCRIPTIONS
 
 MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"
+# Shorter copies have no number: about half a line, as a chip takes a quarter of one.
+_MIN_NUMBERED = 8
 
 _LINES = QTextCharFormat.UnderlineStyle
 LEGEND = {
     TokenMark.DRAFTED: "dotted line: accepted draft token",
-    TokenMark.FORCED: "solid line: the schema or the call allowed no other token",
+    TokenMark.FORCED: "solid line: forced by the schema, the call or the end of thinking",
     TokenMark.HELD: "wavy line: held back, because it could become a stop",
     TokenMark.MATCHED: "bold: the stop that ended the answer",
 }
@@ -47,6 +58,8 @@ class TapeView(QTextEdit):
     def __init__(self) -> None:
         super().__init__()
         self._trace: RunTrace | None = None
+        self._run: Run | None = None
+        self._cycles: tuple[Repetition, ...] = ()
         self._marks = TokenMark.NONE
         self._begins: list[int] = []  # the document position of each token
         self._tokens: list[TokenTrace] = []
@@ -85,10 +98,15 @@ class TapeView(QTextEdit):
     @property
     def legend(self) -> str:
         """What the marks on the tape mean; empty if there are none."""
-        return "  ·  ".join(text for mark, text in LEGEND.items() if mark & self._marks)
+        parts = [text for mark, text in LEGEND.items() if mark & self._marks]
+        for cycle in self._cycles:
+            repeated = "token" if cycle.period == 1 else f"{cycle.period:,} tokens"
+            parts.append(f"alternating colors: {cycle.copies:,} copies of the same {repeated}")
+        return "  ·  ".join(parts)
 
-    def show_trace(self, trace: RunTrace | None) -> None:
-        self._trace = trace
+    def show_trace(self, trace: RunTrace | None, run: Run | None = None) -> None:
+        """Show tokens, and the copies with which their run repeats itself."""
+        self._trace, self._run = trace, run
         self._draw_again()
 
     def catch_up(self) -> None:
@@ -112,8 +130,10 @@ class TapeView(QTextEdit):
             return
         self._chosen = position
         token = self.token_at(position)
-        text = "" if token is None else ORIGIN_DESCRIPTIONS[token.origin]
-        self.viewport().setToolTip(text and f"{text[0].upper()}{text[1:]}.")
+        texts = []
+        if token is not None:
+            texts = [describe_copy(token.index, self._cycles), ORIGIN_DESCRIPTIONS[token.origin]]
+        self.viewport().setToolTip("\n".join(f"{t[0].upper()}{t[1:]}." for t in texts if t))
         self._mark_chosen()
         self.token_chosen.emit(position)
 
@@ -168,6 +188,7 @@ class TapeView(QTextEdit):
         self._chosen = -1
         trace = self._trace
         self._is_ended = trace is not None and trace.stop is not None
+        self._cycles = self._run.cycles if self._is_ended and self._run is not None else ()
         if trace is not None and trace.tokens:
             self._append(Tape(trace, MAX_TOKENS))
         self.updateGeometry()
@@ -189,6 +210,7 @@ class TapeView(QTextEdit):
                 row = span.row
                 self._open_band(cursor, tape.tokens[row].channel)
                 self._begins.append(cursor.position())
+                self._open_copy(cursor, tape.tokens[row].index)
             self._write(cursor, span, tape, first + row)
         cursor.endEditBlock()
         if is_at_end:
@@ -218,6 +240,26 @@ class TapeView(QTextEdit):
             cursor.insertText(f"{CHANNEL_NAMES[channel]}  ", name)
         self._channel = channel
 
+    def _open_copy(self, cursor: QTextCursor, index: int) -> None:
+        """Number a copy at its first token."""
+        found = copy_of(index, self._cycles)
+        if found is None or found[1].period < _MIN_NUMBERED:
+            return
+        number, cycle = found
+        if (index - cycle.token_index) % cycle.period == 0:
+            cursor.insertText(f" copy {number:,} of {cycle.copies:,} ", self._chip())
+
+    def _ground(self, position: int) -> QColor | None:
+        """Return the ground of a token: alternating ones separate tokens, and copies too."""
+        colors, is_odd = current_theme().colors, position % 2 == 1
+        found = copy_of(self._tokens[position].index, self._cycles)
+        if found is None:
+            return QColor(colors.bubble) if is_odd else None
+        band = QColor(colors.limit_soft if found[0] % 2 else colors.tool_soft)
+        if not is_odd:
+            return band
+        return band.lighter(125) if colors.is_dark else band.darker(106)
+
     def _write(self, cursor: QTextCursor, span: Span, tape: Tape, position: int) -> None:
         colors = current_theme().colors
         marks = span.marks
@@ -233,8 +275,8 @@ class TapeView(QTextEdit):
         if cursor.positionInBlock() > 500:
             cursor.insertBlock(self._continued)
         form = self._plain()
-        if position % 2:  # alternating grounds separate the tokens
-            form.setBackground(QColor(colors.bubble))
+        if (ground := self._ground(position)) is not None:
+            form.setBackground(ground)
         self._draw_marks(form, marks)
         *lines, last = visible(span.text).split(_LINE_FEED)
         for line in lines:

@@ -20,6 +20,7 @@ from engine.files.json_fields import (
     to_values,
 )
 from engine.stopping.record import StopInfo
+from engine.stopping.repetition import Repetition
 from engine.stopping.rules import (
     OWN_STOP_OPTIONS,
     Stop,
@@ -304,7 +305,7 @@ def run_from(fields: Fields, text: str, without_end: RunState = "interrupted") -
 
 def _rules(fields: Fields, stops: list[str]) -> StopRules:
     rules = None
-    with contextlib.suppress(DamagedFile):  # a later version may know more scopes
+    with contextlib.suppress(DamagedFile, InvalidRequest):  # a later version may know more
         rules = fields.maybe("rules", StopRules)
     return StopRules.of(*stops) if rules is None else rules
 
@@ -330,6 +331,7 @@ def _finished(fields: Fields) -> Finished:
         timing=Timing(**fields.inner("timing").plain(Timing)),
         speculation=fields.maybe("speculation", Speculation) or Speculation(),
         budget_end=fields.maybe("budget_end", BudgetEnd),
+        repetition=fields.maybe("repetition", Repetition),
         **fields.plain(Finished),
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from engine.stopping.record import Channel, StopKind
+from engine.stopping.repetition import Repetition
 from engine.stopping.rules import StopRules
 from engine.values.events import (
     Event,
@@ -78,6 +79,7 @@ class StopChange:
 
     without: str | int | None = None
     extra: str = ""
+    goes_past_repetition: bool = False
 
 
 NO_CHANGE = StopChange()
@@ -282,9 +284,29 @@ class Run:
 
     @property
     def change_past_stop(self) -> StopChange:
-        """The stops of a continuation: without the stop that ended the answer."""
-        past = self.stopped_by
-        return self.stop_change if past is None else replace(self.stop_change, without=past)
+        """The stops of a continuation: without the stop or the repetition that ended the answer."""
+        change, past = self.stop_change, self.stopped_by
+        if past is not None:
+            change = replace(change, without=past)
+        # A continuation that ran without detection went past a repetition, also before a restart.
+        is_past = self.continued_chars > 0 and self.rules.repetition is None
+        if is_past or self.is_repetitive:
+            change = replace(change, goes_past_repetition=True)
+        return change
+
+    @property
+    def cycles(self) -> tuple[Repetition, ...]:
+        """The cycles at the end of its thinking and at its own end, as far as there are any."""
+        finished = self.finished
+        if finished is None:
+            return ()
+        thinking = finished.budget_end.repetition if finished.budget_end is not None else None
+        return tuple(cycle for cycle in (thinking, finished.repetition) if cycle is not None)
+
+    @property
+    def is_repetitive(self) -> bool:
+        """Whether it was ended because it repeated itself."""
+        return self.finished is not None and self.finished.stop.kind is StopKind.REPETITION
 
     @property
     def stops(self) -> tuple[str, ...]:

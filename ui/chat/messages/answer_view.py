@@ -165,10 +165,14 @@ class ThinkingView(QWidget):
         return SearchedText(self.text_view, self.head)
 
     def show_stage(self, run: Run) -> None:
+        finished = run.finished
+        end = None if finished is None else finished.budget_end
+        is_cycle = end is not None and end.repetition is not None
+        until = ", until it repeated itself" if is_cycle else ""
         if run.thinking_s is not None:
-            self.head.setText(f"Thought for {seconds(run.thinking_s)}")
+            self.head.setText(f"Thought for {seconds(run.thinking_s)}{until}")
         elif run.is_over:
-            self.head.setText("Thought")
+            self.head.setText(f"Thought{until}")
 
     def _fold(self, is_open: bool) -> None:
         self.text_view.setVisible(is_open)
@@ -213,7 +217,11 @@ class AnswerView(EditedInPlace):
         self.reason = ReasonLine()
         reasons.addButton(self.reason)
         self._retry = push_button("Retry", "Ask this question again")
-        self.action_row = self.reason.row = MessageActions(self, (self.reason, self._retry))
+        self.go_past = push_button(
+            "Continue Past It", "Continue this answer, and let it repeat itself"
+        )
+        before = (self.reason, self._retry, self.go_past)
+        self.action_row = self.reason.row = MessageActions(self, before)
         add = self.action_row.add
         self._copy = add("copy", "Copy this answer as Markdown")
         self._regenerate = add("regenerate", "Regenerate", "Ctrl+Alt+G")
@@ -229,6 +237,7 @@ class AnswerView(EditedInPlace):
         foot.addWidget(self.reason, 1)
         foot.addStretch()  # while there is no reason yet, nothing else takes its room
         foot.addWidget(self._retry)
+        foot.addWidget(self.go_past)
         foot.addWidget(self.action_row)
         self.calls = ToolCards()
         layout = self._parts = column(self.text_view, self.calls, spacing=8, on=self)
@@ -272,7 +281,7 @@ class AnswerView(EditedInPlace):
         return part in self.__dict__
 
     def show_busy(self, is_busy: bool) -> None:
-        for button in (self.proceed, self._regenerate, self._retry):
+        for button in (self.proceed, self._regenerate, self._retry, self.go_past):
             button.setEnabled(not is_busy)
         if self.editor is not None:
             self.editor.show_busy(is_busy)
@@ -327,7 +336,8 @@ class AnswerView(EditedInPlace):
         self._regenerate.setVisible(run.is_over)
         self.more.setVisible(run.is_over)
         self.pinned.setVisible(self.message.is_pinned)
-        self.proceed.setVisible(run.is_over and run.can_be_continued)
+        self.go_past.setVisible(run.is_repetitive)
+        self.proceed.setVisible(run.is_over and run.can_be_continued and not run.is_repetitive)
         if run.is_over and run.can_be_continued:
             self.proceed.show_icon("continue", continue_label(run), _CONTINUE)
         self._retry.setVisible(run.state == "refused" or _failed(run))
@@ -383,6 +393,7 @@ class AnswerView(EditedInPlace):
         self.more.clicked.connect(lambda: self.menu_requested.emit(below(self.more)))
         self._retry.clicked.connect(self.regenerate_requested)
         self._regenerate.clicked.connect(self.regenerate_requested)
+        self.go_past.clicked.connect(self.proceed.click)
         self._copy.clicked.connect(lambda: copy_text(self.run.text))
         self.raw.toggled.connect(lambda _: self.show_edited_part())
         current_theme().changed.connect(self._restyle)

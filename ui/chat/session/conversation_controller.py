@@ -19,6 +19,7 @@ from engine.errors import EngineError, RequestCancelled
 from engine.library.model_info import ModelInfo
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.repetition import DEFAULT_DETECTION
 from engine.values.events import (
     Event,
     Finished,
@@ -80,6 +81,7 @@ class ChatContext:
     traces: Traces
     models: Models
     toolbox: Toolbox | None = None
+    ends_repetition: bool = False
 
     def __post_init__(self) -> None:
         self.planner = PromptPlanner(self.engine)
@@ -294,7 +296,8 @@ class ConversationController(QObject):
         run = self.run
         if run is None or model is None:
             return False
-        return run.rules != stop_rules(self.conversation, model, run.stop_change)
+        rules = stop_rules(self.conversation, model, run.stop_change)
+        return run.rules != replace(rules, repetition=run.rules.repetition)
 
     def apply_stops(self) -> None:
         """Cancel the running answer, and continue it with the present stop list."""
@@ -396,6 +399,9 @@ class ConversationController(QObject):
         conversation, model = self.conversation, self._model
         begun = "" if continued is None else continued.text_past_stop(self._structure(continued))
         request = self._traces.traced(request_for(conversation, model, parent, begun, change))
+        if self._context.ends_repetition and not change.goes_past_repetition:
+            stops = replace(request.stops, repetition=DEFAULT_DETECTION)
+            request = replace(request, stops=stops)
         run = new_run(request, model, continued, change, begun)
         if continued is None:
             run.left_out = last_left_out(conversation.tree.path_to(parent))

@@ -95,6 +95,7 @@ class Workspace(QObject):
         self.conversations.sort_by(preferences.list_order)
         self.titles.is_on = preferences.names_conversations
         self.context.planner.when_full = preferences.when_full
+        self.context.ends_repetition = preferences.ends_repetition
         self.conversations.usual_settings = preferences.new_conversation.settings()
         self._apply_model_settings()
         self.conversations.begin_with(ToolsInUse(preferences.tools.in_new_conversations))
