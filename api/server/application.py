@@ -40,6 +40,7 @@ from api.service.record import (
 from api.service.redaction import safe_headers, safe_path
 from api.service.service import Service, client_id_of, new_id
 from engine import Engine
+from engine.values.figures import describe_difference
 from engine.values.request import TraceLevel
 
 # The longest value of a header that lists parts of a request; proxies refuse long headers.
@@ -142,6 +143,9 @@ def _log_request(request: web.Request, record: RequestRecord) -> None:
         "request_id": record.request_id,
     }
     line = "%(remote)s %(method)s %(path)s %(status)d %(took_ms).0f ms %(request_id)s"
+    if (difference := record.prompt_difference) is not None:
+        fields["read_again"] = describe_difference(difference)  # not its texts: they are prompts
+        line += " %(read_again)s"
     _access.info(line, fields, extra={"fields": fields})  # the fields are for logs in JSON
 
 

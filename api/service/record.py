@@ -13,6 +13,7 @@ from engine import Generation
 from engine.values.events import (
     Event,
     Finished,
+    PromptDifference,
     TextDelta,
     ThinkingDelta,
     TokenTrace,
@@ -114,6 +115,7 @@ class RequestRecord:
     requested_model: str = ""
     requests: Sequence[GenerationRequest] = ()
     runs: list[RecordedRun] = field(default_factory=list)
+    generations: list[Generation] = field(default_factory=list)
     failure: ErrorKind | None = None
     answer_id: str = ""
     field_names: Mapping[str, str] = field(default_factory=dict)
@@ -129,6 +131,13 @@ class RequestRecord:
     def ends(self) -> tuple[Finished, ...]:
         return tuple(run.finished for run in self.runs if run.finished is not None)
 
+    @property
+    def prompt_difference(self) -> PromptDifference | None:
+        """The place in which a prompt first differs from an earlier one, and was read again."""
+        ends = [each.finished for each in self.generations if each.finished is not None]
+        found = (end.usage.prompt_difference for end in ends)
+        return next((difference for difference in found if difference is not None), None)
+
     def add_trace(self, request: GenerationRequest) -> GenerationRequest:
         """Return a request with as much detail of each token as the observers want."""
         level, count = self.trace
@@ -143,6 +152,7 @@ class RequestRecord:
 
     def add_run(self, generation: Generation, model: str, *, hides_traces: bool) -> None:
         self.model = model
+        self.generations.append(generation)
         if not self.observers:
             return
         run = RecordedRun(generation)

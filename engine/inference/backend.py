@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from engine.conversation.prompt_parts import RenderedPrompt
 from engine.errors import ModelLoadFailed
 from engine.inference.cache.disk import DiskCache
 from engine.output.channels import Beginning
 from engine.stopping.record import Channel
-from engine.values.events import BudgetEnd, VerifiedDrafts
+from engine.values.events import BudgetEnd, PromptDifference, VerifiedDrafts
 from engine.values.tokens import PromptScores
 
 
@@ -25,6 +26,8 @@ class Prompt:
     prediction: list[int] = field(default_factory=list)
     is_on_disk: bool = False
     not_applied: tuple[str, ...] = ()
+    rendered: RenderedPrompt = field(default_factory=RenderedPrompt)
+    difference: PromptDifference | None = None
 
     @property
     def thinks(self) -> bool:

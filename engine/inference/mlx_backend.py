@@ -52,6 +52,7 @@ from engine.output.tool_calls.call_text import NewReader
 from engine.output.tool_calls.calls import readers
 from engine.output.tool_calls.formats import CALL_FORMATS, JSON_CALLS
 from engine.output.vocabulary import Vocabulary, decode_ids
+from engine.stopping.record import Channel
 from engine.values.embedding import EmbeddingRequest
 from engine.values.request import GenerationRequest
 from engine.values.tokens import TokenOrigin, TokenStats
@@ -114,7 +115,7 @@ class MlxBackend:
         elif request.tool_choice.mode == "required" and not self._shows_tools:
             request = with_described_tools(request, family.call_style)
         with self._translate_panics("messages" if request.prompt is None else "prompt"):
-            tokens, unknown = render(self._tokenizer, request, self.info, self._template)
+            tokens, unknown, rendered = render(self._tokenizer, request, self.info, self._template)
         prediction = predicted(self._tokenizer, request.prediction, self.info)
         owner = request.cache_owner
         if owner.kept_with is not None:
@@ -123,7 +124,11 @@ class MlxBackend:
         if request.prompt is None:
             beginning = family.beginning(request, tokens, self.vocabulary)
         is_on_disk = self.batch.prompt_cache.is_on_disk(owner, tokens)
-        return Prompt(tokens, beginning, prediction, is_on_disk, unknown)
+        rendered = replace(rendered, thinks=beginning.channel is Channel.THINKING)
+        decode = functools.partial(decode_ids, inner_tokenizer(self._tokenizer))
+        recent = self.batch.prompt_cache.recent
+        difference = recent.difference(owner.name, tokens, rendered, decode)
+        return Prompt(tokens, beginning, prediction, is_on_disk, unknown, rendered, difference)
 
     def check_template(self) -> TemplateReport | None:
         return check_template(self._template) if self._tokenizer.has_chat_template else None
@@ -225,6 +230,7 @@ class MlxBackend:
         if request.fork is not None:  # its tokens are given, whatever the others force
             processors.append(sampling.ForkProcessor(request.fork.tokens, len(prompt.tokens)))
         sequence.turn_end = turn_end(prompt.tokens, self._eos)
+        sequence.rendered = prompt.rendered
         sequence.sampler, sequence.processors = sampler, processors
         sequence.constraint, sequence.budget = constraint, budget
         if (scoring := request.prompt_scoring) is not None:

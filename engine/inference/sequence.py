@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from engine.conversation.prompt_parts import RenderedPrompt
 from engine.generation import Generation
 from engine.inference.backend import Prompt
 from engine.output.answer import AnswerBuilder, feed_traced
@@ -67,6 +68,7 @@ class Sequence:
     draft: "ModelDrafts | None" = None
     constraint: "TokenConstraint | None" = None
     budget: "BudgetProcessor | None" = None
+    rendered: RenderedPrompt | None = None
 
     number: int = field(default=-1, init=False)
     disk_epoch: int | None = field(default=None, init=False)
@@ -193,6 +195,9 @@ class Sequence:
         first = self._first_at
         spans = self.builder.spans
         end = self.budget_end
+        difference = self.prompt.difference
+        if difference is not None and self.cached > difference.token_index:
+            difference = None  # another prompt, such as one that is still being answered, has more
         return Finished(
             stop=stop,
             usage=Usage(
@@ -202,6 +207,7 @@ class Sequence:
                 thinking_tokens=self.builder.reader.thinking_tokens,
                 disk_tokens=self.from_disk,
                 cache_miss=self.cache_miss,
+                prompt_difference=difference,
             ),
             timing=Timing(
                 queued_s=joined - self.submitted_at,

@@ -3,10 +3,12 @@
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
+from engine.conversation.prompt_parts import RenderedPrompt
 from engine.conversation.template import ChatTemplate
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
 from engine.library.model_info import ModelInfo
+from engine.output.vocabulary import decode_ids
 from engine.values.request import GenerationRequest
 
 # Texts of up to this many characters are tokenised as a whole. Longer ones are tokenised in slices
@@ -27,10 +29,10 @@ def render(
     request: GenerationRequest,
     model: ModelInfo,
     template: ChatTemplate | None = None,
-) -> tuple[list[int], tuple[str, ...]]:
-    """Return the token ids of a request's prompt, and the names of options without effect."""
+) -> tuple[list[int], tuple[str, ...], RenderedPrompt]:
+    """Return the token ids of a request's prompt, the names of options without effect, its text."""
     not_applied = tuple(f"chat_template_kwargs.{name}" for name in request.template_options)
-    context = model.context_length
+    context, rendered = model.context_length, ""
     _check_size(request, context)
     if isinstance(request.prompt, str):
         tokens = _bounded(tokenizer, request.prompt, "prompt", context, adds_special=True)
@@ -46,6 +48,7 @@ def render(
         if not tokenizer.has_chat_template:
             raise InvalidRequest("messages", "this model has no chat template; send a raw prompt")
         text, not_applied = (template or chat_template(tokenizer)).render(request, model.id)
+        rendered = decode_ids(inner_tokenizer(tokenizer), text) if isinstance(text, list) else text
         tokens = text if isinstance(text, list) else _bounded(tokenizer, text, "messages", context)
     tokens = spelled_out(
         tokenizer,
@@ -53,12 +56,15 @@ def render(
         "messages" if request.prompt is None else "prompt",
         model.vocabulary_size,
     )
+    messages = () if request.prompt is not None else request.messages
+    listed = tuple(tool for tool in request.tools if not tool.is_deferred)
+    prompt_text = RenderedPrompt(rendered, len(tokens), messages, listed)
     if request.begun:
         check_ids(request.begun, "begun", model.vocabulary_size)
         tokens += request.begun
     if not tokens:
         raise InvalidRequest("messages", "the prompt is empty")
-    return tokens, not_applied
+    return tokens, not_applied, prompt_text
 
 
 def spelled_out(tokenizer: Any, ids: list[int], field: str, size: int) -> list[int]:

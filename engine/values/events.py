@@ -142,6 +142,51 @@ class CacheMiss(StrEnum):
     SCORED = "scored"
 
 
+class PromptPart(StrEnum):
+    """The part of a request that made a place in its prompt.
+
+    Attributes:
+        THINKING: The reasoning of an earlier answer, which one of two prompts has.
+        DATE: A date or time that the template writes.
+        TEMPLATE: Other text that the template writes before all parts of the request.
+        ANSWER_OPENING: The end of a prompt, with which the template opens an answer.
+        TOKENS: The texts are equal, and their tokens are not: the model wrote them otherwise than
+            the tokenizer reads them.
+        PROMPT: A prompt without messages.
+    """
+
+    SYSTEM = "system"
+    TOOLS = "tools"
+    MESSAGE = "message"
+    THINKING = "thinking"
+    DATE = "date"
+    TEMPLATE = "template"
+    ANSWER_OPENING = "answer_opening"
+    TOKENS = "tokens"
+    PROMPT = "prompt"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptDifference:
+    """The first difference between a prompt and an earlier one of the same owner.
+
+    Attributes:
+        token_index: The number of tokens before it, which are equal.
+        here: Text around it, in this prompt.
+        before: Text around it, in the earlier prompt with its answer.
+        read_again: Tokens after it that the earlier prompt has, too, in runs.
+        message: The message's number from 1, without system texts; 0 for no message.
+    """
+
+    token_index: int
+    part: PromptPart
+    here: str
+    before: str
+    read_again: int
+    message: int = 0
+    role: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Token counts of one generation.
@@ -156,6 +201,7 @@ class Usage:
     thinking_tokens: int = 0
     disk_tokens: int = 0
     cache_miss: CacheMiss | None = None
+    prompt_difference: PromptDifference | None = None
 
 
 @dataclass(frozen=True, slots=True)

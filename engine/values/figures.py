@@ -3,7 +3,14 @@
 from dataclasses import dataclass
 
 from engine.stopping.record import StopKind, describe_source
-from engine.values.events import BudgetEnd, Finished, Speculation, tokens_per_s
+from engine.values.events import (
+    BudgetEnd,
+    Finished,
+    PromptDifference,
+    PromptPart,
+    Speculation,
+    tokens_per_s,
+)
 from engine.values.verdict import UNKNOWN_CONTEXT, AnswerContext, position
 from engine.wording import counted, figure, seconds
 
@@ -34,6 +41,27 @@ def describe_budget_end(end: BudgetEnd) -> str:
     if (cycle := end.repetition) is not None:
         return f"ended {at}, after {cycle.copies:,} copies of the same {cycle.period:,} tokens"
     return f"ended by its budget of {end.budget:,} {at}"
+
+
+_PARTS = {
+    PromptPart.SYSTEM: "the system text differs",
+    PromptPart.TOOLS: "the tools differ",
+    PromptPart.MESSAGE: "{} differs",
+    PromptPart.THINKING: "the thinking of {} differs",
+    PromptPart.DATE: "the date in the template differs",
+    PromptPart.TEMPLATE: "the template’s own text differs",
+    PromptPart.ANSWER_OPENING: "the template opened the answer otherwise",
+    PromptPart.TOKENS: "{} has the same text in other tokens",
+    PromptPart.PROMPT: "the text differs",
+}
+
+
+def describe_difference(difference: PromptDifference) -> str:
+    """Return how many tokens were read again and why: ``18,204 tokens read again: …``."""
+    role = f" ({difference.role})" if difference.role else ""
+    message = f"message {difference.message}{role}" if difference.message else "an earlier part"
+    again = counted(difference.read_again, "token")
+    return f"{again} read again: {_PARTS[difference.part].format(message)}"
 
 
 def figures(finished: Finished) -> tuple[str, ...]:

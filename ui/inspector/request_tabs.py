@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
 
 from engine.errors import EngineError
 from engine.values.events import CacheMiss, Usage
+from engine.values.figures import describe_difference
 from engine.values.request import GenerationRequest
 from engine.wording import counted
 from ui.inspector.inspector import Inspector
@@ -60,6 +61,10 @@ def _reused(usage: Usage | None) -> str:
     if usage.cache_miss is not None:
         amount = "Nothing more" if usage.cached_tokens else "Nothing"
         text += f" {amount} came from the cache: {_MISSES[usage.cache_miss]}."
+    if (difference := usage.prompt_difference) is not None:
+        here, before = (" ".join(part.split()) for part in (difference.here, difference.before))
+        text += f" {describe_difference(difference)}, after {difference.token_index:,} tokens"
+        text += f" that are equal: “{here}” here, “{before}” before."
     return text
 
 

@@ -28,7 +28,15 @@ from engine.stopping.rules import (
     StopRules,
     checked_strings,
 )
-from engine.values.events import BudgetEnd, CacheMiss, Finished, Speculation, Timing, Usage
+from engine.values.events import (
+    BudgetEnd,
+    CacheMiss,
+    Finished,
+    PromptDifference,
+    Speculation,
+    Timing,
+    Usage,
+)
 from engine.values.request import ToolCall
 from ui.records.attachments import attachment_from, attachment_values
 from ui.records.conversations import (
@@ -321,7 +329,10 @@ def _usage(fields: Fields) -> Usage:
     # A later version may know more reasons.
     miss = fields.maybe("cache_miss", str)
     cache_miss = CacheMiss(miss) if miss in set(CacheMiss) else None
-    return Usage(**fields.plain(Usage), cache_miss=cache_miss)
+    difference = None
+    with contextlib.suppress(DamagedFile):  # or more parts
+        difference = fields.maybe("prompt_difference", PromptDifference)
+    return Usage(**fields.plain(Usage), cache_miss=cache_miss, prompt_difference=difference)
 
 
 def _finished(fields: Fields) -> Finished:

@@ -18,6 +18,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine import Generation
 from engine.values.events import Finished, Usage, tokens_per_s
+from engine.values.figures import describe_difference
 from engine.values.request import GenerationRequest, ToolCall
 from engine.values.verdict import shortest
 from ui.preferences import API_KEY_VARIABLE
@@ -133,6 +134,12 @@ class RequestEntry:
         """The usage of one answer to each prompt; several choices share their prompt."""
         answers = reversed(self.answers)  # the first read the prompt, the others found it cached
         return {one.request.prompt_key: one.finished.usage for one in answers}.values()
+
+    @property
+    def read_again(self) -> str:
+        """How many tokens of a prompt were read again, and why; empty for none."""
+        found = (usage.prompt_difference for usage in self._usages)
+        return next((describe_difference(each) for each in found if each is not None), "")
 
     @property
     def first_token_s(self) -> float | None:
@@ -345,6 +352,7 @@ def _value(entry: RequestEntry) -> dict[str, Any]:
             }
             for end in entry.ends
         ],
+        "read_again": entry.read_again or None,
         "total_s": entry.took_s,
         "request": _message(entry.headers, entry.request_body),
         "response": _message(entry.answer_headers, entry.response_body),

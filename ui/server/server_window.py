@@ -164,6 +164,8 @@ class RequestDetail(QFrame):
                 "Tokens",
                 f"prompt {entry.prompt_tokens:,}{cached}; answer {entry.output_tokens:,}",
             )
+        if entry.read_again:
+            facts.add("Cache", entry.read_again)
         facts.add("Request id", entry.id)
 
 

@@ -6,7 +6,7 @@ Pure but for an encoder's own state; any thread.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Annotated, assert_never, cast
+from typing import Annotated, Any, NotRequired, assert_never, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -218,6 +218,15 @@ class FullstopReport(TypedDict):
     prompt_cache_miss: Annotated[
         str | None, Field(description="why no more of the prompt came from the cache")
     ]
+    prompt_difference: NotRequired[
+        Annotated[
+            dict[str, Any],
+            Field(
+                description="where the prompt first differs from an earlier one, if tokens after "
+                "it were read again: token_index, part, message, role, here, before, read_again"
+            ),
+        ]
+    ]
     timing: Annotated[
         dict[str, float | None],
         Field(
@@ -232,7 +241,7 @@ def report_to_wire(finished: Finished) -> FullstopReport:
     stop = asdict(finished.stop)
     del stop["rule_index"]
     speed = tokens_per_s(finished.usage, finished.timing)
-    return {
+    report: FullstopReport = {
         "stop": cast(StopReport, stop),
         "unfinished_tool_call": finished.unfinished_tool_call or None,
         "repetition": cast("RepetitionReport | None", _optional(finished.repetition)),
@@ -240,6 +249,9 @@ def report_to_wire(finished: Finished) -> FullstopReport:
         "prompt_cache_miss": finished.usage.cache_miss,
         "timing": {**asdict(finished.timing), "tokens_per_s": speed},
     }
+    if (difference := finished.usage.prompt_difference) is not None:
+        report["prompt_difference"] = asdict(difference)
+    return report
 
 
 def _optional(value: Repetition | BudgetEnd | None) -> dict[str, object] | None:

@@ -28,6 +28,7 @@ from engine.inference.cache.index import (
     key_of,
     root_hash,
 )
+from engine.inference.cache.recent_prompts import RecentPrompts
 from engine.inference.cache.segments import (
     Segment,
     Snapshot,
@@ -61,6 +62,7 @@ class PromptCache:
 
     def __init__(self, fresh: Sequence[Any], max_bytes: int) -> None:
         self.disk: DiskCache | None = None
+        self.recent = RecentPrompts()
         self._kinds = kinds_of(fresh)
         self._can_be_saved = not any(map(is_models_own, parts_of(fresh)))
         self._max_bytes = max_bytes
@@ -99,6 +101,7 @@ class PromptCache:
 
     def clear(self, owner: str | None = None) -> None:
         self._index.clear(owner)
+        self.recent.clear(owner)
 
     def shrink_to(self, entries: int | None = None, size_bytes: int | None = None) -> None:
         """Evict the least recently used from memory; a limit that is None is the cache's own."""

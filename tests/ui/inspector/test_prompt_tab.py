@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from engine.values.events import CacheMiss
+from engine.values.events import CacheMiss, PromptDifference, PromptPart
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import InspectorWindow
@@ -35,3 +35,10 @@ async def test_the_prompt_is_shown_with_its_cached_part(
             inspector.tab(PromptTab)._fill()
             said = inspector.tab(PromptTab).note.text()
             assert f". {amount} came from the cache: " in said
+    difference = PromptDifference(12, PromptPart.MESSAGE, "of now", "of then", 1800, 7, "user")
+    usage = replace(run.finished.usage, prompt_difference=difference)
+    run.finished = replace(run.finished, usage=usage)
+    inspector.tab(PromptTab)._fill()
+    said = inspector.tab(PromptTab).note.text()
+    assert "1,800 tokens read again: message 7 (user) differs" in said
+    assert "“of now” here, “of then” before" in said

@@ -6,7 +6,14 @@ import pytest
 
 from engine.files.json_fields import Fields
 from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import CacheMiss, Finished, Timing, Usage
+from engine.values.events import (
+    CacheMiss,
+    Finished,
+    PromptDifference,
+    PromptPart,
+    Timing,
+    Usage,
+)
 from engine.values.request import ToolCall
 from ui.records.codec import run_from, run_values
 from ui.records.runs import Pace, Run
@@ -30,6 +37,15 @@ def read(values: dict[str, object]) -> Usage:
 def test_the_usage_of_a_run_comes_back(miss: CacheMiss | None) -> None:
     usage = Usage(900, 100, 20, 5, 60, miss)
     assert read(stored(usage)) == usage
+
+
+def test_a_difference_of_prompts_comes_back_and_an_unknown_part_is_left_out() -> None:
+    difference = PromptDifference(12, PromptPart.TOOLS, "find", "read", 64)
+    usage = Usage(900, 100, 20, prompt_difference=difference)
+    assert read(stored(usage)) == usage
+    values = stored(usage)
+    values["finished"]["usage"]["prompt_difference"]["part"] = "moon"  # type: ignore[index]
+    assert read(values) == Usage(900, 100, 20)
 
 
 def test_a_reason_that_only_a_later_version_knows_is_left_out() -> None:
