@@ -189,13 +189,6 @@ def _served_models(listed: Any) -> tuple[ServedModel, ...] | None:
     )
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: our server sends none, and the key must not reach another one."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Treat a redirect as an error."""
-
-
 def _request_json(
     url: str, key: str, certificate: Path | None, body: dict[str, Any] | None = None
 ) -> Any:
@@ -211,14 +204,17 @@ def _request(
     data = None if body is None else json.dumps(body).encode()
     headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
     request = urllib.request.Request(url, data, headers)
-    # No proxy for addresses of this computer.
-    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({}), _NoRedirect()]
+    trust = None
     if certificate is not None and url.startswith("https:"):
         trust = ssl.create_default_context(cafile=certificate)
         trust.check_hostname = False
         trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # it need not be an authority's
-        handlers.append(urllib.request.HTTPSHandler(context=trust))
-    opener = urllib.request.build_opener(*handlers)
+    # Without proxies, and without redirects: the key must not reach another server.
+    opener = urllib.request.OpenerDirector()
+    opener.add_handler(urllib.request.HTTPHandler())
+    opener.add_handler(urllib.request.HTTPSHandler(context=trust))
+    opener.add_handler(urllib.request.HTTPErrorProcessor())
+    opener.add_handler(urllib.request.HTTPDefaultErrorHandler())
     try:
         with opener.open(request, timeout=20.0) as answer:
             content: bytes = answer.read(_MAX_RESPONSE_BYTES + 1)

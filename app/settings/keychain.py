@@ -64,10 +64,12 @@ class SecretStore:
         """Return a secret, or None, and where it is; ``OSError`` if the keychain is locked."""
         with self._lock:
             # It is in a file only if there was no keychain when it was made, so it is newer there.
-            if (filed := self._filed().get(name)) is not None:
-                return filed, "file"
             try:
+                if (filed := self._filed().get(name)) is not None:
+                    return filed, "file"
                 stored = self._ask(lambda chain: chain.get_password(_SERVICE, name))
+            except DamagedFile as error:
+                raise OSError(str(error)) from error
             except KeychainFailed as error:
                 raise OSError(f"{error}; unlock it, and try again") from error
             except NoKeychain:
@@ -106,7 +108,7 @@ class SecretStore:
         """Return the file's content; a damaged file is set aside, and never written over."""
         try:
             return self._filed()
-        except _DamagedSecrets as error:
+        except DamagedFile as error:
             if self._only:
                 return {self._only: ""}  # a key cannot be repaired by hand
             _log.warning("%s. It is kept as %s", error, set_aside(self._file).name)
@@ -123,7 +125,7 @@ class SecretStore:
         except FileNotFoundError:
             return {}
         except ValueError as error:
-            raise _DamagedSecrets(f"{self._file.name} is damaged; {self._remedy}") from error
+            raise DamagedFile(f"{self._file.name} is damaged; {self._remedy}") from error
         return {name: value for name, value in values.items() if isinstance(value, str)}
 
     def _write(self, values: dict[str, str]) -> None:
@@ -141,10 +143,6 @@ class SecretStore:
             raise
         except Exception as error:  # backends raise any exception; none may end the program
             raise KeychainFailed(f"the keychain failed ({type(error).__name__})") from error
-
-
-class _DamagedSecrets(OSError):
-    """The file of secrets is damaged."""
 
 
 class KeyStore:

@@ -213,10 +213,6 @@ def _as_texts(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-class EmbedOptions(WireModel):
-    """``options`` of embeddings, of which none has an effect here."""
-
-
 class EmbedParams(ModelParams):
     """``POST /api/embed``; without input it only loads the model."""
 
@@ -225,11 +221,11 @@ class EmbedParams(ModelParams):
     ] = Field(default_factory=list, alias="input")
     truncate: bool | None = None
     dimensions: int | None = Field(default=None, ge=0)
-    options: EmbedOptions | None = None
+    options: WireModel | None = None  # none has an effect here
 
 
 class OldEmbedParams(ModelParams):
     """``POST /api/embeddings``, the earlier route for a single text."""
 
     prompt: str | None = None
-    options: EmbedOptions | None = None
+    options: WireModel | None = None  # none has an effect here

@@ -38,17 +38,7 @@ class Seen(NamedTuple):
     positions: mx.array
 
 
-class _Layers(nn.Module):  # type: ignore[misc]  # MLX has no types here
-    """An assistant's embedding, layers and norm, by the names of its checkpoint."""
-
-    def __init__(self, args: ModelArgs) -> None:
-        super().__init__()
-        self.embed_tokens = nn.Embedding(args.vocab_size, args.hidden_size)
-        self.layers = [DecoderLayer(args, n) for n in range(args.num_hidden_layers)]
-        self.norm = nn.RMSNorm(args.hidden_size, args.rms_norm_eps)
-
-
-class _Clusters(nn.Module):  # type: ignore[misc]
+class _Clusters(nn.Module):  # type: ignore[misc]  # MLX has no types here
     """Finds the clusters of the vocabulary whose tokens are worth a logit."""
 
     def __init__(self, size: int, vocabulary_size: int, clusters: int, chosen: int) -> None:
@@ -82,7 +72,10 @@ class Assistant(nn.Module):  # type: ignore[misc]
         layers = text.get("num_hidden_layers")
         args = ModelArgs.from_dict({**text, **_FIXED, "num_kv_shared_layers": layers})
         self._vocabulary_size, size = args.vocab_size, int(config.get("backbone_hidden_size", 1536))
-        self.model = _Layers(args)
+        self.model = nn.Module()
+        self.model.embed_tokens = nn.Embedding(args.vocab_size, args.hidden_size)
+        self.model.layers = [DecoderLayer(args, n) for n in range(args.num_hidden_layers)]
+        self.model.norm = nn.RMSNorm(args.hidden_size, args.rms_norm_eps)
         self.pre_projection = nn.Linear(2 * size, args.hidden_size, bias=False)
         self.post_projection = nn.Linear(args.hidden_size, size, bias=False)
         if config.get("use_ordered_embeddings"):
