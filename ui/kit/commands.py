@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtGui import QAction, QKeySequence, QUndoCommand
 from PySide6.QtWidgets import QMenu
 
 from ui.kit.menus import Keys, empty_menu
@@ -117,3 +117,23 @@ def _action(menu: QMenu, command: Command) -> QAction:
         action.setMenuRole(command.role)
     action.triggered.connect(lambda: command.trigger())
     return action
+
+
+class ValueChange(QUndoCommand):
+    """Replaces values as a whole: ``show`` gets the later or, to undo, the earlier ones."""
+
+    def __init__(
+        self,
+        show: Callable[..., object],
+        before: tuple[object, ...],
+        after: tuple[object, ...],
+        text: str = "",
+    ) -> None:
+        super().__init__(text)
+        self._show, self._before, self._after = show, before, after
+
+    def redo(self) -> None:
+        self._show(*self._after)
+
+    def undo(self) -> None:
+        self._show(*self._before)

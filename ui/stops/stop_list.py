@@ -1,17 +1,18 @@
 """The stop list of a conversation: its entries, their tokens, their history, undo. Main thread."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QMimeData, QModelIndex, QObject, Qt, Signal
-from PySide6.QtGui import QUndoCommand, QUndoStack
+from PySide6.QtGui import QUndoStack
 
 from engine.errors import InvalidRequest
 from engine.files.json_fields import DamagedFile, Fields
 from engine.stopping.rules import StopOption, StopScope, checked_strings
 from engine.wording import counted, escaped, quoted, visible
+from ui.kit.commands import ValueChange
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.records.codec import stop_entry_from, stops_values
 from ui.records.stop_entries import StopEntry
@@ -33,7 +34,6 @@ _ROW_MIME = "application/x-fullstop-stop-row"
 _TOOL_TIP = Qt.ItemDataRole.ToolTipRole
 EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at least one character."
 
-Show = Callable[[Sequence[StopEntry], int], None]
 MAX_BYTES = 1_000_000
 
 
@@ -51,29 +51,6 @@ def refusal(entries: Sequence[StopEntry]) -> str:
     except InvalidRequest as error:
         return f"{error.reason[:1].upper()}{error.reason[1:]}."
     return ""
-
-
-class StopListChange(QUndoCommand):
-    """Replaces the whole list: lists are short, and undo is then always exact."""
-
-    def __init__(
-        self,
-        show: Show,
-        before: Sequence[StopEntry],
-        what: str,
-        after: Sequence[StopEntry],
-        row: int,
-    ) -> None:
-        super().__init__(what)
-        self._show = show
-        self._before, self._after = before, after
-        self._row = row
-
-    def redo(self) -> None:
-        self._show(self._after, self._row)
-
-    def undo(self) -> None:
-        self._show(self._before, min(self._row, len(self._before) - 1))
 
 
 def stops_to_json(entries: Sequence[StopEntry]) -> str:
@@ -281,7 +258,11 @@ class StopListModel(QAbstractTableModel):
         return True
 
     def _push(self, what: str, after: list[StopEntry], row: int) -> None:
-        self.undo_stack.push(StopListChange(self.show_entries, self.entries(), what, after, row))
+        before = self.entries()
+        earlier_row = min(row, len(before) - 1)
+        self.undo_stack.push(
+            ValueChange(self.show_entries, (before, earlier_row), (after, row), what)
+        )
 
     def _read(self, typed: str, with_escapes: bool) -> str | None:
         """Return the sequence that was typed; None, with ``refused`` emitted, if it is invalid."""

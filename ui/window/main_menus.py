@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.menus import add_entry, escape_mnemonics
 from ui.kit.windows import bring_forward
+from ui.preferences import TEXT_PERCENTS, declaration
 from ui.records.conversations import ListOrder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
@@ -26,7 +27,6 @@ from ui.window.navigation import (
     open_windows,
     zoom_front,
 )
-from ui.window.preferences_dialog import AppearanceMenu
 from ui.window.window_parts import WindowParts
 
 ORDERS: dict[ListOrder, str] = {
@@ -69,9 +69,7 @@ class MainMenus(QObject):
         bar.setAccessibleName("Menus")
         fill_menu(bar.addMenu("&File"), self._file())
         fill_menu(bar.addMenu("&Edit"), self._edit_entries())
-        view = bar.addMenu("&View")
-        fill_menu(view, self._view())
-        AppearanceMenu(view.addMenu("&Appearance"), window.preferences)
+        fill_menu(bar.addMenu("&View"), self._view())
         actions = fill_menu(bar.addMenu("&Conversation"), self._conversation())
         send = window.chat.composer.action
         send.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
@@ -202,6 +200,40 @@ class MainMenus(QObject):
                 checked=lambda: rows.shows_archive,
             ),
             None,
+            Submenu("&Appearance", self._appearance()),
+        ]
+
+    def _appearance(self) -> list[Entry]:
+        preferences = self._window.preferences
+        resize = preferences.resize_text
+        return [
+            *(
+                Command(
+                    text,
+                    partial(preferences.change, theme=mode),
+                    checked=partial(self._has_theme, mode),
+                )
+                for mode, text in declaration("theme").choices.items()
+            ),
+            None,
+            Command(
+                "Zoom &In",
+                partial(resize, 1),
+                ("Ctrl++", "Ctrl+="),
+                lambda: preferences.now.text_percent < TEXT_PERCENTS[-1],
+            ),
+            Command(
+                "Zoom &Out",
+                partial(resize, -1),
+                ("Ctrl+-",),
+                lambda: preferences.now.text_percent > TEXT_PERCENTS[0],
+            ),
+            Command(
+                "&Actual Size",
+                partial(resize, 0),
+                ("Ctrl+0",),
+                lambda: preferences.now.text_percent != 100,
+            ),
         ]
 
     def _conversation(self) -> list[Entry]:
@@ -400,6 +432,9 @@ class MainMenus(QObject):
     def _has_any(self) -> bool:
         conversations = self._workspace.conversations
         return len(conversations.every()) > 1 or self._workspace.current.conversation.has_messages
+
+    def _has_theme(self, mode: str) -> bool:
+        return self._window.preferences.now.theme == mode
 
     def _is_sorted_by(self, order: ListOrder) -> bool:
         return self._workspace.conversations.order == order

@@ -1,19 +1,16 @@
-"""The dialog of preferences, and the menu that chooses the appearance. Main thread."""
+"""The dialog of preferences. Main thread."""
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
-from functools import partial
 from typing import Any, Protocol, get_origin
 
-from PySide6.QtCore import QObject
-from PySide6.QtGui import QAction, QActionGroup, QHideEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QDialogButtonBox,
     QFormLayout,
     QLabel,
-    QMenu,
     QPlainTextEdit,
     QPushButton,
     QTabWidget,
@@ -22,23 +19,19 @@ from PySide6.QtWidgets import (
 
 from engine.wording import format_size
 from ui.kit.buttons import Choice
-from ui.kit.colors import ThemeMode
 from ui.kit.commands import Command
 from ui.kit.dialogs import confirm
 from ui.kit.fields import NumberField, disable_horizontal_scrolling
 from ui.kit.labels import ElidedLabel, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, form, row
-from ui.kit.menus import add_entry
 from ui.kit.tasks import start_task
 from ui.kit.windows import OwnDialog
 from ui.preferences import (
     KEPT_PROMPTS,
     KEPT_TRACES,
     PAGES,
-    TEXT_PERCENTS,
     Declaration,
     Preferences,
-    declaration,
     declared,
 )
 from ui.preferences_state import PreferencesState
@@ -299,34 +292,3 @@ def _name(text: str) -> QLabel:
     made = label(text)
     made.setMinimumWidth(150)
     return made
-
-
-class AppearanceMenu(QObject):
-    """Fills a menu, and keeps the check mark at the present choice."""
-
-    def __init__(self, menu: QMenu, preferences: PreferencesState) -> None:
-        super().__init__(menu)
-        self._preferences = preferences
-        self._actions: dict[ThemeMode, QAction] = {}
-        group = QActionGroup(menu)
-        for mode, text in declaration("theme").choices.items():
-            choose = partial(preferences.change, theme=mode)
-            action = add_entry(menu, text, choose, is_checked=False)
-            group.addAction(action)
-            self._actions[mode] = action
-        menu.addSeparator()
-        self._larger = self._add_size(menu, "Zoom &In", 1, "Ctrl++", "Ctrl+=")
-        self._smaller = self._add_size(menu, "Zoom &Out", -1, "Ctrl+-")
-        self._usual = self._add_size(menu, "&Actual Size", 0, "Ctrl+0")
-        preferences.changed.connect(self._mark)
-        self._mark()
-
-    def _add_size(self, menu: QMenu, text: str, step: int, *keys: str) -> QAction:
-        return add_entry(menu, text, lambda: self._preferences.resize_text(step), *keys)
-
-    def _mark(self) -> None:
-        percent = self._preferences.now.text_percent
-        self._larger.setEnabled(percent < TEXT_PERCENTS[-1])
-        self._smaller.setEnabled(percent > TEXT_PERCENTS[0])
-        self._usual.setEnabled(percent != 100)
-        self._actions[self._preferences.now.theme].setChecked(True)

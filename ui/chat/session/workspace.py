@@ -5,9 +5,9 @@ Main thread.
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from PySide6.QtCore import QObject, QTimer, Signal
-from PySide6.QtGui import QUndoCommand
 
 from engine import Engine
 from engine.wording import quoted
@@ -21,6 +21,7 @@ from ui.chat.session.presets import PresetList
 from ui.chat.session.search import Search
 from ui.chat.session.titles import Titles
 from ui.chat.session.traces import Traces, TraceStore
+from ui.kit.commands import ValueChange
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import ModelLibrary
 from ui.preferences import Preferences
@@ -258,7 +259,8 @@ class Workspace(QObject):
         if before == after and list(stops) == current.stops.entries():
             return
         current.undo_stack.beginMacro(change)
-        current.undo_stack.push(_SettingsChange(self, current.conversation, before, after))
+        show = partial(self.show_settings, current.conversation)
+        current.undo_stack.push(ValueChange(show, before, after))
         current.stops.replace_all(stops, change)
         current.undo_stack.endMacro()
 
@@ -387,24 +389,3 @@ class Workspace(QObject):
         self.current.is_running_changed.disconnect(self.answering_changed)
         self.current.stops.edited.disconnect(self.stops_edited)
         self.current.continued.disconnect(self.show_run)
-
-
-class _SettingsChange(QUndoCommand):
-    """Other settings of a conversation, with the origin of its stop list."""
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        conversation: Conversation,
-        before: tuple[ConversationSettings, str],
-        after: tuple[ConversationSettings, str],
-    ) -> None:
-        super().__init__()
-        self._workspace, self._conversation = workspace, conversation
-        self._before, self._after = before, after
-
-    def redo(self) -> None:
-        self._workspace.show_settings(self._conversation, *self._after)
-
-    def undo(self) -> None:
-        self._workspace.show_settings(self._conversation, *self._before)

@@ -122,4 +122,7 @@ async def test_the_appearance_menu_and_the_preferences_agree(window: MainWindow)
     assert window.preferences.now.theme == "dark"
     assert window.theme.colors.is_dark
     window.preferences.change(theme="light")
+    menu = dark.parent()
+    assert isinstance(menu, QMenu)
+    menu.aboutToShow.emit()
     assert not dark.isChecked()
