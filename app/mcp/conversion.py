@@ -44,10 +44,6 @@ _UNREADABLE = ", which the model cannot read"
 _Page = TypeVar("_Page", bound=PaginatedResult)
 
 
-class BadQuestion(ValueError):
-    """An elicitation cannot be shown; the message is for the server."""
-
-
 async def list_pages(request: Callable[..., Awaitable[_Page]]) -> AsyncIterator[_Page]:
     """Yield the pages of a paginated list, up to a limit."""
     cursor: str | None = None
@@ -237,27 +233,28 @@ def convert_elicitation(server: str, params: ElicitRequestParams) -> ServerQuest
     https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
 
     Raises:
-        BadQuestion: The form has fields that cannot be shown, or the address is invalid.
+        ValueError: The form has fields that cannot be shown, or the address is invalid; the message
+            is for the server.
     """
     message = "\n".join(printable(line, 500) for line in params.message.splitlines()[:50])
     if params.mode == "url":
         parts = urlsplit(params.url)
         if parts.scheme not in ("http", "https") or not params.url.isprintable():
-            raise BadQuestion("url must be an address that begins with https:// or http://")
+            raise ValueError("url must be an address that begins with https:// or http://")
         return ServerQuestion(server, message, url=params.url)
     schema = params.requested_schema
     properties, required = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, dict) or not isinstance(required, list):
-        raise BadQuestion("requestedSchema must have an object of properties")
+        raise ValueError("requestedSchema must have an object of properties")
     if len(properties) > 30:
-        raise BadQuestion("requestedSchema has more than 30 properties")
+        raise ValueError("requestedSchema has more than 30 properties")
     fields = [_convert_field(name, values, name in required) for name, values in properties.items()]
     return ServerQuestion(server, message, tuple(fields))
 
 
 def _convert_field(name: str, values: Any, is_required: bool) -> QuestionField:
     if not isinstance(values, dict):
-        raise BadQuestion(f"the property {name[:80]} must be an object")
+        raise ValueError(f"the property {name[:80]} must be an object")
     kind, bounds, choices = "text", ("minLength", "maxLength"), _choices(values)
     match values.get("type", "string"):
         case "string" if choices:
@@ -271,7 +268,7 @@ def _convert_field(name: str, values: Any, is_required: bool) -> QuestionField:
         case "array" if choices := _choices(values.get("items")):
             kind, bounds = "choices", ("minItems", "maxItems")
         case _:
-            raise BadQuestion(f"the property {name[:80]} has a type that no form field has")
+            raise ValueError(f"the property {name[:80]} has a type that no form field has")
     return QuestionField(
         name,
         printable(str(values.get("title") or name), 120),

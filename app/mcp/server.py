@@ -27,7 +27,6 @@ from mcp_types import (
 
 from app import __version__
 from app.mcp.conversion import (
-    BadQuestion,
     convert_elicitation,
     convert_prompts,
     convert_resources,
@@ -318,7 +317,7 @@ class ToolServer:
             return ElicitResult(action="cancel")
         try:
             question = convert_elicitation(self.config.name, params)
-        except BadQuestion as error:
+        except ValueError as error:
             self._log.add(f"(a question that cannot be shown) {error}")
             return ErrorData(code=INVALID_PARAMS, message=str(error))
         on_question, timeout = call = self._calls[-1]

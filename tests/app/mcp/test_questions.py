@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.mcp.conversion import BadQuestion, convert_elicitation
+from app.mcp.conversion import convert_elicitation
 from tests.app.mcp.served import SERVERS, Served, answers
 from tests.support.random_cases import few_of
 from ui.records.tool_servers import QuestionField, QuestionReply, ServerQuestion, ToolServerConfig
@@ -162,8 +162,9 @@ def test_elicitation_field_kinds(schema: dict[str, Any], field: QuestionField) -
         (form(a="text"), "the property a must be an object"),
         (form(**{f"f{n}": {"type": "string"} for n in range(31)}), "more than 30 properties"),
         (SimpleNamespace(mode="url", message="m", url="file:///etc/passwd"), "begins with https"),
+        (SimpleNamespace(mode="url", message="m", url="https://[x"), "Invalid IPv6 URL"),
     ],
 )
 def test_invalid_elicitation_is_refused(asked: Any, why: str) -> None:
-    with pytest.raises(BadQuestion, match=why):
+    with pytest.raises(ValueError, match=why):
         convert_elicitation("s", asked)
