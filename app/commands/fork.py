@@ -14,6 +14,7 @@ from app.engines import load, open_engine
 from app.exits import CommandError
 from app.printer import Printer
 from app.settings.options import AnswerOptions, AskOptions
+from app.settings.repetition import OFF
 from app.terminal.answers import print_end, save_run, show_answer
 from app.terminal.status_line import LoadMeter, live_line
 from engine import Answer, Engine
@@ -44,7 +45,8 @@ def _check(options: AskOptions) -> None:
     limit = options.answer.conversation.max_tokens
     own = AnswerOptions()
     own = replace(own, conversation=replace(own.conversation, max_tokens=limit))
-    if options.prompt is not None or options.files or options.times or options.answer != own:
+    has_settings = options.answer != own or options.repetition_detection != OFF
+    if options.prompt is not None or options.files or options.times or has_settings:
         raise CommandError(
             "--from-run takes the prompt and the settings of the run; of other options, only "
             "--max-tokens changes them",
@@ -71,7 +73,8 @@ def _end_here(options: AskOptions, run: RunTrace, question: str) -> int:
     if not options.is_json:
         printer.thinking(played.thinking)
         printer.text(played.text)
-    finished = Finished(ended.stop, Usage(output_tokens=played.output_tokens), Timing())
+    usage = Usage(output_tokens=played.output_tokens)
+    finished = Finished(ended.stop, usage, Timing(), repetition=played.repetition)
     given = Answer(played.text, played.thinking, played.calls, finished)
     print_end(given, printer, made, describe_fork(made, "the end"), is_json=options.is_json)
     return exits.OK

@@ -62,6 +62,7 @@ def test_fork_that_ends_here_loads_no_model(
         (["--at", "2", "--end", "--token", "1"], "needs one of --with TEXT"),
         (["--end"], "--from-run needs --at N"),
         (["hi", "--at", "2", "--end"], "--from-run takes the prompt and the settings of the run"),
+        (["--at", "2", "--end", "--repetition-detection", "on"], "the settings of the run"),
         (["--at", "2", "--end", "--stop", "x"], "takes the prompt and the settings of the run"),
     ],
 )

@@ -15,6 +15,7 @@ from engine.recording.run_trace import RunTrace, trace_for
 from engine.recording.saved_run import from_json, to_json
 from engine.recording.stored_trace import packed, unpacked
 from engine.stopping.record import StopKind
+from engine.stopping.repetition import RepetitionDetection
 from engine.stopping.rules import StopRules
 from engine.values.request import CacheOwner, GenerationRequest, Message, TraceLevel
 from tests.support.asking import loaded_engine, request
@@ -85,6 +86,18 @@ async def test_fork_within_tool_call_gives_original_call(tmp_path: Path) -> None
         for index in (0, 1, 2, 3, 4, 9, 40, len(run.tokens) - 2, len(run.tokens) - 1):
             forked = await record(engine, fork_request(run, index, (ids(run)[index],)))
             assert outcome(forked)[1:] == outcome(run)[1:], index
+
+
+async def test_fork_counts_copies_before_its_token(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["once", *("a", "b", "c") * 30]})
+    rules = StopRules(repetition=RepetitionDetection(max_pattern_size=8, min_count=5))
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
+        run = await record(engine, request("go", rules=rules))
+        assert run.stop is not None
+        assert (run.stop.kind, run.stop.token_index) == (StopKind.REPETITION, 15)
+        for index in (1, 8, 15):
+            forked = await record(engine, fork_request(run, index, (ids(run)[index],)))
+            assert outcome(forked) == outcome(run)
 
 
 async def test_fork_with_other_token_equals_answer_that_has_this_beginning(engine: Engine) -> None:
