@@ -244,7 +244,9 @@ async def _generate(
     record.wants_stream = route.wants_stream(params)
     record.advance()
     await route.admit(service, params)
-    requests = address_requests(service, parsed.generations, model)
+    requests = address_requests(
+        service, parsed.generations, model, request.headers.get("User-Agent", "")
+    )
     _note_task_limit(record, requests)
     unique, name = new_id(""), model_name(service, model)
     record.answer_id = answer_id = route.answer_id(params, unique)

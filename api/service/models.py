@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from api.service.errors import ApiError, ErrorKind, required, shown
 from api.service.service import Service
@@ -15,11 +16,16 @@ from engine import ModelStatus
 from engine.errors import NoModel
 from engine.library.local_models import chat_template
 from engine.library.model_info import ModelInfo
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, LimitSource
 
 # Open WebUI's requests for titles, tags, suggestions and searches begin with this. Nobody waits for
 # them: a model that does not end its answer would run until the context is full.
 _TASK_PREFIX = "### Task:"
+# How the user agents of coding tools begin, which set limits that nobody chose in them.
+_TOOLS = (
+    "aider", "claude-cli", "cline", "codex", "geminicli", "goose", "kilo", "opencode", "openhands",
+    "qwencode", "roocode", "zed",
+)  # fmt: skip
 # Parts of the chat templates of models that can reason.
 _THINKING_SIGNS = ("<think>", "enable_thinking", "<|channel|>analysis")
 
@@ -67,9 +73,10 @@ def model_name(service: Service, model: str) -> str:
 
 
 def address_requests(
-    service: Service, requests: Sequence[GenerationRequest], model: str
+    service: Service, requests: Sequence[GenerationRequest], model: str, user_agent: str = ""
 ) -> list[GenerationRequest]:
     """Return requests for the named model, with the server's limits where they set none."""
+    is_tool = user_agent.lower().startswith(_TOOLS)
     name, config = service.engine_name(model), service.config
     return [
         replace(
@@ -78,26 +85,34 @@ def address_requests(
             stops=replace(request.stops, ignore_template_eos=True)
             if config.ignore_template_eos
             else request.stops,
-            thinking_budget=_thinking_budget(request, config.thinking_budget),
-            max_tokens=_max_tokens(request, config.task_max_tokens),
+            **_max_tokens(request, config.task_max_tokens, is_tool=is_tool),
+            **_thinking_budget(request, config.thinking_budget, is_tool=is_tool),
         )
         for request in requests
     ]
 
 
-def _max_tokens(request: GenerationRequest, task_limit: int) -> int | None:
+def _max_tokens(request: GenerationRequest, task_limit: int, *, is_tool: bool) -> dict[str, Any]:
     """Return the limit of a request; the server's for a background task that sets none."""
+    source = request.max_tokens_from
     if request.max_tokens is not None or not request.messages:
-        return request.max_tokens
+        is_tools = is_tool and source is LimitSource.REQUEST
+        return {"max_tokens_from": LimitSource.TOOL if is_tools else source}
     last = request.messages[-1]
     is_task = last.role == "user" and last.content.lstrip().startswith(_TASK_PREFIX)
-    return task_limit or None if is_task else None
+    limit = task_limit or None if is_task else None
+    return {"max_tokens": limit, "max_tokens_from": LimitSource.SERVER}
 
 
-def _thinking_budget(request: GenerationRequest, default: int | None) -> int | None:
+def _thinking_budget(
+    request: GenerationRequest, default: int | None, *, is_tool: bool
+) -> dict[str, Any]:
     """Return the reasoning budget of a request; the server's if the request sets none."""
-    is_open = request.thinking_budget is None and request.effort is None
-    return default if is_open and request.prompt is None else request.thinking_budget
+    if request.thinking_budget is not None or request.effort is not None:
+        source = LimitSource.TOOL if is_tool else request.thinking_budget_from
+        return {"thinking_budget_from": source}
+    budget = default if request.prompt is None else None
+    return {"thinking_budget": budget, "thinking_budget_from": LimitSource.SERVER}
 
 
 @dataclass(frozen=True, slots=True)

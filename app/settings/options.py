@@ -11,7 +11,7 @@ from app.exits import CommandError
 from app.settings.repetition import OFF, REPETITION_HELP, repetition_detection
 from app.settings.serve import DRAFT_HELP, MODEL_HELP, PLAIN_HELP
 from engine.stopping.rules import StopOptions, StopRules, StopScope
-from engine.values.request import GenerationRequest, Message, Sampling
+from engine.values.request import GenerationRequest, LimitSource, Message, Sampling
 from ui.preferences import Declaration, NewConversation, declare
 from ui.records.conversations import Conversation
 from ui.records.stop_entries import StopEntry
@@ -57,8 +57,10 @@ class AnswerOptions:
             sampling=Sampling(temperature=settings.temperature, seed=self.seed),
             stops=StopRules.of(*self.stops).with_options(self.stop_options),
             max_tokens=settings.max_tokens,
+            max_tokens_from=LimitSource.COMMAND,
             thinking=settings.is_thinking,
             thinking_budget=settings.thinking_budget,
+            thinking_budget_from=LimitSource.COMMAND,
         )
 
     def new_conversation(self) -> Conversation:

@@ -12,7 +12,7 @@ from engine.conversation.prompt_parts import RenderedPrompt
 from engine.generation import Generation
 from engine.inference.backend import Prompt
 from engine.output.answer import AnswerBuilder, feed_traced
-from engine.stopping.record import StopInfo
+from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (
     BudgetEnd,
     CacheMiss,
@@ -25,7 +25,13 @@ from engine.values.events import (
     VerifiedDrafts,
     add_pass,
 )
-from engine.values.request import LOCAL_OWNER, CacheOwner, TraceLevel
+from engine.values.request import (
+    LOCAL_OWNER,
+    CacheOwner,
+    GenerationRequest,
+    LimitSource,
+    TraceLevel,
+)
 from engine.values.tokens import PromptScores, TokenOrigin, TokenStats
 
 if TYPE_CHECKING:
@@ -198,6 +204,10 @@ class Sequence:
         difference = self.prompt.difference
         if difference is not None and self.cached > difference.token_index:
             difference = None  # another prompt, such as one that is still being answered, has more
+        if end is not None and self.builder.count <= end.token_index:
+            end = None
+        is_spent = end is not None and end.repetition is None
+        request = self.generation.request
         return Finished(
             stop=stop,
             usage=Usage(
@@ -222,7 +232,16 @@ class Sequence:
             residue=self.builder.reader.residue,
             settled=() if spans is None else spans.settle(is_over=True),
             speculation=self._speculation,
-            budget_end=end if end and self.builder.count > end.token_index else None,
+            budget_end=end,
             context_length=len(self) + self.generation.setting.context_budget,
             repetition=self.builder.repetition,
+            limit_from=_limit_source(stop, request),
+            budget_from=request.thinking_budget_from if is_spent else None,
         )
+
+
+def _limit_source(stop: StopInfo, request: GenerationRequest) -> LimitSource | None:
+    """Return who set the limit that ended an answer; None if none did."""
+    if stop.kind is StopKind.MAX_TOKENS:
+        return request.max_tokens_from
+    return LimitSource.MODEL if stop.kind is StopKind.CONTEXT_FULL else None

@@ -17,7 +17,7 @@ from engine.values.events import (
     TokenTrace,
     ToolCallCompleted,
 )
-from engine.values.request import Fork, GenerationRequest, ToolCall
+from engine.values.request import Fork, GenerationRequest, LimitSource, ToolCall
 
 if TYPE_CHECKING:
     from engine.generation import Generation
@@ -43,6 +43,7 @@ class RunTrace:
     residue: str = ""
     speculation: Speculation = field(default_factory=Speculation)
     budget_end: BudgetEnd | None = None
+    limit_from: LimitSource | None = None
     calls: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
     vocabulary: Vocabulary | None = None
     request: GenerationRequest | None = None
@@ -83,6 +84,7 @@ class RunTrace:
             self.residue = event.residue
             self.speculation = event.speculation
             self.budget_end = event.budget_end
+            self.limit_from = event.limit_from
 
 
 def trace_for(generation: "Generation", tokens: deque[TokenTrace] | None = None) -> RunTrace:

@@ -14,6 +14,7 @@ Version 2::
       "stop": {"kind": "stop_string", "value": "END", "token_id": 44, "text_offset": 26},
       "speculation": {"passes": 3, "guessed": 12, "accepted": 9},
       "budget_end": null,
+      "limit_from": "request",
       "request": {"messages": [{"role": "user", "content": "…"}], "rendered": [1, 87, 4]},
       "fork": {"token_index": 20, "replaced": {"id": 44, "text": "D"}, "chosen": [45]}
     }
@@ -45,6 +46,7 @@ from engine.values.request import (
     LOCAL_OWNER,
     Fork,
     GenerationRequest,
+    LimitSource,
     ToolCall,
     TraceLevel,
 )
@@ -53,6 +55,7 @@ from engine.values.tokens import TokenOrigin
 VERSION = 2
 _SHARED_FIELDS = (
     "setting", "rules", "max_tokens", "residue", "stop", "speculation", "budget_end",
+    "limit_from",
 )  # fmt: skip
 
 
@@ -139,6 +142,7 @@ def run_from_fields(top: Fields, **others: Any) -> RunTrace:
         stop=top.maybe("stop", StopInfo),
         speculation=top.maybe("speculation", Speculation) or Speculation(),
         budget_end=top.maybe("budget_end", BudgetEnd),
+        limit_from=_limit_source(top.maybe("limit_from", str)),
         **others,
     )
 
@@ -265,6 +269,11 @@ def _token(index: int, fields: Fields) -> TokenTrace:
         time_s=fields.maybe("time_s", float) or 0.0,
         origin=_origin(fields.maybe("origin", str)),
     )
+
+
+def _limit_source(name: str | None) -> LimitSource | None:
+    # A later version may know more.
+    return LimitSource(name) if name in set(LimitSource) else None
 
 
 def _origin(name: str | None) -> TokenOrigin:

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from engine.stopping.record import Channel, StopInfo
 from engine.stopping.repetition import Repetition
-from engine.values.request import ToolCall
+from engine.values.request import LimitSource, ToolCall
 from engine.values.tokens import PromptScores, TokenOrigin, TokenSpan, TokenStats
 
 
@@ -276,6 +276,8 @@ class Finished:
             the request ended before it reached a model.
         retry_after_s: For an error that only the moment caused, when the same request may succeed.
         repetition: The cycle with which its tokens end; with it, kind ``repetition`` ended them.
+        limit_from: Who set the limit that ended it; None where no limit did.
+        budget_from: Who set the thinking budget, where it ended the reasoning.
     """
 
     stop: StopInfo
@@ -291,6 +293,8 @@ class Finished:
     context_length: int = 0
     retry_after_s: float | None = None
     repetition: Repetition | None = None
+    limit_from: LimitSource | None = None
+    budget_from: LimitSource | None = None
 
 
 Event = (

@@ -11,7 +11,13 @@ from engine.values.events import (
     Speculation,
     tokens_per_s,
 )
-from engine.values.verdict import UNKNOWN_CONTEXT, AnswerContext, position
+from engine.values.request import LimitSource
+from engine.values.verdict import (
+    UNKNOWN_CONTEXT,
+    AnswerContext,
+    describe_limit_source,
+    position,
+)
 from engine.wording import counted, figure, seconds
 
 
@@ -35,12 +41,13 @@ class EndFact:
     is_cut: bool = False
 
 
-def describe_budget_end(end: BudgetEnd) -> str:
+def describe_budget_end(end: BudgetEnd, source: LimitSource | None = None) -> str:
     """Return where a budget, or a cycle, ended the reasoning."""
     at = f"at token {end.token_index + 1:,}"
     if (cycle := end.repetition) is not None:
         return f"ended {at}, after {cycle.copies:,} copies of the same {cycle.period:,} tokens"
-    return f"ended by its budget of {end.budget:,} {at}"
+    by = "" if source is None else f", set by {describe_limit_source(source)},"
+    return f"ended by its budget of {end.budget:,}{by} {at}"
 
 
 _PARTS = {
@@ -85,7 +92,7 @@ def figures(finished: Finished) -> tuple[str, ...]:
         tokens.append(f"{finished.speculation.forced:,} forced")
     parts += [", ".join(tokens)] if tokens else []
     if (end := finished.budget_end) is not None:
-        parts.append(f"thinking {describe_budget_end(end)}")
+        parts.append(f"thinking {describe_budget_end(end, finished.budget_from)}")
     return tuple(parts)
 
 
@@ -156,6 +163,8 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
     facts.append(EndFact("Where", position(finished, context)))
     if finished.context_length and stop.kind is StopKind.MEMORY_FULL:
         facts.append(EndFact("Context", f"{finished.context_length:,} tokens"))
+    if finished.limit_from is not None:
+        facts.append(EndFact("Limit set by", describe_limit_source(finished.limit_from)))
     if (cycle := finished.repetition) is not None:
         began = f"from token {cycle.token_index + 1:,}"
         facts.append(EndFact("Repetition", f"{cycle.copies:,} × {cycle.period:,} tokens, {began}"))
@@ -218,4 +227,6 @@ def _written(finished: Finished) -> str:
     text = counted(usage.output_tokens, "token")
     if usage.thinking_tokens:
         text += f", {usage.thinking_tokens:,} of them thinking"
-    return text if end is None else f"{text}, {describe_budget_end(end)}"
+    if end is None:
+        return text
+    return f"{text}, {describe_budget_end(end, finished.budget_from)}"

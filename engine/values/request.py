@@ -209,6 +209,27 @@ class CacheOwner:
 LOCAL_OWNER = CacheOwner("the person")
 
 
+class LimitSource(StrEnum):
+    """Who set a limit of an answer.
+
+    Attributes:
+        TOOL: The client is a coding tool, which sets limits that its user did not choose.
+        SETTINGS: The settings of a conversation, or the preset that they came from.
+        COMMAND: An option of ``ask``, ``run`` or ``chat``.
+        SERVER: The server's own default, an option of ``serve``.
+        API: The default of the API that was called.
+        MODEL: The model's files.
+    """
+
+    REQUEST = "request"
+    TOOL = "tool"
+    SETTINGS = "settings"
+    COMMAND = "command"
+    SERVER = "server"
+    API = "api"
+    MODEL = "model"
+
+
 @dataclass(frozen=True, slots=True)
 class Fork:
     """Where an answer leaves an earlier one.
@@ -239,6 +260,7 @@ class GenerationRequest:
     Attributes:
         max_tokens: Most tokens to sample; None means until the context is full. It may be larger
             than the context. With 0 the prompt is read, and nothing is generated.
+        max_tokens_from: Who set ``max_tokens``, as ``thinking_budget_from`` for the budget.
         thinking: True or False switches reasoning where the template knows how; None leaves
             the template's own default.
         thinking_budget: Most tokens of reasoning, without its tags; then its end is forced and the
@@ -276,9 +298,11 @@ class GenerationRequest:
     sampling: Sampling = field(default_factory=Sampling)
     stops: StopRules = field(default_factory=StopRules)
     max_tokens: int | None = None
+    max_tokens_from: LimitSource = LimitSource.REQUEST
     tools: tuple[Tool, ...] = ()
     thinking: bool | None = None
     thinking_budget: int | None = None
+    thinking_budget_from: LimitSource = LimitSource.REQUEST
     effort: Effort | None = None
     trace: TraceLevel = TraceLevel.OFF
     top_logprobs: int = 5

@@ -17,6 +17,7 @@ from engine.stopping.record import (
 )
 from engine.stopping.repetition import Repetition
 from engine.values.events import Finished
+from engine.values.request import LimitSource
 from engine.wording import as_sentence, counted, quoted
 
 _WHERE = {Channel.TEXT: "", Channel.THINKING: " of its thinking", Channel.TOOL: " of a tool call"}
@@ -31,6 +32,15 @@ _NAMES = {
     StopKind.TOOL_CALL: ("Called a tool", "tool call"),
     StopKind.CANCELLED: ("Cancelled", "cancelled"),
     StopKind.ERROR: ("Failed", "failed"),
+}
+_LIMIT_SOURCES = {
+    LimitSource.REQUEST: "the request",
+    LimitSource.TOOL: "the client’s tool",
+    LimitSource.SETTINGS: "the conversation settings",
+    LimitSource.COMMAND: "an option of the command",
+    LimitSource.SERVER: "the server’s default",
+    LimitSource.API: "the API’s default",
+    LimitSource.MODEL: "the model’s files",
 }
 # Labels are short, so a longer stop is cut there.
 _LABEL_CHARS = 40
@@ -167,11 +177,22 @@ def verdict_text(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ver
                 limit = f" of {counted(context.max_tokens, 'token')}"
             raise_it = "Raise the limit in the conversation settings to let it go on."
             detail = raise_it if context.is_own else "Its request allowed no more."
+            by = ""
+            if end.limit_from is not None:
+                source = describe_limit_source(end.limit_from)
+                by = f", set by {source}" + "," * bool(in_call)
+                if end.limit_from is not LimitSource.SETTINGS:
+                    detail = f"The limit was set by {source}."
+                elif context.is_own:
+                    detail = f"The limit was set by {source}. Raise it there to let it go on."
             if end.repetition is not None:
+                by = by.rstrip(",")
                 in_call = f"; {describe_repetition(end.repetition)}"
                 detail = "A higher limit would give more copies. Try another question or model."
             return VerdictText(
-                f"Reached the limit of {output}{in_call}" if is_counted else f"{short}{in_call}",
+                f"Reached the limit of {output}{by}{in_call}"
+                if is_counted
+                else f"{short}{in_call}",
                 f"Cut off at{limit.removeprefix(' of')}" if limit else "Cut off at the token limit",
                 f"The answer reached its limit{limit}{in_call}."
                 if limit
@@ -191,6 +212,9 @@ def verdict_text(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ver
             went_on = "A shorter prompt leaves more room."
             if context.is_own:
                 went_on = "The next message goes on; the oldest ones are left out then."
+            if end.limit_from is not None:
+                source = describe_limit_source(end.limit_from)
+                went_on = f"The limit was set by {source}. {went_on}"
             return VerdictText(
                 f"{short} at {total}{in_call}" if is_counted else short,
                 "Context full",
@@ -280,8 +304,9 @@ def steps(
             ]
         case StopKind.MAX_TOKENS:
             limit = end.usage.output_tokens if context.max_tokens is None else context.max_tokens
+            by = describe_limit_source(end.limit_from) if end.limit_from is not None else ""
             lines = [
-                f"Its limit was {counted(limit, 'token')}.",
+                f"Its limit was {counted(limit, 'token')}{by and f', set by {by}'}.",
                 _came(stop, context),
                 _released(stop),
             ]
@@ -302,6 +327,11 @@ def steps(
         case _:
             assert_never(stop.kind)
     return [step for step in lines if step]
+
+
+def describe_limit_source(source: LimitSource) -> str:
+    """Return who set a limit, in words."""
+    return _LIMIT_SOURCES[source]
 
 
 def describe_repetition(cycle: Repetition) -> str:

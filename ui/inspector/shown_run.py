@@ -111,6 +111,7 @@ def shown_recording(recording: RunTrace, name: str, question: str = "") -> Shown
         speculation=recording.speculation,
         budget_end=recording.budget_end,
         repetition=played.repetition,
+        limit_from=recording.limit_from,
     )
     run = Run(
         rules=recording.rules,

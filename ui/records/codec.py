@@ -37,7 +37,7 @@ from engine.values.events import (
     Timing,
     Usage,
 )
-from engine.values.request import ToolCall
+from engine.values.request import LimitSource, ToolCall
 from ui.records.attachments import attachment_from, attachment_values
 from ui.records.conversations import (
     ChosenModel,
@@ -335,6 +335,12 @@ def _usage(fields: Fields) -> Usage:
     return Usage(**fields.plain(Usage), cache_miss=cache_miss, prompt_difference=difference)
 
 
+def _limit_source(fields: Fields, name: str) -> LimitSource | None:
+    # A later version may know more.
+    source = fields.maybe(name, str)
+    return LimitSource(source) if source in set(LimitSource) else None
+
+
 def _finished(fields: Fields) -> Finished:
     return Finished(
         stop=fields.take("stop", StopInfo),
@@ -343,6 +349,8 @@ def _finished(fields: Fields) -> Finished:
         speculation=fields.maybe("speculation", Speculation) or Speculation(),
         budget_end=fields.maybe("budget_end", BudgetEnd),
         repetition=fields.maybe("repetition", Repetition),
+        limit_from=_limit_source(fields, "limit_from"),
+        budget_from=_limit_source(fields, "budget_from"),
         **fields.plain(Finished),
     )
 

@@ -53,7 +53,7 @@ from api.service.errors import invalid
 from engine import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.events import Event, Finished, TokenTrace
-from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.request import GenerationRequest, LimitSource, TraceLevel
 from engine.values.tokens import PromptScoring, TokenSpan, TokenStats
 
 
@@ -109,10 +109,13 @@ def requests_from_wire(params: CompletionParams, context: ReadContext) -> list[G
     # Which tokens of the prompts are scored: all, if either of two fields asks, or none.
     scored = [params.prompt_logprobs, params.logprobs if params.echo else None]
     top_scores = max((count for count in scored if count is not None), default=None)
+    limits = (params.max_tokens, params.max_new_tokens, params.n_predict)
+    has_limit = any(limit is not None for limit in limits)
     common = replace(
         generation_of(params, context),
         # The reference's default is 16: the answer to a raw prompt may have no natural end.
-        max_tokens=token_limit(params.max_tokens, params.max_new_tokens, params.n_predict, 16),
+        max_tokens=token_limit(*limits, 16),
+        max_tokens_from=LimitSource.REQUEST if has_limit else LimitSource.API,
         trace=TraceLevel.OFF if params.logprobs is None else TraceLevel.FULL,
         top_logprobs=params.logprobs or 0,
         prompt_scoring=None if top_scores is None else PromptScoring(top=top_scores),

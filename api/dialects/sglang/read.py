@@ -21,7 +21,7 @@ from api.dialects.shared.parameters import (
 from api.dialects.shared.request_bodies import JsonObject, drop_empty, sampling_and_stops
 from api.service.errors import invalid
 from engine.stopping.rules import StopRules, checked_token_ids
-from engine.values.request import GenerationRequest, OutputConstraint, TraceLevel
+from engine.values.request import GenerationRequest, LimitSource, OutputConstraint, TraceLevel
 from engine.values.tokens import PromptScoring
 
 _META = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
@@ -41,6 +41,9 @@ def requests_from_wire(params: GenerateParams, context: ReadContext) -> list[Gen
             context,
         ),
         max_tokens=token_limit(sampling.max_new_tokens),
+        max_tokens_from=LimitSource.REQUEST
+        if "max_new_tokens" in sampling.model_fields_set
+        else LimitSource.API,
         # Every answer contains the ids of the sampled tokens.
         trace=TraceLevel.FULL if params.return_logprob else TraceLevel.STOPS,
         top_logprobs=(params.top_logprobs_num or 0) if params.return_logprob else 0,

@@ -29,6 +29,7 @@ from engine.values.events import (
     ToolCallStarted,
     tokens_per_s,
 )
+from engine.values.request import LimitSource
 from engine.values.tokens import PromptScores
 
 
@@ -207,6 +208,10 @@ class FullstopReport(TypedDict):
 
     stop: StopReport
     unfinished_tool_call: str | None
+    limit_from: Annotated[
+        LimitSource | None,
+        Field(description="who set the limit that ended it; null if none did"),
+    ]
     repetition: Annotated[
         RepetitionReport | None,
         Field(description="the cycle with which the tokens end, of at least 64 tokens"),
@@ -214,6 +219,10 @@ class FullstopReport(TypedDict):
     thinking_budget_end: Annotated[
         BudgetEndReport | None,
         Field(description="where a budget, or a cycle, ended the reasoning"),
+    ]
+    budget_from: Annotated[
+        LimitSource | None,
+        Field(description="who set the budget that ended the reasoning; null if none did"),
     ]
     prompt_cache_miss: Annotated[
         str | None, Field(description="why no more of the prompt came from the cache")
@@ -244,8 +253,10 @@ def report_to_wire(finished: Finished) -> FullstopReport:
     report: FullstopReport = {
         "stop": cast(StopReport, stop),
         "unfinished_tool_call": finished.unfinished_tool_call or None,
+        "limit_from": finished.limit_from,
         "repetition": cast("RepetitionReport | None", _optional(finished.repetition)),
         "thinking_budget_end": cast("BudgetEndReport | None", _optional(finished.budget_end)),
+        "budget_from": finished.budget_from,
         "prompt_cache_miss": finished.usage.cache_miss,
         "timing": {**asdict(finished.timing), "tokens_per_s": speed},
     }

@@ -11,10 +11,11 @@ from engine.recording.stored_trace import packed, unpacked
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.events import BudgetEnd, Finished, Timing, TokenTrace, ToolCallCompleted, Usage
-from engine.values.request import GenerationRequest, ToolCall
+from engine.values.request import GenerationRequest, LimitSource, ToolCall
 
 CALL = '{"name": "look", "arguments": {}}'
 ENDED = BudgetEnd(token_index=1, forced=1, budget=1)
+SOURCE = LimitSource.SERVER
 
 
 def token(index: int) -> TokenTrace:
@@ -28,7 +29,8 @@ def ended() -> RunTrace:
         trace.take(token(index))
         trace.take(ToolCallCompleted(index, ToolCall(f"call_{index}", "look", "{}"), CALL))
     stop = StopInfo(StopKind.EOS)
-    trace.take(Finished(stop, Usage(1, 0, 2, 1), Timing(), budget_end=ENDED))
+    end = Finished(stop, Usage(1, 0, 2, 1), Timing(), budget_end=ENDED, limit_from=SOURCE)
+    trace.take(end)
     return trace
 
 
@@ -39,7 +41,7 @@ def test_equal_texts_hold_one_call_each() -> None:
 
 def test_the_end_of_a_budget_is_kept_packed_and_saved() -> None:
     for kept in (unpacked(packed(ended())), with_replayed_tokens(from_json(to_json(ended())))):
-        assert kept.budget_end == ENDED
+        assert (kept.budget_end, kept.limit_from) == (ENDED, SOURCE)
 
 
 def test_a_trace_of_an_earlier_version_opens_with_the_scopes_of_its_stops() -> None:

@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import Finished, Speculation, Timing, Usage
+from engine.values.events import BudgetEnd, Finished, Speculation, Timing, Usage
 from engine.values.figures import figures
+from engine.values.request import LimitSource
 
 
 def test_the_figures_are_speed_first_token_and_length() -> None:
@@ -22,3 +25,12 @@ def test_guessed_and_forced_tokens_are_listed_beside_the_total() -> None:
         speculation=Speculation(passes=9, guessed=80, accepted=62, forced=5),
     )
     assert figures(finished) == ("143 tokens, 62 drafted, 5 forced",)
+
+
+def test_spent_budget_of_reasoning_is_shown_with_who_set_it() -> None:
+    end = BudgetEnd(token_index=65, forced=3, budget=64)
+    finished = Finished(StopInfo(StopKind.EOS), Usage(), Timing(), budget_end=end)
+    by_server = replace(finished, budget_from=LimitSource.SERVER)
+    assert figures(by_server)[-1] == (
+        "thinking ended by its budget of 64, set by the server’s default, at token 66"
+    )

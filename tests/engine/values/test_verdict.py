@@ -4,7 +4,8 @@ import pytest
 
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
-from engine.values.verdict import sentence, verdict_text
+from engine.values.request import LimitSource
+from engine.values.verdict import AnswerContext, sentence, verdict_text
 
 
 def finished(stop: StopInfo, *, error: str | None = None, call: str = "") -> Finished:
@@ -58,6 +59,35 @@ def test_a_failure_names_its_cause() -> None:
 def test_a_limit_inside_a_tool_call_says_so() -> None:
     cut = finished(StopInfo(StopKind.MAX_TOKENS), call='{"name": "wea')
     assert sentence(cut) == "Reached the limit of 5 tokens in the middle of a tool call"
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        (LimitSource.REQUEST, "the request"),
+        (LimitSource.TOOL, "the client’s tool"),
+        (LimitSource.SETTINGS, "the conversation settings"),
+        (LimitSource.COMMAND, "an option of the command"),
+        (LimitSource.SERVER, "the server’s default"),
+        (LimitSource.API, "the API’s default"),
+    ],
+)
+def test_verdict_of_a_limit_says_who_set_it(source: LimitSource, name: str) -> None:
+    end = replace(finished(StopInfo(StopKind.MAX_TOKENS)), limit_from=source)
+    verdict = verdict_text(end, AnswerContext(is_own=True))
+    assert verdict.line == f"Reached the limit of 5 tokens, set by {name}"
+    assert verdict.detail.startswith(f"The limit was set by {name}.")
+    can_be_raised = source is LimitSource.SETTINGS
+    assert ("Raise it there" in verdict.detail) == can_be_raised
+    in_call = replace(end, unfinished_tool_call="{")
+    assert sentence(in_call) == (
+        f"Reached the limit of 5 tokens, set by {name}, in the middle of a tool call"
+    )
+
+
+def test_verdict_of_a_full_context_says_who_set_the_limit() -> None:
+    full = replace(finished(StopInfo(StopKind.CONTEXT_FULL)), limit_from=LimitSource.MODEL)
+    assert "The limit was set by the model’s files." in verdict_text(full).detail
 
 
 def test_full_memory_is_told_beside_the_models_own_context() -> None:

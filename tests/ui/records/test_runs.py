@@ -6,6 +6,7 @@ import pytest
 
 from engine.files.json_fields import Fields
 from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.repetition import Repetition
 from engine.values.events import (
     CacheMiss,
     Finished,
@@ -14,7 +15,7 @@ from engine.values.events import (
     Timing,
     Usage,
 )
-from engine.values.request import ToolCall
+from engine.values.request import LimitSource, ToolCall
 from ui.records.codec import run_from, run_values
 from ui.records.runs import Pace, Run
 from ui.records.tool_calls import CallProgress, CallResult
@@ -58,6 +59,24 @@ def test_a_run_of_an_earlier_version_has_no_reason() -> None:
     values = stored(Usage(900, 100, 20))
     del values["finished"]["usage"]["cache_miss"]  # type: ignore[attr-defined]
     assert read(values) == Usage(900, 100, 20)
+
+
+def test_run_keeps_who_set_its_limits_and_its_cycle() -> None:
+    run = Run(state="finished")
+    run.finished = Finished(
+        StopInfo(StopKind.MAX_TOKENS),
+        Usage(),
+        Timing(),
+        repetition=Repetition(70, 4, 20),
+        limit_from=LimitSource.SETTINGS,
+        budget_from=LimitSource.SERVER,
+    )
+    values = json.loads(json.dumps(run_values(run)))
+    assert run_from(Fields(values), "").finished == run.finished
+    values["finished"]["limit_from"] = "moon phase"
+    read = run_from(Fields(values), "").finished
+    assert read is not None
+    assert read.limit_from is None
 
 
 def test_the_rate_of_a_running_answer_is_shown_a_few_times_a_second() -> None:
