@@ -148,9 +148,9 @@ def as_json(given: Answer, fork: Fork | None = None) -> dict[str, Any]:
     }
     if finished.budget_end is not None:
         facts["budget_end"] = dataclasses.asdict(finished.budget_end)
-    for name in ("limit_from", "budget_from"):
-        if (source := getattr(finished, name)) is not None:
-            facts[name] = source
+    for name in ("limit_from", "budget_from", "planned_call"):
+        if (fact := getattr(finished, name)) is not None:
+            facts[name] = fact
     if finished.repetition is not None:
         facts["repetition"] = dataclasses.asdict(finished.repetition)
     if finished.error is not None:

@@ -12,6 +12,7 @@ from engine.conversation.prompt_parts import RenderedPrompt
 from engine.generation import Generation
 from engine.inference.backend import Prompt
 from engine.output.answer import AnswerBuilder, feed_traced
+from engine.output.tool_calls.planned import planned_call
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (
     BudgetEnd,
@@ -237,6 +238,9 @@ class Sequence:
             repetition=self.builder.repetition,
             limit_from=_limit_source(stop, request),
             budget_from=request.thinking_budget_from if is_spent else None,
+            planned_call=planned_call(
+                stop.kind, self.builder.thinking, request, has_calls=self.builder.has_calls
+            ),
         )
 
 

@@ -483,6 +483,16 @@ class AnswerBuilder:
         return self.reader.count
 
     @property
+    def thinking(self) -> str:
+        """The text of the reasoning so far."""
+        return "".join(self._text.thinking)
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether a call was made, or begun."""
+        return bool(self._calls.count or self._text.unfinished)
+
+    @property
     def channel(self) -> Channel:
         """The channel that is open now."""
         return self._text.channel

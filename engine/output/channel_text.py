@@ -21,6 +21,7 @@ class ChannelText:
         is_armed: Whether a stop that completes in the next text counts.
         has_new_call: Whether the text of the last token completed a call, with nothing behind it.
         unfinished: The text of the call that the answer's end cut short.
+        thinking: The texts of the reasoning that were sent.
     """
 
     def __init__(self, rules: StopRules, calls: OpenCalls, spans: SpanTracker | None) -> None:
@@ -29,6 +30,7 @@ class ChannelText:
         self.is_armed = True
         self.has_new_call = False
         self.unfinished = ""
+        self.thinking: list[str] = []
         self._strips_space = False
         self.calls = calls
         self.spans = spans
@@ -100,6 +102,7 @@ class ChannelText:
             self.events.append(TextDelta(text))
         elif channel is Channel.THINKING:
             self.events.append(ThinkingDelta(text))
+            self.thinking.append(text)
         else:
             self.events += self.calls.add(text)
             return

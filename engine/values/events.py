@@ -278,6 +278,8 @@ class Finished:
         repetition: The cycle with which its tokens end; with it, kind ``repetition`` ended them.
         limit_from: Who set the limit that ended it; None where no limit did.
         budget_from: Who set the thinking budget, where it ended the reasoning.
+        planned_call: The tool whose call, with arguments, the reasoning wrote out, although the
+            answer then ended by itself or by a stop without any call.
     """
 
     stop: StopInfo
@@ -295,6 +297,7 @@ class Finished:
     repetition: Repetition | None = None
     limit_from: LimitSource | None = None
     budget_from: LimitSource | None = None
+    planned_call: str | None = None
 
 
 Event = (

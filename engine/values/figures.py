@@ -165,6 +165,8 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
         facts.append(EndFact("Context", f"{finished.context_length:,} tokens"))
     if finished.limit_from is not None:
         facts.append(EndFact("Limit set by", describe_limit_source(finished.limit_from)))
+    if finished.planned_call is not None:
+        facts.append(EndFact("Planned call", f"{finished.planned_call}, not made"))
     if (cycle := finished.repetition) is not None:
         began = f"from token {cycle.token_index + 1:,}"
         facts.append(EndFact("Repetition", f"{cycle.copies:,} × {cycle.period:,} tokens, {began}"))

@@ -5,7 +5,7 @@ Any thread.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from engine.stopping.record import (
@@ -135,6 +135,15 @@ def sentence(end: Finished) -> str:
 
 def verdict_text(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> VerdictText:
     """Return all words about an end."""
+    verdict = _verdict_text(end, context)
+    if end.planned_call is None:
+        return verdict
+    missed = describe_planned_call(end.planned_call)
+    detail = f"{verdict.detail} {missed[:1].upper()}{missed[1:]}.".lstrip()
+    return replace(verdict, line=f"{verdict.line}; {missed}", detail=detail)
+
+
+def _verdict_text(end: Finished, context: AnswerContext) -> VerdictText:
     stop, usage = end.stop, end.usage
     short = headline(stop)
     in_call = " in the middle of a tool call" if end.unfinished_tool_call else ""
@@ -326,12 +335,20 @@ def steps(
             lines = [verdict_text(end, context).detail, _released(stop)]
         case _:
             assert_never(stop.kind)
+    if end.planned_call is not None:
+        missed = describe_planned_call(end.planned_call)
+        lines.append(f"In its thinking, {missed}.")
     return [step for step in lines if step]
 
 
 def describe_limit_source(source: LimitSource) -> str:
     """Return who set a limit, in words."""
     return _LIMIT_SOURCES[source]
+
+
+def describe_planned_call(name: str) -> str:
+    """Return in words that a call stands in the thinking and was not made."""
+    return f"it planned {name} and did not call it"
 
 
 def describe_repetition(cycle: Repetition) -> str:

@@ -208,6 +208,10 @@ class FullstopReport(TypedDict):
 
     stop: StopReport
     unfinished_tool_call: str | None
+    planned_call: Annotated[
+        str | None,
+        Field(description="the tool whose call stands in the reasoning, and was not made"),
+    ]
     limit_from: Annotated[
         LimitSource | None,
         Field(description="who set the limit that ended it; null if none did"),
@@ -253,6 +257,7 @@ def report_to_wire(finished: Finished) -> FullstopReport:
     report: FullstopReport = {
         "stop": cast(StopReport, stop),
         "unfinished_tool_call": finished.unfinished_tool_call or None,
+        "planned_call": finished.planned_call,
         "limit_from": finished.limit_from,
         "repetition": cast("RepetitionReport | None", _optional(finished.repetition)),
         "thinking_budget_end": cast("BudgetEndReport | None", _optional(finished.budget_end)),

@@ -5,7 +5,7 @@ import pytest
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 from engine.values.request import LimitSource
-from engine.values.verdict import AnswerContext, sentence, verdict_text
+from engine.values.verdict import AnswerContext, sentence, steps, verdict_text
 
 
 def finished(stop: StopInfo, *, error: str | None = None, call: str = "") -> Finished:
@@ -88,6 +88,16 @@ def test_verdict_of_a_limit_says_who_set_it(source: LimitSource, name: str) -> N
 def test_verdict_of_a_full_context_says_who_set_the_limit() -> None:
     full = replace(finished(StopInfo(StopKind.CONTEXT_FULL)), limit_from=LimitSource.MODEL)
     assert "The limit was set by the model’s files." in verdict_text(full).detail
+
+
+@pytest.mark.parametrize("kind", [StopKind.EOS, StopKind.STOP_STRING])
+def test_verdict_names_a_call_that_was_planned_and_not_made(kind: StopKind) -> None:
+    value = "END" if kind is StopKind.STOP_STRING else None
+    end = replace(finished(StopInfo(kind, value=value)), planned_call="get_weather")
+    verdict = verdict_text(end)
+    assert verdict.line.endswith("; it planned get_weather and did not call it")
+    assert verdict.detail.endswith("It planned get_weather and did not call it.")
+    assert "In its thinking, it planned get_weather and did not call it." in steps(end)
 
 
 def test_full_memory_is_told_beside_the_models_own_context() -> None:
