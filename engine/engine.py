@@ -16,6 +16,7 @@ from engine.inference.cache.disk import DiskCache
 from engine.inference.loader import Loader, check_model, load_model
 from engine.library.model_folder import check_folder, is_assistant
 from engine.library.model_info import ModelInfo
+from engine.scheduling.admission import render_prompt
 from engine.scheduling.call_queue import settle
 from engine.scheduling.engine_thread import SHUT_DOWN, EngineThread
 from engine.scheduling.jobs import Job, Source, Transition
@@ -24,6 +25,7 @@ from engine.scheduling.models import Models
 from engine.values.embedding import EmbeddingRequest, Embeddings
 from engine.values.limits import Limits
 from engine.values.request import CacheOwner, GenerationRequest
+from engine.values.unanswered_prompt import UnansweredPrompt
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
@@ -256,6 +258,14 @@ class Engine:
         return await self._ask(
             lambda model: _pieces(model, model.render(request).tokens), request.model
         )
+
+    async def render_prompt(self, request: GenerationRequest) -> UnansweredPrompt:
+        """Return a request's prompt, and what of the request is in no part of it.
+
+        Raises:
+            InvalidRequest: An answer would be refused as well.
+        """
+        return await self._ask(lambda model: render_prompt(model, request), request.model)
 
     async def check_template(self, name: str | None = None) -> TemplateReport | None:
         """Return what a model's chat template takes; None for a model without one."""

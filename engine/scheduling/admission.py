@@ -3,6 +3,7 @@
 from collections import abc
 from typing import TYPE_CHECKING
 
+from engine.conversation.missing_parts import missing_parts
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.generation import Generation
 from engine.grammar.masks import is_constrained
@@ -11,6 +12,7 @@ from engine.inference.sequence import Sequence
 from engine.output.answer import AnswerBuilder, DecodingSetting
 from engine.output.channels import continues_text
 from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.unanswered_prompt import UnansweredPrompt
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
@@ -31,9 +33,7 @@ def admit(
     """Return the sequence of a request, with its limits."""
     request = generation.request
     context = backend.info.context_length
-    if len(prompt.tokens) + request.min_answer_tokens > context:
-        field = "messages" if request.prompt is None else "prompt"
-        raise PromptTooLong(field, len(prompt.tokens), context)
+    _check_length(request, prompt, context)
     family = backend.answer_format(request, prompt)
     vocabulary = backend.vocabulary_of(request, prompt.beginning)
     left_out = () if generation.grammar is None else generation.grammar.left_out
@@ -74,9 +74,8 @@ def admit(
     return sequence
 
 
-def check(backend: "MlxBackend", generation: Generation) -> None:
+def check(backend: "MlxBackend", request: GenerationRequest) -> None:
     """Check everything that can be checked before the prompt is rendered."""
-    request = generation.request
     backend.check_request(request)
     size = backend.vocabulary.size
     if request.max_tokens is not None and request.max_tokens < 0:
@@ -103,6 +102,31 @@ def check(backend: "MlxBackend", generation: Generation) -> None:
         _check_id(token_id, "fork", size)
     for index, token_id in enumerate(request.stops.token_ids):  # compared, never an index of logits
         _check_id(token_id, f"stops.token_ids[{index}]", backend.vocabulary.id_count)
+
+
+def _check_length(request: GenerationRequest, prompt: Prompt, context: int) -> None:
+    if len(prompt.tokens) + request.min_answer_tokens > context:
+        field = "messages" if request.prompt is None else "prompt"
+        raise PromptTooLong(field, len(prompt.tokens), context)
+
+
+def render_prompt(backend: "MlxBackend", request: GenerationRequest) -> UnansweredPrompt:
+    """Return the prompt of a request that nobody answers; refuse what an answer would be refused.
+
+    On any thread but the engine's: compiling a grammar may take seconds.
+    """
+
+    def text_of(request: GenerationRequest) -> str:
+        return backend.detokenize(backend.render(request).tokens)
+
+    check(backend, request)
+    grammar = backend.form(request) if is_constrained(request) else None
+    prompt = backend.render(request)
+    _check_length(request, prompt, backend.info.context_length)
+    left_out = () if grammar is None else grammar.left_out
+    text = backend.detokenize(prompt.tokens)
+    missing = missing_parts(request, text, text_of)
+    return UnansweredPrompt(prompt.tokens, text, (*prompt.not_applied, *left_out), missing)
 
 
 def _check_id(token_id: int, field: str, size: int) -> None:

@@ -122,7 +122,7 @@ class Scheduler:
             if ahead + len(generations) > limit:
                 raise QueueFull(max(0, ahead - self.backend.batch.max_rows), len(generations))
             for generation in generations:
-                check(self.backend, generation)
+                check(self.backend, generation.request)
             self.plan.check(self.backend.info, requests)
         except Exception as error:
             settle(future, request_error(error))

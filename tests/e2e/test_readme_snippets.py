@@ -43,6 +43,8 @@ BODIES = {
     "/v1/responses/compact": {"model": "any", "input": "a"},
     "/v1/responses/input_tokens": {"input": "a"},
     "/tokenize": {"messages": [{"role": "user", "content": "a"}]},
+    "/v1/chat/completions/render": {"messages": [{"role": "user", "content": "a"}]},
+    "/apply-template": {"messages": [{"role": "user", "content": "a"}]},
     "/generate": {"text": "a", "sampling_params": {"max_new_tokens": 1}},
     "/api/chat": {"model": "any", "messages": [{"role": "user", "content": "a"}]},
     "/api/generate": {"model": "any", "prompt": "a"},

@@ -15,9 +15,11 @@ from api.dialects.openai.chat_read import (
     requests_from_wire,
 )
 from api.dialects.openai.chat_wire import (
+    AppliedTemplate,
     ChatCompletion,
     ChatCompletionParams,
     DetokenizeParams,
+    RenderedChat,
     TokenizeAnswer,
     TokenizeParams,
 )
@@ -27,9 +29,14 @@ from api.dialects.openai.wire import EmbeddingAnswer, EmbeddingParams, ErrorAnsw
 from api.dialects.openai.write import FIELD_NAMES, error_to_wire
 from api.dialects.shared.answer_text import long_json_text
 from api.dialects.shared.dialect import AnswerRoute, Dialect, ParsedRequest, query
+from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS
+from api.dialects.shared.request_bodies import drop_empty, sampling_and_stops
+from api.service.errors import rename_field
 from api.service.generations import embed_texts
-from api.service.models import address_requests, check_model, loaded_model
+from api.service.models import address_requests, check_model, loaded_model, model_name
 from engine.values.embedding import EmbeddingRequest, Embeddings
+from engine.values.request import GenerationRequest
+from engine.values.unanswered_prompt import UnansweredPrompt
 
 
 def _field_names(params: ChatCompletionParams) -> Mapping[str, str]:
@@ -57,6 +64,65 @@ async def tokenize(request: ParsedRequest[TokenizeParams]) -> str:
         "token_strs": [text for _, text in pieces] if params.return_token_strs else None,
     }
     return await asyncio.to_thread(long_json_text, answer)
+
+
+@query(
+    "POST",
+    "/v1/chat/completions/render",
+    request=ChatCompletionParams,
+    read=requests_from_wire,
+    answer=RenderedChat,
+)
+async def render_chat(request: ParsedRequest[ChatCompletionParams]) -> str:
+    """The prompt of a Chat request as token ids and text, for vLLM's clients."""
+    generation, prompt = await _render(request)
+    answer: RenderedChat = {
+        "request_id": request.record.request_id,
+        "token_ids": prompt.tokens,
+        "features": None,
+        "sampling_params": {
+            **sampling_and_stops(generation, OPENAI_STOP_OPTIONS),
+            **drop_empty(max_tokens=generation.max_tokens),
+        },
+        "model": model_name(request.service, request.params.model),
+        "stream": bool(request.params.stream),
+        "cache_salt": None,
+        "priority": 0,
+        "fullstop": {"prompt": prompt.text, "not_in_prompt": list(prompt.missing)},
+    }
+    return await asyncio.to_thread(long_json_text, answer)
+
+
+@query(
+    "POST",
+    "/apply-template",
+    request=ChatCompletionParams,
+    read=requests_from_wire,
+    answer=AppliedTemplate,
+)
+async def apply_template(request: ParsedRequest[ChatCompletionParams]) -> str:
+    """The prompt of a Chat request as text, for llama.cpp's clients."""
+    _, prompt = await _render(request)
+    answer: AppliedTemplate = {
+        "prompt": prompt.text,
+        "fullstop": {"not_in_prompt": list(prompt.missing)},
+    }
+    return await asyncio.to_thread(long_json_text, answer)
+
+
+async def _render(
+    request: ParsedRequest[ChatCompletionParams],
+) -> tuple[GenerationRequest, UnansweredPrompt]:
+    """Return a Chat request's generation and prompt; note for the headers what is not in it."""
+    service, record, model = request.service, request.record, request.params.model
+    check_model(service, model)
+    record.field_names = {**record.field_names, **_field_names(request.params)}
+    generation = address_requests(service, request.generations, model)[0]
+    prompt = await service.engine.render_prompt(generation)
+    names = (*prompt.not_applied, *prompt.missing)
+    engines = (rename_field(name, record.field_names) for name in names)
+    record.not_applied = (*record.not_applied, *engines)
+    return generation, prompt
 
 
 @query("POST", "/detokenize", request=DetokenizeParams, answer=dict[Literal["prompt"], str])
@@ -136,6 +202,8 @@ CHAT = Dialect(
         ),
         tokenize,
         detokenize,
+        render_chat,
+        apply_template,
         embed,
     ),
 )

@@ -220,6 +220,37 @@ class DetokenizeParams(WireModel):
     tokens: list[int]
 
 
+class PromptParts(TypedDict):
+    """What became of the parts of a request; ``prompt`` is the prompt's text."""
+
+    prompt: NotRequired[str]
+    not_in_prompt: Annotated[
+        list[str],
+        Field(description="the parts of the request that are in no part of the prompt"),
+    ]
+
+
+class RenderedChat(TypedDict):
+    """The prompt of a Chat request, as vLLM's GenerateRequest."""
+
+    request_id: str
+    token_ids: list[int]
+    features: None
+    sampling_params: dict[str, Any]
+    model: str
+    stream: bool
+    cache_salt: None
+    priority: int
+    fullstop: PromptParts
+
+
+class AppliedTemplate(TypedDict):
+    """The prompt of a Chat request as text."""
+
+    prompt: str
+    fullstop: PromptParts
+
+
 class TokenizeAnswer(TypedDict):
     """The tokens of a prompt."""
 

@@ -5,7 +5,7 @@ followed by arguments in brackets, by a JSON object, or by ``with`` and the tool
 each with a literal value. A tool that is only mentioned is not planned, nor is its signature. A
 call that its own sentence rejects, supposes, or reports as made is not planned either; a later
 change of mind does not take a plan back. A tool that was called since the last question is left
-out, because its call may be the one that reasoning speaks of. Pure; any thread.
+out, because the reasoning may speak of its call. Pure; any thread.
 """
 
 import re

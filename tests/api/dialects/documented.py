@@ -124,6 +124,11 @@ ASKED: dict[str, list[dict[str, Any]]] = {
         {"prompt": ""},
     ],
     "/tokenize": [{"prompt": COUNT}, {"messages": TURNS, "return_token_strs": True}],
+    "/v1/chat/completions/render": [
+        {"messages": TURNS, "max_tokens": 20, "stop": "2", "temperature": 0.5},
+        {"messages": [*TURNS, {"role": "assistant", "content": "1", "reasoning": "Hm"}, *TURNS]},
+    ],
+    "/apply-template": [{"messages": TURNS, "tools": [{"type": "function", "function": WEATHER}]}],
     "/v1/embeddings": [{"input": "Hi"}, {"input": ["Hi"], "encoding_format": "base64"}],
     "/api/embed": [{"input": ["Hi", "you"]}],
     "/api/embeddings": [{"prompt": "Hi"}],

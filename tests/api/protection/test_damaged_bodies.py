@@ -170,6 +170,8 @@ _BODIES: dict[str, dict[str, Any]] = {
         "tools": [{"type": "function", "function": {"name": "f", "parameters": _SCHEMA}}],
         "chat_template_kwargs": {"enable_thinking": False},
     },
+    "/v1/chat/completions/render": {"model": "m", "messages": _TURNS, "max_tokens": 4},
+    "/apply-template": {"model": "m", "messages": _TURNS},
     "/detokenize": {"model": "m", "tokens": [5, 6]},
     "/v1/embeddings": {"model": "m", "input": ["Hi", "Ho"], "dimensions": 4},
     "/api/embed": {"model": "m", "input": ["Hi", "Ho"], "truncate": True, "keep_alive": "5m"},

@@ -32,12 +32,19 @@ _BASE: dict[str, dict[str, Any]] = {
     "/v1/embeddings": {"input": "go"},
     "/api/embed": {"input": "go"},
     "/tokenize": {"prompt": "go"},
+    "/v1/chat/completions/render": {"messages": _USER},
     "/detokenize": {"tokens": [1]},
 }
 _FIELDS = (
     *(
         (path, "stop_token_ids", lambda i: [i])
-        for path in ("/v1/messages", "/v1/chat/completions", "/v1/completions", "/v1/responses")
+        for path in (
+            "/v1/messages",
+            "/v1/chat/completions",
+            "/v1/chat/completions/render",
+            "/v1/completions",
+            "/v1/responses",
+        )
     ),
     ("/generate", "sampling_params.stop_token_ids", lambda i: [i]),
     *(
