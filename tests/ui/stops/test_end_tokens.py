@@ -1,10 +1,13 @@
 """The tokens of stop sequences, and end tokens that a person adds to the model's own."""
 
+from dataclasses import replace
+
 import pytest
 from PySide6.QtWidgets import QInputDialog, QPushButton, QWidget
 
 from engine.files.json_fields import Fields
 from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.repetition import DEFAULT_DETECTION
 from engine.stopping.rules import StopOptions, StopScope
 from engine.values.events import Finished, Timing, Usage
 from tests.support.answers.said import FINISHED
@@ -73,7 +76,9 @@ async def test_every_change_of_the_stops_can_be_applied_to_the_running_answer(
     }
     changed[what]()
     assert editor.apply_bar.isVisible()
-    wanted = stop_rules(workspace.current.conversation, MODEL)
+    wanted = replace(
+        stop_rules(workspace.current.conversation, MODEL), repetition=DEFAULT_DETECTION
+    )
     editor.apply_now.click()
     scripted.say(Finished(StopInfo(StopKind.CANCELLED), Usage(7, 0, 3), Timing()))
     await eventually(lambda: len(scripted.generations) == 2)

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -116,6 +117,7 @@ async def test_pictures_come_in_with_their_questions_and_leave_with_the_last_of_
         assert all(one.stat().st_mode & 0o077 == 0 for one in (folder, *folder.iterdir()))
 
     async def later(change: Callable[[Workspace, Conversation], None], title: str) -> None:
+        shutil.rmtree(tmp_path / "backups", ignore_errors=True)  # a backup keeps its pictures
         async with workspace_on(scripted, tmp_path / "conversations.db") as (workspace, _store):
             change(workspace, await titled(workspace, title))
 
