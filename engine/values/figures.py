@@ -231,4 +231,4 @@ def _written(finished: Finished) -> str:
         text += f", {usage.thinking_tokens:,} of them thinking"
     if end is None:
         return text
-    return f"{text}, {describe_budget_end(end, finished.budget_from)}"
+    return f"{text}; the thinking {describe_budget_end(end, finished.budget_from)}"
