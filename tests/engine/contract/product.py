@@ -87,7 +87,7 @@ def request_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> GenerationRequ
     return GenerationRequest(
         messages=() if case.is_raw else messages_of(case),
         prompt=case.prompt if case.is_raw else None,
-        sampling=Sampling(temperature=0),
+        sampling=Sampling(temperature=0.0),
         stops=case.rules,
         max_tokens=case.max_tokens,
         trace=trace,
