@@ -30,7 +30,7 @@ from engine.values.tokens import TokenOrigin
 
 # Where requests come and go, as with an evaluation harness that keeps four at once, a pass delays
 # the next request by more than it gains.
-_STEADY_STEPS = 8
+_STEADY_STEPS = 4
 
 
 class Drafting:

@@ -172,7 +172,7 @@ class ModelSlot:
         if source is None or source.folder.resolve() == offered.folder.resolve():
             return
         if self.backend is not None:
-            self.begin(Transition(Source(offered.folder, offered.draft)))
+            self.begin(Transition(Source(offered.folder, offered.draft), keeps_default=True))
         elif self.loading is None:
             self.info = None
             self._set_status(ModelStatus())
