@@ -203,7 +203,7 @@ class SqliteConversationStore:
                 lambda: statements.merge(self._database.connection, found)
             )
             merged = asyncio.wrap_future(merging)
-            while not merged.done():  # what is being added to the file can no longer be cancelled
+            while not merged.done():  # the transaction cannot be cancelled
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.shield(merged)
             result = Recovered(*merged.result(), unreadable)

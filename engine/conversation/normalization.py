@@ -327,6 +327,6 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _arguments_text(text: str) -> str:
-    """Return arguments as JSON of an object: one that the model wrote stays as it is."""
+    """Return arguments as JSON of an object, unchanged where they are one."""
     is_object = _object(text) is not None
     return text if is_object else json.dumps(_arguments(text), ensure_ascii=False)

@@ -69,7 +69,7 @@ class ChatTemplate:
 
     @functools.cached_property
     def variables(self) -> frozenset[str]:
-        """The variables that it reads, and some that it sets itself; none of what is no Jinja."""
+        """The variables that it reads, and some that it sets itself; none for invalid Jinja."""
         environment = BoundedEnvironment(extensions=[loopcontrols])
         try:
             tree = environment.parse(_GENERATION_TAG.sub("", self._source))

@@ -204,7 +204,7 @@ class Sequence:
         end = self.budget_end
         difference = self.prompt.difference
         if difference is not None and self.cached > difference.token_index:
-            difference = None  # another prompt, such as one that is still being answered, has more
+            difference = None  # a prompt with an unfinished answer shares more
         if end is not None and self.builder.count <= end.token_index:
             end = None
         is_spent = end is not None and end.repetition is None

@@ -148,7 +148,7 @@ class Scheduler:
 
     def _admit(self, future: "Future[Any]", at: float, *, is_read: bool) -> None:
         if is_read and (future not in self._rendering or future.cancelled()):
-            self.backend.batch.evict_prompts()  # what was read for it may exceed the limit
+            self.backend.batch.evict_prompts()  # its caches from disk may exceed the limit
         if future not in self._rendering:
             return
         generations, rendering = self._rendering[future]

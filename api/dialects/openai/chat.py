@@ -113,7 +113,7 @@ async def apply_template(request: ParsedRequest[ChatCompletionParams]) -> str:
 async def _render(
     request: ParsedRequest[ChatCompletionParams],
 ) -> tuple[GenerationRequest, UnansweredPrompt]:
-    """Return a Chat request's generation and prompt; note for the headers what is not in it."""
+    """Return a Chat request's generation and prompt; add its missing parts to the headers."""
     service, record, model = request.service, request.record, request.params.model
     check_model(service, model)
     record.field_names = {**record.field_names, **_field_names(request.params)}

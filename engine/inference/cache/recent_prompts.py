@@ -43,7 +43,7 @@ class RecentPrompts:
     def add(
         self, owner: str, tokens: Sequence[int], rendered: RenderedPrompt, thinking_tokens: int
     ) -> None:
-        """Keep a prompt with its answer, in place of those that it continues."""
+        """Store a prompt with its answer, in place of its own beginnings."""
         added = _RecentPrompt(owner, key_of(tokens), rendered, thinking_tokens)
         with self._lock:
             others = [

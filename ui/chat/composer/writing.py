@@ -170,7 +170,7 @@ class QueueCards(QWidget):
         return bool(self.cards) and self.cards[0].editor is not None
 
     def _show_cards(self) -> None:
-        """Show the first messages; the cards of those that were shown before stay, with editors."""
+        """Show the first messages; visible cards and their editors are reused."""
         before, self.cards = self.cards, []
         for number, message in enumerate(self._messages[:3]):
             card = next((card for card in before if card.message == message), None)
