@@ -17,53 +17,11 @@ from app.signals import Interrupts
 from app.terminal.status_line import LoadMeter, live_line
 from engine import Engine, Generation
 from engine.errors import EngineError, InvalidRequest
-from engine.recording.ends import AnswerEnd, EndCounts, Spread, count_ends
-from engine.stopping.record import StopKind
-from engine.values.events import Finished, TextDelta, TokenTrace
+from engine.recording.ends import EndCounts, SeededAnswer, Spread, count_ends
 from engine.values.limits import Limits
 from engine.values.request import GenerationRequest, TraceLevel
 from engine.values.verdict import plain_cause, shortest
 from engine.wording import counted, quoted
-
-
-@dataclass(slots=True)
-class SeededAnswer:
-    """One of several answers: its text so far, and its end once it has ended by itself."""
-
-    seed: int
-    text: str = ""
-    eos_probability: float | None = None
-    finished: Finished | None = None
-
-    @property
-    def is_whole(self) -> bool:
-        return self.finished is not None and self.finished.stop.kind is not StopKind.CANCELLED
-
-    @property
-    def end(self) -> AnswerEnd:
-        assert self.finished is not None, "it has ended"
-        tokens = self.finished.usage.output_tokens
-        return AnswerEnd(self.seed, self.finished.stop, tokens, self.eos_probability)
-
-    def as_json(self) -> dict[str, Any]:
-        assert self.finished is not None, "it has ended"
-        return {
-            "seed": self.seed,
-            "text": self.text,
-            "stop": dataclasses.asdict(self.finished.stop),
-            "output_tokens": self.finished.usage.output_tokens,
-            "eos_probability": self.eos_probability,
-        }
-
-    async def collect(self, generation: Generation) -> None:
-        async for event in generation.events():
-            match event:
-                case TextDelta():
-                    self.text += event.text
-                case TokenTrace() if event.stats is not None:
-                    self.eos_probability = event.stats.eos_probability
-                case Finished():
-                    self.finished = event
 
 
 @dataclass(slots=True)
@@ -80,11 +38,21 @@ class Side:
 
     @property
     def counts(self) -> EndCounts:
-        return count_ends([answer.end for answer in self.whole], self.request.stops)
+        return count_ends(self.answers, self.request.stops)
 
     def as_json(self) -> dict[str, Any]:
         counts = dataclasses.asdict(self.counts)
-        return {"name": self.name, **counts, "each": [a.as_json() for a in self.whole]}
+        return {"name": self.name, **counts, "each": list(map(_answer_to_json, self.whole))}
+
+
+def _answer_to_json(answer: SeededAnswer) -> dict[str, Any]:
+    return {
+        "seed": answer.seed,
+        "text": answer.text,
+        "stop": dataclasses.asdict(answer.stop),
+        "output_tokens": answer.output_tokens,
+        "eos_probability": answer.eos_probability,
+    }
 
 
 def repeat(options: AskOptions, prompt: str) -> int:
@@ -166,9 +134,13 @@ async def answer_side(engine: Engine, side: Side, interrupts: Interrupts) -> boo
         generations += await engine.generate_together(requests)
         if is_interrupted:
             cancel()
-        pairs = zip(side.answers, generations, strict=True)
-        await asyncio.gather(*(answer.collect(generation) for answer, generation in pairs))
+        await asyncio.gather(*map(_collect, side.answers, generations))
     return is_interrupted
+
+
+async def _collect(answer: SeededAnswer, generation: Generation) -> None:
+    async for event in generation.events():
+        answer.take(event)
 
 
 def _progress(sides: Sequence[Side]) -> str:
@@ -215,7 +187,7 @@ def _counts_text(side: Side, *, is_named: bool) -> str:
         )
     if (
         counts.answers > 1
-        and len({(answer.text, answer.end.output_tokens) for answer in side.whole}) == 1
+        and len({(answer.text, answer.output_tokens) for answer in side.whole}) == 1
     ):
         text += "All answers are equal; a higher --temperature lets them differ.\n"
     return f"{lines[0]}\n{text}"
@@ -238,6 +210,6 @@ def _side_by_side(one: Side, other: Side) -> str:
 
 
 def _end_cell(answer: SeededAnswer) -> str:
-    if answer.finished is None or not answer.is_whole:
+    if not answer.is_whole:
         return "cancelled"
-    return f"{shortest(answer.finished.stop)}, {counted(answer.end.output_tokens, 'token')}"
+    return f"{shortest(answer.stop)}, {counted(answer.output_tokens, 'token')}"

@@ -1,6 +1,6 @@
 """Forks of greedy answers, against the answers that have the same beginning.
 
-    python -m tests.lab.forks [FOLDER] [--forks 500]
+    python -m tests.lab.forks [FOLDER] [--forks 500] [--tokens 48]
 
 Each fork of an answer at one of its tokens, with that token, must be the answer again. Each fork
 with the likeliest other token must be the answer to a prompt that ends with this beginning. With
@@ -19,7 +19,6 @@ from engine.recording.saved_run import from_json, to_json
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest, Message, Sampling, TraceLevel
 
-_TOKENS = 48
 _QUESTIONS = (
     ("Count from 1 to 10, one number per line", (), False),
     ("Output the whole alphabet from A to Z, then immediately output END", ("END",), False),
@@ -30,6 +29,12 @@ _QUESTIONS = (
     ("Name three colors.", (".",), True),
     ("Hello", (), False),
     ("Count from 1 to 20", (), True),
+    ("Write a short poem about the sea.", (), False),
+    ("Explain what a prime number is.", (), False),
+    ("Translate 'good morning' into French.", (), False),
+    ("List the days of the week.", (), False),
+    ("What is 12 times 12?", (), False),
+    ("Who wrote Hamlet?", (), False),
 )
 
 
@@ -45,14 +50,14 @@ def _ids(run: RunTrace) -> list[int]:
     return [token.token_id for token in run.tokens]
 
 
-async def _compare(engine: Engine, number: int) -> tuple[int, int]:
+async def _compare(engine: Engine, number: int, max_tokens: int) -> tuple[int, int]:
     """Return how many forks were compared, and how many of them differ."""
-    question, stops, thinking = _QUESTIONS[number % len(_QUESTIONS)]
+    question, stops, thinking = _QUESTIONS[number]
     request = GenerationRequest(
         (Message("user", question),),
         Sampling(temperature=0.0),
         StopRules.of(*stops),
-        max_tokens=_TOKENS,
+        max_tokens=max_tokens,
         thinking=thinking,
     )
     run = await _record(engine, request)
@@ -65,11 +70,11 @@ async def _compare(engine: Engine, number: int) -> tuple[int, int]:
             print(f"{question!r}, token {index}: {same.stop} instead of {run.stop}", flush=True)
         top = () if token.stats is None else token.stats.top
         other = next((token_id for token_id, _ in top if token_id != token.token_id), None)
-        if other is None or stops or index + 1 == _TOKENS or other in run.setting.eos:
+        if other is None or stops or index + 1 == max_tokens or other in run.setting.eos:
             continue
         forked = await _record(engine, fork_request(saved, index, (other,)))
         beginning = (*_ids(run)[:index], other)
-        rest = replace(request, begun=beginning, max_tokens=_TOKENS - len(beginning))
+        rest = replace(request, begun=beginning, max_tokens=max_tokens - len(beginning))
         continued = await _record(engine, rest)
         done += 1
         if _ids(forked) != [*beginning, *_ids(continued)]:
@@ -85,16 +90,17 @@ async def main() -> None:
     default = Path(__file__).parents[2] / "assets" / "demo-model"
     parser.add_argument("folder", nargs="?", type=Path, default=default)
     parser.add_argument("--forks", type=int, default=500)
+    parser.add_argument("--tokens", type=int, default=48)
     options = parser.parse_args()
     done = wrong = 0
     async with Engine() as engine:
         await engine.load(options.folder)
         for number in range(len(_QUESTIONS)):
-            compared, different = await _compare(engine, number)
+            compared, different = await _compare(engine, number, options.tokens)
             done, wrong = done + compared, wrong + different
+            print(f"{done:,} forks, {wrong:,} differ", flush=True)
             if done >= options.forks:
                 break
-    print(f"{done:,} forks, {wrong:,} differ")
 
 
 if __name__ == "__main__":

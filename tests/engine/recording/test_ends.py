@@ -1,22 +1,28 @@
 """The ends of several answers are counted by reason, stop, length and odds of an end token."""
 
-from engine.recording.ends import AnswerEnd, Spread, count_ends, spread
+from engine.recording.ends import SeededAnswer, Spread, count_ends, spread
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
+from engine.values.events import Finished, Timing, Usage
 
 STOPPED = StopInfo(StopKind.STOP_STRING, "END", dropped="END of it")
 ENDED = StopInfo(StopKind.EOS)
 LIMITED = StopInfo(StopKind.MAX_TOKENS)
 
 
+def ended(seed: int, stop: StopInfo, tokens: int, odds: float | None = None) -> SeededAnswer:
+    end = Finished(stop, Usage(output_tokens=tokens), Timing())
+    return SeededAnswer(seed, eos_probability=odds, finished=end)
+
+
 def test_ends_are_grouped_with_commonest_first() -> None:
     counts = count_ends(
         [
-            AnswerEnd(1, ENDED, 10, 0.5),
-            AnswerEnd(2, STOPPED, 30, 0.25),
-            AnswerEnd(3, STOPPED, 20),
-            AnswerEnd(4, LIMITED, 60, 0.0),
-            AnswerEnd(5, STOPPED, 25, 0.25),
+            ended(1, ENDED, 10, 0.5),
+            ended(2, STOPPED, 30, 0.25),
+            ended(3, STOPPED, 20),
+            ended(4, LIMITED, 60, 0.0),
+            ended(5, STOPPED, 25, 0.25),
         ],
         StopRules.of("END", "never"),
     )
@@ -35,7 +41,7 @@ def test_ends_are_grouped_with_commonest_first() -> None:
 
 def test_different_stops_are_different_ends() -> None:
     other = StopInfo(StopKind.STOP_STRING, "###", dropped="###")
-    counts = count_ends([AnswerEnd(1, STOPPED, 1), AnswerEnd(2, other, 2)], StopRules())
+    counts = count_ends([ended(1, STOPPED, 1), ended(2, other, 2)], StopRules())
     assert [group.label for group in counts.ends] == ["stop “END”", "stop “###”"]
 
 
