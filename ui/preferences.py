@@ -163,6 +163,17 @@ class ServerPreferences:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelChoices:
+    """The user's choices for the model of one resolved folder."""
+
+    folder: str
+    draft: str = ""
+    is_pinned: bool = False
+    settings: str = ""  # JSON of the settings that new conversations begin with
+    used_at: float = 0.0  # Unix time of the last load
+
+
+@dataclass(frozen=True, slots=True)
 class ModelPreferences:
     """Where the models are, and when they are unloaded."""
 
@@ -186,23 +197,6 @@ class ModelPreferences:
             60: "Unload After 1 h",
         },
     )
-    drafts: tuple[tuple[str, str], ...] = declare(
-        (),
-        help="folder of a model, and of the draft model that is loaded beside it",
-        section=MODELS_WINDOW,
-        label="Draft Model",
-    )
-    pinned: tuple[str, ...] = declare(
-        (),
-        help="folders of the models that stay in memory once they are loaded",
-        section=MODELS_WINDOW,
-        label="Pin",
-    )
-    settings: tuple[tuple[str, str], ...] = declare(
-        (),
-        help="folder of a model, and the settings that new conversations with it begin with, as "
-        "JSON; changed in the settings of a conversation",
-    )
     looks_for_updates: bool = declare(
         True,
         help="whether the hub is asked for newer revisions of models while their window is open",
@@ -210,8 +204,12 @@ class ModelPreferences:
         label="Model updates",
         accessible_name="Check for model updates",
     )
-    last_used: tuple[tuple[str, float], ...] = declare(
-        (), help="folder and Unix time of the models that were loaded, oldest first"
+    choices: tuple[ModelChoices, ...] = declare(
+        (),
+        help="per folder of a model: its draft model, whether it stays in memory once it is "
+        "loaded, the settings that new conversations with it begin with, and its last use",
+        section=MODELS_WINDOW,
+        label="Draft Model, Pin",
     )
 
 

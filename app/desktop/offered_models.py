@@ -29,7 +29,7 @@ def offer_found(engine: Engine, library: ModelLibrary) -> None:
     if library.is_looking or not library.has_looked:
         return
     offers = [
-        _resolved(offered, library.draft_of(offered.folder))
+        _resolved(offered, library.choices.draft_of(offered.folder))
         for offered in offered_models(model.found for model in library.local)
     ]
     there = {offer.folder for offer in offers}

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,13 @@ from engine.files.safe_files import read_bounded, write_whole
 from ui.preferences import Preferences, declare
 
 VERSION = 1
+
+_EARLIER_CHOICES = {
+    "drafts": "draft",
+    "pinned": "is_pinned",
+    "settings": "settings",
+    "last_used": "used_at",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +63,11 @@ class SettingsFile:
         if not isinstance(values, dict):
             return self._set_aside("it does not contain a JSON object")
         self._stored = values
-        return self._check(json.loads(json.dumps(values)))
+        values = json.loads(json.dumps(values))
+        models = values.get("models")
+        if isinstance(models, dict) and "choices" not in models:
+            models["choices"] = _joined_choices(models)
+        return self._check(values)
 
     def save(self, settings: Settings) -> None:
         """Write the settings atomically; ``OSError`` also if a damaged file would be lost."""
@@ -79,7 +91,8 @@ class SettingsFile:
             except ValidationError as error:
                 for problem in error.errors(include_url=False):
                     # Of a list's item, the whole list is dropped.
-                    *sections, name = [part for part in problem["loc"] if isinstance(part, str)]
+                    names = takewhile(lambda part: isinstance(part, str), problem["loc"])
+                    *sections, name = map(str, names)
                     section: Any = values
                     for part in sections:
                         section = section.get(part, {})
@@ -96,6 +109,23 @@ class SettingsFile:
     def _set_aside(self, reason: str) -> tuple[Settings, str]:
         notice = f"The settings file could not be used: {reason}. {self._damaged.set_aside()}"
         return Settings(), f"{notice} The default settings are used."
+
+
+def _joined_choices(models: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the choices for each model, of which earlier versions had one list for each kind."""
+    joined: dict[str, dict[str, Any]] = {}
+    for kind, name in _EARLIER_CHOICES.items():
+        items = models.get(kind)
+        for item in items if isinstance(items, list) else ():
+            match item:
+                case str(folder) if kind == "pinned":
+                    value: Any = True
+                case [str(folder), value]:
+                    pass
+                case _:
+                    continue
+            joined.setdefault(folder, {"folder": folder})[name] = value
+    return list(joined.values())
 
 
 def _merge(stored: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:

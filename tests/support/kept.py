@@ -8,6 +8,7 @@ import pytest
 
 from engine import Engine
 from engine.library.local_models import ModelFolders
+from ui.models.model_choices import ChoicesState
 from ui.models.model_library import ModelLibrary
 from ui.models.models import Models
 from ui.preferences import Preferences
@@ -21,7 +22,9 @@ def preferences_state(preferences: Preferences | None = None) -> PreferencesStat
 
 def model_library(engine: Engine) -> ModelLibrary:
     """Return a library of the engine's models, without folders of others."""
-    return ModelLibrary(Models(engine), preferences_state(), ModelFolders())
+    preferences = preferences_state()
+    models = Models(engine, ChoicesState(preferences))
+    return ModelLibrary(models, preferences, ModelFolders())
 
 
 def nothing_is_set_aside(patched: pytest.MonkeyPatch) -> None:

@@ -350,7 +350,7 @@ class ChatPanel(QWidget):
     def _settings_basis(self) -> SettingsBasis:
         model, listed = self._workspace.model_selection.state, self._workspace.conversations
         info, folder = model.info, model.folder
-        saved = None if folder is None else self._workspace.library.settings_of(folder)
+        saved = None if folder is None else self._workspace.library.choices.settings_of(folder)
         if info is None:
             return SettingsBasis(model.name, saved=saved, usual=listed.usual_settings)
         length = info.context_length
@@ -361,7 +361,7 @@ class ChatPanel(QWidget):
     def _keep_for_model(self, settings: ConversationSettings | None) -> None:
         folder = self._workspace.model_selection.state.folder
         if folder is not None:
-            self._workspace.library.keep_settings(folder, settings)
+            self._workspace.library.choices.keep_settings(folder, settings)
             self.settings.show_basis(self._settings_basis())
 
     def _lay_out(self) -> None:

@@ -1,7 +1,6 @@
 """The models on this computer. Main thread; disks are scanned on others."""
 
 import asyncio
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,7 +9,6 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine.errors import ModelLoadFailed
-from engine.files.json_fields import DamagedFile, Fields
 from engine.library.local_models import FoundModel, ModelFolders, Origin, discover
 from engine.library.memory_need import Fit, Memory, MemoryNeed, memory, need
 from engine.library.tokenizer_file import vocabulary_key
@@ -19,8 +17,6 @@ from ui.models.downloads import Downloads
 from ui.models.model_words import percent
 from ui.models.models import Models
 from ui.preferences_state import PreferencesState
-from ui.records.codec import settings_from, settings_values
-from ui.records.conversations import ConversationSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,7 @@ class ModelLibrary(QObject):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self.models = models
+        self.models, self.choices = models, models.choices
         self.preferences = preferences
         self._model_folders = model_folders
         self.local: list[LibraryModel] = []
@@ -56,9 +52,6 @@ class ModelLibrary(QObject):
         self.is_looking = self.has_looked = False
         self._is_stale = False
         self.waiting: frozenset[Path] = frozenset()
-        # The draft models that the command line asked for; they count for this session.
-        self._session_drafts: dict[Path, Path] = {}
-        models.draft_of = self.draft_of
         self.downloads = Downloads(model_folders.hub_cache or Path.home(), self)
         self.downloads.arrived.connect(lambda _folder: self.refresh())
         models.loaded.connect(self._note_use)
@@ -72,10 +65,7 @@ class ModelLibrary(QObject):
 
     def pin(self, folder: Path, is_pinned: bool) -> None:
         """Keep a model in memory whenever it is loaded, idle or not, or not any more."""
-        pinned = [other for other in self.preferences.now.models.pinned if other != _key(folder)]
-        if is_pinned:
-            pinned.append(_key(folder))
-        self.preferences.change_value("models.pinned", tuple(pinned))
+        self.choices.change(folder, is_pinned=is_pinned)
         self.models.pin(folder, is_pinned)
 
     def refresh(self) -> None:
@@ -160,66 +150,10 @@ class ModelLibrary(QObject):
         self.models.begin_to_load(folder, keeps_default=is_beside)
         return folder
 
-    def move_choices(self, old: Path, new: Path) -> None:
-        """Keep the choices made for a model when its folder has changed."""
-        now, before, after = self.preferences.now.models, str(old), str(new)
-        positions = {before: after, str(old.resolve()): str(new.resolve())}
-        self._session_drafts = {
-            (new.resolve() if model == old.resolve() else model): (
-                new if draft.resolve() == old.resolve() else draft
-            )
-            for model, draft in self._session_drafts.items()
-        }
-        models = replace(
-            now,
-            drafts=tuple(
-                (positions.get(model, model), positions.get(draft, draft))
-                for model, draft in now.drafts
-            ),
-            last_used=tuple((positions.get(folder, folder), at) for folder, at in now.last_used),
-            pinned=tuple(positions.get(folder, folder) for folder in now.pinned),
-            settings=tuple(
-                (positions.get(folder, folder), saved) for folder, saved in now.settings
-            ),
-        )
-        self.preferences.change(models=models)
-
-    def draft_of(self, folder: Path) -> Path | None:
-        """Return the draft model that is loaded beside the model of a folder; None for none."""
-        if (session_draft := self._session_drafts.get(folder.resolve())) is not None:
-            return session_draft
-        chosen = dict(self.preferences.now.models.drafts).get(_key(folder))
-        return None if chosen is None else Path(chosen)
-
-    def use_draft(self, folder: Path, draft: Path) -> None:
-        """Load a draft model beside the model of a folder, in this session only."""
-        self._session_drafts[folder.resolve()] = draft
-
     def choose_draft(self, folder: Path, draft: Path | None) -> None:
         """Load a draft model beside the model of a folder from now on, or none."""
-        self._session_drafts.pop(folder.resolve(), None)
-        drafts = dict(self.preferences.now.models.drafts)
-        drafts.pop(_key(folder), None)
-        if draft is not None:
-            drafts[_key(folder)] = str(draft.resolve())
-        self.preferences.change_value("models.drafts", tuple(drafts.items()))
+        self.choices.change(folder, draft="" if draft is None else str(draft.resolve()))
         self.refresh()
-
-    def settings_of(self, folder: Path) -> ConversationSettings | None:
-        """Return the settings that new conversations with a model begin with; None for none."""
-        saved = dict(self.preferences.now.models.settings).get(_key(folder))
-        try:
-            return None if saved is None else settings_from(Fields(json.loads(saved)))
-        except (ValueError, DamagedFile):
-            return None  # written by hand, or by another version
-
-    def keep_settings(self, folder: Path, settings: ConversationSettings | None) -> None:
-        """Let new conversations with a model begin with these settings; None for no own ones."""
-        kept = dict(self.preferences.now.models.settings)
-        kept.pop(_key(folder), None)
-        if settings is not None:
-            kept[_key(folder)] = json.dumps(settings_values(settings))
-        self.preferences.change_value("models.settings", tuple(kept.items()))
 
     def drafts_for(self, model: LibraryModel) -> list[FoundModel]:
         """Return the smaller models with the same vocabulary, or that were made for this one."""
@@ -296,22 +230,20 @@ class ModelLibrary(QObject):
                 self._is_stale = False
                 added = (*self._model_folders.added, *self.folders)
                 folders = replace(self._model_folders, added=added)
-                listed = await asyncio.to_thread(_found, folders, self.draft_of)
+                listed = await asyncio.to_thread(_found, folders, self.choices.draft_of)
                 self.memory = await self.memory_now()
                 if not self._is_stale:
                     break
         finally:
             self.is_looking = False
         self.has_looked = True
-        used = dict(self.preferences.now.models.last_used)
         self.local = [
             LibraryModel(
                 model,
                 target,
                 Fit.FITS if target is None else target.fit(self.memory),
-                # Earlier versions kept the folder as it was found.
-                used.get(_key(model.folder), used.get(str(model.folder), 0.0)),
-                self.draft_of(model.folder),
+                self.choices.of(model.folder).used_at,
+                self.choices.draft_of(model.folder),
                 vocabulary,
             )
             for model, target, vocabulary in listed
@@ -320,18 +252,14 @@ class ModelLibrary(QObject):
 
     def _pin_loaded(self) -> None:
         """Pin loaded models that the user pinned, also in an earlier session."""
-        pinned = self.preferences.now.models.pinned
         for model in self.models.in_memory:
-            if not model.is_pinned and _key(model.folder) in pinned:
+            if not model.is_pinned and self.choices.of(model.folder).is_pinned:
                 self.models.pin(model.folder, True)
 
     def _note_use(self, folder: Path) -> None:
-        used = dict(self.preferences.now.models.last_used)
-        used[_key(folder)] = time.time()
-        newest = sorted(used.items(), key=lambda pair: pair[1])[-50:]
-        self.preferences.change_value("models.last_used", tuple(newest))
+        self.choices.change(folder, used_at=time.time())
         self.local = [
-            replace(model, used_at=used.get(_key(model.found.folder), model.used_at))
+            replace(model, used_at=self.choices.of(model.found.folder).used_at)
             for model in self.local
         ]
 
@@ -342,11 +270,6 @@ class ModelLibrary(QObject):
     def _idle_s(self) -> float | None:
         minutes = self.preferences.now.models.rests_after_min
         return minutes * 60.0 if minutes else None
-
-
-def _key(folder: Path) -> str:
-    """Return a folder as choices for its model are kept."""
-    return str(folder.resolve())
 
 
 def _found(

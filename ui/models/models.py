@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from engine.library.model_info import ModelInfo
 from engine.values.verdict import plain_cause
 from engine.wording import as_sentence
 from ui.kit.tasks import finish_tasks, start_task
+from ui.models.model_choices import ChoicesState
 from ui.records.conversations import ChosenModel, Conversation
 from ui.words import describe_error
 
@@ -57,15 +58,17 @@ class Models(QObject):
     loaded = Signal(object)
     chosen = Signal(object)
 
-    def __init__(self, engine: Engine, parent: QObject | None = None) -> None:
+    def __init__(
+        self, engine: Engine, choices: ChoicesState, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
         self._engine = engine
+        self.choices = choices
         self.stage: LoadStage = "none" if engine.model is None else "ready"
         self.name = "" if engine.model is None else engine.model.id
         self.message = ""
         self.failure = ""
         self.path: Path | None = None
-        self.draft_of: Callable[[Path], Path | None] = lambda _folder: None
         self._load_number = self._cancelled_number = 0
         self._turn = asyncio.Lock()
         self._load_ended = asyncio.Event()
@@ -193,7 +196,7 @@ class Models(QObject):
             if info is not None:
                 used += [info.path, *([] if info.draft is None else [info.draft.path])]
         if self.stage == "loading" and self.path is not None:
-            draft = self.draft_of(self.path)
+            draft = self.choices.draft_of(self.path)
             used += [self.path, *([] if draft is None else [draft])]
         return folder.resolve() in {other.resolve() for other in used}
 
@@ -318,7 +321,7 @@ class Models(QObject):
             await self._engine.load(
                 path,
                 cancels_running=cancels_running,
-                draft=self.draft_of(path),
+                draft=self.choices.draft_of(path),
                 keeps_default=keeps_default,
             )
         except LoadCancelled as cancelled:

@@ -175,7 +175,7 @@ class Upkeep(QObject):
         if old == folder:
             self.finished.emit(f"{repository} is up to date.")
             return
-        self._library.move_choices(old, folder)
+        self._library.choices.move(old, folder)
         if self._library.models.uses(old):
             loaded = self._library.replace_loaded(old, folder)
             self._freed_later[loaded] = repository, old

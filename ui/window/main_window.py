@@ -34,6 +34,7 @@ from ui.inspector.shown_run import InspectorTools
 from ui.kit import icons
 from ui.kit.theme import current_theme
 from ui.kit.windows import bring_forward, move_focus
+from ui.models.model_choices import ChoicesState
 from ui.models.model_library import ModelLibrary
 from ui.models.models import Models
 from ui.preferences_state import PreferencesState
@@ -86,7 +87,7 @@ class MainWindow(WindowParts):
         self._may_lose = False
         self.preferences = preferences
         self.toolbox = Toolbox(tool_host, preferences, self)
-        models = Models(engine, self)
+        models = Models(engine, ChoicesState(preferences), self)
         self.model_library = ModelLibrary(models, preferences, model_folders, self)
         self.workspace = Workspace(
             engine, self.model_library, store, self.toolbox, trace_store, self
@@ -133,10 +134,11 @@ class MainWindow(WindowParts):
 
     def start(self, model_path: Path | None = None, draft: Path | None = None) -> None:
         """Begin the background work. Needs the running loop."""
+        models = self.workspace.models
         if model_path is not None:
             if draft is not None:
-                self.model_library.use_draft(model_path, draft)
-            self.workspace.models.begin_to_load(model_path)
+                models.choices.use_draft(model_path, draft)
+            models.begin_to_load(model_path)
         # Look for models now, so that the switcher opens at once.
         self.model_library.refresh()
         self.local_server.start()

@@ -9,6 +9,7 @@ from typing import Any
 from app.paths import SETTINGS_FILE
 from app.settings.settings_file import StoredPreferences
 from ui.preferences import (
+    ModelChoices,
     ModelPreferences,
     NewConversation,
     Preferences,
@@ -42,7 +43,10 @@ def test_earlier_settings_are_read(tmp_path: Path) -> None:
         models=ModelPreferences(
             folders=("/models/a", "/models/ü"),
             rests_after_min=15,
-            last_used=(("/models/a", 1700000000.25),),
+            choices=(
+                ModelChoices("/models/a", draft="/models/small", used_at=1700000000.25),
+                ModelChoices("/models/b", is_pinned=True),
+            ),
         ),
         new_conversation=NewConversation("Be brief.\nÜ\u00a0x", 0.25, 77, True),
     )
@@ -54,7 +58,7 @@ def test_earlier_settings_are_written_unchanged(tmp_path: Path) -> None:
     stored.save_last_model(None)
     written = json.loads((tmp_path / SETTINGS_FILE).read_text(encoding="utf-8"))
     earlier = json.loads(EARLIER.read_text(encoding="utf-8"))
-    usual = json.loads(json.dumps(asdict(Preferences())))
+    usual = json.loads(json.dumps(asdict(stored.preferences())))
     assert written == with_newer(earlier, usual) | {"last_model": ""}
 
 

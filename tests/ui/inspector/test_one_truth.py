@@ -10,6 +10,7 @@ from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import Finished, Timing, Usage
 from engine.values.request import TraceLevel
+from tests.support.kept import model_library
 from tests.ui.driving import ScriptedEngine, facts_text
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import THINK
@@ -18,7 +19,6 @@ from ui.inspector.inspector_window import why
 from ui.inspector.run_tabs import TimingTab
 from ui.inspector.shown_run import ShownRun, Tape
 from ui.kit.theme import Theme
-from ui.models.models import Models
 from ui.records.run_report import markdown_report
 from ui.records.runs import Run
 
@@ -117,7 +117,7 @@ def test_the_panel_and_the_inspector_give_the_same_figures(
     assert run.finished is not None
     assert run.verdict is not None
     stop = run.finished.stop
-    view, timing = VerdictView(Models(scripted)), TimingTab()
+    view, timing = VerdictView(model_library(scripted).models), TimingTab()
     qtbot.addWidget(view)
     qtbot.addWidget(timing)
     view.show_run(run)

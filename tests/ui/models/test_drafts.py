@@ -41,7 +41,7 @@ async def with_drafts(opened: OpenedModels, folder: Path) -> ModelLibrary:
 async def test_a_draft_model_is_chosen_in_the_menu_and_loaded_at_once(
     opened: OpenedModels, folder: Path
 ) -> None:
-    await with_drafts(opened, folder)
+    library = await with_drafts(opened, folder)
     opened.click("demo-model")
     await opened.loaded("demo-model")
     offered = entries(opened.card("demo-model"))
@@ -52,8 +52,8 @@ async def test_a_draft_model_is_chosen_in_the_menu_and_loaded_at_once(
     assert opened.state.info.draft.id == "small"
     assert "draft model: small" in opened.models.loaded.caption.text()
     await eventually(lambda: entries(opened.card("demo-model"))["small"].isChecked())
-    [kept] = opened.window.preferences.now.models.drafts
-    assert [Path(one).name for one in kept] == ["demo-model", "small"]
+    [kept] = opened.window.preferences.now.models.choices
+    assert [Path(one).name for one in (kept.folder, kept.draft)] == ["demo-model", "small"]
     entries(opened.card("demo-model"))["None"].trigger()
     await eventually(
         lambda: (
@@ -62,7 +62,7 @@ async def test_a_draft_model_is_chosen_in_the_menu_and_loaded_at_once(
             and opened.state.info.draft is None
         )
     )
-    assert opened.window.preferences.now.models.drafts == ()
+    assert library.choices.draft_of(opened.demo) is None
 
 
 async def test_an_assistant_is_offered_for_the_model_that_it_was_made_for(

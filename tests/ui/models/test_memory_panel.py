@@ -65,7 +65,9 @@ async def test_pinned_model_stays_pinned_across_loads(
         [line] = panel.lines.values()
         line.pin.click()
         await eventually(lambda: engine.resolve_model("alpha").is_pinned)
-        assert preferences.now.models.pinned == (str(several.folder / "alpha"),)
+        assert [c.folder for c in preferences.now.models.choices if c.is_pinned] == [
+            str(several.folder / "alpha")
+        ]
         line.unload.click()
         await eventually(lambda: not engine.resolve_model("alpha").is_loaded)
         # As at the next start: the engine knows nothing of it, the settings do.
@@ -80,7 +82,7 @@ async def test_pinned_model_stays_pinned_across_loads(
         await eventually(line.pin.isChecked)
         line.pin.click()
         await eventually(lambda: not engine.resolve_model("alpha").is_pinned)
-        assert preferences.now.models.pinned == ()
+        assert not any(c.is_pinned for c in preferences.now.models.choices)
 
 
 async def test_the_menu_of_the_header_is_for_the_model_of_the_chat(

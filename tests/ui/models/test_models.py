@@ -49,7 +49,7 @@ async def test_a_folder_that_is_added_is_listed_kept_and_may_be_left_again(
         library.remove_folder(tmp_path / "mine")
         await eventually(lambda: not opened.has("a-model"))
         assert (folder / "model.safetensors").exists()
-        assert opened.window.preferences.now.models.last_used[-1][0] == str(folder)
+        assert opened.window.preferences.now.models.choices[-1].folder == str(folder)
 
 
 async def test_unloadable_local_model_shows_why(

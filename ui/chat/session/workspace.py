@@ -104,7 +104,7 @@ class Workspace(QObject):
     def _apply_model_settings(self) -> None:
         """Apply the model's settings to new conversations and to an open empty one."""
         listed, folder = self.conversations, self.model_selection.state.folder
-        saved = None if folder is None else self.library.settings_of(folder)
+        saved = None if folder is None else self.library.choices.settings_of(folder)
         before = listed.new_settings
         listed.new_settings = listed.usual_settings if saved is None else saved
         current = self.current.conversation

@@ -1,0 +1,77 @@
+"""The choices for each model, as preferences by its resolved folder. Any thread may read."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine.files.json_fields import DamagedFile, Fields
+from ui.preferences import ModelChoices
+from ui.preferences_state import PreferencesState
+from ui.records.codec import settings_from, settings_values
+from ui.records.conversations import ConversationSettings
+
+
+class ChoicesState:
+    """Reads and changes the choices; the command line's draft models count for this session."""
+
+    def __init__(self, preferences: PreferencesState) -> None:
+        self._preferences = preferences
+        self._session_drafts: dict[str, Path] = {}
+
+    def of(self, folder: Path) -> ModelChoices:
+        resolved = str(folder.resolve())
+        kept = self._preferences.now.models.choices
+        choices = next((c for c in kept if c.folder == resolved), ModelChoices(resolved))
+        draft = self._session_drafts.get(resolved)
+        return choices if draft is None else replace(choices, draft=str(draft))
+
+    def change(self, folder: Path, **fields: Any) -> None:
+        """Change fields of the ``ModelChoices`` of a folder."""
+        resolved = str(folder.resolve())
+        if "draft" in fields:
+            self._session_drafts.pop(resolved, None)
+        kept = {c.folder: c for c in self._preferences.now.models.choices}
+        changed = replace(kept.pop(resolved, ModelChoices(resolved)), **fields)
+        self._keep((*kept.values(), changed))
+
+    def move(self, old: Path, new: Path) -> None:
+        """Keep the choices for a model, and as a draft model, when its folder has changed."""
+        moved = {str(old.resolve()): str(new.resolve())}
+        self._session_drafts = {
+            moved.get(folder, folder): Path(moved.get(str(draft.resolve()), draft))
+            for folder, draft in self._session_drafts.items()
+        }
+        kept = {
+            moved.get(c.folder, c.folder): replace(
+                c, folder=moved.get(c.folder, c.folder), draft=moved.get(c.draft, c.draft)
+            )
+            for c in self._preferences.now.models.choices
+        }
+        self._keep(tuple(kept.values()))
+
+    def draft_of(self, folder: Path) -> Path | None:
+        """Return the draft model that is loaded beside the model of a folder; None for none."""
+        draft = self.of(folder).draft
+        return Path(draft) if draft else None
+
+    def use_draft(self, folder: Path, draft: Path) -> None:
+        """Load a draft model beside the model of a folder, in this session only."""
+        self._session_drafts[str(folder.resolve())] = draft
+
+    def settings_of(self, folder: Path) -> ConversationSettings | None:
+        """Return the settings that new conversations with a model begin with; None for none."""
+        kept = self.of(folder).settings
+        try:
+            return settings_from(Fields(json.loads(kept))) if kept else None
+        except (ValueError, DamagedFile):
+            return None  # written by hand, or by another version
+
+    def keep_settings(self, folder: Path, settings: ConversationSettings | None) -> None:
+        """Let new conversations with a model begin with these settings; None for no own ones."""
+        kept = "" if settings is None else json.dumps(settings_values(settings))
+        self.change(folder, settings=kept)
+
+    def _keep(self, choices: tuple[ModelChoices, ...]) -> None:
+        kept = tuple(c for c in choices if c != ModelChoices(c.folder))
+        self._preferences.change_value("models.choices", kept)
