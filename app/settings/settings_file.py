@@ -91,8 +91,8 @@ class SettingsFile:
             except ValidationError as error:
                 for problem in error.errors(include_url=False):
                     # Of a list's item, the whole list is dropped.
-                    names = takewhile(lambda part: isinstance(part, str), problem["loc"])
-                    *sections, name = map(str, names)
+                    path = takewhile(lambda part: isinstance(part, str), problem["loc"])
+                    *sections, name = map(str, path)
                     section: Any = values
                     for part in sections:
                         section = section.get(part, {})
