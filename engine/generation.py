@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import threading
+from array import array
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -44,6 +45,7 @@ class Generation:
     Attributes:
         setting: The data that a replay needs besides a trace, set when the request is accepted.
         vocabulary: None until the request is accepted.
+        rendered: The token ids of the rendered messages of a traced request, once it is accepted.
         written_tokens: Tokens of the answer so far; the engine thread counts them.
         not_applied: Parts of the request without effect on this model, each named as the client
             spelled it; complete once the request is accepted.
@@ -60,6 +62,7 @@ class Generation:
         self.written_tokens = 0
         self.setting = DecodingSetting()
         self.vocabulary: Vocabulary | None = None
+        self.rendered = array("i")
         self.finished: Finished | None = None
         self.grammar: CompiledGrammar | None = None
         self.not_applied = request.not_applied

@@ -68,6 +68,7 @@ ORIGIN_NAMES = {
     TokenOrigin.HEAD: "Draft: MTP head",
     TokenOrigin.FORCED: "Forced",
     TokenOrigin.BUDGET: "Forced: end of thinking",
+    TokenOrigin.CHOSEN: "Chosen: fork",
 }
 """By a token's origin, its name in a table; empty for a token that the model drew alone."""
 ORIGIN_DESCRIPTIONS = {
@@ -78,6 +79,7 @@ ORIGIN_DESCRIPTIONS = {
     TokenOrigin.HEAD: "drafted by the model’s own head, and accepted",
     TokenOrigin.FORCED: "forced: the schema or the call allowed no other token",
     TokenOrigin.BUDGET: "forced: this ends thinking that used up its budget or repeated itself",
+    TokenOrigin.CHOSEN: "chosen: here the answer leaves the one that it was forked from",
 }
 """By a token's origin, what it means in words; empty for a token that the model drew alone."""
 Spans = list[tuple[int, int]]

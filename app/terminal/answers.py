@@ -95,8 +95,6 @@ async def show_answer(
             given, trace = await stream_answer(
                 engine, request, None if options.is_json else printer, interrupts
             )
-        if options.saved_run is not None:
-            trace.request = await _with_rendered_prompt(engine, request)
     except InvalidRequest as error:
         raise CommandError(str(error), exits.USAGE) from error
     except EngineError as error:
@@ -117,14 +115,6 @@ def print_end(
     facts = (remark, sentence(given.finished), *figures(given.finished))
     printer.end_line()
     printer.remark(f"[{' · '.join(filter(None, facts))}]")
-
-
-async def _with_rendered_prompt(engine: Engine, request: GenerationRequest) -> GenerationRequest:
-    """Return a request with its prompt's tokens: a template's date may differ on another day."""
-    if request.rendered or request.prompt is not None:
-        return request
-    pieces = await engine.prompt_pieces(dataclasses.replace(request, begun=()))
-    return dataclasses.replace(request, rendered=tuple(token_id for token_id, _ in pieces))
 
 
 def save_run(path: Path, trace: RunTrace, prompt: str) -> None:

@@ -183,7 +183,11 @@ class Sequence:
         if isinstance(stats, Exception):
             raise stats
         end = self.budget_end
-        if end and end.token_index <= self.builder.count < end.token_index + end.forced:
+        index, fork = self.builder.count, self.generation.request.fork
+        if fork is not None and index < len(fork.tokens):  # the logits name no other token there
+            origin = TokenOrigin.SAMPLED if index < fork.token_index else TokenOrigin.CHOSEN
+            stats = fork.stats[index] if index < len(fork.stats) else None
+        if end and end.token_index <= index < end.token_index + end.forced:
             origin = TokenOrigin.BUDGET
         return feed_traced(self.builder, token_id, now - self.submitted_at, stats, origin)
 

@@ -9,6 +9,7 @@ from engine.recording.run_trace import RunTrace
 from engine.stopping.record import StopKind
 from engine.values.events import TokenTrace
 from engine.values.request import Fork, GenerationRequest
+from engine.values.tokens import TokenOrigin, TokenStats
 from engine.wording import counted, quoted
 
 
@@ -26,7 +27,10 @@ def fork_request(run: RunTrace, token_index: int, chosen: tuple[int, ...]) -> Ge
             "the run has no prompt: an earlier version saved it; answer the question again with "
             "--save-run"
         )
-    return replace(run.request, stops=run.rules, max_tokens=run.max_tokens, fork=fork)
+    rendered = tuple(run.rendered)
+    return replace(
+        run.request, stops=run.rules, max_tokens=run.max_tokens, rendered=rendered, fork=fork
+    )
 
 
 def end_here(run: RunTrace, token_index: int) -> tuple[RunTrace, Fork]:
@@ -37,15 +41,12 @@ def end_here(run: RunTrace, token_index: int) -> tuple[RunTrace, Fork]:
     Raises:
         EngineError: The run has no such token, or is not whole.
     """
-    eos = () if run.rules.ignore_eos else run.setting.eos
-    fork = _fork(run, token_index, eos[:1])
+    end = _end_token(run)
+    fork = _fork(run, token_index, () if end is None else (end.token_id,))
     kept = list(run.tokens)[:token_index]
-    end = next((token for token in run.tokens if token.token_id in eos), None)
-    if end is None and eos:
-        end = replace(run.tokens[0], token_id=eos[0], piece="", raw=b"", special=None)
     if end is not None:
-        kept.append(replace(end, index=token_index, piece=""))
-    ended = replace(run, tokens=deque(kept), residue="")
+        kept.append(replace(end, index=token_index, stats=fork.stats[-1]))
+    ended = replace(run, tokens=deque(kept), residue="", limit_from=None)
     if run.budget_end is not None and run.budget_end.token_index >= token_index:
         ended.budget_end = None
     if end is None:
@@ -55,6 +56,18 @@ def end_here(run: RunTrace, token_index: int) -> tuple[RunTrace, Fork]:
         ended.request = replace(run.request, fork=fork)
     ended.stop = played.stop or run.stop
     return with_replayed_tokens(ended), fork
+
+
+def _end_token(run: RunTrace) -> TokenTrace | None:
+    """Return the token that ends an answer of the run's model; None where none counts."""
+    eos, vocabulary = run.setting.eos, run.vocabulary
+    if run.rules.ignore_eos or not eos or not run.tokens:
+        return None
+    end = next((token for token in run.tokens if token.token_id in eos), None)
+    if end is None:
+        special = None if vocabulary is None else vocabulary.special.get(eos[0])
+        end = replace(run.tokens[0], token_id=eos[0], raw=b"", special=special)
+    return replace(end, piece="", origin=TokenOrigin.CHOSEN)
 
 
 def _fork(run: RunTrace, token_index: int, chosen: tuple[int, ...]) -> Fork:
@@ -73,7 +86,19 @@ def _fork(run: RunTrace, token_index: int, chosen: tuple[int, ...]) -> Fork:
         token_index,
         replaced.token_id,
         replaced.special or replaced.piece,
+        (*(token.stats for token in list(run.tokens)[:token_index]), _stats_of(replaced, chosen)),
     )
+
+
+def _stats_of(replaced: TokenTrace, chosen: tuple[int, ...]) -> TokenStats | None:
+    """Return how likely the first chosen token was, if the run recorded it."""
+    stats = replaced.stats
+    if stats is None or chosen[:1] == (replaced.token_id,):
+        return stats
+    for rank, (token_id, logprob) in enumerate(stats.top):
+        if (token_id,) == chosen[:1]:
+            return replace(stats, logprob=logprob, rank=rank)
+    return None
 
 
 def describe_fork(fork: Fork, chosen: str) -> str:

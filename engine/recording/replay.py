@@ -69,7 +69,7 @@ def replay(
         if texts is not None:
             texts.index = index
         if is_traced:
-            stop = feed_traced(builder, token.token_id, token.time_s, None, token.origin)
+            stop = feed_traced(builder, token.token_id, token.time_s, token.stats, token.origin)
         else:
             stop = builder.add(token.token_id)
         if stop is not None:

@@ -1,5 +1,6 @@
 """The trace of a run, token by token: as it is recorded, and as it is stored."""
 
+from array import array
 from collections import deque
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,7 +33,10 @@ class RunTrace:
     Attributes:
         calls: The calls that each text of a call was read as.
         vocabulary: None for a saved run.
-        request: Of a saved run, without its cache's owner; None in files of earlier versions.
+        request: Without ``rendered``. Of a saved run, without its cache's owner; None in files of
+            earlier versions.
+        rendered: The token ids of the rendered messages; empty for a raw prompt, and in files of
+            earlier versions.
     """
 
     setting: DecodingSetting
@@ -47,6 +51,7 @@ class RunTrace:
     calls: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
     vocabulary: Vocabulary | None = None
     request: GenerationRequest | None = None
+    rendered: "array[int]" = field(default_factory=lambda: array("i"))
     _call_text: str | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -96,5 +101,6 @@ def trace_for(generation: "Generation", tokens: deque[TokenTrace] | None = None)
         request.max_tokens,
         deque() if tokens is None else tokens,
         vocabulary=generation.vocabulary,
-        request=request,
+        request=replace(request, rendered=()),
+        rendered=generation.rendered,
     )

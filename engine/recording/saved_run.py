@@ -29,7 +29,9 @@ Unknown keys are ignored, so that later versions can add some. Pure; any thread.
 
 import dataclasses
 import json
+from array import array
 from collections import deque
+from collections.abc import Sequence
 from itertools import starmap
 from typing import Any
 
@@ -65,7 +67,7 @@ def to_json(run: RunTrace, question: str = "") -> str:
         "fullstop_run": VERSION,
         "question": question,
         **run_to_fields(run),
-        **_request_to_fields(run.request),
+        **_request_to_fields(run),
         "tokens": [
             {
                 "id": token.token_id,
@@ -107,8 +109,17 @@ def from_json(text: str) -> RunTrace:
             for fields in _all(top, "calls")
         },
     )
-    run.request = _request(top, run)
+    if (request := _request(top, run)) is not None:
+        run.request = dataclasses.replace(request, rendered=())
+        run.rendered = prompt_ids(request.rendered)
     return run
+
+
+def prompt_ids(ids: Sequence[int]) -> "array[int]":
+    """Return the token ids of a prompt that a file holds; raises ``DamagedFile``."""
+    if not all(0 <= token_id <= MAX_TOKEN_ID for token_id in ids):
+        raise DamagedFile("rendered: no vocabulary has such a token id")
+    return array("i", ids)
 
 
 def run_to_fields(run: RunTrace) -> dict[str, Any]:
@@ -201,8 +212,8 @@ def fork_to_fields(fork: Fork) -> dict[str, Any]:
     }
 
 
-def _request_to_fields(request: GenerationRequest | None) -> dict[str, Any]:
-    if request is None:
+def _request_to_fields(run: RunTrace) -> dict[str, Any]:
+    if (request := run.request) is None:
         return {}
     others = dataclasses.replace(
         request,
@@ -214,6 +225,7 @@ def _request_to_fields(request: GenerationRequest | None) -> dict[str, Any]:
         model=None,
         cache_owner=LOCAL_OWNER,
         trace=TraceLevel.OFF,
+        rendered=tuple(run.rendered),
     )
     fork = {} if request.fork is None else {"fork": fork_to_fields(request.fork)}
     return {"request": to_values(others), **fork}

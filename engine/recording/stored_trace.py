@@ -7,13 +7,19 @@ tokens have probabilities and the text held back at each, and the request is the
 import json
 import zlib
 from collections import deque
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from engine.files.json_fields import DamagedFile, Fields, from_values, parsed_json, to_values
 from engine.output.vocabulary import Vocabulary
 from engine.recording.replay import MAX_TOKEN_ID, by_id
 from engine.recording.run_trace import RunTrace
-from engine.recording.saved_run import run_from_fields, run_to_fields, upgraded_rules
+from engine.recording.saved_run import (
+    prompt_ids,
+    run_from_fields,
+    run_to_fields,
+    upgraded_rules,
+)
 from engine.values.events import TokenTrace
 from engine.values.request import GenerationRequest, ToolCall
 
@@ -43,7 +49,8 @@ def packed(trace: RunTrace) -> bytes:
         "columns": _COLUMNS,
         "tokens": [[to_values(getattr(token, name)) for name in _COLUMNS] for token in tokens],
         "calls": to_values(trace.calls),
-        "request": to_values(trace.request),
+        "request": to_values(_without_stats(trace.request)),
+        "rendered": trace.rendered.tolist(),
         "vocabulary": _vocabulary_values(trace.vocabulary, tokens),
     }
     return zlib.compress(json.dumps(values, separators=(",", ":")).encode("ascii"))
@@ -64,6 +71,7 @@ def unpacked(content: bytes) -> RunTrace:
         request=from_values(GenerationRequest | None, request, "request"),
     )
     trace.vocabulary = _vocabulary(top, trace)
+    trace.rendered = prompt_ids(top.maybe("rendered", tuple[int, ...]) or ())
     return trace
 
 
@@ -76,6 +84,13 @@ def _text(content: bytes) -> str:
     if not unpacking.eof:
         raise DamagedFile("the file is cut short, or too large")
     return raw.decode("ascii", "replace")
+
+
+def _without_stats(request: GenerationRequest | None) -> GenerationRequest | None:
+    """Return a request without the likelihoods of a fork, which its tokens have."""
+    if request is None or request.fork is None:
+        return request
+    return replace(request, fork=replace(request.fork, stats=()))
 
 
 def _tokens(top: Fields) -> list[TokenTrace]:

@@ -1,5 +1,6 @@
 """How a request is checked, prepared on threads beside the engine's, and accepted. No MLX."""
 
+from array import array
 from collections import abc
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,8 @@ def admit(
     generation.not_applied = (*request.not_applied, *prompt.not_applied, *left_out)
     generation.prompt_tokens = len(prompt.tokens)
     generation.vocabulary = backend.vocabulary
+    if request.trace is not TraceLevel.OFF and request.prompt is None:
+        generation.rendered = array("i", prompt.tokens[: prompt.rendered.tokens])
     continues = continues_text(request, prompt.beginning)
     memory_budget = None
     if max_tokens is not None and request.max_tokens is None and max_tokens < context:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from engine.stopping.rules import StopRules
-from engine.values.tokens import PromptScoring, TokenOrigin
+from engine.values.tokens import PromptScoring, TokenOrigin, TokenStats
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -240,12 +240,14 @@ class Fork:
         token_index: Index of the replaced token, from 0 over the generated tokens.
         replaced: The id of the replaced token.
         replaced_text: Its text.
+        stats: How likely the first of ``tokens`` were in the earlier answer, as far as it is known.
     """
 
     tokens: tuple[int, ...]
     token_index: int
     replaced: int
     replaced_text: str = ""
+    stats: tuple[TokenStats | None, ...] = ()
 
     @property
     def chosen(self) -> tuple[int, ...]:

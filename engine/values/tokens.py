@@ -58,7 +58,8 @@ class TokenOrigin(StrEnum):
     """How a token was found: sampled, or drafted by a source and accepted by the model.
 
     Whatever the origin, it is the token that the model would have sampled without drafts. Tokens of
-    ``BUDGET`` are not drafts: they end reasoning whose budget is used up.
+    ``BUDGET`` are not drafts: they end reasoning whose budget is used up. Nor are those of
+    ``CHOSEN``: at them, a fork leaves an earlier answer.
     """
 
     SAMPLED = "sampled"
@@ -68,6 +69,7 @@ class TokenOrigin(StrEnum):
     HEAD = "head"
     FORCED = "forced"
     BUDGET = "budget"
+    CHOSEN = "chosen"
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,7 @@ class Tape:
             origin = TokenMark.NONE
             if token.origin in _DRAFTED:
                 origin = TokenMark.DRAFTED
-            elif token.origin in (TokenOrigin.FORCED, TokenOrigin.BUDGET):
+            elif token.origin in (TokenOrigin.FORCED, TokenOrigin.BUDGET, TokenOrigin.CHOSEN):
                 origin = TokenMark.FORCED
             if not text:
                 yield Span(row, chip_text(token), origin | self._chip_marks(row), is_chip=True)

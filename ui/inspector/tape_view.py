@@ -44,7 +44,8 @@ _MIN_NUMBERED = 8
 _LINES = QTextCharFormat.UnderlineStyle
 LEGEND = {
     TokenMark.DRAFTED: "dotted line: accepted draft token",
-    TokenMark.FORCED: "solid line: forced by the schema, the call or the end of thinking",
+    TokenMark.FORCED: "solid line: forced by the schema, the call or the end of thinking, or "
+    "chosen at a fork",
     TokenMark.HELD: "wavy line: held back, because it could become a stop",
     TokenMark.MATCHED: "bold: the stop that ended the answer",
 }

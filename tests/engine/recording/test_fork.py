@@ -26,14 +26,16 @@ COUNT = "Count from 1 to 10, one number per line"
 ALPHABET = "Output the whole alphabet from A to Z, then immediately output END"
 
 
-async def record(engine: Engine, asked: GenerationRequest) -> RunTrace:
-    """Return the trace of an answer after a way through its file."""
-    asked = replace(asked, trace=TraceLevel.STOPS)
+async def record(
+    engine: Engine, asked: GenerationRequest, *, through_file: bool = True
+) -> RunTrace:
+    """Return the trace of an answer, by default after a way through its file."""
+    asked = replace(asked, trace=TraceLevel.STOPS if through_file else asked.trace)
     generation = await engine.generate(asked)
     trace = trace_for(generation)
     async for event in generation.events():
         trace.take(event)
-    return from_json(to_json(trace))
+    return from_json(to_json(trace)) if through_file else trace
 
 
 def ids(run: RunTrace) -> list[int]:
@@ -117,11 +119,9 @@ async def test_fork_of_saved_run_is_independent_of_later_template_dates(tmp_path
     async with loaded_engine(tmp_path, loader=stage.load) as engine:
         run = await record(engine, request("go"))
         assert run.request is not None
-        pieces = await engine.prompt_pieces(run.request)
-        rendered = tuple(token_id for token_id, _ in pieces)
         # The messages stand for those that a template renders otherwise on another day.
-        other = replace(run.request, messages=(Message("user", "x"),), rendered=rendered)
-        run = from_json(to_json(replace(run, request=other)))
+        run.request = replace(run.request, messages=(Message("user", "x"),))
+        run = from_json(to_json(run))
         forked = await record(engine, fork_request(run, 1, (stage.id(" two"),)))
         assert replay(forked).text == "one two three"
 
@@ -136,8 +136,26 @@ async def test_saved_run_keeps_fork_and_no_cache_owner(engine: Engine) -> None:
         "replaced": {"id": run.tokens[4].token_id, "text": "3"},
         "chosen": [40, 41],
     }
-    assert from_json(text).fork == forked.fork
-    assert unpacked(packed(forked)).fork == forked.fork
+    for read in (from_json(text), unpacked(packed(forked))):
+        assert read.fork == forked.fork
+        assert read.rendered == forked.rendered == run.rendered
+
+
+async def test_fork_has_likelihoods_of_its_parent(engine: Engine) -> None:
+    asked = replace(request(COUNT, max_tokens=8), trace=TraceLevel.FULL, top_logprobs=3)
+    run = await record(engine, asked, through_file=False)
+    stats = run.tokens[4].stats
+    assert stats is not None
+    (second, logprob) = stats.top[1]
+    forked = await record(engine, fork_request(run, 4, (second, 40)), through_file=False)
+    tokens = list(forked.tokens)
+    assert [t.stats for t in tokens[:4]] == [t.stats for t in list(run.tokens)[:4]]
+    assert tokens[4].stats == replace(stats, logprob=logprob, rank=1)
+    assert tokens[5].stats is None
+    assert tokens[6].stats is not None
+    assert [t.origin for t in tokens[3:7]] == ["sampled", "chosen", "chosen", "sampled"]
+    ended, _ = end_here(run, 4)
+    assert [t.stats for t in list(ended.tokens)[:4]] == [t.stats for t in tokens[:4]]
 
 
 async def test_end_here_is_decided_without_model(engine: Engine) -> None:
