@@ -4,8 +4,7 @@ import asyncio
 import dataclasses
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from api.terminal_text import harmless_json
 from app import exits, paths
@@ -17,42 +16,18 @@ from app.signals import Interrupts
 from app.terminal.status_line import LoadMeter, live_line
 from engine import Engine, Generation
 from engine.errors import EngineError, InvalidRequest
-from engine.recording.ends import EndCounts, SeededAnswer, Spread, count_ends
+from engine.recording.ends import (
+    SeededAnswer,
+    Side,
+    Spread,
+    compare_sides,
+    make_sides,
+    sides_to_json,
+)
 from engine.values.limits import Limits
-from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.request import TraceLevel
 from engine.values.verdict import plain_cause, shortest
 from engine.wording import counted, quoted
-
-
-@dataclass(slots=True)
-class Side:
-    """The answers with one list of stops and one temperature."""
-
-    name: str
-    request: GenerationRequest
-    answers: list[SeededAnswer] = dataclasses.field(default_factory=list)
-
-    @property
-    def whole(self) -> list[SeededAnswer]:
-        return [answer for answer in self.answers if answer.is_whole]
-
-    @property
-    def counts(self) -> EndCounts:
-        return count_ends(self.answers, self.request.stops)
-
-    def as_json(self) -> dict[str, Any]:
-        counts = dataclasses.asdict(self.counts)
-        return {"name": self.name, **counts, "each": list(map(_answer_to_json, self.whole))}
-
-
-def _answer_to_json(answer: SeededAnswer) -> dict[str, Any]:
-    return {
-        "seed": answer.seed,
-        "text": answer.text,
-        "stop": dataclasses.asdict(answer.stop),
-        "output_tokens": answer.output_tokens,
-        "eos_probability": answer.eos_probability,
-    }
 
 
 def repeat(options: AskOptions, prompt: str) -> int:
@@ -80,9 +55,7 @@ async def _repeat(options: AskOptions, prompt: str) -> int:
         except EngineError as error:
             raise CommandError(plain_cause(str(error))) from error
     if options.is_json:
-        first, *others = (side.as_json() for side in sides if side.answers)
-        values = {**first, "is_complete": not is_interrupted}
-        print(harmless_json(values | ({"versus": others[0]} if others else {})), flush=True)
+        print(harmless_json(sides_to_json(sides, is_complete=not is_interrupted)), flush=True)
     else:
         print(report(sides), end="", flush=True)
     return exits.INTERRUPTED if is_interrupted else exits.OK
@@ -93,35 +66,18 @@ def _sides(options: AskOptions, prompt: str) -> list[Side]:
     request = options.request(prompt)
     request = replace(request, trace=TraceLevel.FULL, top_logprobs=0)
     first = 1 if options.answer.seed is None else options.answer.seed
-    seeds = range(first, first + options.times)
-    sides = [Side(_name(request), request)]
     other = request
     if options.versus_stops:
         other = replace(other, stops=other.stops.with_strings(options.versus_stops))
     if options.versus_temperature is not None:
         sampling = replace(other.sampling, temperature=options.versus_temperature)
         other = replace(other, sampling=sampling)
-    if other is not request:
-        sides.append(Side(_name(other), other))
-    for side in sides:
-        side.answers = [SeededAnswer(seed) for seed in seeds]
-    return sides
-
-
-def _name(request: GenerationRequest) -> str:
-    stops = ", ".join(map(quoted, request.stops.strings)) or "no stops"
-    temperature = request.sampling.temperature
-    return stops if temperature is None else f"{stops}, temperature {temperature:g}"
+    return make_sides(request, other, range(first, first + options.times))
 
 
 async def answer_side(engine: Engine, side: Side, interrupts: Interrupts) -> bool:
     """Generate all answers of a side together; return whether Ctrl-C ended some of them."""
     is_interrupted = False
-    sampling = side.request.sampling
-    requests = [
-        replace(side.request, sampling=replace(sampling, seed=answer.seed))
-        for answer in side.answers
-    ]
     generations: list[Generation] = []
 
     def cancel() -> None:
@@ -131,7 +87,7 @@ async def answer_side(engine: Engine, side: Side, interrupts: Interrupts) -> boo
             generation.cancel()
 
     with interrupts.calling(cancel):
-        generations += await engine.generate_together(requests)
+        generations += await engine.generate_together(side.requests())
         if is_interrupted:
             cancel()
         await asyncio.gather(*map(_collect, side.answers, generations))
@@ -153,6 +109,8 @@ def report(sides: Sequence[Side]) -> str:
     parts = [_counts_text(side, is_named=len(sides) > 1) for side in sides]
     if len(sides) > 1:
         parts.append(_side_by_side(*sides))
+        if sentence := compare_sides(*sides):
+            parts.append(f"{sentence}\n")
     return "\n".join(parts)
 
 
@@ -185,10 +143,7 @@ def _counts_text(side: Side, *, is_named: bool) -> str:
             f"Odds of an end token in the last place: {odds.min:.1%} to {odds.max:.1%}, "
             f"median {odds.median:.1%}\n"
         )
-    if (
-        counts.answers > 1
-        and len({(answer.text, answer.output_tokens) for answer in side.whole}) == 1
-    ):
+    if side.are_equal:
         text += "All answers are equal; a higher --temperature lets them differ.\n"
     return f"{lines[0]}\n{text}"
 

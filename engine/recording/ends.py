@@ -1,14 +1,26 @@
 """Counts how several answers to one question ended. Pure; any thread."""
 
+import dataclasses
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from engine.recording.run_trace import RunTrace
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
-from engine.values.events import Event, Finished, TextDelta, TokenTrace
-from engine.values.verdict import shortest
+from engine.values.events import (
+    Event,
+    Finished,
+    TextDelta,
+    ThinkingDelta,
+    TokenTrace,
+    ToolCallCompleted,
+)
+from engine.values.request import GenerationRequest, ToolCall
+from engine.values.verdict import headline_of_several, shortest
+from engine.wording import counted, quoted
 
 # The commonest texts that a stop cut, for each stop.
 _MAX_CUTS = 5
@@ -19,13 +31,16 @@ class SeededAnswer:
     """One of several answers to a question: its text so far, and its end once it has one.
 
     ``eos_probability``, from 0 to 1, is that of an end token in the place of its last token; None
-    where it is not known.
+    where it is not known. ``trace`` is None where its tokens are not recorded.
     """
 
     seed: int
     text: str = ""
     eos_probability: float | None = None
     finished: Finished | None = None
+    thinking: str = ""
+    tool_calls: list[ToolCall] = field(default_factory=list)
+    trace: RunTrace | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -43,12 +58,28 @@ class SeededAnswer:
         return self.finished.usage.output_tokens
 
     def take(self, event: Event) -> None:
-        if isinstance(event, TextDelta):
-            self.text += event.text
-        elif isinstance(event, TokenTrace) and event.stats is not None:
-            self.eos_probability = event.stats.eos_probability
-        elif isinstance(event, Finished):
-            self.finished = event
+        if self.trace is not None:
+            self.trace.take(event)
+        match event:
+            case TextDelta():
+                self.text += event.text
+            case ThinkingDelta():
+                self.thinking += event.text
+            case ToolCallCompleted():
+                self.tool_calls.append(event.call)
+            case TokenTrace() if event.stats is not None:
+                self.eos_probability = event.stats.eos_probability
+            case Finished():
+                self.finished = event
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "text": self.text,
+            "stop": dataclasses.asdict(self.stop),
+            "output_tokens": self.output_tokens,
+            "eos_probability": self.eos_probability,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +124,128 @@ class EndCounts:
     eos_odds: Spread | None
 
 
+@dataclass(slots=True)
+class Side:
+    """The answers with one list of stops and one setting, with a seed each."""
+
+    name: str
+    request: GenerationRequest
+    answers: list[SeededAnswer] = field(default_factory=list)
+
+    @property
+    def whole(self) -> list[SeededAnswer]:
+        return [answer for answer in self.answers if answer.is_whole]
+
+    @property
+    def counts(self) -> EndCounts:
+        return count_ends(self.answers, self.request.stops)
+
+    @property
+    def are_equal(self) -> bool:
+        """Whether several answers are the same, so that a higher temperature may be meant."""
+        texts = [(answer.text, answer.output_tokens) for answer in self.whole]
+        return len(texts) > 1 and len(set(texts)) == 1
+
+    def requests(self) -> list[GenerationRequest]:
+        """Return a request for each answer."""
+        sampling = self.request.sampling
+        return [
+            replace(self.request, sampling=replace(sampling, seed=answer.seed))
+            for answer in self.answers
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        counts, each = dataclasses.asdict(self.counts), [one.as_json() for one in self.whole]
+        return {"name": self.name, **counts, "each": each}
+
+
+def make_sides(
+    request: GenerationRequest, other: GenerationRequest, seeds: Iterable[int]
+) -> list[Side]:
+    """Return the side of a request, and that of another one if it differs; no answer has begun."""
+    requests = [request] if other == request else [request, other]
+    seeds = list(seeds)
+    return [Side(_name(r, requests), r, [SeededAnswer(seed) for seed in seeds]) for r in requests]
+
+
+def sides_to_json(sides: Sequence[Side], *, is_complete: bool) -> dict[str, Any]:
+    """Return the ends and texts of one side, with those of another one as ``versus``."""
+    first, *others = (side.as_json() for side in sides)
+    values = {**first, "is_complete": is_complete}
+    return values | ({"versus": others[0]} if others else {})
+
+
+def compare_sides(one: Side, other: Side) -> str:
+    """Return the greatest difference of two sides in a sentence; empty without ended answers.
+
+    For example ``14 of 20 stopped by "User:", 3 with the other list; 12 seeds end differently,
+    median length 26 and 40 tokens.``
+    """
+    pairs = [
+        (first, second)
+        for first, second in zip(one.answers, other.answers, strict=True)
+        if first.is_whole and second.is_whole
+    ]
+    if not pairs:
+        return ""
+    stops = {_end_of(answer): answer.stop for pair in pairs for answer in pair}
+    ends = [Counter(map(_end_of, side)) for side in zip(*pairs, strict=True)]
+
+    def difference(end: tuple[StopKind, str | int | None]) -> tuple[int, int]:
+        return abs(ends[0][end] - ends[1][end]), ends[0][end]  # of none, the commonest end
+
+    end = max(stops, key=difference)
+    differing = sum(
+        (_end_of(first), first.output_tokens) != (_end_of(second), second.output_tokens)
+        for first, second in pairs
+    )
+    lengths = [
+        statistics.median(answer.output_tokens for answer in side)
+        for side in zip(*pairs, strict=True)
+    ]
+    seeds = f"{counted(differing, 'seed')} {'ends' if differing == 1 else 'end'}"
+    return (
+        f"{ends[0][end]} of {len(pairs)} {headline_of_several(stops[end])}, {ends[1][end]} with "
+        f"the other {_difference(one.request, other.request)}; "
+        f"{seeds if differing else 'no seed ends'} differently, "
+        f"median length {lengths[0]:g} and {lengths[1]:g} tokens."
+    )
+
+
+def _end_of(answer: SeededAnswer) -> tuple[StopKind, str | int | None]:
+    return answer.stop.kind, answer.stop.value
+
+
+def _difference(request: GenerationRequest, other: GenerationRequest) -> str:
+    stops = request.stops.stops, other.stops.stops
+    if stops[0] == stops[1]:
+        return "setting"
+    same_stops = replace(other, stops=replace(other.stops, stops=stops[0]))
+    return "list" if same_stops == request else "list and setting"
+
+
+def _name(request: GenerationRequest, compared: Sequence[GenerationRequest]) -> str:
+    """Return the stops of a request, and the settings that are set or differ from one another."""
+    sampling, limit = request.sampling, request.max_tokens
+    parts = [", ".join(map(quoted, request.stops.strings)) or "no stops"]
+    others = [one.sampling for one in compared]
+    for name, title in (("temperature", "temperature"), ("top_p", "top p")):
+        value, is_varied = getattr(sampling, name), len({getattr(o, name) for o in others}) > 1
+        if is_varied or (name == "temperature" and value is not None):
+            parts.append(f"{title} {'of the model' if value is None else f'{value:g}'}")
+    if len({one.max_tokens for one in compared}) > 1:
+        parts.append("no limit" if limit is None else f"at most {counted(limit, 'token')}")
+    if len({one.stops.repetition for one in compared}) > 1:
+        parts.append("repetition ends it" if request.stops.repetition else "repetition goes on")
+    return ", ".join(parts)
+
+
 def count_ends(answers: Sequence[SeededAnswer], rules: StopRules) -> EndCounts:
     """Count the ends of whole answers to a request with these stops."""
     answers = [answer for answer in answers if answer.is_whole]
     groups: dict[tuple[StopKind, str | int | None], list[SeededAnswer]] = defaultdict(list)
     for answer in answers:
-        groups[answer.stop.kind, answer.stop.value].append(answer)
+        groups[_end_of(answer)].append(answer)
     odds = [a.eos_probability for a in answers if a.eos_probability is not None]
     return EndCounts(
         len(answers),

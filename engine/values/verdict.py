@@ -118,6 +118,20 @@ def headline(stop: StopInfo) -> str:
     return _NAMES[stop.kind][0]
 
 
+def headline_of_several(stop: StopInfo) -> str:
+    """Return the reason of several answers as a predicate: ``stopped by "6"``."""
+    match stop.kind:
+        case StopKind.EOS:
+            return "ended by themselves"
+        case StopKind.REPETITION:
+            return "repeated themselves"
+        case StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
+            return f"ended with {shortest(stop)}"
+        case _:
+            line = headline(stop)
+            return line[:1].lower() + line[1:]
+
+
 def shortest(stop: StopInfo) -> str:
     """Return the reason as a table has room for it, in lower case: ``stop "END"``."""
     if stop.kind is StopKind.STOP_STRING:

@@ -5,9 +5,9 @@ import signal
 import threading
 from pathlib import Path
 
-from app.commands.ends import Side, answer_side, report
+from app.commands.ends import answer_side, report
 from app.signals import Interrupts
-from engine.recording.ends import SeededAnswer
+from engine.recording.ends import SeededAnswer, Side
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 from tests.support.asking import loaded_engine, request

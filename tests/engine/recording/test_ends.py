@@ -1,13 +1,24 @@
 """The ends of several answers are counted by reason, stop, length and odds of an end token."""
 
-from engine.recording.ends import SeededAnswer, Spread, count_ends, spread
+from dataclasses import replace
+
+from engine.recording.ends import (
+    SeededAnswer,
+    Spread,
+    compare_sides,
+    count_ends,
+    make_sides,
+    spread,
+)
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import Finished, Timing, Usage
+from engine.values.request import GenerationRequest
 
 STOPPED = StopInfo(StopKind.STOP_STRING, "END", dropped="END of it")
 ENDED = StopInfo(StopKind.EOS)
 LIMITED = StopInfo(StopKind.MAX_TOKENS)
+ASKED = GenerationRequest(stops=StopRules.of("END"))
 
 
 def ended(seed: int, stop: StopInfo, tokens: int, odds: float | None = None) -> SeededAnswer:
@@ -49,3 +60,28 @@ def test_no_answer_has_no_spread_and_one_answer_is_its_own() -> None:
     counts = count_ends([], StopRules())
     assert (counts.answers, counts.lengths, counts.eos_odds) == (0, None, None)
     assert spread([7]) == Spread(7, 7, 7, 7, 7)
+
+
+def test_sentence_names_greatest_difference_of_two_sides() -> None:
+    other = replace(ASKED, stops=StopRules.of("###"))
+    one, two = make_sides(ASKED, other, [1, 2, 3])
+    one.answers = [ended(1, STOPPED, 10), ended(2, STOPPED, 20), ended(3, ENDED, 30)]
+    assert compare_sides(one, two) == ""
+    two.answers = [ended(1, LIMITED, 60), ended(2, STOPPED, 20), ended(3, ENDED, 30)]
+    assert compare_sides(one, two) == (
+        "2 of 3 stopped by “END”, 1 with the other list; 1 seed ends differently, "
+        "median length 20 and 30 tokens."
+    )
+    two.answers = one.answers
+    assert "no seed ends differently" in compare_sides(one, two)
+
+
+def test_sides_are_named_by_stops_and_settings_that_differ() -> None:
+    sampling = replace(ASKED.sampling, temperature=0.5, top_p=0.9)
+    other = replace(ASKED, sampling=sampling, max_tokens=9)
+    names = [side.name for side in make_sides(ASKED, other, [1])]
+    assert names == [
+        "“END”, temperature of the model, top p of the model, no limit",
+        "“END”, temperature 0.5, top p 0.9, at most 9 tokens",
+    ]
+    assert [side.name for side in make_sides(ASKED, ASKED, [1])] == ["“END”"]
