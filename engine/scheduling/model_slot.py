@@ -374,8 +374,11 @@ class ModelSlot:
             settle(transition.future, None)
             self._run_pending()
 
-    def load(self, step_others: Callable[[], None] | None) -> None:
-        """Load the model that is due; if that fails, the one before it is loaded when needed."""
+    def load(self, step_others: Callable[[], None] | None) -> ModelInfo | EngineError:
+        """Load the model that is due; if that fails, the one before it is loaded when needed.
+
+        The outcome is for the future of its transition, which is not settled here.
+        """
         transition, self.transition = self.transition, None
         source = self.source if transition is None else transition.source
         assert source is not None
@@ -385,11 +388,10 @@ class ModelSlot:
         outcome = self._load(source, transition, step_others)
         self.loading = None
         self._context.heartbeat.beat(self)
-        if transition is not None:
-            settle(transition.future, outcome)
         # If another model was loaded instead, it answers the waiting requests.
         if self.backend is None and self.source == source:
             self._pending.refuse(self._no_model())
+        return outcome
 
     def _load(
         self, source: Source, transition: Transition | None, step_others: Callable[[], None] | None

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from engine.errors import ModelLoadFailed
 from engine.generation import Generation
 from engine.scheduling.budget import MemoryBudget
+from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
 from engine.scheduling.jobs import Job, Transition
 from engine.scheduling.model_list import OfferedModel
@@ -178,12 +179,13 @@ class Models:
             return
         model = self.find(offered)
         model.idle.since_s = time.monotonic()
-        model.do(job)
+        # Before ``do``, which may settle the future: its waiter reads the default one at once.
         if model.backend is not None or self.default.source is None:
-            self._on_loaded(model, transition)
+            self._choose_default(model, transition)
+        model.do(job)
 
-    def _on_loaded(self, model: ModelSlot, transition: Transition | None) -> None:
-        """Make a model the default one if it was loaded because somebody chose it."""
+    def _choose_default(self, model: ModelSlot, transition: Transition | None) -> None:
+        """Make a model the default one if it is loaded because somebody chose it."""
         if transition is None or transition.source is None or transition.keeps_default:
             return
         if model is not self.default:
@@ -243,10 +245,12 @@ class Models:
         if self._is_load_blocked:
             return
         del self._load_queue[0]
-        model.load(step_others if len(self.models) > 1 else None)
-        self._recheck_blocked_models()
+        outcome = model.load(step_others if len(self.models) > 1 else None)
         if model.backend is not None:
-            self._on_loaded(model, transition)
+            self._choose_default(model, transition)
+        if transition is not None:
+            settle(transition.future, outcome)
+        self._recheck_blocked_models()
 
     def _recheck_blocked_models(self) -> None:
         self.refresh_plans()

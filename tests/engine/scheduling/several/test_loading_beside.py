@@ -13,6 +13,8 @@ from engine.engine import Engine
 from engine.errors import ModelLoadFailed, NoModel
 from engine.inference.backend import LoadProgress, OnLoadProgress
 from engine.inference.mlx_backend import MlxBackend
+from engine.scheduling.model_slot import ModelSlot
+from engine.scheduling.models import Models
 from engine.stopping.record import StopKind
 from tests.engine.scheduling.stages import until
 from tests.support.asking import ask, request
@@ -121,4 +123,23 @@ async def test_last_loaded_model_becomes_default(
     await engine.load(held.models.offered[0].folder)
     assert (await ask(engine, "short")).text == "yes"
     assert held.models.loads == ["here", "slow"]
+    await engine.aclose()
+
+
+async def test_model_is_default_when_its_load_returns(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await opened(held)
+    held.may_end.set()
+    set_default = Models._set_default
+
+    def set_late(models: Models, model: ModelSlot) -> None:
+        time.sleep(0.05)  # the caller's thread runs before the engine's
+        set_default(models, model)
+
+    monkeypatch.setattr(Models, "_set_default", set_late)
+    for name in ("slow", "here"):  # one that is read from its folder, then one that is in memory
+        folder = next(one.folder for one in held.models.offered if one.id == name)
+        await engine.load(folder)
+        assert engine.status.id == name
     await engine.aclose()
