@@ -157,7 +157,7 @@ class RunningBatch:
 
     def _end_reasoning(self, step: Step) -> None:
         for number, token_id, _ in step.sampled:
-            budget = self.sequences.by_number[number].budget
+            budget = self.sequences.by_number[number].thinking_budget
             if budget is not None and (end := budget.take(token_id)):
                 step.budget_ends.append((number, end))
 
@@ -257,7 +257,6 @@ class RunningBatch:
             for sequence in removed:
                 if not sequence.is_invalid:
                     self._store(sequence, sequence.cache, sequence.held)
-                    self._note_recent(sequence)
             self._note_use()
             for sequence in removed:
                 if sequence.draft is not None:
@@ -271,13 +270,6 @@ class RunningBatch:
     @property
     def cached_bytes(self) -> int:
         return sum(share.size_bytes for share in self.cache_use.values())
-
-    def _note_recent(self, sequence: Sequence) -> None:
-        if sequence.held and sequence.rendered is not None:
-            thinking_tokens = sequence.builder.reader.thinking_tokens
-            self.prompt_cache.recent.add(
-                sequence.owner.name, sequence.held, sequence.rendered, thinking_tokens
-            )
 
     def _note_use(self) -> None:
         if (use := self.prompt_cache.usage) != self.cache_use:

@@ -19,6 +19,7 @@ import mlx.core as mx
 from engine.conversation.template import with_described_tools
 from engine.conversation.template_check import TemplateReport, check_template
 from engine.errors import InvalidRequest
+from engine.generation import Generation
 from engine.grammar.compilation import is_panic
 from engine.grammar.grammar_compiler import GrammarCompiler
 from engine.grammar.grammars import may_call
@@ -197,9 +198,8 @@ class MlxBackend:
     def can_end_reasoning(self, request: GenerationRequest, family: Family) -> bool:
         return self._budgets.can_end(request, family)
 
-    def join(self, sequence: Sequence) -> None:
+    def join(self, sequence: Sequence, generation: Generation, prompt: Prompt) -> None:
         """Add an accepted request to the batch, with its sampler, constraint and drafts."""
-        prompt, generation = sequence.prompt, sequence.generation
         request = generation.request
         params = sampling.with_defaults(request.sampling, dict(self.info.own_settings))
         if request.tool_choice.mode == "none":
@@ -230,9 +230,8 @@ class MlxBackend:
         if request.fork is not None:  # its tokens are given, whatever the others force
             processors.append(sampling.ForkProcessor(request.fork.tokens, len(prompt.tokens)))
         sequence.turn_end = turn_end(prompt.tokens, self._eos)
-        sequence.rendered = prompt.rendered
         sequence.sampler, sequence.processors = sampler, processors
-        sequence.constraint, sequence.budget = constraint, budget
+        sequence.constraint, sequence.thinking_budget = constraint, budget
         if (scoring := request.prompt_scoring) is not None:
             sequence.scorer = PromptScorer(prompt.tokens, scoring, self.info.vocabulary_size)
         sequence.sources, sequence.draft = self._draft_sources(prompt, request, constraint)

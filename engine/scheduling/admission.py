@@ -9,9 +9,9 @@ from engine.errors import InvalidRequest, PromptTooLong
 from engine.generation import Generation
 from engine.grammar.masks import is_constrained
 from engine.inference.backend import Prompt
-from engine.inference.sequence import Sequence
 from engine.output.answer import AnswerBuilder, DecodingSetting
 from engine.output.channels import continues_text
+from engine.scheduling.running_answer import RunningAnswer
 from engine.values.request import GenerationRequest, TraceLevel
 from engine.values.unanswered_prompt import UnansweredPrompt
 
@@ -30,8 +30,8 @@ def admit(
     submitted_at: float,
     *,
     max_tokens: int | None = None,
-) -> Sequence:
-    """Return the sequence of a request, with its limits."""
+) -> RunningAnswer:
+    """Return the answer of a request, with its limits."""
     request = generation.request
     context = backend.info.context_length
     _check_length(request, prompt, context)
@@ -72,9 +72,7 @@ def admit(
         new_reader=backend.call_readers(request),
         reports_spans=request.trace is TraceLevel.FULL,
     )
-    sequence = Sequence(prompt.tokens)
-    sequence.begin_answer(generation, prompt, builder, submitted_at)
-    return sequence
+    return RunningAnswer(generation, prompt, builder, submitted_at)
 
 
 def check(backend: "MlxBackend", request: GenerationRequest) -> None:

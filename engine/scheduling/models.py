@@ -320,8 +320,8 @@ class Models:
         """Give readers the text that waits for the next delivery. Any thread, while this hangs."""
         for model in self.models.copy():
             if model.scheduler is not None:
-                for sequence in [*model.scheduler.running.values()]:
-                    sequence.generation.push(sequence.builder.take_events())
+                for answer in [*model.scheduler.running.values()]:
+                    answer.generation.push(answer.builder.take_events())
 
     def close(self) -> None:
         for model in self.models:

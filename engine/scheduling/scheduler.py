@@ -15,12 +15,12 @@ from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, QueueFull
 from engine.generation import Generation
 from engine.grammar.masks import is_constrained
 from engine.inference.backend import Prompt, Step
-from engine.inference.sequence import Sequence
 from engine.scheduling.admission import admit, check, choices_field, prepare, prompts_size
 from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
 from engine.scheduling.failures import cause_of, log_failure, raise_exits, request_error
 from engine.scheduling.memory import MemoryPlan
+from engine.scheduling.running_answer import RunningAnswer
 from engine.stopping.record import StopKind
 from engine.values.embedding import EmbeddingRequest
 from engine.values.events import Event, Finished
@@ -48,8 +48,8 @@ class Scheduler:
     def __init__(self, backend: "MlxBackend", context: EngineContext) -> None:
         self.backend = backend
         self.plan = MemoryPlan(0, 0, 0)
-        self.running: dict[int, Sequence] = {}
-        self.waiting: deque[Sequence] = deque()
+        self.running: dict[int, RunningAnswer] = {}
+        self.waiting: deque[RunningAnswer] = deque()
         self.is_admission_paused = False
         self._context = context
         self._limits: Limits = context.limits
@@ -82,12 +82,12 @@ class Scheduler:
 
     @property
     def running_bytes(self) -> int:
-        answers = self._bytes_of([sequence.total_tokens for sequence in self.running.values()])
+        answers = self._bytes_of([answer.total_tokens for answer in self.running.values()])
         return answers + self._embedding_bytes
 
     @property
     def reserved_bytes(self) -> int:
-        answers = self._bytes_of([sequence.reserved_tokens for sequence in self.running.values()])
+        answers = self._bytes_of([answer.reserved_tokens for answer in self.running.values()])
         return answers + self._embedding_bytes
 
     @property
@@ -166,7 +166,7 @@ class Scheduler:
                 self._admit_after(reading, future, at, is_read=True)
                 return
             del self._rendering[future]
-            sequences = [
+            answers = [
                 admit(self.backend, generation, prompt, at, max_tokens=max_tokens)
                 for generation, prompt in zip(generations, prompts, strict=True)
             ]
@@ -180,11 +180,11 @@ class Scheduler:
             return
         self._outbox.running.update(generations)
         future.set_result(None)
-        for sequence in sequences:  # in the order of arrival
+        for answer in answers:  # in the order of arrival
             index = len(self.waiting)
             while index and self.waiting[index - 1].submitted_at > at:
                 index -= 1
-            self.waiting.insert(index, sequence)
+            self.waiting.insert(index, answer)
         self.fill()
 
     def refuse_pending(self, why: EngineError) -> None:
@@ -275,35 +275,35 @@ class Scheduler:
         while self.waiting and len(self.running) < self.backend.batch.max_rows:
             if self.is_admission_paused and self.running:
                 return
-            lengths = [sequence.reserved_tokens for sequence in self.running.values()]
+            lengths = [answer.reserved_tokens for answer in self.running.values()]
             lengths.append(self.waiting[0].reserved_tokens)
             if not self.plan.fits(self.backend.info, lengths, self._embedding_bytes):
                 if self.running or not is_forced:
                     return
                 is_forced = False
             self._starved_at = None
-            sequence = self.waiting.popleft()
+            answer = self.waiting.popleft()
             try:
-                self.backend.join(sequence)
+                self.backend.join(answer.sequence, answer.generation, answer.prompt)
             except BaseException as error:
                 raise_exits(error)
                 log_failure("a request could not join the batch", error)
-                self._finish(sequence, StopKind.ERROR, cause_of(error))
+                self._finish(answer, StopKind.ERROR, cause_of(error))
             else:
-                self._begin(sequence)
+                self._begin(answer)
 
-    def _begin(self, sequence: Sequence) -> None:
-        self.running[sequence.number] = sequence
+    def _begin(self, answer: RunningAnswer) -> None:
+        self.running[answer.sequence.number] = answer
         batch, plan = self.backend.batch, self.plan
         if plan.prompts_bytes is not None:
             max_bytes = plan.prompts_bytes + max(0, plan.free - self.reserved_bytes)
             if batch.cached_bytes > max_bytes:
                 batch.evict_prompts(max_bytes)
-        self._outbox.put(sequence.generation, sequence.start(time.perf_counter()))
-        if sequence.is_prefill_only:
-            del self.running[sequence.number]
-            self._finish(sequence, StopKind.MAX_TOKENS)
-            self._remove({sequence.number: 0})
+        self._outbox.put(answer.generation, answer.start(time.perf_counter()))
+        if answer.is_prefill_only:
+            del self.running[answer.sequence.number]
+            self._finish(answer, StopKind.MAX_TOKENS)
+            self._remove({answer: 0})
 
     def end_starved(self) -> None:
         if not self.is_starved:
@@ -312,51 +312,51 @@ class Scheduler:
         now, max_s = time.perf_counter(), self._limits.memory_wait_s
         if self._starved_at is None:
             self._starved_at = now
-        for sequence in list(self.waiting):
-            if now - max(self._starved_at, sequence.submitted_at) >= max_s:
-                self.waiting.remove(sequence)
+        for answer in list(self.waiting):
+            if now - max(self._starved_at, answer.submitted_at) >= max_s:
+                self.waiting.remove(answer)
                 why = (
                     f"the memory for this answer was not free within {max_s:g} seconds, because "
                     "other models are answering; try again later"
                 )
-                self._finish(sequence, StopKind.ERROR, why, retry_after_s=MEMORY_RETRY_S)
+                self._finish(answer, StopKind.ERROR, why, retry_after_s=MEMORY_RETRY_S)
 
     def _end_unbounded(self) -> None:
         """End answers that have no limit of their own, the longest first, while memory is short."""
         while len(self.running) > 1:
             running = self.running.values()
-            lengths = [sequence.total_tokens for sequence in running]
+            lengths = [answer.total_tokens for answer in running]
             unbounded = [one for one in running if one.generation.request.max_tokens is None]
             if not unbounded or self.plan.fits(self.backend.info, lengths, self._embedding_bytes):
                 return
-            longest = max(unbounded, key=lambda sequence: sequence.total_tokens)
+            longest = max(unbounded, key=lambda answer: answer.total_tokens)
             _log.warning(
                 "the running answers take all memory: one ends at %d tokens", longest.total_tokens
             )
-            del self.running[longest.number]
+            del self.running[longest.sequence.number]
             self._finish(longest, StopKind.MEMORY_FULL)
-            self._remove({longest.number: 0})
+            self._remove({longest: 0})
 
     def cancel(self, generations: Collection[Generation] | None = None) -> None:
         """End answers, wherever they are; None ends all."""
-        removed: dict[int, int] = {}
-        for sequence in [*self.running.values(), *self.waiting]:
-            if generations is not None and sequence.generation not in generations:
+        removed: dict[RunningAnswer, int] = {}
+        for answer in [*self.running.values(), *self.waiting]:
+            if generations is not None and answer.generation not in generations:
                 continue
-            if sequence.number >= 0:
-                del self.running[sequence.number]
-                removed[sequence.number] = 0
+            if answer.sequence.number >= 0:
+                del self.running[answer.sequence.number]
+                removed[answer] = 0
             else:
-                self.waiting.remove(sequence)
-            self._finish(sequence, StopKind.CANCELLED)
+                self.waiting.remove(answer)
+            self._finish(answer, StopKind.CANCELLED)
         self._remove(removed)
 
     def end_answers(self, kind: StopKind, error: str | None) -> None:
-        sequences = [*self.running.values(), *self.waiting]
+        answers = [*self.running.values(), *self.waiting]
         self.running.clear()
         self.waiting.clear()
-        for sequence in sequences:
-            self._finish(sequence, kind, error)
+        for answer in answers:
+            self._finish(answer, kind, error)
 
     def step(self) -> None:
         """Step the batch once, and read a part of a text beside it."""
@@ -377,85 +377,85 @@ class Scheduler:
         stats: dict[int, TokenStats | Exception] | None = None
         checked, taken = step.checked, dict.fromkeys(step.checked, 0)
         for number, end in step.budget_ends:
-            if (sequence := running.get(number)) is not None:
-                sequence.budget_end = end
+            if (answer := running.get(number)) is not None:
+                answer.budget_end = end
         # They are removed together, because each removal copies the batch.
-        removed: dict[int, int] = {}
-        ended: list[tuple[Sequence, list[Event], Finished]] = []
+        removed: dict[RunningAnswer, int] = {}
+        ended: list[tuple[RunningAnswer, list[Event], Finished]] = []
         for number in step.invalid:
-            if (sequence := running.pop(number, None)) is not None:
-                self._finish(sequence, StopKind.ERROR, str(not_numbers(self.backend.info.id)))
-                removed[number] = 0
+            if (answer := running.pop(number, None)) is not None:
+                self._finish(answer, StopKind.ERROR, str(not_numbers(self.backend.info.id)))
+                removed[answer] = 0
         for index, (number, token_id, _) in enumerate(step.sampled):
-            sequence = running.get(number)
-            if sequence is None:
+            answer = running.get(number)
+            if answer is None:
                 continue
             origin = TokenOrigin.SAMPLED
             if checked and number in checked:
                 origin = checked[number].origins[taken[number]]
                 taken[number] += 1
             try:
-                if sequence.is_fully_traced:
+                if answer.is_fully_traced:
                     if stats is None:
                         stats = token_logprobs(self.backend, running, step)
-                    stop = sequence.take(token_id, now, stats.get(index), origin)
+                    stop = answer.take(token_id, now, stats.get(index), origin)
                 else:
-                    stop = sequence.take(token_id, now, origin=origin)
+                    stop = answer.take(token_id, now, origin=origin)
             except BaseException as error:
                 raise_exits(error)
                 # A parser that fails on one answer's text must not end the others.
                 del running[number]
                 log_failure("a token could not be handled", error)
-                self._finish(sequence, StopKind.ERROR, cause_of(error))
-                removed[number] = step.unused(number, taken.get(number, 0))
+                self._finish(answer, StopKind.ERROR, cause_of(error))
+                removed[answer] = step.unused(number, taken.get(number, 0))
                 continue
             if stop is not None:
                 del running[number]
                 if number in checked:
-                    sequence.count_drafts(checked[number], taken[number])
-                end_event = sequence.finish(stop, time.perf_counter())
-                ended.append((sequence, sequence.builder.take_events(), end_event))
-                removed[number] = step.unused(number, taken.get(number, 0))
-            elif sequence.builder.count == 1 and sequence.builder.events:
-                put(sequence.generation, sequence.builder.take_events(), is_urgent=True)
+                    answer.count_drafts(checked[number], taken[number])
+                end_event = answer.finish(stop, time.perf_counter())
+                ended.append((answer, answer.builder.take_events(), end_event))
+                removed[answer] = step.unused(number, taken.get(number, 0))
+            elif answer.builder.count == 1 and answer.builder.events:
+                put(answer.generation, answer.builder.take_events(), is_urgent=True)
         for number, drafts in checked.items():
-            if (sequence := running.get(number)) is not None:
-                sequence.count_drafts(drafts)
+            if (answer := running.get(number)) is not None:
+                answer.count_drafts(drafts)
         for number, why in step.failed:
-            if (sequence := running.pop(number, None)) is not None:
+            if (answer := running.pop(number, None)) is not None:
                 why = (
                     f"the answer could not be constrained: {why}; simplify the schema, regular "
                     "expression or grammar"
                 )
-                self._finish(sequence, StopKind.ERROR, why, is_request_at_fault=True)
-                removed[number] = 0
+                self._finish(answer, StopKind.ERROR, why, is_request_at_fault=True)
+                removed[answer] = 0
         for number, scores in step.scored:
-            if (sequence := running.get(number)) is not None:
-                sequence.builder.events.append(scores)
+            if (answer := running.get(number)) is not None:
+                answer.builder.events.append(scores)
         for number, tokens in step.read:
-            if (sequence := running.get(number)) is not None:
-                sequence.note_progress(tokens)
+            if (answer := running.get(number)) is not None:
+                answer.note_progress(tokens)
         if step.read:
             for number in [number for number, one in running.items() if one.is_prefill_only]:
-                sequence = running.pop(number)
-                self._finish(sequence, StopKind.MAX_TOKENS)
-                removed[number] = 0
+                answer = running.pop(number)
+                self._finish(answer, StopKind.MAX_TOKENS)
+                removed[answer] = 0
         interval_s = _WAKE_UP_INTERVAL_S if step.sampled else 5 * _WAKE_UP_INTERVAL_S
         if removed or self._outbox.is_urgent or now - self._put_at >= interval_s:
             self._put_at = now
-            for sequence in running.values():
-                if sequence.builder.events:
-                    put(sequence.generation, sequence.builder.take_events())
+            for answer in running.values():
+                if answer.builder.events:
+                    put(answer.generation, answer.builder.take_events())
         if removed:
-            # Removing sequences copies the batch; the other readers get their tokens before that.
+            # Removing answers copies the batch; the other readers get their tokens before that.
             self._outbox.deliver()
             self._remove(removed)
-            for sequence, events, end_event in ended:
-                self._outbox.finish(sequence.generation, events, end_event)
+            for answer, events, end_event in ended:
+                self._outbox.finish(answer.generation, events, end_event)
 
     def _finish(
         self,
-        sequence: Sequence,
+        answer: RunningAnswer,
         kind: StopKind,
         error: str | None = None,
         *,
@@ -463,17 +463,24 @@ class Scheduler:
         retry_after_s: float | None = None,
     ) -> None:
         now = time.perf_counter()
-        stop = sequence.builder.end(kind)
-        end = sequence.finish(stop, now, error, is_request_at_fault=is_request_at_fault)
+        stop = answer.builder.end(kind)
+        end = answer.finish(stop, now, error, is_request_at_fault=is_request_at_fault)
         if retry_after_s is not None:
             end = replace(end, retry_after_s=retry_after_s)
-        self._outbox.finish(sequence.generation, sequence.builder.take_events(), end)
+        self._outbox.finish(answer.generation, answer.builder.take_events(), end)
 
-    def _remove(self, numbers: Mapping[int, int]) -> None:
-        if not numbers:
+    def _remove(self, removed: Mapping[RunningAnswer, int]) -> None:
+        """Take answers out of the batch, each with how many tokens of the step follow its end."""
+        if not removed:
             return
+        batch = self.backend.batch
         try:
-            self.backend.batch.remove(numbers)
+            batch.remove({answer.sequence.number: after for answer, after in removed.items()})
+            for answer in removed:
+                sequence, thinking = answer.sequence, answer.builder.reader.thinking_tokens
+                if (held := sequence.held) and not sequence.is_invalid:
+                    recent, rendered = batch.prompt_cache.recent, answer.prompt.rendered
+                    recent.add(sequence.owner.name, held, rendered, thinking)
         except BaseException as error:
             raise_exits(error)
             self._fail_batch(error)
@@ -486,7 +493,7 @@ class Scheduler:
 
 
 def token_logprobs(
-    backend: "MlxBackend", running: Mapping[int, Sequence], step: Step
+    backend: "MlxBackend", running: Mapping[int, RunningAnswer], step: Step
 ) -> dict[int, TokenStats | Exception]:
     """Return the likelihoods of a step's fully traced tokens by index, or their exception."""
     queries = [

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from engine.generation import Generation
-from engine.inference.sequence import Sequence as BatchSequence
 from engine.scheduling.admission import admit
+from engine.scheduling.running_answer import RunningAnswer
 from engine.stopping.record import StopKind
 from engine.values.events import (
     Event,
@@ -105,8 +105,8 @@ def _prompt_length(kind: str, family: str, prompt: str, is_raw: bool, is_prefill
     return len(backend.render(request_of(case)).tokens)
 
 
-def sequence_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> BatchSequence:
-    """Return the sequence that admission makes of a case's request."""
+def answer_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> RunningAnswer:
+    """Return the answer that admission makes of a case's request."""
     backend = case.model.backend
     request = request_of(case, trace)
     length = _prompt_length(case.kind, case.family, case.prompt, case.is_raw, case.is_prefill)
@@ -116,13 +116,13 @@ def sequence_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> BatchSequence
 
 
 def run(case: Case) -> Run:
-    """Play a case through a sequence of its own."""
-    return play(case, sequence_of(case))
+    """Play a case through an answer of its own."""
+    return play(case, answer_of(case))
 
 
-def play(case: Case, sequence: BatchSequence) -> Run:
-    """Give a sequence the tokens of a case; the events of calls sent early must add up."""
-    out = _played(case, sequence)
+def play(case: Case, answer: RunningAnswer) -> Run:
+    """Give an answer the tokens of a case; the events of calls sent early must add up."""
+    out = _played(case, answer)
     check_growth(out.events)
     return out
 
@@ -146,21 +146,21 @@ def check_growth(events: Sequence[Event]) -> None:
     assert not growing, "every call that was started ends"
 
 
-def _played(case: Case, sequence: BatchSequence) -> Run:
+def _played(case: Case, answer: RunningAnswer) -> Run:
     out = Run()
     eos = case.model.ids[EOS]
     text = thinking = ""
     for index in range(5000):
         if index == case.cancel_after:
-            end = sequence.finish(sequence.builder.end(StopKind.CANCELLED), 0.0)
-            out.events += [*sequence.builder.take_events(), end]
+            end = answer.finish(answer.builder.end(StopKind.CANCELLED), 0.0)
+            out.events += [*answer.builder.take_events(), end]
             return out
         token = case.script[index] if index < len(case.script) else eos
-        stop = sequence.take(token, 0.0)
-        events = sequence.builder.take_events()
+        stop = answer.take(token, 0.0)
+        events = answer.builder.take_events()
         out.events += events
         if stop is not None:
-            out.events.append(sequence.finish(stop, 0.0))
+            out.events.append(answer.finish(stop, 0.0))
             return out
         for event in events:
             if isinstance(event, TextDelta):

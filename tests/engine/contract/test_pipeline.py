@@ -10,7 +10,7 @@ from engine.recording.saved_run import from_json, to_json
 from engine.values.request import TraceLevel
 from tests.engine.contract.comparing import differences, outcome_of
 from tests.engine.contract.found import as_test
-from tests.engine.contract.product import Run, play, run, sequence_of
+from tests.engine.contract.product import Run, answer_of, play, run
 from tests.engine.contract.run import problems, shrunk
 from tests.engine.contract.writing.case import Case
 from tests.engine.contract.writing.cases import random_case
@@ -40,7 +40,7 @@ def test_every_answer_is_what_the_contract_says(chunk: int) -> None:
 
 def test_a_trace_changes_nothing_and_its_replay_is_the_run() -> None:
     for case in random_cases("replayed", REPLAYED):
-        row = sequence_of(case, TraceLevel.STOPS)
+        row = answer_of(case, TraceLevel.STOPS)
         trace = trace_for(row.generation)
         traced = play(case, row)
         for event in traced.events:

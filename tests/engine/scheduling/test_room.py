@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
-from engine.inference import sequence
 from engine.inference.backend import BatchLimits, Prompt
 from engine.inference.cache.index import MemoryUsage
 from engine.library.memory_need import CacheSize, Memory
 from engine.library.model_info import ModelInfo
 from engine.recording.replay import replay
 from engine.recording.run_trace import trace_for
-from engine.scheduling import budget
+from engine.scheduling import budget, running_answer
 from engine.scheduling.memory import MemoryPlan
 from engine.stopping.record import StopKind
 from engine.values.embedding import EmbeddingRequest
@@ -196,7 +195,7 @@ async def test_an_answer_without_a_limit_ends_when_memory_is_full(tmp_path: Path
 async def test_longest_unbounded_answer_ends_when_memory_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sequence, "_USUAL_ANSWER", 512)
+    monkeypatch.setattr(running_answer, "_USUAL_ANSWER", 512)
     stage, is_asked = stage_of(tmp_path, context=100_000), threading.Event()
     # The second follows before the first has become much longer.
     stage.slow_until(is_asked)

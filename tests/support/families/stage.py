@@ -14,7 +14,8 @@ from typing import Any
 
 from mlx_lm.tokenizer_utils import load as load_wrapper
 
-from engine.inference.backend import BatchLimits, OnLoadProgress, unobserved
+from engine.generation import Generation
+from engine.inference.backend import BatchLimits, OnLoadProgress, Prompt, unobserved
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.sequence import Sequence
@@ -50,9 +51,9 @@ class _Model(ScriptedModel):
 class _Backend(MlxBackend):
     stage: "FamilyStage"
 
-    def join(self, sequence: Sequence) -> None:
+    def join(self, sequence: Sequence, generation: Generation, prompt: Prompt) -> None:
         self.stage.cue(sequence.tokens)
-        super().join(sequence)
+        super().join(sequence, generation, prompt)
 
 
 class FamilyStage:
