@@ -228,13 +228,12 @@ def _name(request: GenerationRequest, compared: Sequence[GenerationRequest]) -> 
     """Return the stops of a request, and the settings that are set or differ from one another."""
     sampling, limit = request.sampling, request.max_tokens
     parts = [", ".join(map(quoted, request.stops.strings)) or "no stops"]
-    others = [one.sampling for one in compared]
-    for name, title in (("temperature", "temperature"), ("top_p", "top p")):
-        value, is_varied = getattr(sampling, name), len({getattr(o, name) for o in others}) > 1
-        if is_varied or (name == "temperature" and value is not None):
-            parts.append(f"{title} {'of the model' if value is None else f'{value:g}'}")
-    if len({one.max_tokens for one in compared}) > 1:
-        parts.append("no limit" if limit is None else f"at most {counted(limit, 'token')}")
+    if sampling.temperature is not None:
+        parts.append(f"temperature {sampling.temperature:g}")
+    if sampling.top_p is not None and len({one.sampling.top_p for one in compared}) > 1:
+        parts.append(f"top p {sampling.top_p:g}")
+    if limit is not None and len({one.max_tokens for one in compared}) > 1:
+        parts.append(f"at most {counted(limit, 'token')}")
     if len({one.stops.repetition for one in compared}) > 1:
         parts.append("repetition ends it" if request.stops.repetition else "repetition goes on")
     return ", ".join(parts)

@@ -81,7 +81,7 @@ def test_sides_are_named_by_stops_and_settings_that_differ() -> None:
     other = replace(ASKED, sampling=sampling, max_tokens=9)
     names = [side.name for side in make_sides(ASKED, other, [1])]
     assert names == [
-        "“END”, temperature of the model, top p of the model, no limit",
+        "“END”",
         "“END”, temperature 0.5, top p 0.9, at most 9 tokens",
     ]
     assert [side.name for side in make_sides(ASKED, ASKED, [1])] == ["“END”"]
