@@ -1,30 +1,41 @@
-"""The parts of a request in the text of its prompt, and the part in which two prompts differ.
+"""The parts of a request in its prompt, the ones in no part of it, and where two prompts differ.
 
-Texts are found as the template wrote them. Pure; any thread.
+The conversation is rendered a second time with marks around each text of the request: the marks
+that the template writes are the places of its parts. Pure; any thread.
 """
 
 import functools
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from engine.errors import EngineError
 from engine.values.events import PromptPart
-from engine.values.request import Message, Tool
+from engine.values.request import GenerationRequest, Message
 
 _DATE = re.compile(
     r"\d{4}-\d\d?-\d\d?|\d{1,2}[:.]\d\d(?:[:.]\d\d)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
     r"|\d{1,2}\.? [A-Z][a-zä]{2,8}\.? \d{4}|[A-Z][a-z]{2,8}\.? \d{1,2},? \d{4}"
 )
-# The text before a message's own ends with a mark, such as ``<|user|>``, or with its role.
-_HEADER_END = re.compile(r"(?:[>\]:|}]|user|assistant|model|system|tool|human|\A)\s*\Z", re.I)
+# Marks that no text contains: letters and digits, which no template escapes.
+_MARK = re.compile(r"zqfs(\d+)([ab])qz")
+# The JSON around the name of a tool or call, and after its last value.
+_HEAD = re.compile(
+    r'(?:\{\s*"type"\s*:\s*"function"\s*,\s*"function"\s*:\s*)?\{\s*"name"\s*:\s*"\Z'
+)
+_CLOSERS = re.compile(r'["\]}]*')
+_MAX_HEAD = 80
+_IN_PART = " (in part)"
+_DESCRIPTION = ".description"
 
 
 class Part(NamedTuple):
     """The text of one part of a request, from ``start`` to ``end`` in characters.
 
-    ``message`` counts from 1, without system texts; 0 for these and for tools.
+    ``message`` counts from 1, without system texts; 0 for these and for tools. ``field`` is its
+    name in the request, such as ``messages.1.content``.
     """
 
     kind: PromptPart
@@ -32,32 +43,63 @@ class Part(NamedTuple):
     role: str
     start: int
     end: int
+    field: str
 
     @property
     def key(self) -> tuple[PromptPart, int]:
         return self.kind, self.message
 
 
+class _Text(NamedTuple):
+    """One text of a request; ``values`` are those of the JSON after the name of a tool or call."""
+
+    text: str
+    field: str
+    kind: PromptPart
+    message: int
+    role: str
+    values: tuple[str, ...] | None = None
+
+
+_Span = tuple[int, int, _Text]
+
+
 @dataclass(frozen=True)
 class RenderedPrompt:
-    """A prompt's text, of which ``tokens`` tokens are made, and its request's messages and tools.
+    """A prompt's text, of which ``tokens`` tokens are made, its request, and how it is rendered.
 
     Without a text, its tokens are all that is known. ``thinks`` where its end opens reasoning.
     """
 
     text: str = ""
     tokens: int = 0
-    messages: tuple[Message, ...] = ()
-    tools: tuple[Tool, ...] = ()
+    request: GenerationRequest = field(default_factory=GenerationRequest)
+    render: Callable[[GenerationRequest], str] = field(default=lambda _: "")
     thinks: bool = False
 
-    @functools.cached_property
+    @property
     def parts(self) -> tuple[Part, ...]:
-        """The parts in order; they are located only where two prompts differ."""
-        found = list(_contents(self.text, self.messages))
-        tools = _tools(self.text, found, self.tools)
-        details = _details(self.text, self.messages, found)
-        return tuple(sorted([*found, *details, *tools], key=lambda part: part.start))
+        """The parts in order; they are located only where someone needs them."""
+        return self._found[0]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The fields that are in no part of it, such as ``messages.1.reasoning_content``.
+
+        A text of which something is missing is "(in part)".
+        """
+        return self._found[1]
+
+    @functools.cached_property
+    def _found(self) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+        if not self.text:
+            return (), ()
+        marked, texts = _with_marks(self.request)
+        try:
+            written = self.render(marked)
+        except EngineError:  # a template may refuse marks
+            return (), ()
+        return _locate(self.text, written, texts)
 
     def part_at(self, char: int) -> Part | None:
         """Return the part that a character belongs to, its header included; None after all."""
@@ -69,6 +111,45 @@ class RenderedPrompt:
         return 2 * len(self.text)
 
 
+def _with_marks(request: GenerationRequest) -> tuple[GenerationRequest, list[_Text]]:
+    """Return a request with numbered marks around its texts, and these in their order."""
+    texts: list[_Text] = []
+
+    def mark(text: str, *about: Any) -> str:
+        if not (inner := text.strip()):
+            return text
+        before, after = text.split(inner, 1)
+        number = len(texts)
+        texts.append(_Text(inner, *about))
+        return f"{before}zqfs{number}aqz{inner}zqfs{number}bqz{after}"
+
+    messages, tools, choice = [], [], request.tool_choice
+    for index, (number, message) in enumerate(_numbered(request.messages)):
+        place, role = f"messages.{index}", message.role
+        kind = PromptPart.MESSAGE if number else PromptPart.SYSTEM
+        reasoning = f"{place}.reasoning_content"
+        thinking = mark(message.thinking, reasoning, PromptPart.THINKING, number, role)
+        content = mark(message.content, f"{place}.content", kind, number, role)
+        calls = []
+        for count, call in enumerate(message.tool_calls):
+            values = tuple(_leaves(call.arguments))
+            name = mark(call.name, f"{place}.tool_calls.{count}", kind, number, role, values)
+            calls.append(replace(call, name=name))
+        marked = replace(message, thinking=thinking, content=content, tool_calls=tuple(calls))
+        messages.append(marked)
+    for tool in request.tools:
+        if not tool.is_deferred:
+            place, about = f"tools.{tool.name}", (PromptPart.TOOLS, 0, "")
+            values = tuple(_leaves(json.dumps(tool.parameters)))
+            name = mark(tool.name, place, *about, values)
+            text = mark(tool.description, f"{place}{_DESCRIPTION}", *about)
+            choice = replace(choice, name=name) if choice.name == tool.name else choice
+            tool = replace(tool, name=name, description=text)
+        tools.append(tool)
+    turns, listed = tuple(messages), tuple(tools)
+    return replace(request, messages=turns, tools=listed, tool_choice=choice), texts
+
+
 def _numbered(messages: Sequence[Message]) -> Iterator[tuple[int, Message]]:
     number = 0
     for message in messages:
@@ -77,61 +158,8 @@ def _numbered(messages: Sequence[Message]) -> Iterator[tuple[int, Message]]:
         yield (0 if is_system else number), message
 
 
-def _contents(text: str, messages: Sequence[Message]) -> Iterator[Part]:
-    position = 0
-    for number, message in _numbered(messages):
-        content = message.content.strip()
-        if content and (start := _find(text, content, position)) >= 0:
-            position = start + len(content)
-            kind = PromptPart.MESSAGE if number else PromptPart.SYSTEM
-            yield Part(kind, number, message.role, start, position)
-
-
-def _find(text: str, content: str, position: int) -> int:
-    """Return where a message's text begins: behind a header, where it is in several places."""
-    first = start = text.find(content, position)
-    while start >= 0:
-        if _HEADER_END.search(text[max(position, start - 40) : start]):
-            return start
-        if len(content) > 200:  # hardly in two places
-            break
-        start = text.find(content, start + 1)
-    return first
-
-
-def _gap(text: str, contents: Sequence[Part], number: int) -> tuple[int, int]:
-    """Return the text between the contents around a message without system texts."""
-    before = [part.end for part in contents if part.message and part.message < number]
-    after = [part.start for part in contents if part.message >= number]
-    return max(before, default=0), min(after, default=len(text))
-
-
-def _details(text: str, messages: Sequence[Message], contents: Sequence[Part]) -> Iterator[Part]:
-    """Yield the reasoning and the calls of earlier answers."""
-    position = 0
-    for number, message in _numbered(messages):
-        if not (message.thinking.strip() or message.tool_calls):
-            continue
-        thinking = message.thinking.strip()
-        begin, end = _gap(text, contents, number)
-        if thinking and (start := text.find(thinking, max(begin, position), end)) >= 0:
-            position = start + len(thinking)
-            yield Part(PromptPart.THINKING, number, message.role, start, position)
-        begin, _ = _gap(text, contents, number + 1)
-        _, end = _gap(text, contents, number + 1)
-        position = max(position, begin)
-        for call in message.tool_calls:
-            if (start := text.find(call.name, position, end)) < 0:
-                break
-            position = start + len(call.name)
-            for value in _leaves(call.arguments):
-                if (at := text.find(value, position, end)) >= 0:
-                    position = at + len(value)
-            yield Part(PromptPart.MESSAGE, number, message.role, start, position)
-
-
 def _leaves(arguments: str) -> Iterator[str]:
-    """Yield the values of a call's arguments as texts."""
+    """Yield the values of a JSON text as texts."""
     try:
         values: list[Any] = [json.loads(arguments)]
     except ValueError:
@@ -146,21 +174,94 @@ def _leaves(arguments: str) -> Iterator[str]:
             yield value if isinstance(value, str) else json.dumps(value)
 
 
-def _tools(text: str, contents: Sequence[Part], tools: Sequence[Tool]) -> Iterator[Part]:
-    """Yield the list of tools: it is between two contents, where most of their texts are."""
-    texts = [word for tool in tools for word in (tool.name, _escaped(tool.description)) if word]
-    bounds = [0, *(place for part in contents for place in (part.start, part.end)), len(text)]
-    best, count = (0, 0), 0
-    for begin, end in zip(bounds[::2], bounds[1::2], strict=True):
-        starts = [at for word in texts if (at := text.find(word, begin, end)) >= 0]
-        if len(starts) > count:
-            best, count = (min(starts), end), len(starts)
-    if count:
-        yield Part(PromptPart.TOOLS, 0, "", *best)
+def _locate(
+    prompt: str, written: str, texts: Sequence[_Text]
+) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """Return the parts of a prompt, and the missing fields; ``written`` has the marks."""
+    plain, removed = _MARK.sub("", written), 0
+    marks: dict[tuple[int, str], int] = {}
+    for found in _MARK.finditer(written):
+        marks.setdefault((int(found[1]), found[2]), found.start() - removed)
+        removed += len(found[0])
+    missing: list[str] = []
+    spans: list[_Span] = []
+    for number, text in enumerate(texts):
+        start, end = _ends(plain, text.text, marks.get((number, "a")), marks.get((number, "b")))
+        if start < 0:
+            if text.field.removesuffix(_DESCRIPTION) not in missing:
+                missing.append(text.field)
+            continue
+        if _without_space(plain[start:end]) not in map(_without_space, _forms(text.text)):
+            missing.append(f"{text.field}{_IN_PART}")
+        spans.append((start, end, text))
+    spans.sort(key=lambda span: span[:2])
+    if plain != prompt:  # such as a time that the template writes
+        spans = list(_moved(spans, plain, prompt))
+    return tuple(sorted(_parts(prompt, spans), key=lambda part: part.start)), tuple(missing)
 
 
-def _escaped(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
+def _ends(plain: str, text: str, start: int | None, end: int | None) -> tuple[int, int]:
+    """Return the place of a text by its marks, of which a template may write one; -1 for none."""
+    if start is not None and end is not None:
+        return start, end
+    if start is not None:
+        return start, start + common_chars(plain[start : start + len(text)], text)
+    if end is not None:
+        before = plain[max(0, end - len(text)) : end]
+        return end - common_chars(before[::-1], text[::-1]), end
+    return -1, -1
+
+
+def common_chars(text: str, other: str) -> int:
+    """Return the length of the common beginning of two texts."""
+    low, high = 0, min(len(text), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if text[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _moved(spans: Sequence[_Span], plain: str, prompt: str) -> Iterator[_Span]:
+    """Yield spans at their places in a prompt whose other text differs."""
+    position = 0
+    for start, end, text in spans:
+        if (at := prompt.find(plain[start:end], position)) >= 0:
+            position = at + end - start
+            yield at, position, text
+
+
+def _parts(prompt: str, spans: Sequence[_Span]) -> Iterator[Part]:
+    """Yield the parts: all tools are one, and a call has its arguments."""
+    tools: list[Part] = []
+    for index, (start, end, text) in enumerate(spans):
+        if text.values is not None:
+            head = _HEAD.search(prompt, max(0, start - _MAX_HEAD), start)
+            start = head.start() if head else start
+            limit = next((span[0] for span in spans[index + 1 :]), len(prompt))
+            for value in text.values:
+                if (at := prompt.find(value, end, limit)) >= 0:
+                    end = at + len(value)
+            closers = _CLOSERS.match(prompt, end, limit)
+            end = closers.end() if closers else end
+        part = Part(text.kind, text.message, text.role, start, end, text.field)
+        if part.kind is PromptPart.TOOLS:
+            tools.append(part)
+        else:
+            yield part
+    if tools:
+        yield tools[0]._replace(end=max(part.end for part in tools), field="tools")
+
+
+def _forms(text: str) -> tuple[str, ...]:
+    """Return a text as templates write it: as it is, or inside of JSON."""
+    return text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _without_space(text: str) -> str:
+    return "".join(text.split())
 
 
 class Place(NamedTuple):

@@ -110,22 +110,33 @@ class MlxBackend:
 
     def render(self, request: GenerationRequest) -> Prompt:
         """Template and tokenise, on any thread; raises ``InvalidRequest``."""
-        family = self._family_of(request)
-        if request.tool_choice.mode == "none":
-            request = replace(request, tools=())
-        elif request.tool_choice.mode == "required" and not self._shows_tools:
-            request = with_described_tools(request, family.call_style)
+        family, shows_tools = self._family_of(request), self._shows_tools
+
+        def with_shown_tools(request: GenerationRequest) -> GenerationRequest:
+            if request.tool_choice.mode == "none":
+                return replace(request, tools=())
+            if request.tool_choice.mode == "required" and not shows_tools:
+                return with_described_tools(request, family.call_style)
+            return request
+
+        shown = with_shown_tools(request)
         with self._translate_panics("messages" if request.prompt is None else "prompt"):
-            tokens, unknown, rendered = render(self._tokenizer, request, self.info, self._template)
+            tokens, unknown, rendered = render(self._tokenizer, shown, self.info, self._template)
+        render_shown = rendered.render
         prediction = predicted(self._tokenizer, request.prediction, self.info)
         owner = request.cache_owner
         if owner.kept_with is not None:
             self.batch.prompt_cache.wait_for_files()
         beginning = Beginning()
         if request.prompt is None:
-            beginning = family.beginning(request, tokens, self.vocabulary)
+            beginning = family.beginning(shown, tokens, self.vocabulary)
         is_on_disk = self.batch.prompt_cache.is_on_disk(owner, tokens)
-        rendered = replace(rendered, thinks=beginning.channel is Channel.THINKING)
+        rendered = replace(
+            rendered,
+            request=request,
+            render=lambda marked: render_shown(with_shown_tools(marked)),
+            thinks=beginning.channel is Channel.THINKING,
+        )
         decode = functools.partial(decode_ids, inner_tokenizer(self._tokenizer))
         recent = self.batch.prompt_cache.recent
         difference = recent.difference(owner.name, tokens, rendered, decode)

@@ -47,7 +47,8 @@ def render(
             raise InvalidRequest("messages", "at least one message is required")
         if not tokenizer.has_chat_template:
             raise InvalidRequest("messages", "this model has no chat template; send a raw prompt")
-        text, not_applied = (template or chat_template(tokenizer)).render(request, model.id)
+        template = template or chat_template(tokenizer)
+        text, not_applied = template.render(request, model.id)
         rendered = decode_ids(inner_tokenizer(tokenizer), text) if isinstance(text, list) else text
         tokens = text if isinstance(text, list) else _bounded(tokenizer, text, "messages", context)
     tokens = spelled_out(
@@ -56,9 +57,13 @@ def render(
         "messages" if request.prompt is None else "prompt",
         model.vocabulary_size,
     )
-    messages = () if request.prompt is not None else request.messages
-    listed = tuple(tool for tool in request.tools if not tool.is_deferred)
-    prompt_text = RenderedPrompt(rendered, len(tokens), messages, listed)
+
+    def text_of(request: GenerationRequest) -> str:
+        assert template is not None, "it has rendered this request"
+        text, _ = template.render(request, model.id)
+        return decode_ids(inner_tokenizer(tokenizer), text) if isinstance(text, list) else text
+
+    prompt_text = RenderedPrompt(rendered, len(tokens), request, text_of)
     if request.begun:
         check_ids(request.begun, "begun", model.vocabulary_size)
         tokens += request.begun

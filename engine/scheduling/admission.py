@@ -4,7 +4,6 @@ from array import array
 from collections import abc
 from typing import TYPE_CHECKING
 
-from engine.conversation.missing_parts import missing_parts
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.generation import Generation
 from engine.grammar.masks import is_constrained
@@ -116,17 +115,13 @@ def render_prompt(backend: "MlxBackend", request: GenerationRequest) -> Unanswer
 
     On any thread but the engine's: compiling a grammar may take seconds.
     """
-
-    def text_of(request: GenerationRequest) -> str:
-        return backend.detokenize(backend.render(request).tokens)
-
     check(backend, request)
     grammar = backend.form(request) if is_constrained(request) else None
     prompt = backend.render(request)
     _check_length(request, prompt, backend.info.context_length)
     left_out = () if grammar is None else grammar.left_out
     text = backend.detokenize(prompt.tokens)
-    missing = missing_parts(request, text, text_of)
+    missing = prompt.rendered.missing
     return UnansweredPrompt(prompt.tokens, text, (*prompt.not_applied, *left_out), missing)
 
 

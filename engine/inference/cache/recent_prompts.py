@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from engine.conversation.prompt_parts import RenderedPrompt, differing_part
+from engine.conversation.prompt_parts import RenderedPrompt, common_chars, differing_part
 from engine.inference.cache.disk import TOKEN_BYTES
 from engine.inference.cache.index import common_tokens, key_of
 from engine.values.events import PromptDifference, PromptPart
@@ -93,7 +93,7 @@ class RecentPrompts:
             message, role = (0, "") if part is None else (part.message, part.role)
             kind = PromptPart.TOKENS
         else:
-            char = _common_chars(here, before)
+            char = common_chars(here, before)
             answered = common - nearest.rendered.tokens
             kind, message, role = differing_part(
                 rendered,
@@ -114,17 +114,6 @@ def _text_of(
     if not rendered.text or len(tokens) < rendered.tokens:
         return decode(tokens)
     return rendered.text + (decode(rest) if (rest := tokens[rendered.tokens :]) else "")
-
-
-def _common_chars(text: str, other: str) -> int:
-    low, high = 0, min(len(text), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if text[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _count_repeated(key: bytes, other: bytes) -> int:

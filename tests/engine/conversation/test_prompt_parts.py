@@ -1,0 +1,55 @@
+"""Which text of a prompt each part of its request became, and the parts that became none."""
+
+from collections.abc import Callable
+
+from engine.conversation.prompt_parts import RenderedPrompt
+from engine.errors import InvalidRequest
+from engine.values.request import GenerationRequest, Message, Tool, ToolCall
+
+TURNS = (
+    Message("system", "Be brief."),
+    Message("user", "Be brief. Go?"),
+    Message("assistant", " Go.\n", thinking="Hm", tool_calls=(ToolCall("a", "look", '{"n": 1}'),)),
+    Message("user", "Go?"),
+)
+LOOK = Tool("look", "", {"type": "object"})
+
+
+def rendered(render: Callable[[GenerationRequest], str]) -> RenderedPrompt:
+    request = GenerationRequest(messages=TURNS, tools=(LOOK,))
+    return RenderedPrompt(render(request), 1, request, render)
+
+
+def without_systems(request: GenerationRequest) -> str:
+    return "".join(f"<{turn.role}>{turn.content}" for turn in request.messages[1:])
+
+
+def test_dropped_text_that_another_message_has_is_missing() -> None:
+    prompt = rendered(without_systems)
+    texts = [(part.field, prompt.text[part.start : part.end]) for part in prompt.parts]
+    assert texts == [
+        ("messages.1.content", "Be brief. Go?"),
+        ("messages.2.content", "Go."),
+        ("messages.3.content", "Go?"),
+    ]
+    gone = ["messages.0.content", "messages.2.reasoning_content", "messages.2.tool_calls.0"]
+    assert prompt.missing == (*gone, "tools.look")
+
+
+def test_end_of_a_text_is_a_part_and_its_beginning_missing() -> None:
+    render: Callable[[GenerationRequest], str] = lambda request: "".join(  # noqa: E731
+        turn.content.split("brief")[-1] for turn in request.messages
+    )
+    prompt = rendered(render)
+    assert [prompt.text[part.start : part.end] for part in prompt.parts][:2] == [".", ". Go?"]
+    assert prompt.missing[:2] == ("messages.0.content (in part)", "messages.1.content (in part)")
+
+
+def test_template_that_refuses_marks_has_no_known_parts() -> None:
+    def refuse_marks(request: GenerationRequest) -> str:
+        if request.messages != TURNS:
+            raise InvalidRequest("messages", "refused")
+        return "text"
+
+    prompt = rendered(refuse_marks)
+    assert prompt.parts == prompt.missing == ()
