@@ -271,6 +271,8 @@ class TokenReader:
         """Note the end; first send the text that was held back before its token."""
         self.piece = ""
         opening = None if tag_id is None else self.splitter.opens(tag_id)
+        if tag_id is not None and self.splitter.ends_call_in_thinking(tag_id):
+            self.thinking_tokens += 1  # as where the answer goes on
         self._held = self.release()
         if self.text.match is not None:
             if opening is not None:
@@ -491,6 +493,11 @@ class AnswerBuilder:
     def has_calls(self) -> bool:
         """Whether a call was made, or begun."""
         return bool(self._calls.count or self._text.unfinished)
+
+    @property
+    def call_texts(self) -> int:
+        """How many texts may be calls so far, the open one among them."""
+        return self._calls.opened
 
     @property
     def channel(self) -> Channel:

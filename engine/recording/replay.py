@@ -5,6 +5,7 @@ real run, as far as the recording goes.
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -55,13 +56,13 @@ def replay(
     """Replay a run."""
     vocabulary = _vocabulary(run)
     detokenizer = _detokenizer(run, vocabulary)
-    builder = AnswerBuilder(
+    builder: AnswerBuilder = AnswerBuilder(
         setting=run.setting,
         rules=run.rules if rules is None else rules,
         max_tokens=run.max_tokens,
         vocabulary=vocabulary,
         detokenizer=detokenizer,
-        new_reader=_recorded_calls(run),
+        new_reader=_recorded_calls(run, lambda: builder.call_texts),
     )
     texts = detokenizer if isinstance(detokenizer, _RecordedText) else None
     stop: StopInfo | None = None
@@ -157,26 +158,29 @@ class _RecordedText:
         return self._residue if self.index >= len(self._pieces) - 1 else ""
 
 
-def _recorded_calls(run: RunTrace) -> NewReader:
+def _recorded_calls(run: RunTrace, number_of_text: Callable[[], int]) -> NewReader:
     """Return what replaces the reader of the model's calls: it looks a text's calls up in a run."""
     begun = run.setting.beginning.call
-    recorded = sorted(run.calls.items(), key=lambda item: len(item[0]), reverse=True)
+    recorded = sorted(run.calls, key=lambda text: len(text.raw), reverse=True)
 
     def new_reader(name: str | None) -> CallReader:
         def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
             whole = yield from text.text_before(CALL_ENDS)
             # The prompt's part of a call is not in the recording, and a stop may have removed white
             # space at a call's end.
+            number = number_of_text()
             matching = (
-                (raw, known, calls)
+                (raw, one)
                 for raw in (whole, whole.removeprefix(begun))
-                for known, calls in recorded
-                if raw.strip() == known.strip() or (known and raw.startswith(known))
+                for one in recorded
+                if raw.strip() == one.raw.strip()
+                or (one.raw and one.number in (0, number) and raw.startswith(one.raw))
             )
-            raw, known, calls = next(matching, ("", "", ()))
-            if not calls:
+            raw, found = next(matching, ("", None))
+            if found is None:
                 raise IrregularCall("the recorded run did not read this as a call")
-            for call in calls:
+            known = found.raw
+            for call in found.calls:
                 # Two tools may have been called with equal arguments: the name is the tag's.
                 out.start(name or call.name)
                 out.write(call.arguments)

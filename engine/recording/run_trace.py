@@ -26,12 +26,20 @@ if TYPE_CHECKING:
 MAX_RUN_TOKENS = 20_000
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedCalls:
+    """The calls that one text was read as; its ``number`` is 0 in files of earlier versions."""
+
+    raw: str
+    calls: tuple[ToolCall, ...]
+    number: int = 0
+
+
 @dataclass(slots=True)
 class RunTrace:
     """One run, while it grows and afterwards, with everything that a replay needs.
 
     Attributes:
-        calls: The calls that each text of a call was read as.
         vocabulary: None for a saved run.
         request: Without ``rendered``. Of a saved run, without its cache's owner; None in files of
             earlier versions.
@@ -48,11 +56,10 @@ class RunTrace:
     speculation: Speculation = field(default_factory=Speculation)
     budget_end: BudgetEnd | None = None
     limit_from: LimitSource | None = None
-    calls: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
+    calls: list[RecordedCalls] = field(default_factory=list)
     vocabulary: Vocabulary | None = None
     request: GenerationRequest | None = None
     rendered: "array[int]" = field(default_factory=lambda: array("i"))
-    _call_text: str | None = field(default=None, repr=False, compare=False)
 
     @property
     def fork(self) -> Fork | None:
@@ -72,15 +79,12 @@ class RunTrace:
     def take(self, event: Event) -> None:
         if isinstance(event, TokenTrace):
             self.tokens.append(event)
-            self._call_text = None
         elif isinstance(event, ToolCallCompleted):
-            # One text may hold several calls, which arrive together; the first carries the text.
-            # Equal texts hold equal calls.
-            is_first = bool(event.raw) or self._call_text is None
-            text = event.raw if is_first else str(self._call_text)
-            known = () if is_first else self.calls[text]
-            self.calls[text] = (*known, event.call)
-            self._call_text = text
+            last = self.calls[-1] if self.calls else None
+            if last is not None and last.number == event.text_number:
+                self.calls[-1] = replace(last, calls=(*last.calls, event.call))
+            else:
+                self.calls.append(RecordedCalls(event.raw, (event.call,), event.text_number))
         elif isinstance(event, Finished):
             self.stop = event.stop
             if event.stop.kind is StopKind.MEMORY_FULL:

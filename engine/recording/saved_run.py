@@ -10,7 +10,7 @@ Version 2::
       "max_tokens": 512,
       "tokens": [{"id": 30, "hex": "36", "piece": "6", "special": null, "time_s": 0.1}],
       "residue": "",
-      "calls": [{"raw": "{...}", "calls": [{"id": "…", "name": "…", "arguments": "{}"}]}],
+      "calls": [{"raw": "{}", "calls": [{"id": "…", "name": "…", "arguments": "{}"}], "number": 1}],
       "stop": {"kind": "stop_string", "value": "END", "token_id": 44, "text_offset": 26},
       "speculation": {"passes": 3, "guessed": 12, "accepted": 9},
       "budget_end": null,
@@ -40,7 +40,7 @@ from engine.files.json_fields import DamagedFile, Fields, parsed_json, to_values
 from engine.output.answer import DecodingSetting
 from engine.output.families import restored_family
 from engine.recording.replay import MAX_TOKEN_ID
-from engine.recording.run_trace import RunTrace
+from engine.recording.run_trace import RecordedCalls, RunTrace
 from engine.stopping.record import Channel, StopInfo
 from engine.stopping.rules import StopRules, checked_strings
 from engine.values.events import BudgetEnd, Speculation, TokenTrace
@@ -49,7 +49,6 @@ from engine.values.request import (
     Fork,
     GenerationRequest,
     LimitSource,
-    ToolCall,
     TraceLevel,
 )
 from engine.values.tokens import TokenOrigin
@@ -79,10 +78,7 @@ def to_json(run: RunTrace, question: str = "") -> str:
             }
             for token in run.tokens
         ],
-        "calls": [
-            {"raw": raw, "calls": [dataclasses.asdict(call) for call in calls]}
-            for raw, calls in run.calls.items()
-        ],
+        "calls": to_values(run.calls),
     }
     return json.dumps(values, ensure_ascii=False, indent=1)
 
@@ -104,10 +100,7 @@ def from_json(text: str) -> RunTrace:
     run = run_from_fields(
         top,
         tokens=deque(starmap(_token, enumerate(_all(top, "tokens")))),
-        calls={
-            fields.take("raw", str): fields.take("calls", tuple[ToolCall, ...])
-            for fields in _all(top, "calls")
-        },
+        calls=list(top.take("calls", tuple[RecordedCalls, ...])),
     )
     if (request := _request(top, run)) is not None:
         run.request = dataclasses.replace(request, rendered=())

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from engine.files.json_fields import DamagedFile, Fields, from_values, parsed_json, to_values
 from engine.output.vocabulary import Vocabulary
 from engine.recording.replay import MAX_TOKEN_ID, by_id
-from engine.recording.run_trace import RunTrace
+from engine.recording.run_trace import RecordedCalls, RunTrace
 from engine.recording.saved_run import (
     prompt_ids,
     run_from_fields,
@@ -21,7 +21,7 @@ from engine.recording.saved_run import (
     upgraded_rules,
 )
 from engine.values.events import TokenTrace
-from engine.values.request import GenerationRequest, ToolCall
+from engine.values.request import GenerationRequest
 
 VERSION = 2
 # Spans repeat the data of the tokens; only streams of log-probabilities need them.
@@ -67,12 +67,18 @@ def unpacked(content: bytes) -> RunTrace:
     trace = run_from_fields(
         top,
         tokens=deque(_tokens(top)),
-        calls=from_values(dict[str, tuple[ToolCall, ...]], top.raw("calls") or {}, "calls"),
+        calls=_calls(top.raw("calls") or []),
         request=from_values(GenerationRequest | None, request, "request"),
     )
     trace.vocabulary = _vocabulary(top, trace)
     trace.rendered = prompt_ids(top.maybe("rendered", tuple[int, ...]) or ())
     return trace
+
+
+def _calls(values: Any) -> list[RecordedCalls]:
+    if isinstance(values, dict):  # of an earlier version
+        values = [{"raw": raw, "calls": calls} for raw, calls in values.items()]
+    return list(from_values(tuple[RecordedCalls, ...], values, "calls"))
 
 
 def _text(content: bytes) -> str:

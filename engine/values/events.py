@@ -81,12 +81,15 @@ class ToolCallAbandoned:
 class ToolCallCompleted:
     """A call is complete, the ``index``-th of this answer.
 
-    ``raw`` is the model's own text; if one text contains several calls, the first one has it.
+    Attributes:
+        raw: The model's own text; if one text contains several calls, the first one has it.
+        text_number: The number of this text, from 1, among all of the answer that may be calls.
     """
 
     index: int
     call: ToolCall
     raw: str = ""
+    text_number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,12 +104,13 @@ class OpenCalls:
         self._begun = ""
         self._fed = 0
         self._is_guarded = False
-        self.count = 0
+        self.count = self.opened = 0
         self.name: str | None = None
 
     def open(self, name: str | None, begun: str = "") -> Sequence[Event]:
         """Open a call; return the events for the parts that are certain."""
         self.name = name
+        self.opened += 1
         self._begun = begun
         self._fed = 0
         self._is_guarded = False
@@ -160,7 +161,8 @@ class OpenCalls:
             if call.is_started and unsent:
                 events.append(ToolCallArguments(call.id, unsent))
             completed = ToolCall(call.id, call.name, call.arguments)
-            events.append(ToolCallCompleted(self.count, completed, "" if number else raw))
+            text = "" if number else raw
+            events.append(ToolCallCompleted(self.count, completed, text, self.opened))
             self.count += 1
         del self._calls[: self._reader.count]
         return ClosedCall([*events, *self._abandoned()], stray, is_call=True, has_stop=has_stop)

@@ -192,6 +192,10 @@ FOUND = [
         "byte-level", "harmony", [*TO_ADD, "{", "}", "<|constrain|>"],
         ids=["<|constrain|>"], scope=ALL, prompt=START,
     ),
+    found(
+        "sentence-piece", "json calls", ["<think>", "<tool_call>", "a", "</tool_call>"],
+        ids=["</tool_call>"], scope=ALL,
+    ),
     # Raw prompts.
     found("byte-level", "thinking", ["<think>", "a", "</think>", "\n"], prompt="a", is_raw=True),
     found("byte-level", "special json calls", ["<tool_call>", "a"], prompt="a", is_raw=True),

@@ -39,7 +39,7 @@ def test_every_answer_is_what_the_contract_says(chunk: int) -> None:
 
 
 def test_a_trace_changes_nothing_and_its_replay_is_the_run() -> None:
-    for case in random_cases("replayed", REPLAYED):
+    for case in random_cases("traced", REPLAYED):
         row = answer_of(case, TraceLevel.STOPS)
         trace = trace_for(row.generation)
         traced = play(case, row)

@@ -23,7 +23,7 @@ from app.store import rows
 from engine.files.json_fields import DamagedFile
 from engine.output.answer import DecodingSetting
 from engine.output.families import Family, HeaderFamily
-from engine.recording.run_trace import RunTrace
+from engine.recording.run_trace import RecordedCalls, RunTrace
 from engine.recording.saved_run import from_json, question_of, to_json
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
@@ -117,7 +117,8 @@ def _runs() -> tuple[str, ...]:
                 model="m", family=family, eos=(2,), context_budget=100, has_bytes=has_bytes
             )
             rules = StopRules.of("END", "\n6", token_ids=(9,))
-            trace = RunTrace(setting, rules, 64, traces, stop, calls={'{"a": 1}': (call,)})
+            calls = [RecordedCalls('{"a": 1}', (call,), 1)]
+            trace = RunTrace(setting, rules, 64, traces, stop, calls=calls)
             made.append(to_json(trace, "Why?"))
     return tuple(made)
 
