@@ -14,7 +14,7 @@ from pathlib import Path
 
 from app import exits, paths
 from app.exits import CommandError, did_you_mean
-from app.signals import end_process
+from app.process.signals import end_process
 from engine import DiskCache, Engine
 from engine.distributed.world import World, launched
 from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed

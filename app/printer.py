@@ -8,7 +8,7 @@ from typing import TextIO
 
 from api.terminal_text import harmless, on_one_line
 from app import exits
-from app.streams import (
+from app.process.streams import (
     CLEAR_LINE,
     OutputError,
     discard_output,

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from api.service.config import GREETING
 from app import paths
-from app.agents import NO_KEY
+from app.agents.programs import NO_KEY
 from app.exits import CommandError
 from app.settings.keychain import KeyStore
 from app.settings.serve import DEFAULT_HOST, ServeOptions

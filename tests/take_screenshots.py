@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from api.server.server import ServerThread
 from api.service.config import ServerConfig
-from app.inspector import inspector_tools
+from app.inspector.shown_apis import inspector_tools
 from app.paths import library_folders
 from engine.engine import Engine
 from engine.values.request import TraceLevel

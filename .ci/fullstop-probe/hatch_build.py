@@ -30,7 +30,7 @@ PARTS = (
     "app/arguments.py",
     "app/exits.py",
     "app/printer.py",
-    "app/streams.py",
+    "app/process/streams.py",
     "engine/files/__init__.py",
     "engine/files/causes.py",
     "engine/files/safe_files.py",

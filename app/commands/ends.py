@@ -11,8 +11,8 @@ from app import exits, paths
 from app.engines import load, open_engine
 from app.exits import CommandError
 from app.printer import table
+from app.process.signals import Interrupts
 from app.settings.options import AskOptions
-from app.signals import Interrupts
 from app.terminal.status_line import LoadMeter, live_line
 from engine import Engine, Generation
 from engine.errors import EngineError, InvalidRequest

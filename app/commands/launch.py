@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from app import exits, paths
-from app.agent_commands import lacks, lines, with_folder
-from app.agents import AGENTS, NO_KEY, AgentProgram, Target
+from app.agents.commands import lacks, lines, with_folder
+from app.agents.programs import AGENTS, NO_KEY, AgentProgram, Target
 from app.exits import CommandError
+from app.process.signals import ending_in_order
 from app.running_servers import (
     RunningServer,
     ServedModel,
@@ -29,7 +30,6 @@ from app.running_servers import (
 )
 from app.settings.serve import ServeOptions
 from app.settings.serve_resolution import resolve_serve_options
-from app.signals import ending_in_order
 from engine.files.causes import os_cause
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)

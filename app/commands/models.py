@@ -16,7 +16,7 @@ from api.terminal_text import harmless_json, on_one_line
 from app import exits, paths
 from app.exits import CommandError, did_you_mean
 from app.printer import Printer, table
-from app.streams import takes_controls
+from app.process.streams import takes_controls
 from engine.errors import EngineError
 from engine.library.downloads import HubDownload, repository_of
 from engine.library.hub import DownloadProgress, Hub, HubCancelled, HubFailed

@@ -26,15 +26,15 @@ from api.service.response_store import prepare_folder
 from app import __version__, exits, paths
 from app.engines import follow_rank_0, load, meet, open_engine, world_of_this_process
 from app.exits import CommandError
-from app.logs import log_as_json_lines, log_to_standard_error
-from app.open_files import raise_open_file_limit
 from app.private_files import access_problem, made_private
+from app.process.logs import log_as_json_lines, log_to_standard_error
+from app.process.open_files import raise_open_file_limit
+from app.process.signals import EndingSignals, end_process
+from app.process.streams import takes_controls, write_in_background
 from app.served_models import served_models
 from app.settings.options import check_guessing
 from app.settings.repetition import repetition_detection
 from app.settings.serve import ServeOptions
-from app.signals import EndingSignals, end_process
-from app.streams import takes_controls, write_in_background
 from app.terminal.status_line import LOADS, LoadMeter, live_line
 from engine import DiskCache, OfferedModel
 from engine.distributed.world import World

@@ -12,7 +12,7 @@ import qasync
 from PySide6.QtCore import Qt
 
 from app import exits, paths
-from app.agent_commands import CopiedLines
+from app.agents.commands import CopiedLines
 from app.damaged_files import has_set_aside
 from app.desktop.application import Application
 from app.desktop.garbage_collection import freeze_gc, gc_on_main_thread
@@ -21,14 +21,14 @@ from app.desktop.request_feed import RequestFeed
 from app.desktop.server import LocalServer
 from app.desktop.single_instance import SingleInstance, only_instance
 from app.engines import open_engine
-from app.logs import log_to_file, log_to_standard_error
 from app.mcp.host import ToolServers
-from app.open_files import raise_open_file_limit
 from app.private_files import made_private, tighten
+from app.process.logs import log_to_file, log_to_standard_error
+from app.process.open_files import raise_open_file_limit
+from app.process.signals import EndingSignals
 from app.settings.keychain import KeyStore
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.settings_file import StoredPreferences
-from app.signals import EndingSignals
 from app.store.conversation_store import open_store
 from app.store.traces import TraceFiles
 from engine import DiskCache, Engine
@@ -227,7 +227,7 @@ def create_main_window(
 
     def tools() -> InspectorTools:
         # Imported when it is wanted: the web framework is not to hold up the window.
-        from app.inspector import inspector_tools
+        from app.inspector.shown_apis import inspector_tools
 
         return inspector_tools(engine, lambda: window.local_server.switch.url)
 

@@ -27,7 +27,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from app.mcp.server_log import ServerLog, printable
-from app.process_groups import add_group, remove_group
+from app.process.process_groups import add_group, remove_group
 from ui.records.tool_servers import ToolServerConfig
 
 MAX_MESSAGE_BYTES = 16 << 20

@@ -4,7 +4,7 @@ import argparse
 from dataclasses import replace
 
 from app import paths
-from app.agents import AGENTS
+from app.agents.programs import AGENTS
 from app.arguments import argument
 from app.settings import probe_options
 from app.settings.options import (

@@ -10,8 +10,8 @@ from typing import Any
 from app import exits, paths
 from app.exits import CommandError
 from app.printer import Printer
+from app.process.signals import Interrupts
 from app.settings.options import AskOptions
-from app.signals import Interrupts
 from engine import Answer, Engine
 from engine.errors import EngineError, InvalidRequest
 from engine.files.causes import os_cause

@@ -16,9 +16,9 @@ from app import exits, paths
 from app.engines import load, open_engine
 from app.exits import CommandError
 from app.printer import Printer
+from app.process.signals import Interrupts, ending_in_order
 from app.settings.options import ModelOptions
 from app.settings.settings_file import StoredPreferences
-from app.signals import Interrupts, ending_in_order
 from app.terminal.answers import stream_answer
 from app.terminal.chat_session import (
     FILE_COMMANDS,

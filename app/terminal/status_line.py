@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from app.printer import Printer
-from app.streams import takes_controls
+from app.process.streams import takes_controls
 from engine import Engine, ModelStatus
 from engine.wording import counted
 from ui.models.model_words import loading_text, passed

@@ -14,7 +14,7 @@ from app import paths
 from app.exits import did_you_mean
 from app.mcp.host import ToolServers
 from app.printer import Printer
-from app.signals import Interrupts
+from app.process.signals import Interrupts
 from engine.values.request import Tool, ToolCall
 from ui.preferences import ToolPreferences
 from ui.records.conversations import Conversation

@@ -5,8 +5,8 @@ import shlex
 
 import pytest
 
-from app.agent_commands import lines, with_folder
-from app.agents import AGENTS, Target
+from app.agents.commands import lines, with_folder
+from app.agents.programs import AGENTS, Target
 
 TARGET = Target("http://127.0.0.1:8642", "owner/some model", 65_536, "secret-key")
 

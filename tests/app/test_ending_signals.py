@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from app import engines
-from app.process_groups import add_group
-from app.signals import EndingSignals, end_process, ending_in_order, exit_at_once
+from app.process.process_groups import add_group
+from app.process.signals import EndingSignals, end_process, ending_in_order, exit_at_once
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_other_signals_are_not_delivered(signals: EndingSignals) -> None:
 
 def test_second_signal_forces_exit(monkeypatch: pytest.MonkeyPatch) -> None:
     forced: list[bool] = []
-    monkeypatch.setattr("app.signals.exit_at_once", lambda: forced.append(True))
+    monkeypatch.setattr("app.process.signals.exit_at_once", lambda: forced.append(True))
     with contextlib.closing(EndingSignals()):
         os.kill(os.getpid(), signal.SIGTERM)
         assert forced == []

@@ -2,7 +2,7 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 
-from app.signals import Interrupts
+from app.process.signals import Interrupts
 
 
 def with_interrupts(steps: Callable[[Interrupts], Awaitable[None]]) -> None:

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from app.logs import log_as_json_lines, log_to_standard_error
+from app.process.logs import log_as_json_lines, log_to_standard_error
 
 
 def test_json_log_record_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

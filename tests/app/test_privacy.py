@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from app import logs
-from app.logs import log_to_file
 from app.private_files import made_private, tighten
+from app.process import logs
+from app.process.logs import log_to_file
 from app.settings.keychain import KeyStore
 from app.settings.settings_file import Settings, SettingsFile
 from app.store.conversation_store import open_store

@@ -85,7 +85,7 @@ def test_the_limit_of_open_files_is_raised_and_stays_raised_with_a_model() -> No
     code = """if True:
         import asyncio, resource
         from pathlib import Path
-        from app.open_files import raise_open_file_limit
+        from app.process.open_files import raise_open_file_limit
         from engine.engine import Engine
 
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

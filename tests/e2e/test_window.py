@@ -19,9 +19,9 @@ from PySide6.QtTest import QTest
 import app.desktop.window
 from api.service.config import ServerConfig
 from app import paths
+from app.process.signals import EndingSignals
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.settings_file import StoredPreferences
-from app.signals import EndingSignals
 from engine.inference.batch import RunningBatch
 from tests.support.hub import hub
 from ui.preferences import NewConversation

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from app.agent_commands import CopiedLines
+from app.agents.commands import CopiedLines
 from app.desktop.window import create_main_window
-from app.inspector import inspector_tools
+from app.inspector.shown_apis import inspector_tools
 from engine.library.local_models import ModelFolders
 from tests.support.kept import preferences_state
 from tests.support.memory_store import MemoryConversationStore

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from app.commands.ends import answer_side, report
-from app.signals import Interrupts
+from app.process.signals import Interrupts
 from engine.recording.ends import SeededAnswer, Side
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agents import AGENTS
+from app.agents.programs import AGENTS
 from app.cli import main
 from app.settings.keychain import KeyStore
 from tests.lab.clients.servers import SAID, Server, scripted_server

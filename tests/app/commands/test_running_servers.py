@@ -8,7 +8,7 @@ import pytest
 
 from api.service.config import GREETING
 from app import running_servers
-from app.agents import NO_KEY
+from app.agents.programs import NO_KEY
 from app.exits import CommandError
 from app.running_servers import RunningServer, ServedModel, running_server, server_addresses
 from app.settings.serve import ServeOptions

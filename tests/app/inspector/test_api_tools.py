@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 from api.conformance.probe.values import ProbeOptions
 from api.server.server import ServerThread
 from api.service.config import ServerConfig
-from app.inspector import inspector_tools
+from app.inspector.shown_apis import inspector_tools
 from engine.engine import Engine
 from engine.recording.replay import replay
 from engine.stopping.rules import StopRules

@@ -19,7 +19,7 @@ from api.dialects.shared.parameters import ReadContext
 from api.server.routes import DIALECTS
 from api.server.server import ServerThread
 from api.service.config import ServerConfig
-from app.inspector import body_of, wire_views
+from app.inspector.shown_apis import body_of, wire_views
 from engine.engine import Engine
 from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.request import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.process_groups import kill_process_groups
+from app.process.process_groups import kill_process_groups
 from tests.app.mcp.served import SERVERS, Served, answers, is_dead
 from ui.records.tool_servers import NamedValue, ToolServerConfig, ToolsRefused
 

@@ -7,8 +7,8 @@ from prompt_toolkit.document import Document
 
 from app import paths
 from app.printer import Printer
+from app.process.signals import Interrupts
 from app.settings.options import AnswerOptions
-from app.signals import Interrupts
 from app.terminal.chat import _answer, completer
 from app.terminal.chat_session import HELP, ChatSession, is_quote_open
 from app.terminal.tools import ChatTools

@@ -7,7 +7,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from app.printer import Printer
-from app.signals import Interrupts
+from app.process.signals import Interrupts
 from app.terminal import tools as terminal_tools
 from app.terminal.tools import ChatTools
 from engine.values.request import ToolCall

@@ -3,7 +3,7 @@
 from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QMenu, QWidget
 
-from app.agent_commands import CopiedLines
+from app.agents.commands import CopiedLines
 from engine.values.request import TraceLevel
 from tests.support.looks.pictured_chat import Show, Until
 from tests.support.outside.tool_hosts import SUMS_ON

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtWidgets import QMenu, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.agent_commands import CopiedLines
+from app.agents.commands import CopiedLines
 from engine.library.model_info import ModelInfo
 from tests.support.kept import preferences_state
 from tests.support.shown import NoKey, SilentServer

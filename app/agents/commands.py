@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import replace
 
-from app.agents import AGENTS, FOLDER_MARK, NO_KEY, AgentProgram, Setup, Target
+from app.agents.programs import AGENTS, FOLDER_MARK, NO_KEY, AgentProgram, Setup, Target
 from app.paths import demo_model
 from engine.library.model_info import ModelInfo
 from engine.wording import counted

@@ -16,8 +16,8 @@ from api.dialects.shared.parameters import own_stop_options_to_wire
 from api.server.routes import DIALECTS
 from api.server.server import ServerThread
 from api.service.config import ServerConfig
-from app.recorded_engine import RecordedEngine
-from app.request_code import curl_of, python_of
+from app.inspector.recorded_engine import RecordedEngine
+from app.inspector.request_code import curl_of, python_of
 from app.settings.serve import DEFAULT_HOST
 from engine import Engine
 from engine.errors import EngineError

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from app import exits
-from app.process_groups import kill_process_groups
-from app.streams import drain_streams
+from app.process.process_groups import kill_process_groups
+from app.process.streams import drain_streams
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

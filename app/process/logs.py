@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from app.private_files import open_private
-from app.streams import CLEAR_LINE, takes_controls
+from app.process.streams import CLEAR_LINE, takes_controls
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _OURS = ("app", "engine", "api", "ui")

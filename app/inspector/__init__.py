@@ -1,0 +1,1 @@
+"""A recorded answer in every API, and programs that repeat its request."""

@@ -1,0 +1,1 @@
+"""The process: its signals and end, output, logs, open files, and the programs that it started."""
