@@ -30,6 +30,7 @@ PARTS = (
     "app/arguments.py",
     "app/exits.py",
     "app/printer.py",
+    "app/process/__init__.py",
     "app/process/streams.py",
     "engine/files/__init__.py",
     "engine/files/causes.py",
