@@ -101,7 +101,7 @@ def save_window_state(window: MainWindow, stored: StoredPreferences) -> None:
     """Keep the window's layout and the loaded model."""
     try:
         stored.save_window_layout(window.save_layout())
-        info = window.workspace.models.info
+        info = window.workspace.models.status().info
         if info is not None:
             stored.save_last_model(None if info.path == paths.demo_model() else info.path)
     except OSError as error:

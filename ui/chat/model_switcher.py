@@ -32,7 +32,7 @@ from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, move_within_screen
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import RESTART, fit_text, loading_text, passed, percent, used
-from ui.models.models import LoadStage, Models
+from ui.models.models import LoadStage, ShownModel
 from ui.words import Tone
 
 _TONES: dict[LoadStage, Tone] = {
@@ -77,7 +77,7 @@ class MissingModelBar(QFrame):
         self._refresh()
 
     def _refresh(self) -> None:
-        state, loaded = self._model.state, self._model.models.info
+        state, loaded = self._model.state, self._model.models.status().info
         answers = state.has_lost_folder
         is_missing = answers or state.stage == "missing"
         self.setVisible(is_missing)
@@ -100,7 +100,7 @@ class MissingModelBar(QFrame):
             self.use.setAccessibleName(f"Use {loaded.id} for this conversation")
 
     def _use_loaded(self) -> None:
-        loaded = self._model.models.info
+        loaded = self._model.models.status().info
         if loaded is not None:
             self._model.choose(loaded.path)
 
@@ -144,7 +144,7 @@ class ModelBadge(QWidget):
 
     def _refresh(self) -> None:
         model = self._model.state
-        progress = _progress(self._model.models) if model.is_loading else ""
+        progress = _progress(model) if model.is_loading else ""
         text = {
             "none": "Choose a Model",
             "unloaded": f"{model.name}, not loaded",
@@ -167,7 +167,7 @@ class ModelBadge(QWidget):
         info = model.info
         if model.is_loading:
             waits_for = models.answers_under_way()
-            return loading_text(model.progress, models.loading_s, waits_for)
+            return loading_text(model.progress, model.loading_s, waits_for)
         if model.stage == "unloaded":
             return "The next message loads it."
         if model.stage == "missing":
@@ -180,9 +180,9 @@ class ModelBadge(QWidget):
         )
 
 
-def _progress(models: Models) -> str:
+def _progress(model: ShownModel) -> str:
     """Return how far a load is; the words change at least every second."""
-    progress, loading_s = models.progress, models.loading_s
+    progress, loading_s = model.progress, model.loading_s
     text = []
     if progress is not None and progress.phase == "weights":
         text.append(f" {percent(progress.done_bytes, progress.total_bytes)}%")
@@ -322,8 +322,7 @@ class ModelRows(QAbstractListModel):
 
 def rows_of(library: ModelLibrary, chosen: str) -> list[ModelRow]:
     """Return a row for each model of the library."""
-    state = library.models
-    loaded = state.loaded_folders()
+    loaded = {model.folder for model in library.models.in_memory}
     rows = []
     for model in library.local:
         folder = model.found.folder
@@ -333,7 +332,7 @@ def rows_of(library: ModelLibrary, chosen: str) -> list[ModelRow]:
                 model,
                 is_chosen=bool(chosen) and str(position) == chosen,
                 is_loaded=position in loaded,
-                is_loading=state.stage == "loading" and state.is_at(position),
+                is_loading=library.is_loading(model.found),
                 needs_user=position in library.waiting,
             )
         )
@@ -441,7 +440,7 @@ class ModelSwitcher(Popover):
     def _fill(self) -> None:
         choice = self._model.choice
         folder = choice.folder if choice is not None else None
-        if choice is None and (info := self._model.models.info) is not None:
+        if choice is None and (info := self._model.models.status().info) is not None:
             folder = info.path
         chosen = "" if folder is None else str(folder)
         self.rows.show(rows_of(self._library, chosen))

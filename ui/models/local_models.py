@@ -31,7 +31,6 @@ from ui.models.downloads import DownloadRow
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import RESTART, STUCK, facts, fit_text, newer_text
 from ui.models.upkeep import Upkeep
-from ui.records.conversations import ChosenModel
 
 # Only these can be deleted: others come with the program, or are the user's own files.
 DELETED = (Origin.HUGGING_FACE, Origin.LM_STUDIO)
@@ -287,7 +286,7 @@ class LocalModels(QWidget):
     def _card_arguments(self, model: LibraryModel) -> dict[str, Any]:
         library, found = self.library, model.found
         is_listed = model in library.local
-        state = library.models.status(ChosenModel(found.name, found.folder.resolve()))
+        state = library.models.status(found.folder.resolve())
         return {
             "model": model,
             "memory": library.memory,

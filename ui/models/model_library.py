@@ -131,15 +131,14 @@ class ModelLibrary(QObject):
         return bundled is not None and folder.resolve() == bundled.resolve()
 
     def is_loaded(self, model: FoundModel) -> bool:
-        info, folder = self.models.info, model.folder.resolve()
-        return (info is not None and info.path == folder) or folder in self.models.loaded_folders()
+        return self.models.status(model.folder.resolve()).stage == "ready"
 
     def is_loading(self, model: FoundModel) -> bool:
-        return self.models.stage == "loading" and self.models.is_at(model.folder)
+        return self.models.status(model.folder.resolve()).stage == "loading"
 
     def replace_loaded(self, old: Path, new: Path) -> Path:
         """Load a newer revision of a used model; return the folder to load."""
-        default, old = self.models.info, old.resolve()
+        default, old = self.models.status().info, old.resolve()
         loaded = self.models.in_memory
         others = [m.info for m in loaded if m.info is not None and not m.is_default]
         users = [info for info in (default, *others) if info is not None]
@@ -173,8 +172,8 @@ class ModelLibrary(QObject):
     async def memory_now(self) -> Memory:
         """Return this computer's memory; the memory of the loaded model counts as free."""
         now = await asyncio.to_thread(memory)
-        info = self.models.info
-        freed = 0 if info is None or self.models.is_unloaded else info.weights_bytes
+        model = self.models.status()
+        freed = 0 if model.info is None or model.is_idle else model.info.weights_bytes
         return Memory(now.usable, now.available + freed)
 
     def folder_named(self, name: str) -> Path | None:

@@ -19,7 +19,7 @@ from engine.values.verdict import plain_cause
 from engine.wording import as_sentence
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_choices import ChoicesState
-from ui.records.conversations import ChosenModel, Conversation
+from ui.records.conversations import Conversation
 from ui.words import describe_error
 
 LoadStage = Literal["none", "unloaded", "loading", "ready", "failed", "missing"]
@@ -41,6 +41,7 @@ class ShownModel:
     info: ModelInfo | None = None
     progress: LoadProgress | None = None
     is_loading: bool = False
+    loading_s: float = 0.0
     is_idle: bool = False
     is_stuck: bool = False
     has_lost_folder: bool = False
@@ -80,36 +81,6 @@ class Models(QObject):
         self._poll_timer.timeout.connect(self._poll)
         self._poll_timer.start()
 
-    # -- the default model -------------------------------------------------------------------
-
-    @property
-    def info(self) -> ModelInfo | None:
-        return self._default if self.stage == "ready" else None
-
-    @property
-    def is_stuck(self) -> bool:
-        """Whether the default model does not respond until it is restarted."""
-        return bool(self.stuck_reason(None))
-
-    @property
-    def loading_s(self) -> float:
-        return time.monotonic() - self._began_s
-
-    @property
-    def progress(self) -> LoadProgress | None:
-        """The progress of loading; None before it begins and while nothing loads."""
-        return self._engine.status.loading
-
-    @property
-    def is_loading_again(self) -> bool:
-        return self.stage == "ready" and self._engine.status.state == "loading"
-
-    @property
-    def is_unloaded(self) -> bool:
-        return self._engine.status.is_unloaded
-
-    # -- all models ----------------------------------------------------------------------------
-
     @property
     def may_be_several(self) -> bool:
         """Whether several models may be in memory, so that a load leaves the others there."""
@@ -119,74 +90,42 @@ class Models(QObject):
     def in_memory(self) -> list[ModelStatus]:
         return [model for model in self._engine.models if model.is_loaded]
 
-    def status(self, choice: ChosenModel | None, *, is_missing: bool = False) -> ShownModel:
-        """Return the state of a conversation's model; without a choice, of the default one."""
-        folder = self.path if choice is None else choice.folder
-        is_default = choice is None or self.is_at(folder)
-        stuck = self.stuck_reason(None if choice is None else folder)
-        info, stage = None, self.stage
-        if choice is None:
-            info = self.info
-        elif folder is None:  # only its name is known, until it is found on this computer
-            stage = "unloaded"
-        else:
-            info = self.info_of(folder)
-            if self.may_be_several and info is not None:
-                stage = "ready"
-            elif not is_default:
-                stage = "failed" if stuck else "unloaded"
-        is_idle = stage == "ready" and is_default and self.is_unloaded
-        if is_missing and (stage == "unloaded" or is_idle):
-            stage, is_idle = "missing", False
-        is_again = stage == "ready" and is_default and self.is_loading_again
-        is_loading = stage == "loading" or is_again
-        return ShownModel(
-            self.name if choice is None else choice.name,
-            folder,
-            stage,
-            as_sentence(stuck) if stuck else self.message,
-            info,
-            self.progress if is_loading else None,
-            is_loading,
-            is_idle,
-            bool(stuck),
-            is_missing and stage == "ready",
-        )
-
-    def info_of(self, folder: Path | None) -> ModelInfo | None:
-        """Return the model of a folder, if it is loaded; without a folder, the default one."""
-        status = self._status_of(folder)
-        if status is not None and status.is_loaded and status.info is not None:
+    def status(self, folder: Path | None = None) -> ShownModel:
+        """Return the state of the model of a folder; without one, of the default model."""
+        default, own = self._engine.status, self._status_of(folder)
+        is_default = folder is None or self.is_at(folder)
+        info, stage = (self._ready_info if is_default else None), self.stage
+        if own is not None and own.is_loaded and own.info is not None:
             # Requests name a model as the engine offers it: that name is unique.
-            return replace(status.info, id=status.id)
-        return self.info if folder is None or self.is_at(folder) else None
+            info, stage = replace(own.info, id=own.id), "ready"
+        own = own or (default if is_default else ModelStatus())
+        if not is_default and info is None:
+            stage = "failed" if own.is_stuck else "unloaded"
+        is_ready = is_default and stage == "ready"
+        is_loading = stage == "loading" or (is_ready and default.state == "loading")
+        return ShownModel(
+            self.name if folder is None else own.id or model_name(folder),
+            self.path if folder is None else folder,
+            stage,
+            as_sentence(own.message) if own.is_stuck else self.message,
+            info,
+            default.loading if is_loading else None,
+            is_loading,
+            self._loading_s,
+            is_idle=is_ready and default.is_unloaded,
+            is_stuck=own.is_stuck,
+        )
 
     def is_at(self, folder: Path | None) -> bool:
         if folder is None or self.stage == "none":
             return False
-        path = self.path if self.info is None else self.info.path
+        path = self.path if (info := self._ready_info) is None else info.path
         return path is not None and (path == folder or path.resolve() == folder.resolve())
-
-    def stuck_reason(self, folder: Path | None) -> str:
-        """Return why the model of a folder was given up; empty if it responds."""
-        for model in self._engine.models:
-            is_it = (
-                model.is_default if folder is None else model.folder in (folder, folder.resolve())
-            )
-            if is_it and model.is_stuck:
-                return model.message
-        return ""
 
     def answers_under_way(self, folder: Path | None = None) -> int:
         status = None if folder is None else self._status_of(folder.resolve())
         status = status or self._engine.status
         return status.running + status.waiting
-
-    def loaded_folders(self) -> set[Path]:
-        if self.may_be_several:
-            return {model.folder for model in self.in_memory}
-        info = self.info
-        return set() if info is None or self.is_unloaded else {info.path.resolve()}
 
     def uses(self, folder: Path) -> bool:
         """Return whether a model is loaded, loading or unloaded while idle, or a draft of one."""
@@ -243,7 +182,7 @@ class Models(QObject):
         Raises:
             ModelLoadFailed: It cannot be loaded, or loading was cancelled.
         """
-        if self.may_be_several and (info := self.info_of(_folder(conversation))) is not None:
+        if self.may_be_several and (info := self.status(_folder(conversation)).info) is not None:
             yield info  # the request names its model, so no other model can answer it
             return
         async with self._turn:
@@ -254,7 +193,7 @@ class Models(QObject):
                 await self._load_ended.wait()
                 if self._failure is not None and self._failure[0] == folder:
                     raise self._failure[1]
-            yield self.info_of(folder)
+            yield self.status(folder).info
 
     def cancel_load(self) -> None:
         if self.stage == "loading":
@@ -296,6 +235,14 @@ class Models(QObject):
         status = self._engine.status
         return None if status.state == "failed" else status.info
 
+    @property
+    def _ready_info(self) -> ModelInfo | None:
+        return self._default if self.stage == "ready" else None
+
+    @property
+    def _loading_s(self) -> float:
+        return time.monotonic() - self._began_s
+
     def _status_of(self, folder: Path | None) -> ModelStatus | None:
         """Return the status of one of several models; None if the engine holds only one."""
         if folder is None or not self.may_be_several:
@@ -304,7 +251,7 @@ class Models(QObject):
 
     def _has(self, folder: Path | None) -> bool:
         if self.may_be_several and folder is not None:
-            return self.info_of(folder) is not None
+            return self.status(folder).info is not None
         return self.stage != "loading" and (
             folder is None or (self.stage == "ready" and self.is_at(folder))
         )
@@ -384,18 +331,18 @@ class Models(QObject):
 
     def _poll(self) -> None:
         """Take over what the engine did by itself, and report progress."""
-        if self.is_loading_again and not self._was_reloading:
+        shown, status = self.status(), self._engine.status
+        is_again = shown.stage == "ready" and shown.is_loading
+        if is_again and not self._was_reloading:
             self._began_s = time.monotonic()
-        self._was_reloading = self.is_loading_again
-        loads = self.stage == "loading" or self.is_loading_again
-        self._poll_timer.setInterval(_POLL_LOADING_MS if loads else _POLL_MS)
+        self._was_reloading = is_again
+        self._poll_timer.setInterval(_POLL_LOADING_MS if shown.is_loading else _POLL_MS)
         polled = (
-            self.progress,
-            self.is_unloaded,
-            int(self.loading_s) if loads else 0,
-            frozenset(self.loaded_folders()),
-            frozenset(model.folder for model in self._engine.models if model.is_stuck),
-            self._engine.status.state,
+            status.loading,
+            status.state,
+            status.is_unloaded,
+            int(self._loading_s) if shown.is_loading else 0,
+            frozenset((m.folder, m.is_loaded, m.is_stuck) for m in self._engine.models),
         )
         if polled != self._polled:
             self._polled = polled

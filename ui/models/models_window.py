@@ -35,7 +35,7 @@ from ui.models.model_words import (
     loading_text,
     percent,
 )
-from ui.models.models import LoadStage
+from ui.models.models import LoadStage, ShownModel
 from ui.models.upkeep import Upkeep
 from ui.preferences import declaration
 from ui.words import Tone
@@ -240,8 +240,9 @@ class LoadedModel(QWidget):
         )
 
     def _refresh(self) -> None:
-        model = self._library.models
-        stage = model.stage
+        models = self._library.models
+        model, failure = models.status(), models.failure
+        stage, progress = model.stage, model.progress
         states: dict[LoadStage, tuple[str, str, Tone]] = {
             "none": ("No model", "mark", "quiet"),
             "loading": ("Loading", "spinner", "busy"),
@@ -249,14 +250,12 @@ class LoadedModel(QWidget):
             "failed": (STUCK if model.is_stuck else "Failed", "fault", "fault"),
         }
         unloaded: tuple[str, str, Tone] = "Unloaded", "clock", "quiet"
-        self.pill.show_state(*(unloaded if model.is_unloaded else states[stage]))
+        self.pill.show_state(*(unloaded if model.is_idle else states[stage]))
         self.name.setText(model.name or "Choose one below")
-        self.caption.setText(self._status_text())
+        self.caption.setText(self._status_text(model))
         self.caption.setVisible(bool(self.caption.text()))
-        failed = f"{model.failure} {as_sentence(model.message)}" if model.failure else ""
-        self.problem.setText(failed)
-        self.problem.setVisible(bool(failed))
-        progress = model.progress
+        self.problem.setText(f"{failure} {as_sentence(model.message)}" if failure else "")
+        self.problem.setVisible(bool(failure))
         self.bar.setVisible(stage == "loading")
         if stage == "loading" and progress is not None and progress.phase == "weights":
             self.bar.setRange(0, 100)
@@ -265,19 +264,18 @@ class LoadedModel(QWidget):
             self.bar.setRange(0, 0)
         self.cancel.setVisible(stage == "loading")
         self.again.setText(RESTART if model.is_stuck else "Retry")
-        self.again.setVisible(stage == "failed" and model.path is not None)
+        self.again.setVisible(stage == "failed" and model.folder is not None)
 
-    def _status_text(self) -> str:
-        model = self._library.models
-        if model.stage == "loading" or model.is_loading_again:
-            return loading_text(model.progress, model.loading_s, model.answers_under_way())
-        info = model.info
+    def _status_text(self, model: ShownModel) -> str:
+        models, info = self._library.models, model.info
+        if model.is_loading:
+            return loading_text(model.progress, model.loading_s, models.answers_under_way())
         if info is None:
             return as_sentence(model.message)
         # After a cancelled load the previous model is in place; a failed load has a line.
-        was_cancelled = model.message and not model.failure
+        was_cancelled = model.message and not models.failure
         before = f"{as_sentence(model.message)} " if was_cancelled else ""
-        if model.is_unloaded:
+        if model.is_idle:
             if before:
                 return f"{before}The next request loads {model.name} again."
             return "Unloaded to free its memory. The next request loads it again."

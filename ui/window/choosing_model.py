@@ -39,7 +39,7 @@ class ChoosingModel(QObject):
     def _use_first(self) -> None:
         """Let the recommended model, which is loaded now, answer the empty chat that is open."""
         workspace = self._workspace
-        info = workspace.models.info
+        info = workspace.models.status().info
         if info is not None and not workspace.current.conversation.has_messages:
             workspace.model_selection.choose(info.path)
 

@@ -48,7 +48,7 @@ class ComparingAnswers(QObject):
 
     def _models(self) -> list[tuple[str, Path | None]]:
         """Return the models with their folders; the conversation's own model comes first."""
-        choice, info = self._workspace.model_selection.choice, self._workspace.models.info
+        choice, info = self._workspace.model_selection.choice, self._workspace.models.status().info
         own = choice.folder if choice is not None else None if info is None else info.path
         models = [
             (model.found.name, model.found.folder.resolve())

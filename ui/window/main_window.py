@@ -289,7 +289,7 @@ class MainWindow(WindowParts):
         """Show an empty chat, which says that the model is ready and takes the first message."""
         self.come_forward()
         self.chat.new_conversation()
-        info = self.workspace.models.info
+        info = self.workspace.models.status().info
         if info is not None:
             # The empty conversation may be one for which another model was chosen before.
             self.workspace.model_selection.choose(info.path)

@@ -171,7 +171,10 @@ async def test_a_file_that_is_too_long_is_shortened_with_one_click_and_stays_who
         await eventually(composer.action.isEnabled)
         said = composer.meter.accessibleName()
         assert said.startswith("This message has ")
-        assert int(said.split()[3].replace(",", "")) < window.workspace.models.info.context_length  # type: ignore[union-attr]
+        assert (
+            int(said.split()[3].replace(",", ""))
+            < window.workspace.models.status().info.context_length
+        )  # type: ignore[union-attr]
         chip = row.chip(0)
         assert chip is not None
         assert chip.cut.text() == "Send All"

@@ -42,6 +42,10 @@ class OpenedModels:
     def state(self) -> Any:
         return self.window.workspace.models
 
+    @property
+    def info(self) -> Any:
+        return self.state.status().info
+
     async def __aenter__(self) -> "OpenedModels":
         self.window.show()
         self.window.others.show_models()

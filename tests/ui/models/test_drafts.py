@@ -48,8 +48,8 @@ async def test_a_draft_model_is_chosen_in_the_menu_and_loaded_at_once(
     assert set(offered) == {"None", "small"}  # the other one has another vocabulary
     assert offered["None"].isChecked()
     offered["small"].trigger()
-    await eventually(lambda: opened.state.info is not None and opened.state.info.draft)
-    assert opened.state.info.draft.id == "small"
+    await eventually(lambda: opened.info is not None and opened.info.draft)
+    assert opened.info.draft.id == "small"
     assert "draft model: small" in opened.models.loaded.caption.text()
     await eventually(lambda: entries(opened.card("demo-model"))["small"].isChecked())
     [kept] = opened.window.preferences.now.models.choices
@@ -57,9 +57,7 @@ async def test_a_draft_model_is_chosen_in_the_menu_and_loaded_at_once(
     entries(opened.card("demo-model"))["None"].trigger()
     await eventually(
         lambda: (
-            opened.state.stage == "ready"
-            and opened.state.info is not None
-            and opened.state.info.draft is None
+            opened.state.stage == "ready" and opened.info is not None and opened.info.draft is None
         )
     )
     assert library.choices.draft_of(opened.demo) is None
@@ -77,7 +75,7 @@ async def test_an_assistant_is_offered_for_the_model_that_it_was_made_for(
     opened.click("gemma-4")
     await opened.loaded("gemma-4")
     entries(opened.card("gemma-4"))["gemma-4-assistant"].trigger()
-    await eventually(lambda: opened.state.info is not None and opened.state.info.draft)
+    await eventually(lambda: opened.info is not None and opened.info.draft)
     assert "draft model: gemma-4-assistant" in opened.models.loaded.caption.text()
 
 

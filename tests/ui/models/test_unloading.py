@@ -82,7 +82,7 @@ async def test_a_model_beside_the_default_one_is_unloaded_from_its_card(both: Bo
 
 async def test_card_of_a_loaded_model_does_not_follow_the_default_one(both: Both) -> None:
     both.several.engine.unload_when_idle("alpha")
-    await eventually(lambda: both.state.is_unloaded)
+    await eventually(lambda: both.state.status().is_idle)
     await eventually(lambda: "Unload" not in entries(both.card("alpha")))
     assert "Unload" in entries(both.card("beta"))
 
@@ -141,7 +141,7 @@ async def test_a_draft_model_is_set_without_a_change_of_any_chats_model(
         both.models.local.draft_requested.emit(beta, several.folder / "small")
         await eventually(
             lambda: (
-                (info := both.state.info_of((several.folder / "beta").resolve())) is not None
+                (info := both.state.status((several.folder / "beta").resolve()).info) is not None
                 and info.draft is not None
             )
         )

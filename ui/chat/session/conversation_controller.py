@@ -385,7 +385,7 @@ class ConversationController(QObject):
     @property
     def _model(self) -> ModelInfo | None:
         choice = self.conversation.model
-        return self._models.info_of(None if choice is None else choice.folder)
+        return self._models.status(None if choice is None else choice.folder).info
 
     def _begin(
         self,

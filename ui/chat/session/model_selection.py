@@ -44,8 +44,14 @@ class ModelSelection(QObject):
     def state(self) -> ShownModel:
         """The state of the conversation's model, or of the default one."""
         choice = self.choice
-        is_missing = choice is not None and choice == self._missing
-        return self.models.status(choice, is_missing=is_missing)
+        if choice is None:
+            return self.models.status()
+        state = self._state_of(choice)
+        if choice != self._missing:
+            return state
+        if state.stage == "unloaded" or state.is_idle:
+            return replace(state, stage="missing", is_idle=False)
+        return replace(state, has_lost_folder=state.stage == "ready")
 
     def follow(self, conversation: Conversation) -> None:
         """Follow another conversation's model from now on; ``refresh`` reports it."""
@@ -60,7 +66,7 @@ class ModelSelection(QObject):
         if not (state.can_answer or (state.stage == "failed" and state.name)):
             return False
         if self.choice is None:
-            info = self.models.info
+            info = self.models.status().info
             folder = self.models.path if info is None else info.path
             if folder is not None:
                 name = self.models.name if info is None else info.id
@@ -69,7 +75,7 @@ class ModelSelection(QObject):
 
     def choose(self, folder: Path) -> None:
         """Let the model of a folder answer the conversation, and load it at once."""
-        if self.models.stage != "loading" and self.models.info_of(folder.resolve()) is not None:
+        if self.models.stage != "loading" and self.models.status(folder.resolve()).info is not None:
             self.remember(ChosenModel.of(folder))
         else:
             self.models.load(folder)
@@ -94,6 +100,11 @@ class ModelSelection(QObject):
         self._has_ended = True
         await finish_tasks(self)
 
+    def _state_of(self, choice: ChosenModel) -> ShownModel:
+        if choice.folder is None:  # only its name is known, until it is found on this computer
+            return ShownModel(choice.name, None, "unloaded")
+        return replace(self.models.status(choice.folder), name=choice.name)
+
     def _remember(self, choice: ChosenModel | None) -> None:
         if self._conversation.model != choice:
             self._conversation.model = choice
@@ -108,13 +119,13 @@ class ModelSelection(QObject):
     def _refresh(self) -> None:
         if self.models.stage != "loading":
             self._restore_after_failure()
-        choice, info = self.choice, self.models.info
+        choice, info = self.choice, self.models.status().info
         if choice is None and info is not None:
             # It stays this one, whatever is loaded for others; saved with the first message.
             choice = ChosenModel(info.id, info.path.resolve())
         if choice is not None and choice.folder is not None:
             # The name of a link or of its folder, whichever the engine offers the model by.
-            known = self.models.info_of(choice.folder)
+            known = self.models.status(choice.folder).info
             self._conversation.model = choice if known is None else replace(choice, name=known.id)
         self.changed.emit()
 
@@ -126,7 +137,7 @@ class ModelSelection(QObject):
         choice = conversation.model
         if choice is None or self.models.is_at(choice.folder):
             return
-        if self.models.info_of(choice.folder) is None:
+        if self.models.status(choice.folder).info is None:
             conversation.model = earlier
             self.chosen.emit(conversation)
 
@@ -140,7 +151,7 @@ class ModelSelection(QObject):
         """Look for the model's folder on another thread, where it was and in the library."""
         folder = choice.folder
         is_there = folder is not None and await asyncio.to_thread(_is_model, folder)
-        state, library = self.models.status(choice), self._library
+        state, library = self._state_of(choice), self._library
         answers = state.stage == "ready" and not state.is_idle
         is_known = is_there or answers or library.has_looked
         if not is_known and not library.is_looking:

@@ -118,7 +118,7 @@ class OpenConversations(QObject):
 
     def _offer(self, opened: ConversationController) -> None:
         choice = opened.conversation.model
-        info = self._context.models.info_of(None if choice is None else choice.folder)
+        info = self._context.models.status(None if choice is None else choice.folder).info
         opened.stops.set_special_tokens(token.text for token in (info.eos if info else ()))
         engine = self._context.engine
         tokenize = None if info is None else partial(engine.tokenize, name=info.id)

@@ -72,7 +72,7 @@ class Titles(QObject):
     ) -> str:
         """Return a title; empty if the model writes none, or is not in memory any more."""
         choice = conversation.model
-        info = self._model.info_of(None if choice is None else choice.folder)
+        info = self._model.status(None if choice is None else choice.folder).info
         if info is None or info.path == self.excluded_model:
             return ""
         prompt = (

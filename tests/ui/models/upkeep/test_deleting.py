@@ -62,7 +62,7 @@ async def test_a_model_that_was_unloaded_while_idle_counts_as_in_use(
     opened.click(REPOSITORY)
     await opened.loaded(REPOSITORY)
     opened.engine.unload_after(0.05)
-    await eventually(lambda: opened.state.is_unloaded)
+    await eventually(lambda: opened.state.status().is_idle)
     choose(opened, "Delete…")
     await asked(opened, "is in use")
     assert is_there(repository_folder)

@@ -59,7 +59,7 @@ async def test_update_loads_the_new_revision_before_deleting_the_old(
     await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
     opened.card(REPOSITORY).update_button.click()
     await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
-    assert opened.state.info.path.name == NEWER
+    assert opened.info.path.name == NEWER
     answering = opened.window.workspace.model_selection
     await eventually(lambda: answering.state.stage == "ready")
     assert answering.state.name == REPOSITORY
@@ -100,7 +100,7 @@ async def test_an_update_of_a_draft_model_keeps_it_as_the_draft_model(
     await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
     opened.card(REPOSITORY).update_button.click()
     await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
-    assert opened.state.info.draft.path.name == NEWER
+    assert opened.info.draft.path.name == NEWER
     assert os.listdir(repository_folder / "snapshots") == [NEWER]
 
 
