@@ -1,5 +1,6 @@
 """The values that pass between the engine thread and a model, also while it is loaded. No MLX."""
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -47,36 +48,32 @@ class BatchLimits:
 
 
 @dataclass(slots=True)
-class Step:
-    """The outcome of one step of the batch.
+class RowStep:
+    """The outcome of one step of the batch for one sequence.
 
     Attributes:
-        read: For each sequence that is still reading its prompt: (number, tokens read beyond its
-            cached ones); also for each that waits until another has read the beginning of both, and
-            for each that has stopped waiting, with more cached tokens.
-        sampled: For each decoding sequence: (number, token id, log-probabilities or None). One
-            whose draft tokens were accepted has several, one after the other.
-        failed: For each sequence that cannot go on after its token of this step: (number, reason).
-        checked: The sequences whose draft tokens were verified.
-        budget_ends: For each sequence whose reasoning went beyond its budget: (number, where it
-            was ended).
-        scored: For each sequence whose prompt is scored: (number, scores of the tokens that it has
-            read).
-        invalid: The sequences whose logits are not numbers (NaN); their tokens mean nothing.
+        sampled: Its tokens, each with its log-probabilities or None; several where drafts were
+            accepted.
+        drafts: Its drafts that were verified.
+        read: How many tokens of its prompt it has read beyond its cached ones, also where another
+            sequence reads for it; 0 again with more cached ones; None where nothing was read.
+        scores: The scores of the tokens of its prompt that it has read.
+        budget_end: Where its thinking was ended.
+        failure: Why it cannot go on after these tokens; empty where it can.
+        is_invalid: Its logits are not numbers (NaN); its tokens mean nothing.
     """
 
-    read: list[tuple[int, int]] = field(default_factory=list)
-    sampled: list[tuple[int, int, Any]] = field(default_factory=list)
-    failed: list[tuple[int, str]] = field(default_factory=list)
-    checked: dict[int, VerifiedDrafts] = field(default_factory=dict)
-    budget_ends: list[tuple[int, BudgetEnd]] = field(default_factory=list)
-    scored: list[tuple[int, PromptScores]] = field(default_factory=list)
-    invalid: set[int] = field(default_factory=set)
+    sampled: list[tuple[int, Any]] = field(default_factory=list)
+    drafts: VerifiedDrafts | None = None
+    read: int | None = None
+    scores: PromptScores | None = None
+    budget_end: BudgetEnd | None = None
+    failure: str = ""
+    is_invalid: bool = False
 
-    def unused(self, number: int, taken: int) -> int:
-        """Return how many of a sequence's tokens follow the first ``taken`` ones."""
-        checked = self.checked.get(number)
-        return 0 if checked is None else len(checked.origins) - taken
+
+Step = defaultdict[int, RowStep]
+"""The outcome of one step of the batch, by the numbers of its sequences."""
 
 
 LoadPhase = Literal["checking", "libraries", "weights", "tokenizer"]

@@ -7,7 +7,7 @@ do.
 
 import math
 import time
-from collections import abc
+from collections import abc, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.inference.backend import BatchLimits, Step
+from engine.inference.backend import BatchLimits, RowStep, Step
 from engine.inference.cache.index import MemoryUsage
 from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import sequence_view
@@ -122,51 +122,40 @@ class RunningBatch:
         # Unused memory of MLX is freed after so many steps, as in mlx-lm's own loop.
         if self._steps % 512 == 0:
             mx.clear_cache()
-        step.read[:0] = [(number, 0) for number in self.sequences.take_stopped_waiting()]
-        self._end_reasoning(step)
-        step.failed = self._failed()
-        step.invalid = self._find_invalid(step)
+        for number in self.sequences.take_stopped_waiting():
+            step[number].read = step[number].read or 0
+        self._note_ends(step)
         self._read_drafts()
         return step
 
-    def _find_invalid(self, step: Step) -> set[int]:
-        """Return the sequences whose logits are not numbers.
+    def _note_ends(self, step: Step) -> None:
+        """Note whose thinking has ended by its budget, and which sequences cannot go on.
 
-        The draw from such logits is the first or the last id, and the same at each step: the
-        device is asked about these tokens only.
+        The draw from logits that are not numbers is the first or the last id, and the same at each
+        step: the device is asked about these tokens only.
         """
-        suspects: list[tuple[int, mx.array]] = []
-        for number, token_id, logprobs in step.sampled:
+        suspects: list[tuple[Sequence, mx.array]] = []
+        for number, row in step.items():
             sequence = self.sequences.by_number[number]
-            if logprobs is not None and (
-                token_id in (0, logprobs.shape[-1] - 1) or token_id == sequence.last_token
-            ):
-                suspects.append((number, logprobs[token_id]))
-            sequence.last_token = token_id
-        invalid = {
-            number for number, scores in step.scored if any(map(math.isnan, scores.logprobs[-1:]))
-        }
+            for token_id, logprobs in row.sampled:
+                if logprobs is not None and (
+                    token_id in (0, logprobs.shape[-1] - 1) or token_id == sequence.last_token
+                ):
+                    suspects.append((sequence, logprobs[token_id]))
+                sequence.last_token = token_id
+                budget = sequence.thinking_budget
+                if budget is not None and (end := budget.take(token_id)):
+                    row.budget_end = end
+            if row.scores is not None and any(map(math.isnan, row.scores.logprobs[-1:])):
+                sequence.is_invalid = row.is_invalid = True
         if suspects:
             are_nan: Any = mx.isnan(mx.stack([logprob for _, logprob in suspects])).tolist()
-            invalid |= {
-                number for (number, _), is_nan in zip(suspects, are_nan, strict=True) if is_nan
-            }
-        for number in invalid:
-            self.sequences.by_number[number].is_invalid = True
-        return invalid
-
-    def _end_reasoning(self, step: Step) -> None:
-        for number, token_id, _ in step.sampled:
-            budget = self.sequences.by_number[number].thinking_budget
-            if budget is not None and (end := budget.take(token_id)):
-                step.budget_ends.append((number, end))
-
-    def _failed(self) -> list[tuple[int, str]]:
-        return [
-            (number, sequence.constraint.failure)
-            for number, sequence in self.sequences.by_number.items()
-            if sequence.constraint is not None and sequence.constraint.failure is not None
-        ]
+            for (sequence, _), is_nan in zip(suspects, are_nan, strict=True):
+                if is_nan:
+                    sequence.is_invalid = step[sequence.number].is_invalid = True
+        for number, sequence in self.sequences.by_number.items():
+            if sequence.constraint is not None and sequence.constraint.failure is not None:
+                step[number].failure = sequence.constraint.failure
 
     def _read_drafts(self) -> None:
         """Let the draft model read on in the prompt in which it is furthest behind."""
@@ -204,15 +193,19 @@ class RunningBatch:
 
     def _step(self, max_tokens: int) -> Step:
         """Decode, and read up to ``max_tokens`` tokens of prompts, whatever the time."""
-        sampled = self._batch.decode()
-        step = Step(sampled=[(part.uid, part.token, part.logprobs) for part in sampled])
+        step: Step = defaultdict(RowStep)
+        for part in self._batch.decode():
+            step[part.uid].sampled.append((part.token, part.logprobs))
         if max_tokens and self._batch.can_read:
-            group, counts, step.scored = self._batch.read(max_tokens)
+            group, counts, scores = self._batch.read(max_tokens)
             self._tokens_read = sum(counts.values())
+            for number, scored in scores.items():
+                step[number].scores = scored
             for sequence, count in counts.items():
                 tokens = sequence.read - sequence.cached + count
-                waiting = self.sequences.record_read(sequence, tokens)
-                step.read += [(sequence.number, tokens), *waiting]
+                step[sequence.number].read = tokens
+                for number, progress in self.sequences.record_read(sequence, tokens):
+                    step[number].read = progress
                 if count and sequence.read in sequence.snapshots_at:
                     self._store_snapshot(sequence)
             for sequence in self._batch.begin_decoding(group):

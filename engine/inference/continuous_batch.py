@@ -74,15 +74,13 @@ class ContinuousBatch:
             responses: list[Any] = self.decoding.next()
         return responses
 
-    def read(
-        self, max_tokens: int
-    ) -> tuple[Any, dict[Sequence, int], list[tuple[int, PromptScores]]]:
+    def read(self, max_tokens: int) -> tuple[Any, dict[Sequence, int], dict[int, PromptScores]]:
         """Read up to ``max_tokens`` tokens of one group; return it, the tokens read, and scores."""
         with mx.stream(self.stream):
             group = self._next_group()
             rows = self._rows_of(group)
             counts = _counts(rows, max(1, max_tokens // len(rows)))
-            scores: list[tuple[int, PromptScores]] = []
+            scores: dict[int, PromptScores] = {}
             if any(counts.values()):
                 tokens = [row.tokens[row.read : row.read + count] for row, count in counts.items()]
                 group.model = self._scoring(counts, scores)
@@ -190,7 +188,7 @@ class ContinuousBatch:
         return make_prompt_cache(self.model) if cache is None else cache
 
     def _scoring(
-        self, counts: Mapping[Sequence, int], scores: list[tuple[int, PromptScores]]
+        self, counts: Mapping[Sequence, int], scores: dict[int, PromptScores]
     ) -> Callable[..., Any]:
         scored = [
             (index, row, row.scorer, count)
@@ -205,7 +203,7 @@ class ContinuousBatch:
             for index, row, scorer, count in scored:
                 found = scorer.score(logits[index, :count], row.read)
                 if found is not None:
-                    scores.append((row.number, found))
+                    scores[row.number] = found
             return logits
 
         return read

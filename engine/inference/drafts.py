@@ -6,13 +6,13 @@ measured costs show that it pays, and only while few rows decode.
 """
 
 import time
-from collections import abc
+from collections import abc, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import mlx.core as mx
 
-from engine.inference.backend import Step
+from engine.inference.backend import RowStep, Step
 from engine.inference.mlx_lm_internals import DecodingRows
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.cost import MAX_ROWS, PassCosts
@@ -115,7 +115,7 @@ class Drafting:
         # A row that got no token needs a pass over one token.
         self._is_decode_due = not all(each.tokens for each in verified)
         step = _step(numbers, verified, drafts, sources)
-        if not step.sampled:
+        if not step:
             return None
         self._verified = {
             number: (index, len(each.tokens))
@@ -196,13 +196,12 @@ def _step(
     drafts: abc.Sequence[abc.Sequence[int]],
     sources: abc.Sequence[DraftSource | None],
 ) -> Step:
-    step = Step()
+    step: Step = defaultdict(RowStep)
     for number, each, drafted, source in zip(numbers, verified, drafts, sources, strict=True):
-        step.sampled += [
-            (number, token, logprobs)
-            for token, logprobs in zip(each.tokens, each.logprobs, strict=True)
-        ]
-        if source is None or not drafted or not each.tokens:
+        if not each.tokens:
+            continue
+        step[number].sampled = list(zip(each.tokens, each.logprobs, strict=True))
+        if source is None or not drafted:
             continue
         accepted = len(each.tokens) - 1
         right: list[TokenOrigin] = [source.origin] * accepted
@@ -210,7 +209,7 @@ def _step(
             if is_forced:
                 right[index] = TokenOrigin.FORCED
         wrong = 0 if each.is_cut else len(drafted) - accepted
-        step.checked[number] = VerifiedDrafts(
+        step[number].drafts = VerifiedDrafts(
             (*right, *[source.origin] * wrong), (TokenOrigin.SAMPLED, *right)
         )
     return step

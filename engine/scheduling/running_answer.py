@@ -3,6 +3,9 @@
 Times are ``time.perf_counter()`` seconds. Engine thread.
 """
 
+import time
+from dataclasses import replace
+
 from engine.generation import Generation
 from engine.inference.backend import Prompt
 from engine.inference.sequence import Sequence
@@ -113,14 +116,23 @@ class RunningAnswer:
     def count_drafts(self, drafts: VerifiedDrafts, taken: int | None = None) -> None:
         self._speculation = add_pass(self._speculation, drafts, taken)
 
-    def finish(
+    def end(
         self,
-        stop: StopInfo,
-        now: float,
+        kind: StopKind,
         error: str | None = None,
         *,
         is_request_at_fault: bool = False,
+        retry_after_s: float | None = None,
     ) -> Finished:
+        """End it for a reason other than its tokens."""
+        return replace(
+            self.finish(self.builder.end(kind), time.perf_counter()),
+            error=error,
+            is_request_at_fault=is_request_at_fault,
+            retry_after_s=retry_after_s,
+        )
+
+    def finish(self, stop: StopInfo, now: float) -> Finished:
         joined = self._joined_at if self._joined_at is not None else now
         first = self._first_at
         spans = self.builder.spans
@@ -150,8 +162,6 @@ class RunningAnswer:
                 decode_s=0.0 if first is None else self._last_at - first,
                 total_s=now - self.submitted_at,
             ),
-            error=error,
-            is_request_at_fault=is_request_at_fault,
             unfinished_tool_call=self.builder.reader.text.unfinished,
             residue=self.builder.reader.residue,
             settled=() if spans is None else spans.settle(is_over=True),

@@ -6,15 +6,16 @@ Belongs to the engine thread. Prompts are rendered, and caches read from disk, o
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, QueueFull, not_numbers
 from engine.generation import Generation
 from engine.grammar.masks import is_constrained
-from engine.inference.backend import Prompt, Step
+from engine.inference.backend import Prompt, RowStep, Step
 from engine.scheduling.admission import admit, check, choices_field, prepare, prompts_size
 from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
@@ -23,7 +24,7 @@ from engine.scheduling.memory import MemoryPlan
 from engine.scheduling.running_answer import RunningAnswer
 from engine.stopping.record import StopKind
 from engine.values.embedding import EmbeddingRequest
-from engine.values.events import Event, Finished
+from engine.values.events import Finished
 from engine.values.limits import Limits
 from engine.values.tokens import TokenOrigin, TokenStats
 from engine.wording import counted
@@ -38,6 +39,8 @@ _MAX_READ_AHEAD = 4
 # Between two wake-ups of the readers for text. The first text and the end of an answer do not wait;
 # progress of prompts alone waits for several intervals.
 _WAKE_UP_INTERVAL_S = 0.02
+_Stats = TokenStats | Exception
+_NO_STATS: Mapping[int, Sequence[_Stats]] = {}
 # A prompt of up to this many characters is tokenised in a few milliseconds.
 _SHORT_PROMPT = 32_000
 
@@ -371,87 +374,78 @@ class Scheduler:
         self._read_embedding()
 
     def _emit(self, step: Step) -> None:
+        """Give the answers their parts of a step, and end those that are over."""
         now = time.perf_counter()
-        running = self.running
-        put = self._outbox.put
-        stats: dict[int, TokenStats | Exception] | None = None
-        checked, taken = step.checked, dict.fromkeys(step.checked, 0)
-        for number, end in step.budget_ends:
-            if (answer := running.get(number)) is not None:
-                answer.budget_end = end
-        # They are removed together, because each removal copies the batch.
+        running, stats = self.running, _NO_STATS
+        # They are removed together, because each removal copies the batch; each with how many
+        # tokens of the step follow its end.
         removed: dict[RunningAnswer, int] = {}
-        ended: list[tuple[RunningAnswer, list[Event], Finished]] = []
-        for number in step.invalid:
-            if (answer := running.pop(number, None)) is not None:
-                self._finish(answer, StopKind.ERROR, str(not_numbers(self.backend.info.id)))
-                removed[answer] = 0
-        for index, (number, token_id, _) in enumerate(step.sampled):
-            answer = running.get(number)
-            if answer is None:
+        ends: list[tuple[RunningAnswer, Finished]] = []
+        for number, row in step.items():
+            if (answer := running.get(number)) is None:
                 continue
-            origin = TokenOrigin.SAMPLED
-            if checked and number in checked:
-                origin = checked[number].origins[taken[number]]
-                taken[number] += 1
-            try:
-                if answer.is_fully_traced:
-                    if stats is None:
-                        stats = token_logprobs(self.backend, running, step)
-                    stop = answer.take(token_id, now, stats.get(index), origin)
-                else:
-                    stop = answer.take(token_id, now, origin=origin)
-            except BaseException as error:
-                raise_exits(error)
-                # A parser that fails on one answer's text must not end the others.
+            if answer.is_fully_traced and row.sampled and not stats:
+                stats = token_stats(self.backend, running, step)
+            end, unused = self._take(answer, row, stats.get(number, ()), now)
+            if end is not None:
                 del running[number]
-                log_failure("a token could not be handled", error)
-                self._finish(answer, StopKind.ERROR, cause_of(error))
-                removed[answer] = step.unused(number, taken.get(number, 0))
-                continue
-            if stop is not None:
-                del running[number]
-                if number in checked:
-                    answer.count_drafts(checked[number], taken[number])
-                end_event = answer.finish(stop, time.perf_counter())
-                ended.append((answer, answer.builder.take_events(), end_event))
-                removed[answer] = step.unused(number, taken.get(number, 0))
-            elif answer.builder.count == 1 and answer.builder.events:
-                put(answer.generation, answer.builder.take_events(), is_urgent=True)
-        for number, drafts in checked.items():
-            if (answer := running.get(number)) is not None:
-                answer.count_drafts(drafts)
-        for number, why in step.failed:
-            if (answer := running.pop(number, None)) is not None:
-                why = (
-                    f"the answer could not be constrained: {why}; simplify the schema, regular "
-                    "expression or grammar"
-                )
-                self._finish(answer, StopKind.ERROR, why, is_request_at_fault=True)
-                removed[answer] = 0
-        for number, scores in step.scored:
-            if (answer := running.get(number)) is not None:
-                answer.builder.events.append(scores)
-        for number, tokens in step.read:
-            if (answer := running.get(number)) is not None:
-                answer.note_progress(tokens)
-        if step.read:
-            for number in [number for number, one in running.items() if one.is_prefill_only]:
-                answer = running.pop(number)
-                self._finish(answer, StopKind.MAX_TOKENS)
-                removed[answer] = 0
-        interval_s = _WAKE_UP_INTERVAL_S if step.sampled else 5 * _WAKE_UP_INTERVAL_S
+                removed[answer] = unused
+                ends.append((answer, end))
+        is_decoding = any(row.sampled for row in step.values())
+        interval_s = _WAKE_UP_INTERVAL_S if is_decoding else 5 * _WAKE_UP_INTERVAL_S
         if removed or self._outbox.is_urgent or now - self._put_at >= interval_s:
             self._put_at = now
             for answer in running.values():
                 if answer.builder.events:
-                    put(answer.generation, answer.builder.take_events())
+                    self._outbox.put(answer.generation, answer.builder.take_events())
         if removed:
             # Removing answers copies the batch; the other readers get their tokens before that.
             self._outbox.deliver()
             self._remove(removed)
-            for answer, events, end_event in ended:
-                self._outbox.finish(answer.generation, events, end_event)
+            for answer, end in ends:
+                self._outbox.finish(answer.generation, answer.builder.take_events(), end)
+
+    def _take(
+        self, answer: RunningAnswer, row: RowStep, stats: Sequence[_Stats], now: float
+    ) -> tuple[Finished | None, int]:
+        """Give an answer its part of a step; return its end, and how many tokens follow that."""
+        if row.is_invalid:
+            return answer.end(StopKind.ERROR, str(not_numbers(self.backend.info.id))), 0
+        if row.budget_end is not None:
+            answer.budget_end = row.budget_end
+        unused = len(row.sampled)
+        for index, (token_id, _) in enumerate(row.sampled):
+            unused -= 1
+            origin = TokenOrigin.SAMPLED if row.drafts is None else row.drafts.origins[index]
+            try:
+                stop = answer.take(token_id, now, stats[index] if stats else None, origin)
+            except BaseException as error:
+                raise_exits(error)
+                # A parser that fails on one answer's text must not end the others.
+                log_failure("a token could not be handled", error)
+                return answer.end(StopKind.ERROR, cause_of(error)), unused
+            if stop is not None:
+                if row.drafts is not None:
+                    answer.count_drafts(row.drafts, index + 1)
+                return answer.finish(stop, time.perf_counter()), unused
+        if row.drafts is not None:
+            answer.count_drafts(row.drafts)
+        if row.failure:
+            why = (
+                f"the answer could not be constrained: {row.failure}; simplify the schema, regular "
+                "expression or grammar"
+            )
+            return answer.end(StopKind.ERROR, why, is_request_at_fault=True), 0
+        events = answer.builder.events
+        if row.scores is not None:
+            events.append(row.scores)
+        if row.read is not None:
+            answer.note_progress(row.read)
+            if answer.is_prefill_only:
+                return answer.end(StopKind.MAX_TOKENS), 0
+        if events and row.sampled and answer.builder.count == len(row.sampled):
+            self._outbox.put(answer.generation, answer.builder.take_events(), is_urgent=True)
+        return None, 0
 
     def _finish(
         self,
@@ -459,14 +453,9 @@ class Scheduler:
         kind: StopKind,
         error: str | None = None,
         *,
-        is_request_at_fault: bool = False,
         retry_after_s: float | None = None,
     ) -> None:
-        now = time.perf_counter()
-        stop = answer.builder.end(kind)
-        end = answer.finish(stop, now, error, is_request_at_fault=is_request_at_fault)
-        if retry_after_s is not None:
-            end = replace(end, retry_after_s=retry_after_s)
+        end = answer.end(kind, error, retry_after_s=retry_after_s)
         self._outbox.finish(answer.generation, answer.builder.take_events(), end)
 
     def _remove(self, removed: Mapping[RunningAnswer, int]) -> None:
@@ -492,23 +481,21 @@ class Scheduler:
             self._finish(self.running.pop(number), StopKind.ERROR, cause_of(error))
 
 
-def token_logprobs(
+def token_stats(
     backend: "MlxBackend", running: Mapping[int, RunningAnswer], step: Step
-) -> dict[int, TokenStats | Exception]:
-    """Return the likelihoods of a step's fully traced tokens by index, or their exception."""
-    queries = [
-        (index, token_id, logprobs, running[number].generation.request)
-        for index, (number, token_id, logprobs) in enumerate(step.sampled)
+) -> dict[int, Sequence[_Stats]]:
+    """Return the likelihoods of the tokens of fully traced answers, or their exception."""
+    rows = [
+        (number, row.sampled, running[number].generation.request.top_logprobs)
+        for number, row in step.items()
         if number in running and running[number].is_fully_traced
     ]
     try:
-        likelihoods = backend.stats(
-            [(token_id, logprobs) for _, token_id, logprobs, _ in queries],
-            max(request.top_logprobs for *_, request in queries),
-        )
+        sampled = [token for _, tokens, _ in rows for token in tokens]
+        found = iter(backend.stats(sampled, max(count for *_, count in rows)))
     except Exception as error:
-        return {index: error for index, *_ in queries}
+        return {number: [error] * len(tokens) for number, tokens, _ in rows}
     return {
-        index: replace(stats, top=stats.top[: request.top_logprobs])
-        for (index, _, _, request), stats in zip(queries, likelihoods, strict=True)
+        number: [replace(stats, top=stats.top[:count]) for stats in islice(found, len(tokens))]
+        for number, tokens, count in rows
     }

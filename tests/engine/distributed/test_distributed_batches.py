@@ -75,7 +75,7 @@ class Both:
         row = self.leading.insert(sequence)
         drawn: list[int] = []
         while len(drawn) < steps:
-            drawn += [token for _, token, _ in self.leading.step().sampled]
+            drawn += [token for token, _ in self.leading.step()[row].sampled]
         sequence.is_invalid = is_invalid  # as the check of rank 0's logits sets it
         self.leading.remove({row: 0})
         sent = self.follow()
@@ -152,15 +152,15 @@ def test_follower_scores_prompt_like_rank_0(tmp_path: Path) -> None:
     sampled: list[int] = []
     while not sampled:
         step = both.leading.step()
-        scored += [scores for _, scores in step.scored]
-        sampled += [token for _, token, _ in step.sampled]
+        scored += [one.scores for one in step.values() if one.scores is not None]
+        sampled += [token for token, _ in step[row].sampled]
     both.leading.remove({row: 0})
     found: list[PromptScores] = []
     follow = both.following._step
 
     def followed(*order: int) -> Step:
         step = follow(*order)
-        found.extend(scores for _, scores in step.scored)
+        found.extend(one.scores for one in step.values() if one.scores is not None)
         return step
 
     both.following._step = followed  # type: ignore[method-assign,assignment]

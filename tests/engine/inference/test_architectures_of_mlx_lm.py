@@ -81,9 +81,9 @@ def test_a_lone_sequence_is_answered_as_by_mlx_lms_own_loop_however_it_is_read(
     }
     for number, answer in answers.items():
         while len(answer) < 20:
-            for sampled, token, _ in running.step().sampled:
+            for sampled, row in running.step().items():
                 assert sampled == number
-                answer.append(token)
+                answer += [token for token, _ in row.sampled]
         running.remove({number: 0})
     running.close()
     for prompt, answer in zip(prompts, answers.values(), strict=True):
@@ -117,7 +117,7 @@ def test_a_sequence_that_leaves_before_its_turn_leaves_a_cache_as_others_do(name
         return number
 
     def stepped() -> None:
-        while not running.step().sampled:
+        while not any(row.sampled for row in running.step().values()):
             pass
 
     first = running.insert(Sequence(list(prompt)))

@@ -229,18 +229,17 @@ class RandomBatches:
                 self.outcome.cached += sequence.cached
                 self.outcome.from_disk += sequence.from_disk
             step = batch.step()
-            for number, read in step.read:
-                running[number].read.append(read)
-            got: dict[int, int] = {}
-            for number, token, _ in step.sampled:
-                running[number].found.append(token)
-                got[number] = got.get(number, 0) + 1
-            for number, checked in step.checked.items():
+            for number, row in step.items():
+                if row.read is not None:
+                    running[number].read.append(row.read)
+                running[number].found += [token for token, _ in row.sampled]
+                if (checked := row.drafts) is None:
+                    continue
                 if batch.own_head is not None and batch.own_head.origin in checked.drafts:
                     self.outcome.head_drafts += len(checked.drafts)
-                    self.outcome.head_accepted += got[number] - 1
+                    self.outcome.head_accepted += len(row.sampled) - 1
                 else:
-                    self._compare_drafts(running[number], checked, got[number])
+                    self._compare_drafts(running[number], checked, len(row.sampled))
             gone = {}
             for number in [*running]:
                 one = running[number]

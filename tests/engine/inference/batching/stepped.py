@@ -67,11 +67,11 @@ class Stepped:
 
     def step(self) -> None:
         step = self.batch.step()
-        for row, read in step.read:
-            self.read[row] = self.sequences[row].cached + read
-            assert self.read[row] <= len(self.prompts[row])
-        for row, token, _ in step.sampled:
-            self.answers[row].append(token)
+        for number, row in step.items():
+            if row.read is not None:
+                self.read[number] = self.sequences[number].cached + row.read
+                assert self.read[number] <= len(self.prompts[number])
+            self.answers[number] += [token for token, _ in row.sampled]
 
     def answer(self, *rows: int, tokens: int = 4) -> None:
         for _ in range(3000):

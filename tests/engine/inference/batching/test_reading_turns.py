@@ -33,9 +33,10 @@ class Reading:
 
     def step(self) -> None:
         step = self.batch.step()
-        self.reading_steps += bool(step.read)
-        self.read.update(step.read)
-        self.sampled.update(row for row, *_ in step.sampled)
+        read = {number: row.read for number, row in step.items() if row.read is not None}
+        self.reading_steps += bool(read)
+        self.read.update(read)
+        self.sampled.update(number for number, row in step.items() if row.sampled)
 
     def until_sampled(self, row: int, most_steps: int) -> None:
         """Step until a row has its first token, or fail after this many steps of reading."""
@@ -88,13 +89,13 @@ def test_rows_of_all_lanes_decode_together_and_can_leave(reading: Reading) -> No
     assert len(set(rows)) == 3
     found: dict[int, list[int]] = {row: [] for row in rows}
     while min(map(len, found.values())) < 5:
-        for row, token, _ in reading.batch.step().sampled:
-            found[row].append(token)
+        for number, row in reading.batch.step().items():
+            found[number] += [token for token, _ in row.sampled]
     expected = [reading.stage.id(piece) for piece in ANSWER[:5]]
     assert [found[row][:5] for row in rows] == [expected] * 3
     reading.batch.remove({rows[0]: 0})
     reading.batch.remove({rows[2]: 0})
-    assert [row for row, *_ in reading.batch.step().sampled] == [rows[1]]
+    assert list(reading.batch.step()) == [rows[1]]
 
 
 def test_a_row_of_any_lane_can_leave_while_it_waits_or_is_read(reading: Reading) -> None:

@@ -85,7 +85,7 @@ class Reuse:
         self._check_promise(prompt, cached)
         answer: list[int] = []
         while len(answer) < _ANSWER:
-            answer += [token for _, token, _ in self.batch.step().sampled]
+            answer += [token for row in self.batch.step().values() for token, _ in row.sampled]
         places |= {min(turn_end or len(prompt) - 1, len(prompt) - 1)}
         if not prompts.can_cut_anywhere:
             places |= {*prompts.snapshot_positions(len(prompt), cached)}

@@ -45,7 +45,7 @@ def test_logits_are_those_of_the_published_description(kind: str, length: int) -
     number = batch.insert(BatchSequence(prompt))
     first: list[int] = []
     while not first:
-        first += [token for one, token, _ in batch.step().sampled if one == number]
+        first += [token for token, _ in batch.step()[number].sampled]
     decoding = batch._batch.decoding
     known = decoding._next_tokens.tolist()
     tokens = [*decoding.tokens[0], *known]

@@ -113,8 +113,8 @@ class _Watched:
 
     def step(self) -> Any:
         step = self.batch.step()
-        for number, token, _ in step.sampled:
-            self.answers[number].append(token)
+        for number, row in step.items():
+            self.answers[number] += [token for token, _ in row.sampled]
         return step
 
     def decode(self, number: int, tokens: int) -> None:
@@ -191,7 +191,7 @@ def test_caches_that_are_kept_hold_nothing_of_the_head() -> None:
     number = batch.insert(BatchSequence(prompt, sources=[HeadDrafts(batch.own_head)]))
     found: list[int] = []
     while len(found) < 10:
-        found += [token for _, token, _ in batch.step().sampled]
+        found += [token for row in batch.step().values() for token, _ in row.sampled]
     batch.remove({number: 0})
     second = BatchSequence([*prompt, *found[:9], 3], sources=[HeadDrafts(batch.own_head)])
     batch.insert(second)

@@ -32,9 +32,9 @@ def answers(
     checks = 0
     while min(map(len, found.values())) < TOKENS:
         step = batch.step()
-        checks += bool(step.checked)
-        for row, token, _ in step.sampled:
-            found[row].append(token)
+        checks += any(row.drafts is not None for row in step.values())
+        for number, row in step.items():
+            found[number] += [token for token, _ in row.sampled]
     batch.close()
     return [found[row][:TOKENS] for row in rows], checks
 
@@ -110,7 +110,7 @@ def test_no_guess_is_accepted_after_a_constraint_has_failed() -> None:
         batch.insert(BatchSequence(prompt, processors=[constraint], sources=sources))
         found: list[int] = []
         while not constraint.has_failed:
-            found += [token for _, token, _ in batch.step().sampled]
+            found += [token for row in batch.step().values() for token, _ in row.sampled]
         batch.close()
         return found
 

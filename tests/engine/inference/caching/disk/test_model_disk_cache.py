@@ -236,7 +236,7 @@ def answer(batch: RunningBatch, tokens: list[int]) -> tuple[list[int], int]:
     batch.insert(sequence)
     drawn: list[int] = []
     while len(drawn) < 8:
-        drawn += [token for _, token, _ in batch.step().sampled]
+        drawn += [token for row in batch.step().values() for token, _ in row.sampled]
     batch.remove({sequence.number: 0})
     batch.close()
     return drawn, sequence.from_disk
