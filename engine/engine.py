@@ -111,6 +111,7 @@ class Engine:
         *,
         cancels_running: bool = False,
         draft: Path | None = None,
+        user_template: str | None = None,
         keeps_default: bool = False,
     ) -> ModelInfo:
         """Load a model in place of the present one, or as the default one of several.
@@ -126,6 +127,8 @@ class Engine:
             cancels_running: Whether to end running answers now; if not, the load waits for them.
             draft: A smaller model with the same vocabulary, loaded beside it, that drafts tokens
                 for it.
+            user_template: A chat template in place of the model's own. If nothing else differs from
+                the model in memory, its weights and caches stay there.
             keeps_default: Whether the default one of several models stays the default.
 
         Raises:
@@ -135,7 +138,7 @@ class Engine:
             EngineClosed: The engine has been shut down.
         """
         transition = Transition(
-            Source(folder, draft),
+            Source(folder, draft, user_template),
             cancels_running=cancels_running,
             keeps_default=keeps_default and self.is_choosing,
         )
@@ -146,7 +149,7 @@ class Engine:
             await asyncio.to_thread(self._check, folder)
             if draft is not None:
                 await asyncio.to_thread(self._check_draft, draft)
-        model = self._models.add_offer(folder, draft)
+        model = self._models.add_offer(folder, draft, user_template)
         info: ModelInfo = await self._post(model, transition)
         return info
 
@@ -172,7 +175,9 @@ class Engine:
         draft = status.offered.draft if status.offered is not None else None
         if status.info is not None and status.info.draft is not None:
             draft = status.info.draft.path
-        return await self.load(status.folder, draft=draft, keeps_default=True)
+        return await self.load(
+            status.folder, draft=draft, user_template=status.user_template, keeps_default=True
+        )
 
     def cancel_load(self) -> None:
         """Cancel the last load, if it is not done yet.

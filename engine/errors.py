@@ -109,3 +109,17 @@ class EngineClosed(EngineError):
 
 class EngineStuck(EngineError):
     """A model hung: it answers nothing until it is restarted; requests to others may be retried."""
+
+
+class InvalidTemplate(EngineError):
+    """A chat template that cannot be used.
+
+    Attributes:
+        reason: The fault, without where it is.
+        line: Where, counted from 1; None if that is not known.
+    """
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        super().__init__(reason if line is None else f"line {line}: {reason}")
+        self.reason = reason
+        self.line = line

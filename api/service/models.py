@@ -14,8 +14,8 @@ from api.service.errors import ApiError, ErrorKind, required, shown
 from api.service.service import Service
 from engine import ModelStatus
 from engine.errors import NoModel
-from engine.library.local_models import chat_template
 from engine.library.model_info import ModelInfo
+from engine.library.template_files import chat_template
 from engine.values.request import GenerationRequest, LimitSource
 
 # Open WebUI's requests for titles, tags, suggestions and searches begin with this. Nobody waits for

@@ -108,6 +108,7 @@ class Leader:
         limits: BatchLimits,
         on_progress: OnLoadProgress,
         draft: Path | None = None,
+        user_template: str | None = None,
     ) -> MlxBackend:
         if draft is not None:
             raise DraftLoadFailed(
@@ -125,6 +126,7 @@ class Leader:
                 folder,
                 limits=limits,
                 on_progress=on_progress,
+                user_template=user_template,
                 shard=lambda model, config: shard(model, config, self._group),
                 batch_of=lambda model, limits: LeadingBatch(
                     SynchronizedModel(model, self._group, mlx_loading.logits_size(model)),

@@ -32,6 +32,7 @@ def load_model(
     limits: BatchLimits,
     on_progress: OnLoadProgress,
     draft: Path | None = None,
+    user_template: str | None = None,
 ) -> "MlxBackend":
     """Load a model folder, and a draft model beside it; raises ``ModelLoadFailed``."""
     on_progress(LoadProgress("libraries"))
@@ -40,7 +41,19 @@ def load_model(
 
         from engine.inference import mlx_loading
 
-    return mlx_loading.load(folder, limits=limits, on_progress=on_progress, draft=draft)
+    return mlx_loading.load(
+        folder, limits=limits, on_progress=on_progress, draft=draft, user_template=user_template
+    )
+
+
+def with_template(backend: "MlxBackend", user_template: str | None) -> "MlxBackend":
+    """Return a model in memory with another chat template, None for its own.
+
+    Raises ``ModelLoadFailed``.
+    """
+    from engine.inference import mlx_loading
+
+    return mlx_loading.with_template(backend, user_template)
 
 
 def check_model(folder: Path) -> None:

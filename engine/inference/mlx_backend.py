@@ -106,7 +106,7 @@ class MlxBackend:
         self._budgets = ThinkingBudgets(tokenizer, vocabulary, self._template)
         self._eos = sorted(vocabulary.eos)
         self.batch = batch
-        self._draft = draft
+        self.draft = draft
 
     def render(self, request: GenerationRequest) -> Prompt:
         """Template and tokenise, on any thread; raises ``InvalidRequest``."""
@@ -262,13 +262,13 @@ class MlxBackend:
         sources = self.sources(prompt, request)
         if constraint is not None:
             sources.append(GrammarDrafts(constraint.fork()))
-        if self.batch.own_head is not None and self._draft is None:
+        if self.batch.own_head is not None and self.draft is None:
             sources.append(HeadDrafts(self.batch.own_head))
         allowed = frozenset(TokenOrigin) if request.drafts is None else request.drafts
         sources = [source for source in sources if source.origin in allowed]
         owner, draft = request.cache_owner.name, None
-        if self._draft is not None and TokenOrigin.DRAFT in allowed:
-            draft = self._draft.drafts(owner, prompt.tokens)
+        if self.draft is not None and TokenOrigin.DRAFT in allowed:
+            draft = self.draft.drafts(owner, prompt.tokens)
         if draft is not None:
             sources.append(draft)
         return sources, draft
@@ -332,14 +332,14 @@ class MlxBackend:
             return sampling.token_stats(sampled, self._eos, count)
 
     def forget_prompts(self, owner: str) -> tuple[int, int]:
-        if self._draft is not None:
-            self._draft.forget_prompts(owner)
+        if self.draft is not None:
+            self.draft.forget_prompts(owner)
         return self.batch.forget_prompts(owner)
 
     def close(self) -> None:
         self.batch.close()
-        if self._draft is not None:
-            self._draft.close()
+        if self.draft is not None:
+            self.draft.close()
 
 
 @functools.cache

@@ -98,7 +98,7 @@ def _shown(message: object) -> str:
 
 
 def _open(
-    folder: Path, on_progress: OnLoadProgress
+    folder: Path, on_progress: OnLoadProgress, user_template: str | None = None
 ) -> tuple[Any, Any, dict[str, Any], HeadWeights | DrafterUnusable | None]:
     """Return a folder's lazy model, tokenizer, configuration and draft head."""
     on_progress(LoadProgress("checking"))
@@ -110,9 +110,16 @@ def _open(
         if not mx.metal.is_available():
             # This computes nothing, but fails where the model needs kernels of Metal.
             model(mx.array([[0]]), cache=make_prompt_cache(model))
-        bound_templates()
-        tokenizer = load_tokenizer(folder, eos_token_ids=stated_ids(config) or None)
+        tokenizer = _tokenizer(folder, config, user_template)
     return model, tokenizer, config, head
+
+
+def _tokenizer(folder: Path, config: dict[str, Any], user_template: str | None) -> Any:
+    bound_templates()
+    own: dict[str, str | None] | None = None
+    if user_template is not None:  # it also replaces a template that is code
+        own = {"chat_template": user_template, "chat_template_type": None}
+    return load_tokenizer(folder, own, eos_token_ids=stated_ids(config) or None)
 
 
 def _fill(
@@ -216,6 +223,7 @@ def load(
     shard: Shard | None = None,
     batch_of: Callable[[Any, BatchLimits], RunningBatch] = RunningBatch,
     draft: Path | None = None,
+    user_template: str | None = None,
 ) -> MlxBackend:
     """Load a model folder; never runs code from it."""
     folder = folder.resolve()
@@ -230,7 +238,7 @@ def load(
         # The draft model is read first, so that it is compared with the larger model before the
         # weights of that are read.
         drafted = _read_draft(draft.resolve(), on_progress)
-    model, tokenizer, config, head = _open(folder, on_progress)
+    model, tokenizer, config, head = _open(folder, on_progress, user_template)
     assistant = None if drafted is None or drafted.vocabulary is not None else drafted.model
     if assistant is not None and drafted is not None:
         try:
@@ -239,9 +247,10 @@ def load(
             lead = f"{drafted.info.id} cannot be the draft model of {model_name(folder)}"
             raise DraftLoadFailed(f"{lead}: {error}") from error
     elif drafted is not None:
-        check_draft(drafted, model_name(folder), _vocabulary(folder, tokenizer, model)[0])
+        vocabulary, _ = _vocabulary(folder, tokenizer, logits_size(model))
+        check_draft(drafted, model_name(folder), vocabulary)
     _fill(folder, config, model, on_progress, shard)
-    vocabulary, ends = _vocabulary(folder, tokenizer, model)
+    vocabulary, ends = _vocabulary(folder, tokenizer, logits_size(model))
     info = ModelInfo(
         id=model_name(folder),
         path=folder,
@@ -249,15 +258,13 @@ def load(
         context_length=context_length(config),
         vocabulary_size=vocabulary.size,
         eos=ends,
-        can_think=bool(tokenizer.has_thinking),
-        can_call_tools=bool(tokenizer.has_tool_calling),
-        takes_tools=has_template_in_code(tokenizer)
-        or "tools" in chat_template(tokenizer).variables,
+        **_abilities(tokenizer),
         size_bytes=weights_size(folder),
         loaded_at=int(time.time()),
         cache=measure_cache(model, config),
         held_bytes=size_of(model),
         own_settings=tuple(sampling_defaults(folder).items()),
+        user_template=user_template,
     )
     if limits.drafts and shard is None:
         if assistant is not None:
@@ -282,10 +289,28 @@ def load(
     return MlxBackend(tokenizer, info, vocabulary, batch, drafting)
 
 
-def _vocabulary(
-    folder: Path, tokenizer: Any, model: Any
-) -> tuple[Vocabulary, tuple[EosToken, ...]]:
-    size = logits_size(model)
+def with_template(backend: MlxBackend, user_template: str | None) -> MlxBackend:
+    """Return a backend whose prompts have another chat template; its end tokens follow it."""
+    folder = backend.info.path
+    config = check_folder(folder)
+    with _reporting_failures(folder, config):
+        tokenizer = _tokenizer(folder, config, user_template)
+    vocabulary, ends = _vocabulary(folder, tokenizer, backend.info.vocabulary_size)
+    info = replace(backend.info, eos=ends, user_template=user_template, **_abilities(tokenizer))
+    return MlxBackend(tokenizer, info, vocabulary, backend.batch, backend.draft)
+
+
+def _abilities(tokenizer: Any) -> dict[str, Any]:
+    """Return the fields of ``ModelInfo`` that follow from a tokenizer and its template."""
+    return {
+        "can_think": bool(tokenizer.has_thinking),
+        "can_call_tools": bool(tokenizer.has_tool_calling),
+        "takes_tools": has_template_in_code(tokenizer)
+        or "tools" in chat_template(tokenizer).variables,
+    }
+
+
+def _vocabulary(folder: Path, tokenizer: Any, size: int) -> tuple[Vocabulary, tuple[EosToken, ...]]:
     ends = end_tokens(folder, tokenizer, size)
     sources = {end.token_id: end.source for end in ends}
     if missing := set(tokenizer.eos_token_ids) - sources.keys():
@@ -318,7 +343,7 @@ def _read_draft(folder: Path, on_progress: OnLoadProgress) -> LoadedDraft:
         else:
             model, tokenizer, config, _ = _open(folder, on_progress)
             _fill(folder, config, model, on_progress)
-            vocabulary = _vocabulary(folder, tokenizer, model)[0]
+            vocabulary = _vocabulary(folder, tokenizer, logits_size(model))[0]
             cache = measure_cache(model, config)
     except LoadCancelled:
         raise

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import os_cause
-from engine.files.safe_files import read_bounded
 from engine.library.architectures import ASSISTANTS, pairing_of, problem_of
 from engine.library.configuration import architecture_of, bits_of, context_length
 from engine.library.model_files import listed, model_name, read_json
@@ -119,22 +118,6 @@ def look_into(folder: Path, origin: Origin) -> FoundModel:
         is_partial=bool(missing),
         pairing=pairing_of(config),
     )
-
-
-def chat_template(folder: Path) -> str:
-    """Return a model's chat template; empty if it has none that can be read."""
-    file = folder / "chat_template.jinja"
-    try:
-        if file.is_file():
-            return read_bounded(file).decode("utf-8", "replace")
-        stated = read_json(folder / "tokenizer_config.json").get("chat_template")
-    except (OSError, ModelLoadFailed):
-        return ""
-    if isinstance(stated, list):  # several, each with a name
-        return "\n".join(
-            str(template.get("template")) for template in stated if isinstance(template, dict)
-        )
-    return stated if isinstance(stated, str) else ""
 
 
 @dataclass(frozen=True, slots=True)

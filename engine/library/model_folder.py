@@ -70,7 +70,7 @@ def _check_files(folder: Path) -> None:
 
     transformers and mlx-lm open some twenty names, whatever stands behind them.
     """
-    for path in (*folder.iterdir(), *folder.glob("chat_templates/*")):
+    for path in (*folder.iterdir(), *folder.glob("additional_chat_templates/*")):
         if path.suffix not in _READ_SUFFIXES:
             continue
         try:

@@ -45,6 +45,7 @@ class ModelInfo:
         own_settings: Its own numbers for sampling, by their names, where its folder has any.
         held_bytes: What its weights and those of its own draft head take in memory; 0 for as much
             as their files.
+        user_template: The user's own chat template; None where the model's is used.
     """
 
     id: str
@@ -64,6 +65,7 @@ class ModelInfo:
     own_head_problem: str | None = None
     own_settings: tuple[tuple[str, float], ...] = ()
     held_bytes: int = 0
+    user_template: str | None = None
 
     @property
     def weights_bytes(self) -> int:

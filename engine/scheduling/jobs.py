@@ -12,13 +12,15 @@ from engine.scheduling.scheduler import Scheduler
 
 
 class Source(NamedTuple):
-    """The folders that a model is loaded from."""
+    """The folders that a model is loaded from, and the user's chat template for it."""
 
     folder: Path
     draft: Path | None
+    user_template: str | None = None
 
     def resolved(self) -> "Source":
-        return Source(self.folder.resolve(), None if self.draft is None else self.draft.resolve())
+        draft = None if self.draft is None else self.draft.resolve()
+        return Source(self.folder.resolve(), draft, self.user_template)
 
 
 @dataclass(slots=True, eq=False)

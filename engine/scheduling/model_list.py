@@ -32,7 +32,8 @@ def untagged(name: str) -> str:
 class OfferedModel:
     """A model that requests may name by its ``id`` or an alias; it is loaded when one does.
 
-    ``found`` has its figures from the folder, if they were read.
+    ``found`` has its figures from the folder, if they were read; ``user_template`` replaces the
+    chat template of the model.
     """
 
     id: str
@@ -41,6 +42,7 @@ class OfferedModel:
     draft: Path | None = None
     is_pinned: bool = False
     found: FoundModel | None = None
+    user_template: str | None = None
 
     @property
     def last_part(self) -> str:
@@ -155,6 +157,12 @@ class ModelStatus:
         return name == self.id or untagged(name).lower() == untagged(self.id).lower()
 
     @property
+    def user_template(self) -> str | None:
+        """The user's own chat template that its prompts have; None where the model's is used."""
+        known = self.info or self.offered
+        return None if known is None else known.user_template
+
+    @property
     def is_unloaded(self) -> bool:
         """Whether its memory was freed; the next request loads it again."""
         return self.state == "unloaded" and self.info is not None
@@ -200,15 +208,18 @@ class ModelList:
     def _find(name: str | None, offering: Offering | None) -> OfferedModel | None:
         return None if offering is None or not name else offering.find(name)
 
-    def add_offer(self, folder: Path, draft: Path | None) -> OfferedModel | None:
+    def add_offer(
+        self, folder: Path, draft: Path | None, user_template: str | None
+    ) -> OfferedModel | None:
         """Return which of several models is to be loaded, now offered; None for only one."""
         with self._lock:
             if self._offering is None:
                 return None
             known = self._offering.of_folder(folder)
             model = known or OfferedModel(model_name(folder.resolve()), folder)
-            if draft is not None or known is None:
-                model = replace(model, draft=draft)
+            if draft is not None or known is None or user_template != model.user_template:
+                draft = model.draft if draft is None else draft
+                model = replace(model, draft=draft, user_template=user_template)
                 others = [other for other in self._offering.models if other.id != model.id]
                 self._offering = Offering([*others, model])
             return model

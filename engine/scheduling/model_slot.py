@@ -19,6 +19,7 @@ from engine.errors import (
 )
 from engine.generation import Generation
 from engine.inference.backend import BatchLimits, LoadCancelled, LoadProgress
+from engine.inference.loader import with_template
 from engine.library.memory_need import MemoryNeed
 from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
@@ -150,8 +151,9 @@ class ModelSlot:
     @property
     def source(self) -> Source | None:
         if (info := self.info) is not None:
-            return Source(info.path, None if info.draft is None else info.draft.path)
-        return None if self.offered is None else Source(self.offered.folder, self.offered.draft)
+            draft = None if info.draft is None else info.draft.path
+            return Source(info.path, draft, info.user_template)
+        return None if self.offered is None else _source_of(self.offered)
 
     @property
     def name(self) -> str:
@@ -169,10 +171,13 @@ class ModelSlot:
         if self.backend is not None:
             self.backend.info = replace(self.backend.info, id=offered.id)
         self._set_status(replace(self._base, info=self._base.info and self.info))
-        if source is None or source.folder.resolve() == offered.folder.resolve():
+        if source is None or (
+            source.folder.resolve() == offered.folder.resolve()
+            and source.user_template == offered.user_template
+        ):
             return
         if self.backend is not None:
-            self.begin(Transition(Source(offered.folder, offered.draft), keeps_default=True))
+            self.begin(Transition(_source_of(offered), keeps_default=True))
         elif self.loading is None:
             self.info = None
             self._set_status(ModelStatus())
@@ -382,7 +387,8 @@ class ModelSlot:
         transition, self.transition = self.transition, None
         source = self.source if transition is None else transition.source
         assert source is not None
-        self.close()
+        if not self._differs_in_template(source):
+            self.close()
         self.stuck, self._waiting_message = None, ""
         self.loading = Future() if transition is None else transition.future
         outcome = self._load(source, transition, step_others)
@@ -411,7 +417,7 @@ class ModelSlot:
                 heartbeat.beat(self)
 
         heartbeat.beat(self)
-        limits, draft = self._context.limits, source.draft
+        limits = self._context.limits
         batch = BatchLimits(
             limits.prefill_chunk,
             self.cache_bytes,
@@ -420,10 +426,18 @@ class ModelSlot:
             self._context.disk,
         )
         try:
-            backend = self._context.loader(
-                folder, limits=batch, on_progress=on_progress, draft=draft
-            )
+            if self.backend is not None:
+                backend = with_template(self.backend, source.user_template)
+            else:
+                backend = self._context.loader(
+                    folder,
+                    limits=batch,
+                    on_progress=on_progress,
+                    draft=source.draft,
+                    user_template=source.user_template,
+                )
         except BaseException as caught:
+            self.close()
             raise_exits(caught)
             error = caught
             if not isinstance(error, EngineError):
@@ -444,6 +458,16 @@ class ModelSlot:
         self.scheduler = Scheduler(backend, self._context)
         self._set_status(ModelStatus(state="ready", info=backend.info))
         return backend.info
+
+    def _differs_in_template(self, source: Source) -> bool:
+        """Whether only the chat template differs from the model in memory."""
+        present = self.source
+        return (
+            self.backend is not None
+            and present is not None
+            and present.user_template != source.user_template
+            and present.resolved()[:2] == source.resolved()[:2]
+        )
 
     def refuse_load(self, why: ModelLoadFailed) -> None:
         """Refuse the load that is due, before it begins, and the jobs that wait for it."""
@@ -484,3 +508,7 @@ class ModelSlot:
         self.idle.ends_at_once = False
         if scheduler is not None:
             scheduler.backend.close()
+
+
+def _source_of(offered: OfferedModel) -> Source:
+    return Source(offered.folder, offered.draft, offered.user_template)

@@ -1,0 +1,86 @@
+"""Chat templates of model folders and of files."""
+
+import json
+import os
+from pathlib import Path
+
+import jinja2
+import pytest
+
+from engine.errors import InvalidTemplate, ModelLoadFailed
+from engine.library.model_folder import check_folder
+from engine.library.template_files import chat_template, read_template
+
+_NAMED = [
+    {"name": "default", "template": "\nplain {{ x }}\n"},
+    {"name": "tool_use", "template": "\n {{ tools }}\n"},
+]
+
+
+def test_named_templates_are_joined_without_a_change_of_their_text(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": _NAMED}))
+    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
+    joined = environment.from_string(chat_template(tmp_path))
+    default, tools = (environment.from_string(one["template"]) for one in _NAMED)
+    assert joined.render(x=1) == default.render(x=1)
+    assert joined.render(tools="T") == tools.render(tools="T")
+
+
+def test_files_of_a_folder_precede_the_tokenizers_settings(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").write_text('{"chat_template": "old"}')
+    assert chat_template(tmp_path) == "old"
+    (tmp_path / "chat_template.jinja").write_text("new")
+    assert chat_template(tmp_path) == "new"
+    (tmp_path / "additional_chat_templates").mkdir()
+    (tmp_path / "additional_chat_templates" / "tool_use.jinja").write_text("tools")
+    assert chat_template(tmp_path) == "{% if tools +%}tools{%+ else +%}new{%+ endif +%}"
+
+
+def test_pipe_among_additional_templates_does_not_block(
+    demo_model_path: Path, tmp_path: Path
+) -> None:
+    for file in demo_model_path.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).symlink_to(file)
+    (tmp_path / "additional_chat_templates").mkdir()
+    os.mkfifo(tmp_path / "additional_chat_templates" / "rag.jinja")
+    with pytest.raises(ModelLoadFailed, match=r"rag\.jinja is damaged: it is not a regular file"):
+        check_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "template"),
+    [
+        ("t.jinja", b"\xef\xbb\xbf{{ x }}\n", "{{ x }}\n"),
+        ("chat_template.json", b'{"chat_template": "{{ x }}"}', "{{ x }}"),
+        (
+            "tokenizer_config.json",
+            json.dumps({"chat_template": _NAMED[1:]}).encode(),
+            "\n {{ tools }}\n",
+        ),
+    ],
+)
+def test_template_is_read_from_jinja_and_json(
+    tmp_path: Path, name: str, content: bytes, template: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert read_template(tmp_path / name) == template
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("t.jinja", b"\xff", "it is not UTF-8 text"),
+        ("t.json", b"[", "it is damaged"),
+        ("t.json", b"[]", 'it has no "chat_template"'),
+        ("t.jinja", b"a" * (1 << 21), "it is too large"),
+        ("none.jinja", None, "it cannot be read: "),
+    ],
+)
+def test_unreadable_template_file_names_the_reason(
+    tmp_path: Path, name: str, content: bytes | None, reason: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidTemplate, match=reason):
+        read_template(tmp_path / name)
