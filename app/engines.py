@@ -15,11 +15,12 @@ from pathlib import Path
 from app import exits, paths
 from app.exits import CommandError, did_you_mean
 from app.process.signals import end_process
-from engine import DiskCache, Engine
+from engine import DiskCache, Engine, validate_template
 from engine.distributed.world import World, launched
-from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed
+from engine.errors import DraftLoadFailed, EngineError, InvalidTemplate, ModelLoadFailed
 from engine.library.model_folder import check_folder
 from engine.library.model_info import ModelInfo
+from engine.library.template_files import read_template
 from engine.values.limits import Limits
 from engine.values.verdict import plain_cause
 
@@ -67,10 +68,25 @@ def end_if_stuck(exit_code: int) -> None:
         end_process(exit_code)
 
 
-async def load(engine: Engine, folder: Path, draft: Path | None = None) -> ModelInfo:
+def read_user_template(file: Path | None, folder: Path) -> str | None:
+    """Return the user's chat template for a model; raises ``CommandError`` for an invalid one."""
+    if file is None:
+        return None
+    quieten_libraries()
+    try:
+        source = read_template(file)
+        validate_template(folder, source)
+    except InvalidTemplate as error:
+        raise CommandError(f"--chat-template: {file}: {error}", exits.USAGE) from error
+    return source
+
+
+async def load(
+    engine: Engine, folder: Path, draft: Path | None = None, user_template: str | None = None
+) -> ModelInfo:
     """Load a model; raise ``CommandError`` with the reason and a remedy if that fails."""
     try:
-        return await engine.load(folder, draft=draft)
+        return await engine.load(folder, draft=draft, user_template=user_template)
     except DraftLoadFailed as error:
         raise CommandError(
             f"{plain_cause(str(error))}. --draft-model takes the folder of an MLX model, or the "

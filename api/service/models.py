@@ -162,7 +162,13 @@ async def can_render_tools(service: Service, name: str) -> bool:
         return True
     if status.info is not None:
         return status.info.takes_tools
-    return "tools" in await asyncio.to_thread(chat_template, status.folder)
+    return "tools" in await template_of(status)
+
+
+async def template_of(status: ModelStatus) -> str:
+    """Return the chat template that a model's prompts have: the user's, or its own."""
+    own = status.user_template
+    return own if own is not None else await asyncio.to_thread(chat_template, status.folder)
 
 
 async def capabilities_of(service: Service, name: str) -> tuple[bool, bool, int | None]:
@@ -177,5 +183,5 @@ async def capabilities_of(service: Service, name: str) -> tuple[bool, bool, int 
     if status is None or status.info is not None:
         info = await loaded_model(service, name)
         return info.can_think, info.can_call_tools, info.vocabulary_size
-    template = await asyncio.to_thread(chat_template, status.folder)
+    template = await template_of(status)
     return any(sign in template for sign in _THINKING_SIGNS), "tools" in template, None

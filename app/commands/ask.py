@@ -11,7 +11,7 @@ import sys
 from dataclasses import fields
 
 from app import exits, paths
-from app.engines import load, open_engine
+from app.engines import load, open_engine, read_user_template
 from app.exits import CommandError
 from app.printer import Printer
 from app.settings.options import AskOptions, ModelOptions, RunOptions
@@ -59,9 +59,11 @@ def run_model(options: RunOptions) -> int:
 async def _ask(options: AskOptions, prompt: str) -> int:
     request = options.request(prompt)
     printer = Printer()
+    folder = options.model or paths.demo_model()
+    template = read_user_template(options.template, folder)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
-            await load(engine, options.model or paths.demo_model(), options.draft)
+            await load(engine, folder, options.draft, template)
         return await show_answer(options, engine, request, prompt, printer)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from app import exits, paths
-from app.engines import open_engine
+from app.engines import open_engine, read_user_template
 from app.exits import CommandError, did_you_mean
 from app.printer import Printer, table
 from app.terminal.status_line import LoadMeter, live_line
@@ -143,7 +143,11 @@ def _must_exist(folder: Path) -> None:
 async def _report(options: Namespace, printer: Printer) -> Report:
     async with open_engine() as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
-            model = await engine.load(options.model, draft=options.draft)
+            model = await engine.load(
+                options.model,
+                draft=options.draft,
+                user_template=read_user_template(options.template, options.model),
+            )
         answers: dict[str, list[_Tokens]] = {}
         for text in (_FREE, _COPY):
             printer.status(f"answering: {text} …")

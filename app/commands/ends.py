@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from api.terminal_text import harmless_json
 from app import exits, paths
-from app.engines import load, open_engine
+from app.engines import load, open_engine, read_user_template
 from app.exits import CommandError
 from app.printer import table
 from app.process.signals import Interrupts
@@ -40,9 +40,11 @@ def repeat(options: AskOptions, prompt: str) -> int:
 async def _repeat(options: AskOptions, prompt: str) -> int:
     sides = _sides(options, prompt)
     is_interrupted = False
+    folder = options.model or paths.demo_model()
+    template = read_user_template(options.template, folder)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
-            await load(engine, options.model or paths.demo_model(), options.draft)
+            await load(engine, folder, options.draft, template)
         try:
             async with live_line(lambda: _progress(sides), sys.stderr):
                 with Interrupts() as interrupts:

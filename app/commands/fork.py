@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app import exits, paths
 from app.commands.replay import read_run
-from app.engines import load, open_engine
+from app.engines import load, open_engine, read_user_template
 from app.exits import CommandError
 from app.printer import Printer
 from app.settings.options import AnswerOptions, AskOptions
@@ -82,9 +82,11 @@ def _end_here(options: AskOptions, run: RunTrace, question: str) -> int:
 
 async def _go_on(options: AskOptions, run: RunTrace, question: str) -> int:
     printer, name = Printer(), run.setting.model
+    folder = options.model or _folder_of(name)
+    template = read_user_template(options.template, folder)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
-            info = await load(engine, options.model or _folder_of(name), options.draft)
+            info = await load(engine, folder, options.draft, template)
         if info.id != name:
             raise CommandError(
                 f"{options.from_run} is a run of {name}, and the model is {info.id}; its tokens "

@@ -24,7 +24,14 @@ from api.server.tls import context_of
 from api.service.config import ConfigError, ServerConfig
 from api.service.response_store import prepare_folder
 from app import __version__, exits, paths
-from app.engines import follow_rank_0, load, meet, open_engine, world_of_this_process
+from app.engines import (
+    follow_rank_0,
+    load,
+    meet,
+    open_engine,
+    read_user_template,
+    world_of_this_process,
+)
 from app.exits import CommandError
 from app.private_files import access_problem, made_private
 from app.process.logs import log_as_json_lines, log_to_standard_error
@@ -106,9 +113,10 @@ def _run(options: ServeOptions) -> int:
     _warn_of_a_readable_key(options)
     check_guessing(options.draft_model, is_plain=options.plain_decoding)
     models = served_models(options, is_shared_out=world is not None)
+    template = read_user_template(options.chat_template, models[0])
     world = None if world is None else meet(world)
     with contextlib.closing(EndingSignals()) as signals:
-        asyncio.run(_serve(options, models, config, world, signals))
+        asyncio.run(_serve(options, models, template, config, world, signals))
     if world is not None:
         end_process(exits.OK)
     return exits.OK
@@ -117,6 +125,7 @@ def _run(options: ServeOptions) -> int:
 async def _serve(
     options: ServeOptions,
     models: tuple[Path, list[OfferedModel] | None],
+    template: str | None,
     config: ServerConfig,
     world: World | None,
     signals: EndingSignals,
@@ -130,7 +139,7 @@ async def _serve(
         async with open_engine(limits, disk, world) as engine:
             ending = asyncio.create_task(is_ending.wait())
             engine.offer(offered)
-            loading = asyncio.create_task(load(engine, default, options.draft_model))
+            loading = asyncio.create_task(load(engine, default, options.draft_model, template))
             telemetry = telemetry_for(os.environ, __version__, config.api_key)
             server = ApiServer(engine, config, () if telemetry is None else (telemetry,))
             meter = LoadMeter(engine)
@@ -206,6 +215,8 @@ def _model_text(model: ModelInfo | None) -> str:
     draft = "" if model.draft is None else f", draft {model.draft.id}"
     if model.own_head_problem == "":
         draft += ", own draft head"
+    if model.user_template is not None:
+        draft += ", your chat template"
     context = counted(model.context_length, "token")
     return f"{model.id} (context {context}, {format_size(model.weights_bytes)}{draft})"
 

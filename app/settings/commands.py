@@ -19,7 +19,7 @@ from app.settings.options import (
     stop_arguments,
 )
 from app.settings.repetition import REPETITION_HELP
-from app.settings.serve import DRAFT_HELP, ServeOptions
+from app.settings.serve import DRAFT_HELP, TEMPLATE_HELP, ServeOptions
 from ui.preferences import API_KEY_VARIABLE, Declaration
 
 _SHELLS = ("bash", "zsh", "fish")
@@ -205,6 +205,13 @@ _CHECK = Command(
             type=paths.model_folder,
             metavar=LOCAL_MODEL,
             help=DRAFT_HELP,
+        ),
+        argument(
+            "--chat-template",
+            dest="template",
+            type=absolute_path,
+            metavar="FILE",
+            help=TEMPLATE_HELP,
         ),
         argument(
             "--tokens",

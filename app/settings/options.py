@@ -9,7 +9,7 @@ from app import exits, paths
 from app.arguments import Argument, argument
 from app.exits import CommandError
 from app.settings.repetition import OFF, REPETITION_HELP, repetition_detection
-from app.settings.serve import DRAFT_HELP, MODEL_HELP, PLAIN_HELP
+from app.settings.serve import DRAFT_HELP, MODEL_HELP, PLAIN_HELP, TEMPLATE_HELP
 from engine.stopping.rules import StopOptions, StopRules, StopScope
 from engine.values.request import GenerationRequest, LimitSource, Message, Sampling
 from ui.preferences import Declaration, NewConversation, declare
@@ -82,6 +82,9 @@ class ModelOptions:
 
     model: Path | None = declare(None, option="--model", metavar=LOCAL_MODEL, help=MODEL_HELP)
     draft: Path | None = declare(None, option="--draft-model", metavar=LOCAL_MODEL, help=DRAFT_HELP)
+    template: Path | None = declare(
+        None, option="--chat-template", metavar="FILE", help=TEMPLATE_HELP
+    )
     is_plain: bool = declare(False, option="--plain-decoding", help=PLAIN_HELP)
     answer: AnswerOptions = field(default_factory=AnswerOptions)
 

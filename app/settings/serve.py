@@ -19,6 +19,10 @@ DRAFT_HELP = (
     "a smaller model with the same vocabulary, or a Gemma 4 model's assistant, by folder or name, "
     "which guesses the next tokens; answers are the same, and faster if its guesses are right"
 )
+TEMPLATE_HELP = (
+    "a chat template in place of the model's own, which is checked first: a Jinja file, or the "
+    "JSON of a tokenizer"
+)
 PLAIN_HELP = (
     "compute each token by itself; otherwise tokens that repeat the prompt or the answer are "
     "drafted and verified several at a time if that is faster, with the same answers"
@@ -103,6 +107,9 @@ class ServeOptions:
     )
     draft_model: Path | None = declare(
         None, help=DRAFT_HELP, metavar="MODEL", example="~/models/some-smaller-mlx-model"
+    )
+    chat_template: Path | None = declare(
+        None, help=TEMPLATE_HELP, metavar="FILE", example="~/template.jinja"
     )
     api_key: str | None = declare(
         None,

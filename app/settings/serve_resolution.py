@@ -53,6 +53,8 @@ def resolve_serve_options(given: Mapping[str, Any], environment: Mapping[str, st
         checked["model"] = [str(paths.model_folder(model)) for model in checked["model"] if model]
     if checked.get("draft_model"):
         checked["draft_model"] = paths.model_folder(checked["draft_model"])
+    if checked.get("chat_template"):
+        checked["chat_template"] = paths.typed_path(checked["chat_template"])
     if "api_key" in checked:
         checked["api_key"] = checked["api_key"] or None  # an empty key would mean no key
     if checked.get("api_key_file"):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import exits, paths
-from app.engines import load, open_engine
+from app.engines import load, open_engine, read_user_template
 from app.exits import CommandError
 from app.printer import Printer
 from app.process.signals import Interrupts, ending_in_order
@@ -66,9 +66,10 @@ async def _chat(options: ModelOptions, files: Iterable[str]) -> int:
     printer = Printer()
     session = ChatSession(options.answer)
     session.attach(files, printer)
+    folder = options.model or paths.demo_model()
+    template = read_user_template(options.template, folder)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
-        folder = options.model or paths.demo_model()
-        session.model = await _loaded(engine, folder, options.draft)
+        session.model = await _loaded(engine, folder, options.draft, template)
         printer.remark(f"{model_name(folder)} is ready. /help lists commands, Ctrl-D ends.")
         for file in session.conversation.attachments:
             printer.remark(f"{file.title} goes with the first question")
@@ -77,9 +78,11 @@ async def _chat(options: ModelOptions, files: Iterable[str]) -> int:
     return exits.OK
 
 
-async def _loaded(engine: Engine, folder: Path, draft: Path | None = None) -> ModelInfo:
+async def _loaded(
+    engine: Engine, folder: Path, draft: Path | None = None, user_template: str | None = None
+) -> ModelInfo:
     async with live_line(LoadMeter(engine).text, sys.stderr):
-        return await load(engine, folder, draft)
+        return await load(engine, folder, draft, user_template)
 
 
 async def _converse(

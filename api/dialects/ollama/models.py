@@ -19,6 +19,7 @@ from api.service.models import (
     check_model,
     list_model,
     loaded_model,
+    template_of,
 )
 from api.service.service import Service
 from engine.errors import NoModel
@@ -75,7 +76,11 @@ def running_entry(model: ListedModel) -> dict[str, Any]:
 
 
 def model_to_wire(
-    model: ListedModel, can_think: bool, can_call_tools: bool, vocabulary_size: int | None
+    model: ListedModel,
+    template: str,
+    can_think: bool,
+    can_call_tools: bool,
+    vocabulary_size: int | None,
 ) -> dict[str, Any]:
     """Return the answer of ``/api/show``."""
     capabilities = ["completion"]
@@ -93,7 +98,7 @@ def model_to_wire(
     return {
         "modelfile": "",
         "parameters": "",
-        "template": "",
+        "template": template,
         "details": details,
         "model_info": info,
         "capabilities": capabilities,
@@ -145,7 +150,8 @@ async def show(request: ParsedRequest[NamedModelParams]) -> dict[str, Any]:
     status = service.resolve_model(name)
     if status is None:
         raise NoModel("no model is loaded")
-    return await asyncio.to_thread(model_to_wire, list_model(status), *capabilities)
+    template = await template_of(status)
+    return await asyncio.to_thread(model_to_wire, list_model(status), template, *capabilities)
 
 
 @query("GET", "/api/version", answer=OllamaText)

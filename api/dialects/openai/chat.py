@@ -6,7 +6,7 @@ Queries run on the server's loop. https://platform.openai.com/docs/api-reference
 import asyncio
 import base64
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from api.dialects.openai.chat_read import (
     MAX_TOKENS,
@@ -33,7 +33,16 @@ from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS
 from api.dialects.shared.request_bodies import drop_empty, sampling_and_stops
 from api.service.errors import rename_field
 from api.service.generations import embed_texts
-from api.service.models import address_requests, check_model, loaded_model, model_name
+from api.service.models import (
+    address_requests,
+    check_model,
+    list_model,
+    loaded_model,
+    model_name,
+    template_of,
+)
+from engine.errors import NoModel
+from engine.library.template_files import special_tokens
 from engine.values.embedding import EmbeddingRequest, Embeddings
 from engine.values.request import GenerationRequest
 from engine.values.unanswered_prompt import UnansweredPrompt
@@ -108,6 +117,24 @@ async def apply_template(request: ParsedRequest[ChatCompletionParams]) -> str:
         "fullstop": {"not_in_prompt": list(prompt.missing)},
     }
     return await asyncio.to_thread(long_json_text, answer)
+
+
+@query("GET", "/props", answer=dict[str, Any])
+async def get_props(request: ParsedRequest[None]) -> dict[str, Any]:
+    """The context, special tokens and chat template of the model, for llama.cpp's clients."""
+    status = request.service.resolve_model("")
+    if status is None:
+        raise NoModel("no model is loaded")
+    tokens = await asyncio.to_thread(special_tokens, status.folder)
+    return {
+        "default_generation_settings": {"n_ctx": list_model(status).context_length},
+        "total_slots": request.service.engine.limits.max_rows,
+        "model_alias": status.id,
+        "chat_template": await template_of(status),
+        "bos_token": tokens.get("bos_token", ""),
+        "eos_token": tokens.get("eos_token", ""),
+        "modalities": {"vision": False, "audio": False},
+    }
 
 
 async def _render(
@@ -204,6 +231,7 @@ CHAT = Dialect(
         detokenize,
         render_chat,
         apply_template,
+        get_props,
         embed,
     ),
 )

@@ -61,6 +61,7 @@ def test_serve_settings_in_every_source(tmp_path: Path) -> None:
         "alias": ["haiku=m"],
         "pin": ["n"],
         "draft_model": "/d",
+        "chat_template": "/t",
         "api_key": "secret",
         "allow_origin": ["https://a.org", "https://b.org"],
         "allow_host": ["here.local"],

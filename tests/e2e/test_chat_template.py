@@ -1,0 +1,72 @@
+"""``--chat-template``: a user's chat template in place of the model's own."""
+
+import json
+import subprocess
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli import main
+
+pytestmark = pytest.mark.long
+
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|endoftext|>\n{% endfor %}"
+    "{{ '<|im_start|>assistant\\n' }}"
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "own.jinja"
+    path.write_text(TEMPLATE)
+    return path
+
+
+def _read(url: str, body: dict[str, Any] | None = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+def test_served_prompts_and_facts_have_the_template(serve: Callable[..., Any], file: Path) -> None:
+    server = serve("--port", "0", "--chat-template", str(file))
+    url = server.wait_until_ready()
+    turns = [{"role": "user", "content": "Hi"}]
+    prompt = _read(f"{url}/apply-template", {"messages": turns})["prompt"]
+    assert prompt == "<|im_start|>user\nHi<|endoftext|>\n<|im_start|>assistant\n"
+    assert _read(f"{url}/props")["chat_template"] == TEMPLATE
+    assert _read(f"{url}/api/show", {"model": "demo-model"})["template"] == TEMPLATE
+    [model] = _read(f"{url}/v1/models")["data"]
+    assert model["has_user_template"] is True
+    answer = _read(f"{url}/v1/chat/completions", {"messages": turns, "max_tokens": 3})
+    assert answer["usage"]["prompt_tokens"] > 0
+    assert server.end() == 0
+    assert "your chat template" in server.told
+
+
+@pytest.mark.parametrize(
+    "command", [("serve", "--port", "0"), ("ask", "Hi"), ("run", "demo-model", "Hi")]
+)
+def test_invalid_template_is_refused_with_file_line_and_reason(
+    program: Callable[..., subprocess.CompletedProcess[str]], file: Path, command: tuple[str, ...]
+) -> None:
+    file.write_text("a\n\n{% if %}")
+    ended = program(*command, "--chat-template", str(file))
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"fullstop: --chat-template: {file}: line 3: Expected an expr")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_answer_of_ask_has_the_prompt_of_the_template(
+    capfd: pytest.CaptureFixture[str], file: Path
+) -> None:
+    counts = []
+    for words in ((), ("--chat-template", str(file))):
+        assert main(["ask", "Hi", "--max-tokens", "1", "--json", *words]) == 0
+        counts.append(json.loads(capfd.readouterr().out)["usage"]["prompt_tokens"])
+    assert counts[1] < counts[0]
