@@ -204,15 +204,15 @@ class Models(QObject):
         """Unload the model of a folder, or the default one; others that are in memory stay."""
         status = None if folder is None else self._status_of(folder.resolve())
         if status is not None and not status.is_default:
-            start_task(self, self._unload_other(status, cancels_running), "unload")
+            start_task(self, self._unload(status.id, cancels_running), "unload")
         elif self.stage == "ready":
-            start_task(self, self._unload(cancels_running), "unload")
+            start_task(self, self._unload(None, cancels_running), "unload")
 
     async def release(self, folder: Path) -> None:
         """Unload one of several models after its running answers, unless it is the default one."""
         status = self._status_of(await asyncio.to_thread(folder.resolve))
         if status is not None and status.is_loaded and not status.is_default:
-            await self._unload_other(status, cancels_running=False)
+            await self._unload(status.id, cancels_running=False)
 
     def pin(self, folder: Path, is_pinned: bool) -> None:
         status = self._status_of(folder)
@@ -287,25 +287,21 @@ class Models(QObject):
             self._failure = None if failure is None else (path, failure)
             self._end(stage, message)
 
-    async def _unload(self, cancels_running: bool) -> None:
-        try:
-            await self._engine.unload(cancels_running=cancels_running)
-        except Exception as error:
-            _log.error("a model could not be unloaded", exc_info=error)
-            self._end("failed", describe_error(error), "unload")
-        else:
-            self._end("none", "")
-
-    async def _unload_other(self, model: ModelStatus, cancels_running: bool) -> None:
+    async def _unload(self, name: str | None, cancels_running: bool) -> None:
+        """Unload a model beside the default one, or without a name the default one."""
         self.message = self.failure = ""
         try:
-            await self._engine.unload(model.id, cancels_running=cancels_running)
+            await self._engine.unload(name, cancels_running=cancels_running)
         except Exception as error:
             _log.error("a model could not be unloaded", exc_info=error)
-            self.failure, self.message = f"Could not unload {model.id}.", describe_error(error)
+            self.failure = f"Could not unload {name or self.name}."
+            self.message = describe_error(error)
+        else:
+            if name is None:
+                self._end("none", "")
         self.changed.emit()
 
-    def _end(self, stage: LoadStage, message: str, verb: str = "load") -> None:
+    def _end(self, stage: LoadStage, message: str) -> None:
         self._poll_timer.setInterval(_POLL_MS)
         info = self._default
         failed_name = self.name
@@ -316,7 +312,7 @@ class Models(QObject):
         elif stage == "none":
             self.name = ""
         has_failed = stage == "failed" and info is not None
-        text = f"Could not {verb} {failed_name}. {self.name} stays loaded."
+        text = f"Could not load {failed_name}. {self.name} stays loaded."
         self.failure = text if has_failed else ""
         self.message = message
         self._load_ended.set()
