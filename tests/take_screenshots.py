@@ -196,9 +196,9 @@ async def take_finding(models: ModelsWindow) -> None:
     """Show the view that finds models, with a suggestion of a middle size."""
     models.show_finding()
     finding = models.finding
-    await until(lambda: bool(finding.finder.offers))
-    await until(lambda: all(one.model.downloads for one in finding.finder.offers))
-    finding.list.pick(len(finding.finder.offers) // 2)
+    await until(lambda: bool(finding.finder.results))
+    await until(lambda: all(one.model.downloads for one in finding.finder.results))
+    finding.list.setCurrentIndex(finding.list.results.index(len(finding.finder.results) // 2, 0))
     await until(lambda: finding.finder.cards.card.stage == "shown")
 
 

@@ -227,7 +227,7 @@ def test_a_model_is_found_downloaded_loaded_asked_and_kept_for_the_next_start(
         models = window.others.models
         finding = models.finding
         QTest.keyClicks(finding.field, "demo")
-        await until(lambda: [one.name for one in finding.finder.offers] == [name])
+        await until(lambda: [one.name for one in finding.finder.results] == [name])
         await until(lambda: finding.details.card.toPlainText() == "The demo model")
         QTest.keyClick(finding.field, Qt.Key.Key_Down)
         QTest.keyClick(finding.list, Qt.Key.Key_Return)

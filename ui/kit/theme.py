@@ -274,8 +274,8 @@ QDockWidget > QWidget { background: $sidebar; }
 #hint_bar { background: $match_soft; border: none; border-radius: 8px; }
 #problem_bar { background: $fault_soft; border-bottom: 1px solid $line; }
 
-#offer_list { background: $raised; border: 1px solid $line; border-radius: 8px; padding: 3px; }
-#offer_list:focus { border: $ring; }
+#result_list { background: $raised; border: 1px solid $line; border-radius: 8px; padding: 3px; }
+#result_list:focus { border: $ring; }
 #rule { background: $line; border: none; }
 #conversation_list { background: transparent; border: none; }
 #answer_text, #bubble QTextBrowser { background: transparent; border: none; }

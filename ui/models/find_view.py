@@ -1,4 +1,4 @@
-"""Finds models: a search field, what the hub offers, and the chosen one beside it. Main thread."""
+"""Finds models: a search field, its results, and the chosen one beside it. Main thread."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
 from engine.library.hub import Hub
 from engine.library.memory_need import Fit
 from engine.wording import format_size
-from ui.kit.buttons import Choice
+from ui.kit.buttons import Choice, push_button
 from ui.kit.dialogs import confirm_link
 from ui.kit.fields import ListSearchField
 from ui.kit.labels import label, thin_bar
@@ -36,7 +36,7 @@ from ui.kit.layouts import STRETCH, column, row
 from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.rows import CONTENT, DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme, restyle
-from ui.models.downloads import DownloadRow
+from ui.models.downloads import Download, DownloadRow
 from ui.models.finder import (
     ORDERS,
     Finder,
@@ -48,7 +48,7 @@ from ui.models.finder import (
 )
 from ui.models.model_library import ModelLibrary
 
-_OFFER = int(Qt.ItemDataRole.UserRole) + 1
+_RESULT = int(Qt.ItemDataRole.UserRole) + 1
 _GATED = (
     "Gated: open its page, accept its terms there, then sign in with “hf auth login” in a terminal "
     "(or set HF_TOKEN)."
@@ -59,53 +59,53 @@ _ROLES = {Fit.TIGHT: "notice", Fit.TOO_LARGE: "fault"}
 
 
 class HubResultModel(QAbstractListModel):
-    """The offers of a finder, with the state of each on this computer."""
+    """The results of a finder, with the state of each on this computer."""
 
     def __init__(self, finder: Finder, library: ModelLibrary, parent: QObject) -> None:
         super().__init__(parent)
         self._finder = finder
         self._library = library
         finder.changed.connect(self._reset)
-        finder.offer_changed.connect(self._row_changed)
+        finder.result_changed.connect(self._row_changed)
         for signal in _availability_signals(library):
             signal.connect(self._all_changed)
 
     def rowCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(self._finder.offers)
+        return 0 if parent.isValid() else len(self._finder.results)
 
     def data(self, index: Index, role: int = DISPLAY) -> Any:
-        if not index.isValid() or index.row() >= len(self._finder.offers):
+        if not index.isValid() or index.row() >= len(self._finder.results):
             return None
-        offer = self._finder.offers[index.row()]
+        result = self._finder.results[index.row()]
         match role:
             case Qt.ItemDataRole.DisplayRole:
-                return offer.name
+                return result.name
             case Qt.ItemDataRole.AccessibleTextRole:
-                return self._spoken(offer)
+                return self._spoken(result)
         if role == CONTENT:
-            return self._content(offer)
-        return offer if role == _OFFER else None
+            return self._content(result)
+        return result if role == _RESULT else None
 
     def row_of(self, name: str) -> int:
-        names = [offer.name for offer in self._finder.offers]
+        names = [result.name for result in self._finder.results]
         return names.index(name) if name in names else -1
 
-    def _content(self, offer: HubResult) -> RowContent:
+    def _content(self, result: HubResult) -> RowContent:
         """Return name, purpose and fit above, facts and local state below."""
-        label, icon, tone = fit_state(offer, self._finder.memory)
+        label, icon, tone = fit_state(result, self._finder.memory)
         return RowContent(
-            RowPart(offer.name),
-            note=RowPart(offer.purpose),
+            RowPart(result.name),
+            note=RowPart(result.purpose),
             right=RowPart(label, current_theme().colors.tone(tone)[0], icon),
-            subtitle=RowPart(offer.model.problem or offer.facts),
-            badge=RowPart(self._library.availability(offer.name)),
+            subtitle=RowPart(result.model.problem or result.facts),
+            badge=RowPart(self._library.availability(result.name)),
             elide=Qt.TextElideMode.ElideMiddle,
         )
 
-    def _spoken(self, offer: HubResult) -> str:
-        fit = fit_state(offer, self._finder.memory)[0]
-        available = self._library.availability(offer.name)
-        text = (offer.name, offer.spoken, f"fit: {fit}", available)
+    def _spoken(self, result: HubResult) -> str:
+        fit = fit_state(result, self._finder.memory)[0]
+        available = self._library.availability(result.name)
+        text = (result.name, result.spoken, f"fit: {fit}", available)
         return ", ".join(word for word in text if word)
 
     def _reset(self) -> None:
@@ -121,7 +121,7 @@ class HubResultModel(QAbstractListModel):
 
 
 class HubResultList(QListView):
-    """Shows the offers."""
+    """Shows the results."""
 
     picked = Signal(str)
     activated_by_key = Signal()
@@ -129,30 +129,27 @@ class HubResultList(QListView):
     def __init__(self, finder: Finder, library: ModelLibrary) -> None:
         super().__init__()
         self._picked = ""
-        self.offers = HubResultModel(finder, library, self)
-        self.setObjectName("offer_list")
+        self.results = HubResultModel(finder, library, self)
+        self.setObjectName("result_list")
         self.setAccessibleName("Models on the hub")
-        self.setModel(self.offers)
+        self.setModel(self.results)
         self.setItemDelegate(RowDelegate(self))
         self.setMouseTracking(True)
         self.setUniformItemSizes(True)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.offers.modelReset.connect(self._pick_again)
+        self.results.modelReset.connect(self._pick_again)
 
     @property
     def current(self) -> HubResult | None:
-        offer = self.currentIndex().data(_OFFER)
-        return offer if isinstance(offer, HubResult) else None
-
-    def pick(self, row: int) -> None:
-        self.setCurrentIndex(self.offers.index(row))
+        result = self.currentIndex().data(_RESULT)
+        return result if isinstance(result, HubResult) else None
 
     def currentChanged(self, now: Index, before: Index) -> None:
         super().currentChanged(now, before)
-        offer = now.data(_OFFER)
-        name = offer.name if isinstance(offer, HubResult) else ""
+        result = now.data(_RESULT)
+        name = result.name if isinstance(result, HubResult) else ""
         if name != self._picked:
             self._picked = name
             self.picked.emit(name)
@@ -165,16 +162,16 @@ class HubResultList(QListView):
         super().keyPressEvent(event)
 
     def _pick_again(self) -> None:
-        """Keep the current offer where the new list has it; otherwise its first one."""
-        row = max(self.offers.row_of(self._picked), 0)
-        if self.offers.rowCount():
-            self.setCurrentIndex(self.offers.index(row))
+        """Keep the current result where the new list has it; otherwise its first one."""
+        row = max(self.results.row_of(self._picked), 0)
+        if self.results.rowCount():
+            self.setCurrentIndex(self.results.index(row))
         else:
             self.currentChanged(QModelIndex(), QModelIndex())
 
 
 class HubResultDetails(QFrame):
-    """The chosen offer."""
+    """The chosen result."""
 
     download_requested = Signal(object)  # HubResult
     load_requested = Signal(object)  # LibraryModel
@@ -183,7 +180,7 @@ class HubResultDetails(QFrame):
         super().__init__()
         self._finder = finder
         self._library = library
-        self._offer: HubResult | None = None
+        self._result: HubResult | None = None
         self.row: DownloadRow | None = None
         self.name = label("", "title", 1.2, is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.purpose = label("", is_wrapped=True)
@@ -191,8 +188,7 @@ class HubResultDetails(QFrame):
         self.fit = label("", "muted", is_wrapped=True)
         self.gated = label(_GATED, "notice", is_wrapped=True)
         self.impossible = label("", "fault", is_wrapped=True)
-        self.primary = QPushButton("Download")
-        self.primary.setProperty("kind", "primary")
+        self.primary = push_button("Download", kind="primary")
         self.page = QPushButton("Open Its Page")
         self.then = label("", "faint", 0.95, is_wrapped=True)
         self.card = DocumentPage("Model card")
@@ -202,24 +198,24 @@ class HubResultDetails(QFrame):
         self.primary.clicked.connect(self.act)
         self.page.clicked.connect(lambda: QDesktopServices.openUrl(self._address()))
         self.card.link_chosen.connect(self._follow_link)
-        finder.offer_changed.connect(self._offer_changed)
+        finder.result_changed.connect(self._result_changed)
         finder.cards.changed.connect(self._show_card)
         for signal in _availability_signals(library):
             signal.connect(self._refresh)
-        self.show_offer(None)
+        self.show_result(None)
 
-    def show_offer(self, offer: HubResult | None) -> None:
-        self._offer = offer
-        self._inner.setVisible(offer is not None)
+    def show_result(self, result: HubResult | None) -> None:
+        self._result = result
+        self._inner.setVisible(result is not None)
         self._refresh()
 
     def act(self) -> None:
-        offer = self._offer
-        if offer is None or not self.primary.isEnabled() or not self.primary.isVisible():
+        result = self._result
+        if result is None or not self.primary.isEnabled() or not self.primary.isVisible():
             return
-        here = self._library.named(offer.name)
+        here = self._library.named(result.name)
         if here is None:
-            self.download_requested.emit(offer)
+            self.download_requested.emit(result)
         else:
             self.load_requested.emit(here)
 
@@ -259,43 +255,43 @@ class HubResultDetails(QFrame):
     # -- showing ---------------------------------------------------------------------------
 
     def _refresh(self) -> None:
-        offer = self._offer
-        if offer is None:
+        result = self._result
+        if result is None:
             self._show_row(None)
             return
         memory = self._finder.memory
-        fit = offer.model.fit(memory)
-        self.name.setText(offer.name)
-        self.facts.setText(offer.facts)
+        fit = result.model.fit(memory)
+        self.name.setText(result.name)
+        self.facts.setText(result.facts)
         self.facts.setVisible(bool(self.facts.text()))
-        self.purpose.setText(offer.purpose[:1].upper() + offer.purpose[1:])
-        self.purpose.setVisible(bool(offer.purpose))
-        self.fit.setText(fit_sentence(offer, memory))
+        self.purpose.setText(result.purpose[:1].upper() + result.purpose[1:])
+        self.purpose.setVisible(bool(result.purpose))
+        self.fit.setText(fit_sentence(result, memory))
         restyle(self.fit, "role", _ROLES.get(fit, "muted") if fit is not None else "muted")
         self.page.setToolTip(self._address().toString())
-        self.page.setAccessibleName(f"Open the page of {offer.name} in the browser")
+        self.page.setAccessibleName(f"Open the page of {result.name} in the browser")
         # A name without an owner is a folder of this computer; it has no page.
-        self.page.setVisible("/" in offer.name)
-        download = self._library.downloads.unfinished(offer.name)
-        here = self._library.named(offer.name)
-        self.gated.setVisible(offer.model.is_gated and here is None)
+        self.page.setVisible("/" in result.name)
+        download = self._library.downloads.unfinished(result.name)
+        here = self._library.named(result.name)
+        self.gated.setVisible(result.model.is_gated and here is None)
         is_loaded = here is not None and self._library.is_loaded(here.found)
-        why_not = "" if is_loaded else offer.model.problem
-        self.fit.setVisible(not offer.model.problem)
+        why_not = "" if is_loaded else result.model.problem
+        self.fit.setVisible(not result.model.problem)
         if here is None and download is None and not why_not:
-            why_not = self._library.downloads.disk_shortage(offer.name, offer.model.size_bytes)
+            why_not = self._library.downloads.disk_shortage(result.name, result.model.size_bytes)
         self.impossible.setText(why_not)
         self.impossible.setVisible(bool(why_not) and download is None)
         if here is not None:
             is_loading = self._library.is_loading(here.found)
             text = "Loading…" if is_loading else "Loaded" if is_loaded else "Load"
-            self._name_primary(text, offer)
+            self._name_primary(text, result)
             self.primary.setEnabled(not (is_loaded or is_loading or why_not))
         else:
-            size = offer.model.size_bytes
+            size = result.model.size_bytes
             text = f"Download {format_size(size)}" if size else "Download"
             self._name_primary(
-                "Resume" if self._library.partial_download(offer.name) else text, offer
+                "Resume" if self._library.partial_download(result.name) else text, result
             )
             self.primary.setEnabled(not why_not)
         had_focus = self.primary.hasFocus()
@@ -307,11 +303,11 @@ class HubResultDetails(QFrame):
         if had_focus and self.row is not None:
             self.row.cancel.setFocus()
 
-    def _name_primary(self, text: str, offer: HubResult) -> None:
+    def _name_primary(self, text: str, result: HubResult) -> None:
         self.primary.setText(text)
-        self.primary.setAccessibleName(f"{text}: {offer.name}")
+        self.primary.setAccessibleName(f"{text}: {result.name}")
 
-    def _show_row(self, download: object) -> None:
+    def _show_row(self, download: Download | None) -> None:
         if self.row is not None and self.row.download is download:
             self.row.refresh()
             return
@@ -323,11 +319,8 @@ class HubResultDetails(QFrame):
             self.row = None
             if had_focus and self.primary.isVisible():
                 self.primary.setFocus()
-        running = (
-            None if self._offer is None else self._library.downloads.unfinished(self._offer.name)
-        )
-        if running is not None:
-            self.row = DownloadRow(self._library.downloads, running)
+        if download is not None:
+            self.row = DownloadRow(self._library.downloads, download)
             self._download_layout.addWidget(self.row)
 
     def _show_card(self) -> None:
@@ -341,15 +334,15 @@ class HubResultDetails(QFrame):
         self.card_note.setText(text)
         self.card_note.setVisible(bool(text))
 
-    def _offer_changed(self, row: int) -> None:
-        offer = self._finder.offers[row]
-        if self._offer is not None and offer.name == self._offer.name:
-            self.show_offer(offer)
+    def _result_changed(self, row: int) -> None:
+        result = self._finder.results[row]
+        if self._result is not None and result.name == self._result.name:
+            self.show_result(result)
 
     # -- links -----------------------------------------------------------------------------
 
     def _address(self) -> QUrl:
-        return QUrl(Hub().page("" if self._offer is None else self._offer.name))
+        return QUrl(Hub().page("" if self._result is None else self._result.name))
 
     def _follow_link(self, url: QUrl) -> None:
         """Open a link of the card, once the user has seen where it leads."""
@@ -403,12 +396,10 @@ class FindView(QWidget):
         self._connect_signals()
         self._refresh()
 
-    def begin(self) -> None:
-        self.finder.begin()
-
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self.begin()
+        if self.finder.stage == "idle":
+            self.finder.search("")
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the chosen model below the list if both would be too narrow side by side."""
@@ -510,7 +501,7 @@ class FindView(QWidget):
             )
         )
 
-    def _offer_bits(self) -> None:
+    def _fill_bits(self) -> None:
         chosen = self.finder.arrangement.bits
         every = sorted({*self.finder.bits_found, *([] if chosen is None else [chosen])})
         shown = [self.bits.itemData(position) for position in range(1, self.bits.count())]
@@ -524,11 +515,11 @@ class FindView(QWidget):
             self.bits.choose("" if chosen is None else str(chosen))
 
     def _enter_list(self) -> None:
-        if self.list.offers.rowCount():
+        if self.list.results.rowCount():
             self.list.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _pick(self, _: str) -> None:
-        self.details.show_offer(self.list.current)
+        self.details.show_result(self.list.current)
         self._walking.start()
 
     def _read_card(self) -> None:
@@ -541,26 +532,26 @@ class FindView(QWidget):
         finder = self.finder
         is_asking = finder.stage == "asking"
         self.heading.setText("Search results" if finder.query else "Suggested for this computer")
-        if finder.is_offline:
+        if finder.stage == "failed":
             self.heading.setText("Without the hub")
         self.note.setText(list_summary(finder))
         self._narrowing.setVisible(bool(finder.query) and finder.stage == "listed")
-        self._offer_bits()
+        self._fill_bits()
         self.bar.setVisible(is_asking)
         self.stop.setVisible(is_asking)
         self.problem.setText(finder.problem)
         self._problem_bar.setVisible(bool(finder.problem))
         self.more.setVisible(finder.can_show_more)
-        self.list.setVisible(bool(finder.offers))
+        self.list.setVisible(bool(finder.results))
         self.empty.setText(self._empty_text())
         self.empty.setVisible(bool(self.empty.text()))
-        self.details.show_offer(self.list.current)
+        self.details.show_result(self.list.current)
 
     def _empty_text(self) -> str:
         finder = self.finder
-        if finder.offers or finder.stage in ("idle", "asking"):
+        if finder.results or finder.stage in ("idle", "asking"):
             return ""
-        if finder.is_offline:
+        if finder.stage == "failed":
             return "No model on this computer has this in its name."
         if finder.left_out:
             return "No results match the filters."

@@ -108,25 +108,25 @@ def _downloads(count: int) -> str:
     return counted(count, "download")
 
 
-def fit_state(offer: HubResult, memory: Memory) -> tuple[str, str, Tone]:
-    """Return whether an offer can be loaded and fits: in a word, with an icon and a tone."""
-    if offer.model.problem:
+def fit_state(result: HubResult, memory: Memory) -> tuple[str, str, Tone]:
+    """Return whether a result can be loaded and fits: in a word, with an icon and a tone."""
+    if result.model.problem:
         return _CANNOT_LOAD
-    fit = offer.model.fit(memory)
+    fit = result.model.fit(memory)
     if fit is not None:
         return _FITS[fit]
-    return _UNKNOWN_FIT if offer.is_checked else _CHECKING
+    return _UNKNOWN_FIT if result.is_checked else _CHECKING
 
 
-def fit_sentence(offer: HubResult, memory: Memory) -> str:
-    """Return whether an offer fits into the memory of this computer, with figures."""
-    need, fit = offer.model.need, offer.model.fit(memory)
+def fit_sentence(result: HubResult, memory: Memory) -> str:
+    """Return whether a result fits into the memory of this computer, with figures."""
+    need, fit = result.model.need, result.model.fit(memory)
     if need is None:
         if fit is Fit.TOO_LARGE:
             return f"Its weights alone exceed the {format_size(memory.usable)} of this computer."
-        if offer.is_checked and offer.model.is_gated:
+        if result.is_checked and result.model.is_gated:
             return "The memory it needs is known once you have accepted its terms."
-        if offer.is_checked:
+        if result.is_checked:
             return "The hub does not say how much memory it needs."
         return "Reading how much memory it needs…"
     assert fit is not None
@@ -248,69 +248,61 @@ class SortAndFilter:
     bits: int | None = None
     fits_only: bool = False
 
-    def arranged(self, offers: Sequence[HubResult], memory: Memory) -> list[HubResult]:
+    def arranged(self, results: Sequence[HubResult], memory: Memory) -> list[HubResult]:
         kept = [
-            offer
-            for offer in offers
-            if self.bits in (None, offer.model.bits or 0)
-            and not (self.fits_only and self._rank(offer, memory) == _FIT_RANKS[Fit.TOO_LARGE])
+            result
+            for result in results
+            if self.bits in (None, result.model.bits or 0)
+            and not (self.fits_only and self._rank(result, memory) == _FIT_RANKS[Fit.TOO_LARGE])
         ]
         match self.order:
             case "newest":
-                kept.sort(key=lambda offer: offer.model.updated or date.min, reverse=True)
+                kept.sort(key=lambda result: result.model.updated or date.min, reverse=True)
             case "smallest":
-                kept.sort(key=lambda offer: offer.model.size_bytes or math.inf)
+                kept.sort(key=lambda result: result.model.size_bytes or math.inf)
             case "largest":
-                kept.sort(key=lambda offer: offer.model.size_bytes or 0, reverse=True)
+                kept.sort(key=lambda result: result.model.size_bytes or 0, reverse=True)
             case "fit":
-                kept.sort(key=lambda offer: self._rank(offer, memory))
+                kept.sort(key=lambda result: self._rank(result, memory))
             case _:
                 pass  # as the hub has sorted them
         return kept
 
     @staticmethod
-    def _rank(offer: HubResult, memory: Memory) -> int:
-        if offer.model.problem:
+    def _rank(result: HubResult, memory: Memory) -> int:
+        if result.model.problem:
             return _FIT_RANKS[Fit.TOO_LARGE]
-        return _FIT_RANKS[offer.model.fit(memory)]
+        return _FIT_RANKS[result.model.fit(memory)]
 
 
 class Finder(QObject):
     """Searches the hub for models, one query at a time; a new query replaces the running one."""
 
     changed = Signal()
-    offer_changed = Signal(int)
+    result_changed = Signal(int)
 
     def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._library = library
         self.stage: FindStage = "idle"
         self.query = ""
-        self.offers: list[HubResult] = []
+        self.results: list[HubResult] = []
         self.arrangement = SortAndFilter()
         # All results of the query, as the hub has sorted them.
-        self._results: list[HubResult] = []
+        self._found: list[HubResult] = []
         self.has_more = False
         self.problem = ""
         self.memory = Memory(0, 0)
         self.cards = ModelCards(self)
         self._limit = USUAL_RESULTS
-        # Whether ``offers`` belongs to the present query; until then the old offers stay.
+        # Whether ``results`` belongs to the present query; until then the old results stay.
         self._is_answered = False
         self._hub = Hub()
         self._size_hub = Hub()
 
     @property
-    def is_offline(self) -> bool:
-        return self.stage == "failed"
-
-    @property
     def can_show_more(self) -> bool:
         return self.stage == "listed" and self.has_more and self._limit < MAX_RESULTS
-
-    def begin(self) -> None:
-        if self.stage == "idle":
-            self.search("")
 
     def search(self, text: str) -> None:
         """Search for models whose names contain all words; without words, show suggestions."""
@@ -325,12 +317,12 @@ class Finder(QObject):
 
     @property
     def left_out(self) -> int:
-        return len(self._results) - len(self.offers) if self.query else 0
+        return len(self._found) - len(self.results) if self.query else 0
 
     @property
     def bits_found(self) -> list[int]:
         """The bits of a weight that the results have; 0 for weights that are not quantized."""
-        return sorted({offer.model.bits or 0 for offer in self._results})
+        return sorted({result.model.bits or 0 for result in self._found})
 
     def show_more(self) -> None:
         if self.can_show_more:
@@ -347,16 +339,16 @@ class Finder(QObject):
             self._fail("The search was cancelled.")
 
     def look_at(self, name: str) -> None:
-        """Read the card of an offer, and its size if the list has none; "" stops reading."""
+        """Read the card of a result, and its size if the list has none; "" stops reading."""
         self.cards.show(name)
         self._size_hub.gives_up.set()
         self._size_hub = Hub()
-        offer = self.offer(name)
-        if offer is not None and offer.model.size_bytes is None:
+        result = self.result(name)
+        if result is not None and result.model.size_bytes is None:
             start_task(self, self._read_size(name, self._size_hub), "ask for a model's size")
 
-    def offer(self, name: str) -> HubResult | None:
-        return next((offer for offer in self.offers if offer.name == name), None)
+    def result(self, name: str) -> HubResult | None:
+        return next((result for result in self.results if result.name == name), None)
 
     async def finish(self) -> None:
         """Cancel the requests to the hub; an answer that has arrived already is dropped."""
@@ -400,7 +392,7 @@ class Finder(QObject):
             return
         self.has_more = has_more
         self._list([HubResult(model) for model in models])
-        unchecked = [offer.model for offer in self._results if not offer.is_checked]
+        unchecked = [result.model for result in self._found if not result.is_checked]
         # A few at a time: each takes a thread, and many threads would slow the main one down.
         for start in range(0, len(unchecked), 3):
             await self._check(hub, tuple(unchecked[start : start + 3]))
@@ -435,34 +427,34 @@ class Finder(QObject):
                     self._replace(model)
 
     def _replace(self, model: HubModel) -> None:
-        for offers in (self._results, self.offers):
-            for position, offer in enumerate(offers):
-                if offer.name == model.name:
-                    offers[position] = replace(offer, model=model, is_checked=True)
-                    if offers is self.offers:
-                        self.offer_changed.emit(position)
+        for results in (self._found, self.results):
+            for position, result in enumerate(results):
+                if result.name == model.name:
+                    results[position] = replace(result, model=model, is_checked=True)
+                    if results is self.results:
+                        self.result_changed.emit(position)
 
-    def _list(self, offers: list[HubResult]) -> None:
-        self.stage, self._results = "listed", offers
+    def _list(self, results: list[HubResult]) -> None:
+        self.stage, self._found = "listed", results
         self._is_answered = True
         self._arrange()
 
     def _arrange(self) -> None:
         """Apply order and filter to the results; suggestions have the default order."""
         target = self.arrangement if self.query else SortAndFilter()
-        self.offers = target.arranged(self._results, self.memory)
+        self.results = target.arranged(self._found, self.memory)
         self.changed.emit()
 
     def _fail(self, problem: str) -> None:
         """Show a problem of the hub; without a list, show the local models."""
         self.stage = "listed" if self.query and self._is_answered else "failed"
-        if self.is_offline:
+        if self.stage == "failed":
             here = self._local()
-            names = {offer.name for offer in here}
+            names = {result.name for result in here}
             # Suggestions are data of this program, so they are there without a hub.
-            known = self.offers if self._is_answered else []
-            self._results = [*here, *(offer for offer in known if offer.name not in names)]
-            self.offers = SortAndFilter().arranged(self._results, self.memory)
+            known = self.results if self._is_answered else []
+            self._found = [*here, *(result for result in known if result.name not in names)]
+            self.results = SortAndFilter().arranged(self._found, self.memory)
             self.has_more = self._is_answered = False
         self.problem = problem
         self.changed.emit()
@@ -494,11 +486,11 @@ class Finder(QObject):
 
 def list_summary(finder: Finder) -> str:
     """Return what the list contains, in short."""
-    count = len(finder.offers)
+    count = len(finder.results)
     if finder.stage == "asking":
         return "Searching…"
-    if finder.is_offline:
-        here = sum(not offer.purpose for offer in finder.offers)
+    if finder.stage == "failed":
+        here = sum(not result.purpose for result in finder.results)
         return f"{counted(here, 'model')} on this computer"
     if not finder.query:
         return f"{counted(count, 'model')} that fit, chosen on {WRITTEN_ON.isoformat()}"

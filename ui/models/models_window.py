@@ -442,20 +442,20 @@ class ModelsWindow(OwnWindow):
 
     # -- downloading -----------------------------------------------------------------------
 
-    def _download(self, offer: HubResult) -> None:
+    def _download(self, result: HubResult) -> None:
         memory = self.finding.finder.memory
-        if offer.model.fit(memory) is Fit.TOO_LARGE:
+        if result.model.fit(memory) is Fit.TOO_LARGE:
             self.question.ask(
-                f"{offer.name} may not fit. {fit_sentence(offer, memory)}",
-                Command("Download Anyway", lambda: self._start(offer)),
+                f"{result.name} may not fit. {fit_sentence(result, memory)}",
+                Command("Download Anyway", lambda: self._start(result)),
             )
         else:
-            self._start(offer)
+            self._start(result)
 
-    def _start(self, offer: HubResult) -> None:
+    def _start(self, result: HubResult) -> None:
         self._has_searched_since = False
-        self._loading_after.want(offer.name)
-        if problem := self._library.downloads.start(offer.name):
+        self._loading_after.want(result.name)
+        if problem := self._library.downloads.start(result.name):
             self.question.show_message(as_sentence(problem))
 
     def _note_search(self) -> None:

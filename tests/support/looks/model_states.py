@@ -49,11 +49,13 @@ class ModelStates:
         await self._until(
             lambda: finding.finder.query == "gpt-oss" and finding.finder.stage == "listed"
         )
-        await self._until(lambda: all(one.is_checked for one in finding.finder.offers))
+        await self._until(lambda: all(one.is_checked for one in finding.finder.results))
         await self._show("models-searched", models)
         self._site.status = 503
         finding.field.setText("qwen")
-        await self._until(lambda: finding.finder.query == "qwen" and finding.finder.is_offline)
+        await self._until(
+            lambda: finding.finder.query == "qwen" and finding.finder.stage == "failed"
+        )
         await self._show("models-without-a-hub", models)
         self._site.status = 200
         models.tabs.setCurrentWidget(models.local)

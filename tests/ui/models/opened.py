@@ -76,7 +76,7 @@ class OpenedModels:
         """Wait until the list of the hub's models is this."""
         finder = self.models.finding.finder
         await eventually(
-            lambda: finder.stage != "asking" and tuple(one.name for one in finder.offers) == names
+            lambda: finder.stage != "asking" and tuple(one.name for one in finder.results) == names
         )
 
     async def search(self, text: str, *names: str) -> None:

@@ -106,7 +106,7 @@ async def test_too_large_model_is_downloaded_after_confirmation(
     monkeypatch.setattr("ui.models.model_library.memory", lambda: Memory(10**6, 10**6))
     await opened.search("demo", REPOSITORY)
     finder = opened.models.finding.finder
-    await eventually(lambda: finder.offers[0].model.need is not None)
+    await eventually(lambda: finder.results[0].model.need is not None)
     opened.models.finding.details.primary.click()
     question = opened.models.question
     assert "may not fit" in question.caption.text()

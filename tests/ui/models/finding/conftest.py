@@ -40,6 +40,6 @@ def opened(
 
 def spoken(finding: FindView) -> list[str]:
     """Return the rows as a screen reader reads them."""
-    model = finding.list.offers
+    model = finding.list.results
     role = int(Qt.ItemDataRole.AccessibleTextRole)
     return [str(model.data(model.index(row), role)) for row in range(model.rowCount())]

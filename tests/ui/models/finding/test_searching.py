@@ -21,7 +21,7 @@ async def test_a_search_lists_name_size_bits_downloads_day_license_and_fit(
     site.add_model("b/Qwen-large", CONFIG, safetensors=LARGE)
     await opened.search("qwen", "a/Qwen-small", "b/Qwen-large")
     finding = opened.models.finding
-    await eventually(lambda: all(one.is_checked for one in finding.finder.offers))
+    await eventually(lambda: all(one.is_checked for one in finding.finder.results))
     small, large = spoken(finding)
     assert small == ("a/Qwen-small, 4.0 MB, 4 bit, 43k downloads, 2026-10-05, mit, fit: Fits")
     assert "fit: Too large" in large
@@ -42,9 +42,9 @@ async def test_results_are_sorted_and_narrowed_and_what_fits_stands_first(
     finding = opened.models.finding
 
     def names() -> list[str]:
-        return [offer.name[0] for offer in finding.finder.offers]
+        return [result.name[0] for result in finding.finder.results]
 
-    await eventually(lambda: all(one.is_checked for one in finding.finder.offers))
+    await eventually(lambda: all(one.is_checked for one in finding.finder.results))
     assert names() == ["b", "c", "a"]
     finding.order.choose("downloads")
     assert names() == ["a", "b", "c"]
@@ -89,10 +89,10 @@ async def test_an_empty_field_suggests_models_that_fit_with_the_sizes_of_the_hub
         site.files[one.name]["model.safetensors"] = b"w" * 1_230_000
     opened.models.show_finding()
     finding = opened.models.finding
-    await eventually(lambda: len(finding.finder.offers) == 6)
+    await eventually(lambda: len(finding.finder.results) == 6)
     await eventually(lambda: all("1.2 MB" in row for row in spoken(finding)))
-    for offer, row in zip(finding.finder.offers, spoken(finding), strict=True):
-        assert offer.purpose
+    for result, row in zip(finding.finder.results, spoken(finding), strict=True):
+        assert result.purpose
         assert "fit: Fits" in row
         assert "7 downloads" in row
     assert "6 models that fit" in finding.note.text()
@@ -107,7 +107,7 @@ async def test_more_models_are_shown_on_request_and_the_chosen_one_stays(
     names = [f"a/model-{number:02}" for number in range(50)]
     await opened.search("model", *names[:20])
     finding = opened.models.finding
-    finding.list.pick(19)
+    finding.list.setCurrentIndex(finding.list.results.index(19, 0))
     finding.more.click()
     await opened.found(*names[:40])
     assert finding.details.name.text() == names[19]
