@@ -27,6 +27,7 @@ from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
 from engine.scheduling.failures import cause_of, raise_exits
 from engine.scheduling.jobs import Job, PendingJobs, Source, Transition
+from engine.scheduling.memory_plan import ModelMemory
 from engine.scheduling.model_list import ModelState, ModelStatus, OfferedModel
 from engine.scheduling.scheduler import Scheduler
 
@@ -211,28 +212,20 @@ class ModelSlot:
         return self._is_unloaded and bool(self._pending)
 
     @property
-    def cache_used_bytes(self) -> int:
-        scheduler = self.scheduler
+    def memory(self) -> ModelMemory:
+        scheduler, need = self.scheduler, self.need
         if scheduler is None:
-            return 0
-        return scheduler.backend.batch.cached_bytes + scheduler.running_bytes
-
-    @property
-    def used_bytes(self) -> int:
-        backend = self.backend
-        return 0 if backend is None else backend.info.weights_bytes + self.cache_used_bytes
-
-    @property
-    def unfilled_bytes(self) -> int:
-        if self.need is None or self.scheduler is None:
-            return 0
-        return max(0, self.need.cache + self.need.headroom - self.cache_used_bytes)
-
-    @property
-    def growing_bytes(self) -> int:
-        """The memory that the caches of running answers will take beyond their present size."""
-        scheduler = self.scheduler
-        return 0 if scheduler is None else scheduler.reserved_bytes - scheduler.running_bytes
+            return ModelMemory(self.name, self.is_pinned)
+        running = scheduler.running_bytes
+        caches = scheduler.backend.batch.cached_bytes + running
+        return ModelMemory(
+            self.name,
+            self.is_pinned,
+            used=scheduler.backend.info.weights_bytes + caches,
+            caches=caches,
+            unfilled=0 if need is None else max(0, need.cache + need.headroom - caches),
+            growing=scheduler.reserved_bytes - running,
+        )
 
     def step(self) -> None:
         if self.scheduler is not None and self.scheduler.is_running:
@@ -264,7 +257,7 @@ class ModelSlot:
             state="loading" if self._waiting_message else base.state,
             message=self._waiting_message or base.message,
             offered=self.offered,
-            memory_bytes=self.used_bytes if base.is_loaded else 0,
+            memory_bytes=self.memory.used,
             cache_use=cache_use,
             running=running,
             waiting=waiting,

@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 
 from engine.errors import ModelLoadFailed
 from engine.generation import Generation
-from engine.scheduling.budget import MemoryBudget
+from engine.library.memory_need import MemoryNeed, need
 from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
-from engine.scheduling.jobs import Job, Transition
+from engine.scheduling.jobs import Job, Source, Transition
+from engine.scheduling.memory_plan import MemoryPlanner
 from engine.scheduling.model_list import OfferedModel
 from engine.scheduling.model_slot import ModelSlot
 from engine.stopping.record import StopKind
@@ -27,7 +28,7 @@ class Models:
 
     def __init__(self, context: EngineContext, previous: "Models | None" = None) -> None:
         self._context = context
-        self._budget = MemoryBudget(context.limits)
+        self._memory = MemoryPlanner(context.limits)
         self.max_idle_s: float | None = None
         # The models with work at the last step, and the time that the stepped one had used.
         self._busy: list[ModelSlot] = []
@@ -161,8 +162,8 @@ class Models:
         """Plan the memory for answers anew: before each call, and whenever models change."""
         for model in self.models:
             if (scheduler := model.scheduler) is not None:
-                info, others = scheduler.backend.info, self._others(model)
-                scheduler.plan = self._budget.plan(model, info, others)
+                others = [other.memory for other in self._others(model)]
+                scheduler.plan = self._memory.plan(model.memory, scheduler.backend.info, others)
 
     def refresh_statuses(self) -> None:
         for model in self.models:
@@ -263,13 +264,14 @@ class Models:
         source = model.source if transition is None else transition.source
         if source is None:
             return True
-        budget, size, others = self._budget, self._budget.need_of(source), self._others(model)
+        planner, size, others = self._memory, _need_of(source), self._others(model)
         if size is not None:
             if model.offered is None:
-                budget.check_alone(source, size)
+                planner.check_alone(source.folder, size)
             else:
-                budget.check(source, size, [other for other in others if other.is_pinned])
-            while others and not budget.fits(size, others):
+                pinned = [other.memory for other in others if other.is_pinned]
+                planner.check(source.folder, size, pinned)
+            while others and not planner.fits(size, [other.memory for other in others]):
                 if not self._evict_one(model, others):
                     # All others are pinned: it fits only if other programs free memory.
                     if all(other.is_pinned for other in others):
@@ -279,7 +281,7 @@ class Models:
         if model.offered is None:
             model.need, model.cache_bytes = None, self._context.limits.prompt_cache_bytes
         else:
-            model.need, model.cache_bytes = size, budget.cache_bytes(size)
+            model.need, model.cache_bytes = size, planner.cache_bytes(size)
         return True
 
     def _evict_one(self, model: ModelSlot, others: Sequence[ModelSlot]) -> bool:
@@ -333,6 +335,13 @@ class Models:
         for model in self.models.copy():
             with contextlib.suppress(Exception):
                 model.scheduler = None
+
+
+def _need_of(source: Source) -> MemoryNeed | None:
+    try:
+        return need(source.folder, source.draft)
+    except (ModelLoadFailed, OSError):
+        return None
 
 
 def _by_last_use(models: Sequence[ModelSlot]) -> list[ModelSlot]:

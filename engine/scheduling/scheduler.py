@@ -20,7 +20,7 @@ from engine.scheduling.admission import admit, check, choices_field, prepare, pr
 from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
 from engine.scheduling.failures import cause_of, log_failure, raise_exits, request_error
-from engine.scheduling.memory import MemoryPlan
+from engine.scheduling.memory_plan import MemoryPlan
 from engine.scheduling.running_answer import RunningAnswer
 from engine.stopping.record import StopKind
 from engine.values.embedding import EmbeddingRequest

@@ -15,7 +15,7 @@ from engine.library.model_info import ModelInfo
 from engine.recording.replay import replay
 from engine.recording.run_trace import trace_for
 from engine.scheduling import budget, running_answer
-from engine.scheduling.memory import MemoryPlan
+from engine.scheduling.memory_plan import MemoryPlan
 from engine.stopping.record import StopKind
 from engine.values.embedding import EmbeddingRequest
 from engine.values.events import TextDelta
