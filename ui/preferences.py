@@ -168,6 +168,7 @@ class ModelChoices:
 
     folder: str
     draft: str = ""
+    template: str = ""  # the user's chat template; empty where the model's own is used
     is_pinned: bool = False
     settings: str = ""  # JSON of the settings that new conversations begin with
     used_at: float = 0.0  # Unix time of the last load

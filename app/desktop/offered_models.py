@@ -5,11 +5,11 @@ all of them. Main thread.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from app.served_models import offered_models
 from engine import Engine, OfferedModel
 from engine.library.model_files import model_name
+from ui.models.model_choices import ChoicesState
 from ui.models.model_library import ModelLibrary
 
 
@@ -29,7 +29,7 @@ def offer_found(engine: Engine, library: ModelLibrary) -> None:
     if library.is_looking or not library.has_looked:
         return
     offers = [
-        _resolved(offered, library.choices.draft_of(offered.folder))
+        _resolved(offered, library.choices)
         for offered in offered_models(model.found for model in library.local)
     ]
     there = {offer.folder for offer in offers}
@@ -42,9 +42,10 @@ def offer_found(engine: Engine, library: ModelLibrary) -> None:
     engine.offer([*left, *(offer for offer in offers if offer.id not in names)])
 
 
-def _resolved(model: OfferedModel, draft: Path | None) -> OfferedModel:
-    """Return a model at the folder that a link leads to, with the names of both."""
+def _resolved(model: OfferedModel, choices: ChoicesState) -> OfferedModel:
+    """Return a model at the folder that a link leads to, with the choices and names of both."""
     folder = model.folder.resolve()
     own = model_name(folder)
     aliases = model.aliases if own == model.id else (*model.aliases, own)
-    return replace(model, folder=folder, draft=draft, aliases=aliases)
+    draft, template = choices.draft_of(folder), choices.template_of(folder)
+    return replace(model, folder=folder, draft=draft, aliases=aliases, user_template=template)

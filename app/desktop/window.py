@@ -20,7 +20,7 @@ from app.desktop.offered_models import sync_offers
 from app.desktop.request_feed import RequestFeed
 from app.desktop.server import LocalServer
 from app.desktop.single_instance import SingleInstance, only_instance
-from app.engines import open_engine
+from app.engines import open_engine, read_user_template
 from app.mcp.host import ToolServers
 from app.private_files import made_private, tighten
 from app.process.logs import log_to_file, log_to_standard_error
@@ -153,6 +153,7 @@ async def _until_closed(
     preferences = PreferencesState(stored.preferences(), stored.save)
     disk = DiskCache(paths.kept_prompts_folder("conversations"), preferences.now.kept_prompts_bytes)
     preferences.changed.connect(lambda _: disk.limit_to(preferences.now.kept_prompts_bytes))
+    template = read_user_template(options.template, chosen_model(options, stored))
     limits = Limits(plain_decoding=options.is_plain)
     async with (
         open_engine(limits, disk=disk) as engine,
@@ -173,7 +174,7 @@ async def _until_closed(
             if instance is not None:
                 instance.show_in(window)
             window.show()
-            window.start(chosen_model(options, stored), options.draft)
+            window.start(chosen_model(options, stored), options.draft, template)
             application.attach_window(window)
             application.applicationStateChanged.connect(lambda state: _reopen(window, state))
             if options.opened is not None:

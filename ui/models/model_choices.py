@@ -13,24 +13,24 @@ from ui.records.conversations import ConversationSettings
 
 
 class ChoicesState:
-    """Reads and changes the choices; the command line's draft models count for this session."""
+    """Reads and changes the choices; those of the command line count for this session."""
 
     def __init__(self, preferences: PreferencesState) -> None:
         self._preferences = preferences
-        self._session_drafts: dict[str, Path] = {}
+        # Fields of ``ModelChoices`` by the folder.
+        self._session: dict[str, dict[str, Any]] = {}
 
     def of(self, folder: Path) -> ModelChoices:
         resolved = str(folder.resolve())
         kept = self._preferences.now.models.choices
         choices = next((c for c in kept if c.folder == resolved), ModelChoices(resolved))
-        draft = self._session_drafts.get(resolved)
-        return choices if draft is None else replace(choices, draft=str(draft))
+        return replace(choices, **self._session.get(resolved, {}))
 
     def change(self, folder: Path, **fields: Any) -> None:
         """Change fields of the ``ModelChoices`` of a folder."""
         resolved = str(folder.resolve())
-        if "draft" in fields:
-            self._session_drafts.pop(resolved, None)
+        session = self._session.get(resolved, {})
+        self._session[resolved] = {name: session[name] for name in session.keys() - fields}
         kept = {c.folder: c for c in self._preferences.now.models.choices}
         changed = replace(kept.pop(resolved, ModelChoices(resolved)), **fields)
         self._keep((*kept.values(), changed))
@@ -38,9 +38,11 @@ class ChoicesState:
     def move(self, old: Path, new: Path) -> None:
         """Keep the choices for a model, and as a draft model, when its folder has changed."""
         moved = {str(old.resolve()): str(new.resolve())}
-        self._session_drafts = {
-            moved.get(folder, folder): Path(moved.get(str(draft.resolve()), draft))
-            for folder, draft in self._session_drafts.items()
+        self._session = {
+            moved.get(folder, folder): {
+                name: moved.get(value, value) for name, value in fields.items()
+            }
+            for folder, fields in self._session.items()
         }
         kept = {
             moved.get(c.folder, c.folder): replace(
@@ -55,9 +57,15 @@ class ChoicesState:
         draft = self.of(folder).draft
         return Path(draft) if draft else None
 
-    def use_draft(self, folder: Path, draft: Path) -> None:
-        """Load a draft model beside the model of a folder, in this session only."""
-        self._session_drafts[str(folder.resolve())] = draft
+    def template_of(self, folder: Path) -> str | None:
+        """Return the user's chat template for the model of a folder; None for the model's own."""
+        return self.of(folder).template or None
+
+    def use(self, folder: Path, draft: Path | None, template: str | None) -> None:
+        """Load a model with these in place of the kept choices, in this session only."""
+        given = {"draft": draft and str(draft.resolve()), "template": template}
+        resolved = str(folder.resolve())
+        self._session[resolved] = {name: value for name, value in given.items() if value}
 
     def settings_of(self, folder: Path) -> ConversationSettings | None:
         """Return the settings that new conversations with a model begin with; None for none."""

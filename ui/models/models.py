@@ -269,6 +269,7 @@ class Models(QObject):
                 path,
                 cancels_running=cancels_running,
                 draft=self.choices.draft_of(path),
+                user_template=self.choices.template_of(path),
                 keeps_default=keeps_default,
             )
         except LoadCancelled as cancelled:

@@ -132,12 +132,16 @@ class MainWindow(WindowParts):
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
         return move_focus(self, is_next)
 
-    def start(self, model_path: Path | None = None, draft: Path | None = None) -> None:
+    def start(
+        self,
+        model_path: Path | None = None,
+        draft: Path | None = None,
+        user_template: str | None = None,
+    ) -> None:
         """Begin the background work. Needs the running loop."""
         models = self.workspace.models
         if model_path is not None:
-            if draft is not None:
-                models.choices.use_draft(model_path, draft)
+            models.choices.use(model_path, draft, user_template)
             models.begin_to_load(model_path)
         # Look for models now, so that the switcher opens at once.
         self.model_library.refresh()
