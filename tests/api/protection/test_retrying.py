@@ -7,7 +7,7 @@ import pytest
 
 from engine.engine import Engine
 from engine.library.memory_need import Memory
-from engine.scheduling import budget
+from engine.scheduling import memory_plan
 from tests.api.conftest import Site
 from tests.api.protection.test_hang_ups import BODIES
 
@@ -64,7 +64,7 @@ def test_a_prompt_for_which_there_is_no_memory_now_can_be_sent_again_later(
     path: str,
     is_streamed: bool,
 ) -> None:
-    monkeypatch.setattr(budget, "memory", lambda: Memory(1 << 30, 0))
+    monkeypatch.setattr(memory_plan, "memory", lambda: Memory(1 << 30, 0))
     site = staged().site
     body = {"model": "m", "stream": is_streamed, **BODIES[path]("x" * 5000)}
     reply = site.send("POST", path, body)

@@ -14,7 +14,7 @@ from engine.library.memory_need import CacheSize, Memory
 from engine.library.model_info import ModelInfo
 from engine.recording.replay import replay
 from engine.recording.run_trace import trace_for
-from engine.scheduling import budget, running_answer
+from engine.scheduling import memory_plan, running_answer
 from engine.scheduling.memory_plan import MemoryPlan
 from engine.stopping.record import StopKind
 from engine.values.embedding import EmbeddingRequest
@@ -232,7 +232,7 @@ async def test_memory_short_now_is_temporary_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage, machine = stage_of(tmp_path, context=100_000), [Memory(1 << 30, 0)]
-    monkeypatch.setattr(budget, "memory", lambda: machine[0])
+    monkeypatch.setattr(memory_plan, "memory", lambda: machine[0])
 
     async with loaded_engine(tmp_path, loader=stage.load) as engine:
         prompt = request("x" * 5000, max_tokens=2)
@@ -256,7 +256,7 @@ async def test_cached_prompts_are_evicted_for_answers(
     stage = stage_of(tmp_path, context=100_000)
     mib = 1 << 20
     # Half of what is free, less 256 MB to compute with, is taken by cached prompts.
-    monkeypatch.setattr(budget, "memory", lambda: Memory(2048 * mib, 400 * mib))
+    monkeypatch.setattr(memory_plan, "memory", lambda: Memory(2048 * mib, 400 * mib))
     evicted: list[int] = []
     backends: list[Any] = []
 
