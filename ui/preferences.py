@@ -171,6 +171,7 @@ class ModelChoices:
     template: str = ""  # the user's chat template; empty where the model's own is used
     is_pinned: bool = False
     settings: str = ""  # JSON of the settings that new conversations begin with
+    stops: str = ""  # JSON of the stop list that new conversations begin with
     used_at: float = 0.0  # Unix time of the last load
 
 
@@ -208,7 +209,8 @@ class ModelPreferences:
     choices: tuple[ModelChoices, ...] = declare(
         (),
         help="per folder of a model: its draft model, whether it stays in memory once it is "
-        "loaded, the settings that new conversations with it begin with, and its last use",
+        "loaded, the settings and stop list that new conversations with it begin with, and its "
+        "last use",
         section=MODELS_WINDOW,
         label="Draft Model, Pin",
     )
@@ -473,6 +475,15 @@ class Preferences:
             2_000: "Keep up to 2 GB",
             10_000: "Keep up to 10 GB",
         },
+    )
+    default_stops: str = declare(
+        "",
+        help="the stop list that new conversations begin with, as JSON; changed in Settings, "
+        "Stop Sequences",
+    )
+    stop_lists: tuple[tuple[str, str], ...] = declare(
+        (),
+        help="name of each saved stop list, and its rows as JSON",
     )
     new_conversation: NewConversation = field(default_factory=NewConversation)
     models: ModelPreferences = field(default_factory=ModelPreferences)

@@ -38,8 +38,8 @@ from ui.records.conversations import ChosenModel
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.records.stop_entries import StopEntry
+from ui.records.stop_files import refusal
 from ui.records.variants import Variant, describe_difference
-from ui.stops.stop_list import refusal
 from ui.words import Spans, unescaped, word_differences
 
 

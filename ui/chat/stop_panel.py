@@ -1,41 +1,49 @@
 """The dock at the right: the stop list and why the shown answer ended. Main thread."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont, QShowEvent
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction, QFont, QShowEvent
 from PySide6.QtWidgets import (
     QDockWidget,
     QFrame,
-    QLabel,
     QMainWindow,
     QVBoxLayout,
     QWidget,
 )
 
-from engine.stopping.record import Channel
+from engine.stopping.record import Channel, StopKind
+from engine.stopping.rules import StopScope
 from engine.values.events import Finished, tokens_per_s
 from engine.values.figures import end_facts, has_counts
 from engine.wording import counted, figure, quoted, seconds, visible
+from ui.chat.messages.stop_selection import StopSelection, source_between
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import IconBadge, IconButton, push_button
+from ui.kit.commands import Command, Entry, fill_menu
+from ui.kit.flow_text import FlowText
 from ui.kit.following import Following
 from ui.kit.html import colored, element, joined
-from ui.kit.labels import FactTable, FigureTile, breakable, clear_layout_of, label, thin_bar
+from ui.kit.labels import FactTable, FigureTile, clear_layout_of, label, thin_bar
 from ui.kit.layouts import STRETCH, column, row, scrolling
-from ui.kit.menus import copy_from
+from ui.kit.menus import copy_from, escape_mnemonics
 from ui.kit.theme import HEAD_PX, current_theme, fixed_font
 from ui.models.models import Models
 from ui.records.run_report import markdown_report
 from ui.records.runs import Run, progress_label
-from ui.records.stop_entries import StopEntry
 from ui.stops.stop_list_editor import StopListEditor
+from ui.stops.stop_lists import DEFAULT_LIST, Stops, describe_list, list_title, model_list
 from ui.words import Tone
 
 # The figures that the tiles show.
 _IN_TILES = ("Speed", "First token")
 WIDTH_PX = 366
+_ALWAYS = "Always Stop Here"
+# How much of an answer's end, and of what a stop cut off, is shown.
+_TAIL_CHARS, _CUT_CHARS = 60, 240
 
 
 def verdict_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
@@ -64,11 +72,18 @@ def verdict_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
 
 
 class VerdictView(QWidget):
-    """Shows one run, live while it streams."""
+    """Shows one run, live while it streams.
+
+    Attributes:
+        stop_source: Returns where the stop that ended a run came from; empty for unknown.
+    """
+
+    stop_requested = Signal(object)  # StopSelection
 
     def __init__(self, model: Models) -> None:
         super().__init__()
         self._model = model
+        self.stop_source: Callable[[Run], str] = lambda _: ""
         self.run: Run | None = None
         self._shown_end: Finished | None = None
         self._question = ""
@@ -76,10 +91,13 @@ class VerdictView(QWidget):
         self.sentence = label("", "title", 1.08, is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.detail = label("", "muted", 0.96, is_wrapped=True)
         self._bar = thin_bar("Progress")
-        self._tail = QLabel()
-        self._tail.setTextFormat(Qt.TextFormat.RichText)
-        self._tail.setWordWrap(True)
-        self._tail.setFont(fixed_font(self.font(), 0.98))
+        self.tail = FlowText()
+        self.tail.setFont(fixed_font(self.font(), 0.98))
+        self.tail.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        self._selection_actions = [QAction(text, self.tail) for text in ("Copy", _ALWAYS)]
+        self.tail.addActions(self._selection_actions)
+        self._tail_source, self._tail_begin = "", 0
+        self.always = push_button(_ALWAYS, "Add the selected text to the stop list", kind="link")
         self._tail_card = QFrame()
         self._tiles = [FigureTile(name) for name in ("Tokens", "Tokens/s", "First token")]
         self._tiles_row = QWidget()
@@ -89,6 +107,12 @@ class VerdictView(QWidget):
         self.inspect = push_button("Inspect…", "Open this run in the Stop Inspector")
         self._lay_out()
         self.copy_report.clicked.connect(self._copy)
+        self.always.clicked.connect(self._request_stop)
+        for action, run_it in zip(
+            self._selection_actions, (self.tail.copy, self._request_stop), strict=True
+        ):
+            action.triggered.connect(lambda _=False, run_it=run_it: run_it())
+        self.tail.selectionChanged.connect(self._refresh_always)
         current_theme().changed.connect(self.refresh)
         model.changed.connect(self._follow_model)
         self.refresh()
@@ -135,20 +159,43 @@ class VerdictView(QWidget):
     def _show_tail(self, run: Run, finished: Finished) -> None:
         stop = finished.stop
         source = run.thinking if stop.channel is Channel.THINKING else run.text
-        tail = source[-60:]
-        if not tail and not stop.dropped:
+        tail, cut = source[-_TAIL_CHARS:], stop.dropped[:_CUT_CHARS]
+        if not tail and not cut:
             return
         colors = current_theme().colors
-        dots = "…" if len(source) > 60 else ""
-        html = [colored(f"{dots}{_wrappable(visible(tail))}", colors.text)]
-        if stop.dropped:
-            more = "…" if len(stop.dropped) > 240 else ""
-            cut = _wrappable(visible(stop.dropped[:240])) + more
-            html.append(colored(element("s", cut), colors.fault, colors.fault_soft))
-        self._tail.setText(joined(*html))
-        cut_text = f", then cut off: {stop.dropped}" if stop.dropped else ""
-        self._tail.setAccessibleName(f"The answer ended with: {tail}{cut_text}")
+        dots = "…" if len(source) > _TAIL_CHARS else ""
+        html = [colored(f"{dots}{visible(tail)}", colors.text)]
+        if cut:
+            more = "…" if len(stop.dropped) > _CUT_CHARS else ""
+            html.append(colored(element("s", visible(cut) + more), colors.fault, colors.fault_soft))
+        self._tail_source, self._tail_begin = tail + cut, len(dots)
+        self.tail.setHtml(joined(*html))
+        self._refresh_always()
+        cut_text = f", then cut off: {stop.dropped}" if cut else ""
+        self.tail.setAccessibleName(f"The answer ended with: {tail}{cut_text}")
         self._tail_card.show()
+
+    def _refresh_always(self) -> None:
+        has_selection = self.tail.textCursor().hasSelection()
+        self.always.setEnabled(has_selection)
+        for action in self._selection_actions:
+            action.setEnabled(has_selection)
+        reason = "" if has_selection else "Select the text at which answers stop first."
+        self.always.setToolTip(reason)
+        self.always.setAccessibleDescription(reason)
+
+    def _request_stop(self) -> None:
+        run, cursor = self.run, self.tail.textCursor()
+        if run is None or run.finished is None:
+            return
+        begin, end = (
+            position - self._tail_begin
+            for position in (cursor.selectionStart(), cursor.selectionEnd())
+        )
+        text = source_between(self._tail_source, begin, end)
+        is_thinking = run.finished.stop.channel is Channel.THINKING
+        scope = StopScope.TEXT_AND_THINKING if is_thinking else StopScope.TEXT
+        self.stop_requested.emit(StopSelection(text, scope))
 
     def _show_figures(self, run: Run, finished: Finished, facts: FactTable) -> None:
         usage, timing = finished.usage, finished.timing
@@ -158,6 +205,8 @@ class VerdictView(QWidget):
         self._tiles[1].show_value("–" if speed is None else figure(speed))
         self._tiles[2].show_value("–" if first is None else seconds(first))
         self._tiles_row.show()
+        if source := self.stop_source(run):
+            facts.add("Stop set by", source)
         for fact in end_facts(finished, run.context):
             if fact.name in _IN_TILES:
                 continue
@@ -208,7 +257,8 @@ class VerdictView(QWidget):
         self._tail_card.setObjectName("sunken")
         column(
             label("Where it ended", "muted", 0.88),
-            self._tail,
+            self.tail,
+            (self.always, 0, Qt.AlignmentFlag.AlignLeft),
             spacing=4,
             margins=(11, 8, 11, 9),
             on=self._tail_card,
@@ -238,21 +288,24 @@ class VerdictView(QWidget):
             copy_from(self.copy_report, markdown_report(self.run, self._question))
 
 
-def _wrappable(text: str) -> str:
-    """Return a text that can wrap after every character."""
-    return breakable(text).replace("⏎", "⏎\u200b").replace("·", "·\u200b")
-
-
 class StopPanel(QDockWidget):
     """Follows the open conversation and the shown run; can be closed and detached."""
+
+    stop_requested = Signal(object)  # StopSelection
+    undoable = Signal(str, object)  # sentence, and the function that undoes it
 
     def __init__(self, workspace: Workspace, window: QMainWindow) -> None:
         super().__init__("Stops", window)
         self.setObjectName("stop_dock")
         self._workspace = workspace
         self._following = Following()
-        self.editor = StopListEditor()
+        self.editor = StopListEditor(workspace.stop_lists)
+        self.editor.menu.use_list = workspace.use_stop_list
+        self.editor.menu.undoable.connect(self.undoable)
+        fill_menu(self.editor.menu, self._beginning_entries())
         self.verdict = VerdictView(workspace.models)
+        self.verdict.stop_source = self._stop_source
+        self.verdict.stop_requested.connect(self.stop_requested)
         self.source = label("", "muted", 0.93, is_wrapped=True)
         self.setTitleBarWidget(self._build_title())
         self.setWidget(self._build_content())
@@ -271,6 +324,8 @@ class StopPanel(QDockWidget):
         workspace.stops_edited.connect(self._show_source)
         workspace.conversations.folders.changed.connect(self._show_source)
         workspace.presets.changed.connect(self._show_source)
+        workspace.settings_changed.connect(self._show_source)
+        workspace.stop_lists.changed.connect(self._show_source)
         workspace.opened.connect(self._show)
         workspace.run_shown.connect(self._show_run)
         workspace.model_selection.changed.connect(self._show_model)
@@ -279,10 +334,17 @@ class StopPanel(QDockWidget):
 
     def show_list(self) -> None:
         """Show the stop list, ready for another sequence."""
+        self._show_part(self.editor.input)
+
+    def show_rows(self) -> None:
+        """Show the rows of the stop list, with the keyboard in them."""
+        self._show_part(self.editor.table)
+
+    def _show_part(self, part: QWidget) -> None:
         self.show()
         self.raise_()
-        self._area.ensureWidgetVisible(self.editor.input)
-        self.editor.input.setFocus()
+        self._area.ensureWidgetVisible(part)
+        part.setFocus()
         if self.isFloating():
             self.activateWindow()
 
@@ -341,20 +403,97 @@ class StopPanel(QDockWidget):
         self._show_source()
         self._show_run(opened.shown_run)
 
+    def _beginning_entries(self) -> list[Entry]:
+        """Return the entries of the lists that new conversations begin with."""
+        selection = self._workspace.model_selection
+
+        def name() -> str:
+            return escape_mnemonics(selection.state.name)
+
+        return [
+            None,
+            Command(
+                "Use for New Chats",
+                lambda: self._begin_with(DEFAULT_LIST),
+                checked=lambda: self._begins_with(DEFAULT_LIST),
+            ),
+            Command(
+                "Use for New Chats with the Model",
+                lambda: self._begin_with(self._model_list),
+                title=lambda: f"Use for New Chats with {name()}",
+                checked=lambda: self._begins_with(self._model_list),
+                visible=lambda: bool(self._model_list),
+            ),
+            Command(
+                "Remove the List for the Model",
+                lambda: self.editor.menu.saved.delete(self._model_list),
+                title=lambda: f"Remove the List for {name()}",
+                visible=lambda: self._own_list is not None,
+            ),
+        ]
+
+    @property
+    def _model_list(self) -> str:
+        """The key of the list for the conversation's model; empty without a model."""
+        folder = self._workspace.model_selection.state.folder
+        return "" if folder is None else model_list(folder)
+
+    @property
+    def _own_list(self) -> Stops | None:
+        """The list for the conversation's model."""
+        key = self._model_list
+        return self._workspace.stop_lists.get(key) if key else None
+
+    def _begins_with(self, key: str) -> bool:
+        stops = self._workspace.stop_lists.get(key) if key else None
+        return stops is not None and stops == tuple(self._workspace.current.stops.entries())
+
+    def _begin_with(self, key: str) -> None:
+        lists, stops = self._workspace.stop_lists, self._workspace.current.stops.entries()
+        before = lists.get(key)
+        lists.keep(key, stops)
+        title = list_title(key)
+        text = f"{title} begin with this list of {counted(len(stops), 'sequence')}"
+        self.undoable.emit(text, partial(lists.keep, key, before))
+
     def _show_source(self) -> None:
         """Say where the stop list came from, and whether it was changed since."""
         conversation = self._workspace.current.conversation
-        kind, _, name = conversation.stops_from.partition(":")
-        text, stops = "", tuple[StopEntry, ...]()
-        if kind == "preset" and (preset := self._workspace.presets.get(name)) is not None:
-            text, stops = f"From the preset “{preset.name}”", preset.stops
-        folder = self._workspace.conversations.folders.source_of(conversation)
-        if folder is not None:
-            text, stops = f"From the folder “{folder.name}”", folder.stops
-        if text and tuple(conversation.stops) != tuple(stops):
+        name, stops = self._source(conversation.stops_from)
+        text = f"From {name}" if name else ""
+        if text and tuple(conversation.stops) != stops:
             text += ", changed here"
+        own = self._own_list
+        if own is not None and conversation.stops_from != self._model_list:
+            model = self._workspace.model_selection.state.name
+            note = f"New chats with {model} begin with a list of {counted(len(own), 'sequence')}."
+            text = "\n".join(filter(None, (text, note)))
         self.source.setText(text)
         self.source.setVisible(bool(text))
+
+    def _source(self, stops_from: str) -> tuple[str, Stops]:
+        """Return the name and the rows of the source of a list; empty for none."""
+        kind, _, name = stops_from.partition(":")
+        workspace = self._workspace
+        if kind == "preset" and (preset := workspace.presets.get(name)) is not None:
+            return f"the preset “{preset.name}”", preset.stops
+        if kind == "folder" and (folder := workspace.conversations.folders.get(name)) is not None:
+            return f"the folder “{folder.name}”", folder.stops
+        stops = workspace.stop_lists.get(stops_from)
+        return ("", ()) if stops is None else (describe_list(stops_from), stops)
+
+    def _stop_source(self, run: Run) -> str:
+        """Return where the stop string that ended a run came from; empty for another end."""
+        end = run.finished
+        if end is None or end.stop.kind is not StopKind.STOP_STRING:
+            return ""
+        if not run.is_own:
+            return "the request"
+        if run.stop_change.extra == end.stop.value:
+            return "this question"
+        name, stops = self._source(run.stops_from)
+        is_there = any(entry.stop.text == end.stop.value for entry in stops)
+        return name if name and is_there else "this conversation"
 
     def _show_run(self, run: Run | None) -> None:
         question = ""

@@ -182,6 +182,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "started_at": run.started_at,
     }
     optional = {
+        "stops_from": run.stops_from,
         "max_tokens": run.max_tokens,
         "thinking": run.thinking,
         "thinking_s": run.thinking_s,
@@ -283,6 +284,7 @@ def run_from(fields: Fields, text: str, without_end: RunState = "interrupted") -
         raise fields.wrong("stops", "must be a list of texts")
     run = Run(
         rules=_rules(fields, stops),
+        stops_from=fields.maybe("stops_from", str) or "",
         max_tokens=fields.maybe("max_tokens", int),
         model_id=fields.maybe("model", str) or "",
         state=_state(fields),

@@ -148,6 +148,7 @@ class Run:
 
     Attributes:
         stop_change: How its stops differ from its conversation's list. Not stored.
+        stops_from: Where the list came from, as in ``Conversation.stops_from``.
         thinking_s: Seconds that the reasoning took; None while it lasts, and without reasoning.
         started_at: Unix time of the request, in seconds.
         copied_from: The id of the run that this one was copied from; empty for none. Not stored.
@@ -155,6 +156,7 @@ class Run:
 
     rules: StopRules = field(default_factory=StopRules)
     stop_change: StopChange = NO_CHANGE
+    stops_from: str = ""
     max_tokens: int | None = None
     model_id: str = ""
     state: RunState = "queued"

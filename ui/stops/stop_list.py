@@ -1,6 +1,5 @@
 """The stop list of a conversation: its entries, their tokens, their history, undo. Main thread."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,14 +7,12 @@ from typing import Any
 from PySide6.QtCore import QAbstractTableModel, QMimeData, QModelIndex, QObject, Qt, Signal
 from PySide6.QtGui import QUndoStack
 
-from engine.errors import InvalidRequest
-from engine.files.json_fields import DamagedFile, Fields
-from engine.stopping.rules import StopOption, StopScope, checked_strings
+from engine.stopping.rules import StopOption, StopScope
 from engine.wording import counted, escaped, quoted, visible
 from ui.kit.commands import ValueChange
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
-from ui.records.codec import stop_entry_from, stops_values
 from ui.records.stop_entries import StopEntry
+from ui.records.stop_files import refusal
 from ui.stops.stop_rows import (
     SCOPE_LABELS,
     CheckedStop,
@@ -34,70 +31,12 @@ _ROW_MIME = "application/x-fullstop-stop-row"
 _TOOL_TIP = Qt.ItemDataRole.ToolTipRole
 EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at least one character."
 
-MAX_BYTES = 1_000_000
-
 
 def typed_sequence(typed: str, *, with_escapes: bool) -> str:
     r"""Return the sequence that the input stands for."""
     if not typed:
         raise ValueError(EMPTY_MESSAGE)
     return unescaped(typed) if with_escapes else typed
-
-
-def refusal(entries: Sequence[StopEntry]) -> str:
-    """Return why a stop list cannot be used; empty if it can."""
-    try:
-        checked_strings([entry.stop.text for entry in entries], "stops")
-    except InvalidRequest as error:
-        return f"{error.reason[:1].upper()}{error.reason[1:]}."
-    return ""
-
-
-def stops_to_json(entries: Sequence[StopEntry]) -> str:
-    """Return a list that ``stops_from_json`` reads back exactly: texts, and objects for options."""
-    listed = [
-        entry.stop.text if entry == StopEntry.of(entry.stop.text) else values
-        for entry, values in zip(entries, stops_values(list(entries)), strict=True)
-    ]
-    return json.dumps(listed, ensure_ascii=False, indent=2) + "\n"
-
-
-def stops_from_json(text: str) -> list[StopEntry]:
-    """Return the rows of a JSON list of strings and of objects as ``stops_to_json`` writes them."""
-    try:
-        items = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            'This is not a JSON list of strings, such as ["END", "\\n\\nUser:"]. '
-            "To take every line as one sequence, choose “Paste as Lines”."
-        ) from error
-    if isinstance(items, str):
-        items = [items]
-    if not isinstance(items, list):
-        raise ValueError('A stop list is a JSON list of strings, such as ["END", "\\n\\nUser:"].')
-    return [_entry_from_json(number, item) for number, item in enumerate(items, 1)]
-
-
-def _entry_from_json(number: int, item: object) -> StopEntry:
-    try:
-        entry = StopEntry.of(item) if isinstance(item, str) else stop_entry_from(Fields(item))
-    except DamagedFile as error:
-        raise ValueError(
-            f"Entry {number} of the list is not a string; put it in double quotes."
-        ) from error
-    if not entry.stop.text:
-        raise ValueError(f"Entry {number} of the list is empty; remove it.")
-    if any("\ud800" <= char <= "\udfff" for char in entry.stop.text):
-        raise ValueError(
-            f"Entry {number} of the list contains half of a character (a surrogate); "
-            "no text can match it."
-        )
-    return entry
-
-
-def stops_from_lines(text: str) -> list[StopEntry]:
-    """Return each line as a sequence, with its spaces; empty lines are left out."""
-    return [StopEntry.of(line) for line in text.replace("\r\n", "\n").split("\n") if line]
 
 
 # Sequences are kept as strings exactly as typed: never trimmed, never split.
@@ -176,9 +115,17 @@ class StopListModel(QAbstractTableModel):
             return
         self._change(row, f"Fix {quoted(remark.fixed, 16)}", self._typed(row, remark.fixed))
 
-    def ensure(self, sequence: str) -> None:
-        if not any(entry.stop.text == sequence and entry.is_enabled for entry in self._entries):
-            self.add_sequence(sequence)
+    def ensure(self, sequence: str, scope: StopScope = StopScope.TEXT) -> bool:
+        """Add a sequence, or let the row that has it count there; return whether it is in use."""
+        for row, entry in enumerate(self._entries):
+            if entry.stop.text == sequence:
+                is_wide = scope.channels <= entry.scope.channels
+                used = replace(entry if is_wide else entry.within(scope), is_enabled=True)
+                if used == entry:
+                    self.row_changed.emit(row)
+                    return True
+                return self._change(row, f"Use {quoted(sequence, 16)}", used)
+        return self.add_all([StopEntry.of(sequence).within(scope)], f"Add {quoted(sequence, 16)}")
 
     def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
         if not index.isValid():

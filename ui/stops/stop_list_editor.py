@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from PySide6.QtCore import (
     QAbstractItemModel,
@@ -28,7 +27,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QHeaderView,
     QLineEdit,
-    QMenu,
     QPushButton,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -43,24 +41,17 @@ from engine.stopping.rules import OWN_STOP_OPTIONS, StopScope
 from engine.wording import counted, visible
 from ui.kit import icons
 from ui.kit.buttons import ChipButton, IconButton
-from ui.kit.dialogs import choose_file, choose_target, prompt_number
+from ui.kit.dialogs import prompt_number
 from ui.kit.following import Following
 from ui.kit.labels import ElidedButton, ElidedLabel, clear_layout_of, label, rescale
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.menus import add_entry, context_menu, copied_text, copy_text
+from ui.kit.menus import add_entry, context_menu
 from ui.kit.rows import Index
-from ui.kit.tasks import finish_tasks, read_text, start_task, write_text
 from ui.kit.theme import current_theme, fixed_font, restyle
-from ui.records.stop_entries import StopEntry
-from ui.stops.stop_list import (
-    MAX_BYTES,
-    StopListModel,
-    stops_from_json,
-    stops_from_lines,
-    stops_to_json,
-)
+from ui.stops.stop_list import StopListModel
+from ui.stops.stop_list_menu import StopListMenu
+from ui.stops.stop_lists import StopLists
 from ui.stops.stop_rows import SCOPE_LABELS, StopColumn
-from ui.words import FileRefused
 
 _SCOPE_ICONS = {
     StopScope.TEXT: "chat",
@@ -77,7 +68,6 @@ _WIDTHS_PX = {
     StopColumn.REMARK: 28,
 }
 _EDIT_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_F2)
-_FILTERS = ["Stop list (*.json)"]
 
 
 class StopDelegate(QStyledItemDelegate):
@@ -323,90 +313,10 @@ def _end_token(text: str, caption: str) -> QWidget:
     return line
 
 
-class ImportExportMenu(QMenu):
-    """Imports, exports, copies and pastes the list that the editor shows."""
-
-    refused = Signal(str)  # reason in words
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._dialogs_on = parent
-        self._model: StopListModel | None = None
-        paste_lines = partial(self._paste, "Paste as Lines", has_lines=True)
-        self.paste_list = add_entry(self, "Paste a List", partial(self._paste, "Paste a List"))
-        self.paste_lines = add_entry(self, "Paste as Lines", paste_lines)
-        self.copy_list = add_entry(self, "Copy the List", self._copy)
-        self.addSeparator()
-        add_entry(self, "Import…", self._ask_import)
-        self.export_list = add_entry(self, "Export…", self._ask_export)
-        self.aboutToShow.connect(self._refresh)
-
-    def show_model(self, model: StopListModel) -> None:
-        self._model = model
-
-    async def finish(self) -> None:
-        await finish_tasks(self)
-
-    def import_from(self, path: Path) -> None:
-        start_task(self, self._import(path), "import a stop list")
-
-    def export_to(self, path: Path) -> None:
-        start_task(self, self._export(path, self._entries), "export a stop list")
-
-    async def _import(self, path: Path) -> None:
-        model = self._model
-        try:
-            text = await read_text(path, MAX_BYTES)
-        except FileRefused as refusal:
-            self.refused.emit(str(refusal))
-            return
-        if self._model is model:  # otherwise the editor shows another list by now
-            self._take(text, f"Import {path.name}")
-
-    async def _export(self, path: Path, entries: list[StopEntry]) -> None:
-        try:
-            await write_text(path, lambda: stops_to_json(entries))
-        except FileRefused as refusal:
-            self.refused.emit(str(refusal))
-
-    def _refresh(self) -> None:
-        has_text = bool(copied_text())
-        self.paste_list.setEnabled(has_text)
-        self.paste_lines.setEnabled(has_text)
-        self.copy_list.setEnabled(bool(self._entries))
-        self.export_list.setEnabled(bool(self._entries))
-
-    @property
-    def _entries(self) -> list[StopEntry]:
-        return [] if self._model is None else self._model.entries()
-
-    def _take(self, text: str, what: str, *, has_lines: bool = False) -> None:
-        try:
-            entries = stops_from_lines(text) if has_lines else stops_from_json(text)
-        except ValueError as error:
-            self.refused.emit(str(error))
-            return
-        if self._model is not None:
-            self._model.add_all(entries, what)
-
-    def _paste(self, what: str, *, has_lines: bool = False) -> None:
-        self._take(copied_text(), what, has_lines=has_lines)
-
-    def _copy(self) -> None:
-        copy_text(stops_to_json(self._entries))
-
-    def _ask_import(self) -> None:
-        choose_file(self._dialogs_on, "Import a Stop List", self.import_from, _FILTERS)
-
-    def _ask_export(self) -> None:
-        host, title, name = self._dialogs_on, "Export the Stop List", "stops.json"
-        choose_target(host, title, self.export_to, name=name, filters=_FILTERS)
-
-
 class StopListEditor(QWidget):
-    """Edits the stop list of the open conversation."""
+    """Edits a stop list; with ``lists`` its menu has the lists saved by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, lists: StopLists | None = None) -> None:
         super().__init__()
         self._model = StopListModel(parent=self)
         self._following = Following()
@@ -440,9 +350,9 @@ class StopListEditor(QWidget):
         self.up = IconButton("up", "Move the selected sequence up", keys="Alt+Up")
         self.down = IconButton("down", "Move the selected sequence down", keys="Alt+Down")
         self.remove = IconButton("trash", "Remove the selected sequence", keys="Del")
-        self.more = IconButton("copy", "Paste, copy, import or export the stop list")
-        self.import_export = ImportExportMenu(self)
-        self.more.setMenu(self.import_export)
+        self.more = IconButton("more", "More actions for the stop list")
+        self.menu = StopListMenu(self, lists)
+        self.more.setMenu(self.menu)
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.as_typed = ChipButton("pencil", "Literal", is_toggle=True)
         self.as_typed.setToolTip("Every character counts as it is; \\n is two characters")
@@ -455,7 +365,7 @@ class StopListEditor(QWidget):
     def show_model(self, model: StopListModel) -> None:
         self._model = model
         self.table.setModel(model)
-        self.import_export.show_model(model)
+        self.menu.show_model(model)
         self._following.follow(
             (model.remarks_changed, self._refresh),
             (model.edited, self._refresh),
@@ -529,7 +439,7 @@ class StopListEditor(QWidget):
         self.input.textEdited.connect(self._hide_refusal)
         self.add.clicked.connect(self._add)
         self.fix.clicked.connect(self._fix)
-        self.import_export.refused.connect(self._show_refusal)
+        self.menu.refused.connect(self._show_refusal)
         self.undo.clicked.connect(lambda: self._model.undo_stack.undo())
         self.redo.clicked.connect(lambda: self._model.undo_stack.redo())
         self.up.clicked.connect(lambda: self._move(-1))

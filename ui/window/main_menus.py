@@ -271,6 +271,12 @@ class MainMenus(QObject):
                 lambda: bool(handling.selection.strip()),
             ),
             Command(
+                "Always Stop &Here",
+                handling.stop_at_selection,
+                ("Ctrl+Alt+S",),
+                lambda: handling.stop_selection is not None,
+            ),
+            Command(
                 "Pin Message",
                 handling.pin_message,
                 ("Ctrl+Alt+P",),

@@ -29,12 +29,15 @@ from ui.kit.windows import OwnDialog
 from ui.preferences import (
     KEPT_PROMPTS,
     KEPT_TRACES,
+    NEW_CONVERSATIONS,
     PAGES,
     Declaration,
     Preferences,
     declared,
 )
 from ui.preferences_state import PreferencesState
+from ui.stops.stop_lists import StopLists
+from ui.stops.stop_lists_page import StopListsPage
 from ui.words import TRACES_DELETED
 
 _PROMPTS_DELETED = "The model reads a conversation again when you continue it."
@@ -163,6 +166,7 @@ class PreferencesDialog(OwnDialog):
         parent: QWidget,
         kept: KeptFiles | None = None,
         traces: KeptFiles | None = None,
+        stop_lists: StopLists | None = None,
     ) -> None:
         super().__init__("Settings", parent)
         self._preferences = preferences
@@ -188,6 +192,9 @@ class PreferencesDialog(OwnDialog):
         # Build pages in place; reparenting re-polishes the subtree.
         for title, hint in PAGES.items():
             self.tabs.addTab(self._page(title, hint), title)
+            if stop_lists is not None and title == NEW_CONVERSATIONS:
+                self.stops = StopListsPage(stop_lists)
+                self.tabs.addTab(self.stops, "Stop Sequences")
         preferences.keeping_failed.connect(self._show_problem)
 
     def hideEvent(self, event: QHideEvent) -> None:

@@ -20,7 +20,7 @@ from ui.records.exchange.archive import (
 )
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
-from ui.stops.stop_list import stops_from_json
+from ui.records.stop_files import stops_from_json
 
 _CASES = cases(60)
 
@@ -70,7 +70,7 @@ def test_zeros_among_the_settings_are_kept() -> None:
 
 
 def test_a_stop_list_with_half_a_character_is_refused_by_its_entry() -> None:
-    with pytest.raises(ValueError, match="Entry 2 of the list contains half of a character"):
+    with pytest.raises(ValueError, match="Entry 2 of the list: contains a lone surrogate"):
         stops_from_json('["END", "\\ud800"]')
 
 

@@ -46,7 +46,7 @@ from ui.records.exchange.archive import (
 )
 from ui.records.messages import ConversationMessage
 from ui.records.stop_entries import StopEntry
-from ui.stops.stop_list import MAX_BYTES, stops_from_json
+from ui.records.stop_files import MAX_BYTES, stops_from_json
 from ui.words import FileRefused
 
 GOLDEN = Path(__file__).parents[2] / "api" / "golden"
@@ -282,7 +282,7 @@ def _read_stops(path: Path) -> str:
         words = str(refusal)
     else:
         return "read"
-    assert words.startswith((path.name, "This is not", "A stop list is", "Entry")), words
+    assert words.startswith((path.name, "This is not", "A stop list", "Entry")), words
     return "refused"
 
 

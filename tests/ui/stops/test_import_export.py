@@ -15,8 +15,9 @@ from tests.support.outside.tool_hosts import no_tools
 from tests.ui.driving import eventually
 from ui.chat.session.workspace import Workspace
 from ui.records.stop_entries import StopEntry
-from ui.stops.stop_list import StopListModel, stops_from_json
-from ui.stops.stop_list_editor import ImportExportMenu
+from ui.records.stop_files import stops_from_file, stops_from_json, stops_to_file
+from ui.stops.stop_list import StopListModel
+from ui.stops.stop_list_menu import StopListMenu
 from ui.stops.stop_rows import StopColumn, StopHistory
 
 ODD = ["\n\nUser:", " a ", "a,b", "\\n", "é", "👍", '"']
@@ -26,15 +27,19 @@ def of(*values: str) -> StopListModel:
     return StopListModel([StopEntry.of(value) for value in values])
 
 
+def choose(menu: StopListMenu, words: str) -> None:
+    next(entry for entry in menu.actions() if entry.text() == words).trigger()
+
+
 def sequences(model: StopListModel) -> list[str]:
     return [entry.stop.text for entry in model.entries()]
 
 
 @pytest.fixture
-def menu(qtbot: QtBot) -> ImportExportMenu:
+def menu(qtbot: QtBot) -> StopListMenu:
     holder = QWidget()
     qtbot.addWidget(holder)
-    made = ImportExportMenu(holder)
+    made = StopListMenu(holder)
     made.show_model(of())
     return made
 
@@ -52,32 +57,32 @@ def test_what_is_no_list_of_strings_is_refused_with_a_remedy(text: str, said: st
         stops_from_json(text)
 
 
-def test_the_clipboards_list_is_added_as_one_change(menu: ImportExportMenu) -> None:
+def test_the_clipboards_list_is_added_as_one_change(menu: StopListMenu) -> None:
     model = of("END")
     menu.show_model(model)
     QApplication.clipboard().setText(json.dumps(["END", *ODD]))
-    menu.paste_list.trigger()
+    choose(menu, "Paste a List")
     assert sequences(model) == ["END", *ODD]
     model.undo_stack.undo()
     assert sequences(model) == ["END"]
 
 
-def test_copied_list_keeps_scopes_and_disabled_rows(menu: ImportExportMenu) -> None:
+def test_copied_list_keeps_scopes_and_disabled_rows(menu: StopListMenu) -> None:
     entries = [
         StopEntry.of("END"),
         StopEntry.of("tool").within(StopScope.ALL),
         StopEntry.of("off", is_enabled=False),
     ]
     menu.show_model(StopListModel(entries))
-    menu.copy_list.trigger()
+    choose(menu, "Copy the List")
     model = of()
     menu.show_model(model)
-    menu.paste_list.trigger()
+    choose(menu, "Paste a List")
     assert model.entries() == entries
 
 
 async def test_files_are_written_and_read_and_errors_reported(
-    menu: ImportExportMenu, tmp_path: Path
+    menu: StopListMenu, tmp_path: Path
 ) -> None:
     menu.show_model(of(*ODD))
     menu.export_to(tmp_path / "stops.json")
@@ -159,3 +164,31 @@ async def test_a_running_answer_goes_on_with_the_list_as_it_is_now(
     assert first is not None
     assert answer.text.startswith(first.text)
     await workspace.finish()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.json", '[{"sequence": "x", "scope": "here"}]', "Entry 1 of the list has another scope"),
+        ("a.json", '["x", {"scope": "all"}]', "Entry 2 of the list is not a string"),
+        ("a.json", '["x", ""]', "Entry 2 of the list is empty; remove it"),
+        ("a.json", json.dumps(["y", "x" * 4_097]), "Entry 2 of the list: .* 4097. Shorten"),
+        (
+            "a.txt",
+            "\n".join(map(str, range(70))),
+            "at most 64 sequences, this one has 70. Remove 6",
+        ),
+    ],
+)
+def test_stop_file_error_names_row_and_remedy(name: str, text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        stops_from_file(name, text)
+
+
+def test_plain_lines_refuse_rows_that_would_lose_something() -> None:
+    plain, scoped = StopEntry.of(" END "), StopEntry.of("x").within(StopScope.ALL)
+    assert stops_from_file("a.txt", stops_to_file("a.txt", [plain])) == [plain]
+    for lost in (scoped, StopEntry.of("x", is_enabled=False), StopEntry.of("a\nb")):
+        with pytest.raises(ValueError, match=r"Row 2 .* Export the list as a \.json file"):
+            stops_to_file("a.txt", [plain, lost])
+        assert stops_from_file("a.json", stops_to_file("a.json", [plain, lost])) == [plain, lost]

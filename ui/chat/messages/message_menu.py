@@ -1,24 +1,29 @@
 """The menu of a message. Main thread."""
 
+from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QObject, QPoint, Qt, QUrl
+from PySide6.QtCore import QObject, QPoint, Qt, QUrl, Signal
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
+from engine.wording import quoted
 from ui.chat.composer.composer import Composer
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_changes import DELETION, MessageChanges
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.messages.speech import Speech
+from ui.chat.messages.stop_selection import StopSelection, stop_selection
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import UndoBar
 from ui.kit.dialogs import confirm_file, show_error
 from ui.kit.flow_text import FlowText, selected_text
-from ui.kit.menus import add_entry, context_menu, copy_text
+from ui.kit.menus import add_entry, context_menu, copy_text, escape_mnemonics
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
+from ui.stops.stop_list import StopListModel
+from ui.stops.stop_lists import DEFAULT_LIST, describe_list, list_title, model_list
 
 MessageView = QuestionView | AnswerView
 
@@ -42,6 +47,8 @@ def link_at(view: MessageView, position: QPoint) -> str:
 class MessageHandling(QObject):
     """Shows the menus of messages, and runs their actions."""
 
+    stop_list_requested = Signal()
+
     def __init__(
         self,
         workspace: Workspace,
@@ -58,9 +65,10 @@ class MessageHandling(QObject):
         self.speech = Speech(self)
         self.speech.failed.connect(partial(show_error, parent))
         self.undo_bar = UndoBar()
+        self._undo_offered: Callable[[], object] = lambda: None
         self.undo_bar.setMaximumWidth(420)
         column.view_made.connect(self._follow)
-        self.changes.deleted.connect(self.undo_bar.offer)
+        self.changes.deleted.connect(self._offer_restoring)
         self.changes.restored.connect(self.undo_bar.hide)
         self.undo_bar.button.clicked.connect(self._undo)
         workspace.opened.connect(self._on_opened)
@@ -90,6 +98,8 @@ class MessageHandling(QObject):
             add_entry(menu, "Copy Link", lambda: copy_text(link))
         quote = add_entry(menu, "Quote Selection" if chosen else "Quote", lambda: self.quote(text))
         quote.setEnabled(bool(text.strip()))
+        if isinstance(view, AnswerView):
+            self._add_stop_entries(menu, stop_selection(view))
         menu.addSeparator()
         if isinstance(view, QuestionView) and is_last:
             can_answer = is_free and workspace.model_selection.state.can_answer
@@ -121,12 +131,82 @@ class MessageHandling(QObject):
     @property
     def selection(self) -> str:
         """The selected text of a message, first of the focused one."""
+        return next(filter(None, map(selection_of, self._focused_first())), "")
+
+    @property
+    def stop_selection(self) -> StopSelection | None:
+        """The selected text of an answer as the model wrote it, first of the focused one."""
+        answers = (view for view in self._focused_first() if isinstance(view, AnswerView))
+        return next(filter(None, map(stop_selection, answers)), None)
+
+    def stop_at_selection(self) -> None:
+        """Add the selected text of an answer to the stop list."""
+        if (selection := self.stop_selection) is not None:
+            self.stop_at(selection)
+
+    def stop_at(self, selection: StopSelection) -> None:
+        """Add a text to the conversation's stop list, and show it there."""
+        if selection.problem:
+            self._composer.show_notice(selection.problem)
+            return
+        current, name = self._workspace.current, quoted(selection.text, 40)
+        before = current.stops.entries()
+        self.stop_list_requested.emit()
+        if not current.stops.ensure(selection.text, selection.scope):
+            return  # the list shows the reason
+        after = current.stops.entries()
+        if after == before:
+            self._composer.show_notice(f"{name} is already in the stop list.")
+            return
+        is_new = len(after) > len(before)
+        done = "added to the stop list" if is_new else "switched on in the stop list"
+        undo = partial(self._undo_change, current.undo_stack.undoText())
+        self.offer_undo(f"{name} was {done}", undo)
+
+    def stop_new_chats_at(self, selection: StopSelection, key: str) -> None:
+        """Add a text to a list that new conversations begin with."""
+        lists, where = self._workspace.stop_lists, describe_list(key)
+        if selection.problem:
+            self._composer.show_notice(selection.problem)
+            return
+        kept, name = lists.get(key), quoted(selection.text, 40)
+        before = kept or ()
+        stops = StopListModel(before)
+        stops.refused.connect(self._composer.show_notice)
+        if not stops.ensure(selection.text, selection.scope):
+            return
+        if tuple(stops.entries()) == before:
+            self._composer.show_notice(f"{name} is already in {where}.")
+            return
+        lists.keep(key, stops.entries())
+        self.offer_undo(f"{name} was added to {where}", partial(lists.keep, key, kept))
+
+    def offer_undo(self, text: str, undo: Callable[[], object]) -> None:
+        """Name a change below the messages, and offer to undo it for a while."""
+        self._undo_offered = undo
+        self.undo_bar.offer(text)
+
+    def _focused_first(self) -> list[MessageView]:
         focused = QApplication.focusWidget()
-        views = sorted(
+        return sorted(
             self._column.views,
             key=lambda view: focused is None or not view.isAncestorOf(focused),
         )
-        return next(filter(None, map(selection_of, views)), "")
+
+    def _add_stop_entries(self, menu: QMenu, selection: StopSelection | None) -> None:
+        here = add_entry(menu, "Always Stop Here", lambda: None)
+        menu.setToolTipsVisible(True)
+        if selection is None:
+            here.setEnabled(False)
+            here.setToolTip("Select the text at which answers stop first.")
+            return
+        here.triggered.connect(lambda: self.stop_at(selection))
+        folder = self._workspace.model_selection.state.folder
+        keys = [DEFAULT_LIST] if folder is None else [DEFAULT_LIST, model_list(folder)]
+        others = menu.addMenu("Always Stop Here In")
+        for key in keys:
+            stop = partial(self.stop_new_chats_at, selection, key)
+            add_entry(others, escape_mnemonics(list_title(key)), stop)
 
     @property
     def message_to_pin(self) -> ConversationMessage | None:
@@ -185,11 +265,17 @@ class MessageHandling(QObject):
         self._workspace.ask(lambda current: current.answer(message))
         self._composer.input.setFocus()
 
-    def _undo(self) -> None:
-        """Undo the last deletion, unless something else was changed since."""
+    def _offer_restoring(self, text: str) -> None:
+        self.offer_undo(text, partial(self._undo_change, DELETION))
+
+    def _undo_change(self, change: str) -> None:
+        """Undo the last change of the conversation, unless something else was changed since."""
         stack = self._workspace.current.undo_stack
-        if stack.undoText() == DELETION:
+        if stack.undoText() == change:
             stack.undo()
+
+    def _undo(self) -> None:
+        self._undo_offered()
         self.undo_bar.hide()
         self._composer.input.setFocus()
 

@@ -403,6 +403,7 @@ class ConversationController(QObject):
             stops = replace(request.stops, repetition=DEFAULT_DETECTION)
             request = replace(request, stops=stops)
         run = new_run(request, model, continued, change, begun)
+        run.stops_from = self.conversation.stops_from
         if continued is None:
             run.left_out = last_left_out(conversation.tree.path_to(parent))
         if model is None and conversation.model is not None:

@@ -15,11 +15,10 @@ from ui.records.conversations import (
     ListOrder,
     Placement,
 )
+from ui.records.stop_entries import StopEntry
 from ui.records.store import ConversationStore
 from ui.records.titles import UNTITLED, title_of
 from ui.records.tool_choice import ToolsInUse
-
-_FROM_FOLDER = "folder:"
 
 
 def sort_key(conversation: Conversation, order: ListOrder) -> tuple[bool, float, str]:
@@ -86,12 +85,8 @@ class FolderList(QObject):
             conversation.settings = settings
         if folder.stops:
             conversation.stops = list(folder.stops)
-            conversation.stops_from = f"{_FROM_FOLDER}{folder.id}"
+            conversation.stops_from = f"folder:{folder.id}"
         conversation.placement = replace(conversation.placement, folder_id=folder.id)
-
-    def source_of(self, conversation: Conversation) -> ConversationFolder | None:
-        kind, _, name = conversation.stops_from.partition(":")
-        return self.get(name) if f"{kind}:" == _FROM_FOLDER else None
 
 
 class ConversationList(QObject):
@@ -113,6 +108,7 @@ class ConversationList(QObject):
         self.folders = FolderList(store, self)
         # The settings of a new conversation: those of its model, or else the usual ones.
         self.new_settings = self.usual_settings = ConversationSettings()
+        self.new_stops: tuple[tuple[StopEntry, ...], str] = ((), "")  # its stops, and their source
         self.new_tools = ToolsInUse()  # and its tools
 
     # -- reading ---------------------------------------------------------------------------
@@ -133,8 +129,9 @@ class ConversationList(QObject):
 
         It is not reused if its folder's system prompt or stops have changed since.
         """
-        fresh = Conversation(settings=self.new_settings)
-        fresh.tools = self.new_tools
+        stops, source = self.new_stops
+        fresh = Conversation(settings=self.new_settings, stops=stops)
+        fresh.tools, fresh.stops_from = self.new_tools, source
         if folder is not None:
             self.folders.begin(fresh, folder)
         for conversation in self._items:

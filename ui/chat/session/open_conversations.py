@@ -1,5 +1,6 @@
 """The conversations in memory, each with its controller. Main thread."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from PySide6.QtCore import QObject, Signal
@@ -9,6 +10,7 @@ from ui.chat.session.conversation_list import ConversationList
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.conversations import Conversation
 from ui.records.runs import Run
+from ui.records.stop_entries import StopEntry
 
 # How many conversations stay in memory besides those with running answers.
 MAX_OPEN = 6
@@ -46,6 +48,16 @@ class OpenConversations(QObject):
             opened.need_changed.connect(partial(self._note_need, conversation))
         self._open[conversation.id] = opened
         return opened
+
+    def begin_with(
+        self, conversation: Conversation, stops: Sequence[StopEntry], source: str
+    ) -> None:
+        """Give a conversation without messages the stop list that new ones begin with."""
+        conversation.stops, conversation.stops_from = list(stops), source
+        if (opened := self._open.get(conversation.id)) is not None:
+            opened.undo_stack.clear()
+            opened.stops.show_entries(stops, -1)
+        self._conversations.changed(conversation)
 
     @property
     def is_running(self) -> bool:

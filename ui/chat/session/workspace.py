@@ -40,6 +40,7 @@ from ui.records.stop_entries import StopEntry
 from ui.records.store import ConversationStore
 from ui.records.tool_choice import ToolsInUse
 from ui.records.variants import Variant
+from ui.stops.stop_lists import StopLists, list_name
 from ui.tools.toolbox import Toolbox
 
 
@@ -69,6 +70,7 @@ class Workspace(QObject):
         self.store = store
         self.traces = Traces(trace_store, self)
         self.library, self.models = library, library.models
+        self.stop_lists = StopLists(library.preferences, library.choices)
         self.model_selection = ModelSelection(library, self)
         self.conversations = ConversationList(store, self)
         self.context = ChatContext(engine, store, self.traces, self.models, toolbox)
@@ -89,7 +91,7 @@ class Workspace(QObject):
         self.current = self.in_memory.open(self._first())
         self._follow_current()
         self.model_selection.refresh()
-        self.model_selection.changed.connect(self._apply_model_settings)
+        self.model_selection.changed.connect(self._apply_beginnings)
 
     def apply(self, preferences: Preferences) -> None:
         """Use preferences in all conversations, and for new ones."""
@@ -98,11 +100,11 @@ class Workspace(QObject):
         self.context.planner.when_full = preferences.when_full
         self.context.ends_repetition = preferences.ends_repetition
         self.conversations.usual_settings = preferences.new_conversation.settings()
-        self._apply_model_settings()
+        self._apply_beginnings()
         self.conversations.begin_with(ToolsInUse(preferences.tools.in_new_conversations))
 
-    def _apply_model_settings(self) -> None:
-        """Apply the model's settings to new conversations and to an open empty one."""
+    def _apply_beginnings(self) -> None:
+        """Apply the model's settings and stop list to new conversations, and to empty ones."""
         listed, folder = self.conversations, self.model_selection.state.folder
         saved = None if folder is None else self.library.choices.settings_of(folder)
         before = listed.new_settings
@@ -110,6 +112,12 @@ class Workspace(QObject):
         current = self.current.conversation
         if not current.has_messages and current.settings == before:
             self.change_settings(listed.new_settings)
+        begun, listed.new_stops = listed.new_stops, self.stop_lists.for_new_chats(folder)
+        if begun != listed.new_stops:
+            for conversation in listed.every():
+                has_begun = (tuple(conversation.stops), conversation.stops_from) == begun
+                if has_begun and not conversation.has_messages:
+                    self.in_memory.begin_with(conversation, *listed.new_stops)
 
     # -- intents ---------------------------------------------------------------------------
 
@@ -215,6 +223,12 @@ class Workspace(QObject):
         """Use a preset's settings and stop list in the open conversation; this can be undone."""
         change = f"Use Preset {quoted(preset.name, 16)}"
         self._replace(change, preset.settings, preset.stops, f"preset:{preset.name}")
+
+    def use_stop_list(self, key: str) -> None:
+        """Use a saved stop list in the open conversation; this can be undone."""
+        change = f"Use List {quoted(list_name(key), 16)}"
+        stops = self.stop_lists.get(key) or ()
+        self._replace(change, self.current.conversation.settings, stops, key)
 
     def save_preset(self, name: str) -> None:
         conversation = self.current.conversation

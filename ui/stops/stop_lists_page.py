@@ -1,0 +1,109 @@
+"""The page of Settings that edits saved stop lists. Main thread."""
+
+from collections.abc import Callable
+from functools import partial
+
+from PySide6.QtCore import QSignalBlocker
+from PySide6.QtGui import QHideEvent
+from PySide6.QtWidgets import QWidget
+
+from ui.kit.buttons import Choice, UndoBar, push_button
+from ui.kit.labels import label
+from ui.kit.layouts import STRETCH, column, row
+from ui.stops.stop_list import StopListModel
+from ui.stops.stop_list_editor import StopListEditor
+from ui.stops.stop_lists import DEFAULT_LIST, StopLists, list_name, list_title
+
+_HINT = (
+    "A new chat begins with the list of its folder, of its model, or else with that for new chats. "
+    "Existing chats do not change."
+)
+
+
+class StopListsPage(QWidget):
+    """Edits the default list, those of models and those saved by name; changes act at once."""
+
+    def __init__(self, lists: StopLists) -> None:
+        super().__init__()
+        self._lists = lists
+        self._models: dict[str, StopListModel] = {}
+        self._undo_offered: Callable[[], object] = lambda: None
+        self.choice = Choice("Stop list")
+        self.editor = StopListEditor(lists)
+        self.editor.end_tokens.hide()  # end tokens belong to a model
+        self.undo_bar = UndoBar()
+        saved = self.editor.menu.saved
+        self.new = push_button("New List…", "Save an empty stop list under a name")
+        self.rename = push_button("Rename…", "Rename the stop list")
+        self.delete = push_button("Delete", "Delete the stop list")
+        self.new.clicked.connect(lambda: saved.ask_save((), self.show_list))
+        self.rename.clicked.connect(lambda: saved.ask_rename(self.key, self.show_list))
+        self.delete.clicked.connect(lambda: saved.delete(self.key))
+        self.choice.currentIndexChanged.connect(self._show_chosen)
+        self.editor.menu.undoable.connect(self._offer_undo)
+        self.undo_bar.button.clicked.connect(self._undo)
+        lists.changed.connect(self._refresh)
+        column(
+            row((self.choice, 1), self.new, self.rename, self.delete, spacing=6),
+            self.editor,
+            label(_HINT, "faint", 0.92, is_wrapped=True),
+            STRETCH,
+            self.undo_bar,
+            spacing=12,
+            margins=(0, 16, 0, 6),
+            on=self,
+        )
+        self._refresh()
+
+    @property
+    def key(self) -> str:
+        """The key of the shown list."""
+        return str(self.choice.currentData() or DEFAULT_LIST)
+
+    def show_list(self, key: str) -> None:
+        self.choice.choose(key)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Take a sequence that was typed but not added yet: the page may be deleted now."""
+        super().hideEvent(event)
+        if self.editor.input.text():
+            self.editor.add.click()
+
+    def _refresh(self) -> None:
+        """Show the lists that there are; one that was changed elsewhere is shown as it is now."""
+        shown, keys = self.key, self._lists.all()
+        if keys != [self.choice.itemData(row) for row in range(self.choice.count())]:
+            with QSignalBlocker(self.choice):
+                self.choice.clear()
+                for key in keys:
+                    self.choice.addItem(list_title(key), key)
+                self.choice.choose(shown if shown in keys else DEFAULT_LIST)
+        for key in set(self._models) - set(keys):
+            self._models.pop(key).deleteLater()
+        for key, model in self._models.items():
+            if (rows := self._lists.get(key) or ()) != tuple(model.entries()):
+                model.undo_stack.clear()
+                model.show_entries(rows, -1)
+        self._show_chosen()
+
+    def _show_chosen(self) -> None:
+        key = self.key
+        self.rename.setEnabled(bool(list_name(key)))
+        self.delete.setEnabled(key != DEFAULT_LIST)
+        model = self._models.get(key)
+        if model is None:
+            model = self._models[key] = StopListModel(self._lists.get(key) or (), self)
+            model.edited.connect(partial(self._keep, key, model))
+        if self.editor.table.model() is not model:
+            self.editor.show_model(model)
+
+    def _keep(self, key: str, model: StopListModel) -> None:
+        self._lists.keep(key, model.entries())
+
+    def _offer_undo(self, text: str, undo: Callable[[], object]) -> None:
+        self._undo_offered = undo
+        self.undo_bar.offer(text)
+
+    def _undo(self) -> None:
+        self._undo_offered()
+        self.undo_bar.hide()
