@@ -31,12 +31,16 @@ _Delta = TextDelta | ThinkingDelta | ToolCallArguments
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer, as collected from the events of one generation."""
+    """A whole answer, as collected from the events of one generation.
+
+    ``no_effect`` are the parts of its request that changed nothing.
+    """
 
     text: str
     thinking: str
     tool_calls: tuple[ToolCall, ...]
     finished: Finished
+    no_effect: tuple[str, ...] = ()
 
 
 class Generation:

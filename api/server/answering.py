@@ -22,7 +22,7 @@ from api.dialects.shared.dialect import (
     ParsedRequest,
     QueryRoute,
 )
-from api.dialects.shared.parameters import ReadContext
+from api.dialects.shared.parameters import ReadContext, given_names
 from api.dialects.shared.requests import left_out_tools, read_generations
 from api.server.bodies import BodyReceiver, decompress, is_compressed
 from api.server.streams import StreamWriter
@@ -120,7 +120,11 @@ async def receive_request(
             is_on_loop = False
             async with receiver.parsing:
                 params = await asyncio.to_thread(dialect.recall, service, record, params)
-        record.field_names = {**dialect.field_names, **route.field_names(params)}
+        record.field_names = {
+            **dialect.field_names,
+            **given_names(params),
+            **route.field_names(params),
+        }
         generations = read() if is_on_loop else await asyncio.to_thread(read)
     if generations:
         record.not_applied = generations[0].not_applied
@@ -216,6 +220,7 @@ class _Answer:
         record.not_applied = (*read, *engines)
         self.head = replace(
             self.head,
+            no_effect=record.no_effect,
             # The model may have been loaded meanwhile.
             model=model_name(service, self.route.model_of(self.params)),
             vocabulary=first.vocabulary,

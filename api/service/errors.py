@@ -21,6 +21,7 @@ from engine.errors import (
 )
 from engine.stopping.record import StopKind
 from engine.values.events import Finished
+from engine.values.no_effect import plain_name
 from engine.wording import counted
 
 FieldPath = tuple[str | int, ...]
@@ -193,7 +194,7 @@ def rename_field(field: str, names: Mapping[str, str]) -> str:
     """Return a field of the engine's request as the client spelled it."""
     # The longest name first: a field may have another name than the object that it is a part of.
     for known, name in sorted(names.items(), key=lambda pair: -len(pair[0])):
-        if field == known or field.startswith((f"{known}[", f"{known}.")):
+        if field == known or field.startswith((f"{known}[", f"{known}.", f"{known} (")):
             return name + field[len(known) :]
     # The other levels of the engine's nesting have no counterpart in any request body.
-    return field.removeprefix("sampling.").removeprefix("stops.")
+    return plain_name(field)

@@ -132,6 +132,12 @@ class RequestRecord:
         return tuple(run.finished for run in self.runs if run.finished is not None)
 
     @property
+    def no_effect(self) -> tuple[str, ...]:
+        """The parts of the request without effect on its answers, tools of left-out kinds too."""
+        kinds = (f"tools ({kind})" for kind in self.tools_left_out)
+        return tuple(dict.fromkeys((*self.not_applied, *kinds)))
+
+    @property
     def prompt_difference(self) -> PromptDifference | None:
         """The place in which a prompt first differs from an earlier one, and was read again."""
         ends = [each.finished for each in self.generations if each.finished is not None]

@@ -96,6 +96,7 @@ def entry_of(record: RequestRecord) -> RequestEntry:
         model=record.model,
         requested_model=record.requested_model,
         running=tuple(run.generation for run in record.runs),
+        no_effect=record.no_effect,
     )
 
 

@@ -55,7 +55,8 @@ from engine.output.tool_calls.formats import CALL_FORMATS, JSON_CALLS
 from engine.output.vocabulary import Vocabulary, decode_ids
 from engine.stopping.record import Channel
 from engine.values.embedding import EmbeddingRequest
-from engine.values.request import GenerationRequest
+from engine.values.no_effect import overruled_options
+from engine.values.request import GenerationRequest, Sampling
 from engine.values.tokens import TokenOrigin, TokenStats
 
 _log = logging.getLogger(__name__)
@@ -140,7 +141,12 @@ class MlxBackend:
         decode = functools.partial(decode_ids, inner_tokenizer(self._tokenizer))
         recent = self.batch.prompt_cache.recent
         difference = recent.difference(owner.name, tokens, rendered, decode)
-        return Prompt(tokens, beginning, prediction, is_on_disk, unknown, rendered, difference)
+        not_applied = (
+            *unknown,
+            *self._budgets.unused_options(request, family),
+            *overruled_options(request, self._with_own_settings(request.sampling)),
+        )
+        return Prompt(tokens, beginning, prediction, is_on_disk, not_applied, rendered, difference)
 
     def check_template(self) -> TemplateReport | None:
         return check_template(self._template) if self._tokenizer.has_chat_template else None
@@ -209,10 +215,13 @@ class MlxBackend:
     def can_end_reasoning(self, request: GenerationRequest, family: Family) -> bool:
         return self._budgets.can_end(request, family)
 
+    def _with_own_settings(self, requested: Sampling) -> Sampling:
+        return sampling.with_defaults(requested, dict(self.info.own_settings))
+
     def join(self, sequence: Sequence, generation: Generation, prompt: Prompt) -> None:
         """Add an accepted request to the batch, with its sampler, constraint and drafts."""
         request = generation.request
-        params = sampling.with_defaults(request.sampling, dict(self.info.own_settings))
+        params = self._with_own_settings(request.sampling)
         if request.tool_choice.mode == "none":
             params = replace(params, logit_bias=(*params.logit_bias, *self._no_calls()))
         processors = sampling.processors(params, len(prompt.tokens))

@@ -22,11 +22,10 @@ from mlx_lm.sample_utils import (
 from engine.grammar.masks import TokenConstraint
 from engine.library.configuration import MAX_FIGURE
 from engine.library.model_files import read_json
+from engine.values.no_effect import MIN_TEMPERATURE
 from engine.values.request import Sampling
 from engine.values.tokens import PromptScores, PromptScoring, TokenStats
 
-# Below it, dividing by the temperature overflows; the most likely token would be sampled anyway.
-_MIN_TEMPERATURE = 1e-4
 # About the most memory for the logits of all prompts that are read in one step.
 _LOGITS_BYTES = 128 << 20
 
@@ -157,7 +156,7 @@ def sampler(
     top_k = requested.top_k or 0
     if top_k >= vocabulary_size:  # mlx-lm rejects a top_k that keeps every token
         top_k = 0
-    if temperature < _MIN_TEMPERATURE:
+    if temperature < MIN_TEMPERATURE:
         return GREEDY
     xtc = _xtc_of(requested, exempt, vocabulary_size)
     seed = requested.seed

@@ -11,7 +11,7 @@ out. Engine thread.
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -216,6 +216,25 @@ class ThinkingBudgets:
         if self._template.effort_of(request) is not None:
             return None
         return BUDGET_OF_EFFORT.get(request.effort)
+
+    def unused_options(self, request: GenerationRequest, family: Family) -> Iterator[str]:
+        """Yield the names of options for reasoning without effect, each with the reason."""
+        if request.prompt is not None:
+            return
+        budget, effort = request.thinking_budget, request.effort
+        is_known = self._template.effort_of(request) is not None
+        can_end = self.can_end(request, family)
+        if budget and not can_end and "thinking_budget" not in self._template.variables:
+            yield "thinking_budget (this model has no reasoning to end)"
+        if effort is None:
+            return
+        if request.thinking is False or budget == 0:
+            if effort is not Effort.NONE:
+                yield "effort (reasoning is off)"
+        elif not is_known and budget is not None:
+            yield "effort (the thinking budget takes precedence)"
+        elif not is_known and (not can_end or effort not in BUDGET_OF_EFFORT):
+            yield "effort (this model knows no efforts)"
 
     def processor(
         self,

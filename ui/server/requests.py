@@ -96,6 +96,7 @@ class RequestEntry:
     answers: tuple[RequestAnswer, ...] = ()
     requested_model: str = ""
     running: tuple[Generation, ...] = ()
+    no_effect: tuple[str, ...] = ()  # what of the request changed nothing
 
     @property
     def ends(self) -> tuple[Finished, ...]:
@@ -353,6 +354,7 @@ def _value(entry: RequestEntry) -> dict[str, Any]:
             for end in entry.ends
         ],
         "read_again": entry.read_again or None,
+        "no_effect": entry.no_effect,
         "total_s": entry.took_s,
         "request": _message(entry.headers, entry.request_body),
         "response": _message(entry.answer_headers, entry.response_body),

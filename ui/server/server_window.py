@@ -166,6 +166,8 @@ class RequestDetail(QFrame):
             )
         if entry.read_again:
             facts.add("Cache", entry.read_again)
+        if entry.no_effect:
+            facts.add("No effect", ", ".join(entry.no_effect))
         facts.add("Request id", entry.id)
 
 

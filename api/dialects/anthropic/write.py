@@ -106,7 +106,7 @@ def write_message(
     message["content"] = [] if only_warms(params) else _content(events, params)
     message["stop_reason"], message["stop_sequence"] = stop_to_wire(finished.stop)
     if wants_report(params):
-        message["fullstop"] = report_to_wire(finished)
+        message["fullstop"] = report_to_wire(finished, head.no_effect)
     return message
 
 
@@ -258,7 +258,7 @@ class MessageEncoder(AnswerEncoder):
             "usage": usage_to_wire(finished.usage),
         }
         if self._reports:
-            end["fullstop"] = report_to_wire(finished)
+            end["fullstop"] = report_to_wire(finished, self._head.no_effect)
         self._event(end)
         self._event({"type": "message_stop"})
 

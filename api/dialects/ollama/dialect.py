@@ -165,6 +165,7 @@ OLLAMA = Dialect(
     request_body=request_body,
     field_names={
         "stops.strings": "options.stop",
+        "sampling": "options",
         "max_tokens": "options.num_predict",
         "constraint.json_schema": "format",
         "constraint": "format",

@@ -62,6 +62,7 @@ class LineEncoder(AnswerEncoder):
         self._model = params.model or add_tag(head.model)
         self._is_chat = isinstance(params, ChatParams)
         self._clock = head.clock
+        self._no_effect = head.no_effect
         self._reports = params.fullstop.report
         self._has_logprobs = bool(params.logprobs)
         self._texts = head.vocabulary
@@ -91,7 +92,7 @@ class LineEncoder(AnswerEncoder):
         answer["done"] = True
         answer["done_reason"] = done_reason_to_wire(finished.stop)
         if self._reports:
-            answer["fullstop"] = report_to_wire(finished)
+            answer["fullstop"] = report_to_wire(finished, self._no_effect)
         answer["total_duration"] = round(timing.total_s * NS)
         answer["load_duration"] = 0
         answer["prompt_eval_count"] = usage.prompt_tokens

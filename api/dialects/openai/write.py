@@ -39,7 +39,7 @@ def ending_to_wire(finished: Finished, head: Head, *, reports: bool) -> ChoiceEn
         "stop_reason": matched,
     }
     if reports:
-        ending["fullstop"] = report_to_wire(finished)
+        ending["fullstop"] = report_to_wire(finished, head.no_effect)
     return ending
 
 

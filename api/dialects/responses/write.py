@@ -401,7 +401,7 @@ class ResponseEncoder(AnswerEncoder):
         # This API has no other field for the stop that matched.
         is_reported = params.stop or params.stop_token_ids or params.fullstop.report
         if finished is not None and is_reported:
-            response["fullstop"] = report_to_wire(finished)
+            response["fullstop"] = report_to_wire(finished, self._head.no_effect)
         return response
 
     def _done(self, item: OutputItem) -> None:

@@ -115,7 +115,7 @@ GENERATE = Dialect(
         "stops.token_ids": "sampling_params.stop_token_ids",
         "max_tokens": "sampling_params.max_new_tokens",
         "n": "sampling_params.n",
-        "sampling.logit_bias": "sampling_params.logit_bias",
+        "sampling": "sampling_params",
         "top_logprobs": "top_logprobs_num",
         "prompt_scoring.start": "logprob_start_len",
         "prompt_scoring.top": "top_logprobs_num",

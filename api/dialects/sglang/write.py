@@ -68,6 +68,7 @@ class GenerateEncoder(AnswerEncoder):
         super().__init__()
         self._reports = params.fullstop.report
         self._has_logprobs = bool(params.return_logprob)
+        self._no_effect = head.no_effect
         self._vocabulary = head.vocabulary if params.return_text_in_logprobs else None
         self._is_batch = is_batch(params)
         count = self._unfinished = answer_count(params)
@@ -157,7 +158,7 @@ class GenerateEncoder(AnswerEncoder):
             if any(self._prompt_tops[choice]):
                 meta["input_top_logprobs"] = self._prompt_tops[choice]
         if self._reports:
-            answer["fullstop"] = report_to_wire(finished)
+            answer["fullstop"] = report_to_wire(finished, self._no_effect)
 
     def _logprobs(self, pairs: Sequence[tuple[int, float]]) -> list[TokenLogprob]:
         return [self._logprob(token_id, logprob) for token_id, logprob in pairs]

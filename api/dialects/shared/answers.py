@@ -240,6 +240,10 @@ class FullstopReport(TypedDict):
             ),
         ]
     ]
+    no_effect: Annotated[
+        tuple[str, ...],
+        Field(description="fields, tools and options of the request that changed nothing"),
+    ]
     timing: Annotated[
         dict[str, float | None],
         Field(
@@ -249,7 +253,7 @@ class FullstopReport(TypedDict):
     ]
 
 
-def report_to_wire(finished: Finished) -> FullstopReport:
+def report_to_wire(finished: Finished, no_effect: tuple[str, ...]) -> FullstopReport:
     """Return the object ``fullstop`` of an answer: the stop record, speeds and times (seconds)."""
     stop = asdict(finished.stop)
     del stop["rule_index"]
@@ -263,6 +267,7 @@ def report_to_wire(finished: Finished) -> FullstopReport:
         "thinking_budget_end": cast("BudgetEndReport | None", _optional(finished.budget_end)),
         "budget_from": finished.budget_from,
         "prompt_cache_miss": finished.usage.cache_miss,
+        "no_effect": no_effect,
         "timing": {**asdict(finished.timing), "tokens_per_s": speed},
     }
     if (difference := finished.usage.prompt_difference) is not None:

@@ -61,6 +61,7 @@ class Head:
     Attributes:
         unique: Hexadecimal digits from which the answer's ids are made.
         store: Stores the whole answer before its end is sent; None if it is not to be stored.
+        no_effect: The parts of the request without effect, as the client spelled them.
     """
 
     unique: str
@@ -72,6 +73,7 @@ class Head:
     store: StoreAnswer | None = None
     answer_id: str = ""
     is_accepted: bool = False
+    no_effect: tuple[str, ...] = ()
     clock: Callable[[], float] = time.time
 
 

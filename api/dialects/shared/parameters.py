@@ -341,6 +341,33 @@ def with_template_options(
     return replace(request, template_options=kwargs.model_dump(exclude_unset=True))
 
 
+# How requests spell options of the engine that have several names, the one that counts first.
+_SPELLED = {
+    "effort": (
+        "chat_template_kwargs.reasoning_effort", "output_config.effort", "reasoning.effort",
+        "reasoning_effort", "think",
+    ),
+    "thinking_budget": (
+        "thinking.budget_tokens", "thinking_budget", "thinking_token_budget",
+        "chat_template_kwargs.thinking_budget",
+    ),
+    "stops.min_tokens": ("fullstop.min_tokens", "min_tokens", "sampling_params.min_new_tokens"),
+}  # fmt: skip
+
+
+def given_names(params: WireModel) -> dict[str, str]:
+    """Return a request's own names of these options, as far as it has them."""
+    given: dict[str, str] = {}
+    for name, spellings in _SPELLED.items():
+        for spelling in spellings:
+            value: Any = params
+            for key in spelling.split("."):
+                value = getattr(value, key, None)
+            if value is not None:
+                given.setdefault(name, spelling)
+    return given
+
+
 def given_effort(effort: str | None) -> str | None:
     """Return the reasoning effort; None for a word that means the default."""
     return None if effort is None or _plain(effort) in _OPEN_EFFORTS else effort

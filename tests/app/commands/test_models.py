@@ -77,8 +77,11 @@ def test_models_download_list_ask_remove(
     assert found["size_bytes"] == sum(len(site.files[NAME][file]) for file in weights)
     assert found["fit"] in {"fits", "tight"}
 
-    said = main(["ask", "Count from 1 to 3", "--model", NAME, "--json"])
-    assert (said, json.loads(capfd.readouterr().out)["stop"]["kind"]) == (0, "eos")
+    cold = ("--temperature", "0", "--seed", "1")
+    said = main(["ask", "Count from 1 to 3", "--model", NAME, "--json", *cold])
+    answered = json.loads(capfd.readouterr().out)
+    assert (said, answered["stop"]["kind"]) == (0, "eos")
+    assert answered["no_effect"] == ["seed (the temperature is 0)"]
 
     code, out, _ = run("remove", NAME, "--yes", "--json")
     removed = json.loads(out)

@@ -32,6 +32,7 @@ def ended(record: RequestRecord) -> RequestRecord:
     record.request_body = RecordedBody(b"{}")
     record.response_body = RecordedBody(b"x" * MAX_BODY_BYTES + b"y")
     record.response_headers = (("X", "y"),)
+    record.not_applied, record.tools_left_out = ("seed",), ("web_search",)
     record.runs = [observed()]
     return record
 
@@ -57,6 +58,7 @@ def test_request_feed_converts_records() -> None:
         headers=HEADERS,
         model="demo",
         is_stream=True,
+        no_effect=("seed", "tools (web_search)"),
         status=200,
         took_s=0.25,
         request_body=RequestBody("{}", 2),

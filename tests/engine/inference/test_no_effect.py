@@ -1,0 +1,49 @@
+"""Options for reasoning that change nothing are named when the request is accepted."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.engine import Engine
+from engine.values.request import Effort, GenerationRequest
+from tests.support.asking import request, run
+from tests.support.scripted import Stage
+
+TAGS = {"plain": ["<think>", "</think>"]}
+
+
+@pytest.mark.parametrize(
+    ("options", "fields", "expected"),
+    [
+        (TAGS, {"thinking_budget": 9}, ()),
+        ({}, {"thinking_budget": 9}, ("thinking_budget (this model has no reasoning to end)",)),
+        (TAGS, {"effort": Effort.LOW}, ()),
+        (TAGS, {"effort": Effort.HIGH}, ("effort (this model knows no efforts)",)),
+        ({}, {"effort": Effort.LOW}, ("effort (this model knows no efforts)",)),
+        (
+            TAGS,
+            {"effort": Effort.LOW, "thinking_budget": 9},
+            ("effort (the thinking budget takes precedence)",),
+        ),
+        (TAGS, {"effort": Effort.LOW, "thinking": False}, ("effort (reasoning is off)",)),
+        (TAGS, {"effort": Effort.NONE, "thinking": False}, ()),
+    ],
+)
+def test_reasoning_options_without_effect_are_named(
+    tmp_path: Path, options: dict[str, Any], fields: dict[str, Any], expected: tuple[str, ...]
+) -> None:
+    stage = Stage(tmp_path, {"go": ["a"]}, **options)
+
+    async def not_applied(asked: GenerationRequest) -> tuple[str, ...]:
+        async with Engine(loader=stage.load) as engine:
+            await engine.load(tmp_path)
+            generation = await engine.generate(asked)
+            rendered = await engine.render_prompt(asked)
+            await generation.collect()
+            assert rendered.not_applied == generation.not_applied
+            return generation.not_applied
+
+    found = run(not_applied(replace(request("go"), **fields)))
+    assert found == expected
