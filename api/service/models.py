@@ -22,10 +22,7 @@ from engine.values.request import GenerationRequest, LimitSource
 # them: a model that does not end its answer would run until the context is full.
 _TASK_PREFIX = "### Task:"
 # How the user agents of coding tools begin, which set limits that nobody chose in them.
-_TOOLS = (
-    "aider", "claude-cli", "cline", "codex", "geminicli", "goose", "kilo", "opencode", "openhands",
-    "qwencode", "roocode", "zed",
-)  # fmt: skip
+_TOOLS = ("claude-cli", "codex", "opencode", "qwencode")
 # Parts of the chat templates of models that can reason.
 _THINKING_SIGNS = ("<think>", "enable_thinking", "<|channel|>analysis")
 

@@ -74,7 +74,7 @@ def _end_here(options: AskOptions, run: RunTrace, question: str) -> int:
         printer.thinking(played.thinking)
         printer.text(played.text)
     usage = Usage(output_tokens=played.output_tokens)
-    finished = Finished(ended.stop, usage, Timing(), repetition=played.repetition)
+    finished = Finished(ended.stop, usage, Timing(), details=ended.details)
     given = Answer(played.text, played.thinking, played.calls, finished)
     print_end(given, printer, made, describe_fork(made, "the end"), is_json=options.is_json)
     return exits.OK

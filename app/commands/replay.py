@@ -19,7 +19,7 @@ from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json, question_of
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.events import Finished, Timing, Usage
+from engine.values.events import EndDetails, Finished, Timing, Usage
 from engine.values.verdict import headline, sentence
 from engine.wording import counted
 
@@ -84,7 +84,8 @@ def _reason(played: Replayed, recording: RunTrace) -> str:
         reason = headline(played.stop)
     else:
         usage = Usage(output_tokens=played.output_tokens)
-        reason = sentence(Finished(played.stop, usage, Timing(), repetition=played.repetition))
+        details = EndDetails(repetition=played.repetition)
+        reason = sentence(Finished(played.stop, usage, Timing(), details=details))
     return f"{reason} · token {played.output_tokens:,} of {len(recording.tokens):,}"
 
 

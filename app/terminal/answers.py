@@ -140,13 +140,8 @@ def as_json(given: Answer, fork: Fork | None = None) -> dict[str, Any]:
         "speculation": dataclasses.asdict(finished.speculation),
         "no_effect": given.no_effect,
     }
-    if finished.budget_end is not None:
-        facts["budget_end"] = dataclasses.asdict(finished.budget_end)
-    for name in ("limit_from", "budget_from", "planned_call"):
-        if (fact := getattr(finished, name)) is not None:
-            facts[name] = fact
-    if finished.repetition is not None:
-        facts["repetition"] = dataclasses.asdict(finished.repetition)
+    details = dataclasses.asdict(finished.details)
+    facts.update((name, fact) for name, fact in details.items() if fact)
     if finished.error is not None:
         facts["error"] = finished.error
     if fork is not None:

@@ -54,6 +54,7 @@ from engine.output.tool_calls.calls import readers
 from engine.output.tool_calls.formats import CALL_FORMATS, JSON_CALLS
 from engine.output.vocabulary import Vocabulary, decode_ids
 from engine.stopping.record import Channel
+from engine.stopping.repetition import RepetitionScope
 from engine.values.embedding import EmbeddingRequest
 from engine.values.no_effect import overruled_options
 from engine.values.request import GenerationRequest, Sampling
@@ -229,8 +230,8 @@ class MlxBackend:
         constraint = self._forms.constrain(request, prompt.tokens, grammar, thinks=prompt.thinks)
         if constraint is not None:  # last, so that no other processor allows more tokens
             processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
-        watches = generation.setting.watches_repetition
-        detection = request.stops.repetition if watches else None
+        is_watched = generation.setting.repetition is not RepetitionScope.NOTHING
+        detection = request.stops.repetition if is_watched else None
         sampler = sampling.sampler(
             params,
             self.info.vocabulary_size,

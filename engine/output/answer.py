@@ -23,7 +23,7 @@ from engine.output.tool_calls.calls import OpenCalls
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.matcher import Match, StopMatcher, matcher_of
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.stopping.repetition import Repetition, RepetitionDetector
+from engine.stopping.repetition import Repetition, RepetitionDetector, RepetitionScope
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import Event, TextDelta, ThinkingDelta, TokenTrace
 from engine.values.tokens import TokenOrigin, TokenStats
@@ -44,9 +44,6 @@ class DecodingSetting:
         memory_budget: Tokens for which memory was left, where that was less; otherwise None.
         has_bytes: Whether the model's tokens are known byte strings.
         strips_first_space: Whether its decoder drops one space at the very beginning.
-        watches_repetition: Whether cycles are recorded: not where a grammar or a prediction makes
-            them.
-        can_end_reasoning: Whether a cycle in reasoning ends the reasoning instead of the answer.
     """
 
     model: str = ""
@@ -58,8 +55,7 @@ class DecodingSetting:
     memory_budget: int | None = None
     has_bytes: bool = True
     strips_first_space: bool = False
-    watches_repetition: bool = True
-    can_end_reasoning: bool = False
+    repetition: RepetitionScope = RepetitionScope.ANSWER
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,10 +398,10 @@ class AnswerBuilder:
         self.reader = TokenReader(self._text, setting, rules, vocabulary, detokenizer)
         self._call_has_stop = False
         self._cycle: Repetition | None = None
-        self._can_end_reasoning = setting.can_end_reasoning
+        self._can_end_reasoning = setting.repetition is RepetitionScope.REASONING
         self._watched = self._text.channel
         self._detector: RepetitionDetector | None = None
-        if setting.watches_repetition:
+        if setting.repetition is not RepetitionScope.NOTHING:
             self._detector = RepetitionDetector(rules.repetition, rules.min_tokens)
         beginning = setting.beginning
         if beginning.channel is Channel.TOOL:

@@ -7,7 +7,7 @@ from engine.errors import EngineError
 from engine.recording.replay import replay, with_replayed_tokens
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import StopKind
-from engine.values.events import TokenTrace
+from engine.values.events import EndDetails, TokenTrace
 from engine.values.request import Fork, GenerationRequest
 from engine.values.tokens import TokenOrigin, TokenStats
 from engine.wording import counted, quoted
@@ -46,15 +46,17 @@ def end_here(run: RunTrace, token_index: int) -> tuple[RunTrace, Fork]:
     kept = list(run.tokens)[:token_index]
     if end is not None:
         kept.append(replace(end, index=token_index, stats=fork.stats[-1]))
-    ended = replace(run, tokens=deque(kept), residue="", limit_from=None)
-    if run.budget_end is not None and run.budget_end.token_index >= token_index:
-        ended.budget_end = None
+    details = replace(run.details, limit_from=None, planned_call=None, repetition=None)
+    if details.budget_end is not None and details.budget_end.token_index >= token_index:
+        details = EndDetails()
+    ended = replace(run, tokens=deque(kept), residue="", details=details)
     if end is None:
         ended.stop = replace(run.stop, kind=StopKind.CANCELLED) if run.stop else None
     played = replay(ended)
     if run.request is not None:
         ended.request = replace(run.request, fork=fork)
     ended.stop = played.stop or run.stop
+    ended.details = replace(details, repetition=played.repetition)
     return with_replayed_tokens(ended), fork
 
 

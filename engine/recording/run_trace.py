@@ -11,14 +11,14 @@ from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import (
-    BudgetEnd,
+    EndDetails,
     Event,
     Finished,
     Speculation,
     TokenTrace,
     ToolCallCompleted,
 )
-from engine.values.request import Fork, GenerationRequest, LimitSource, ToolCall
+from engine.values.request import Fork, GenerationRequest, ToolCall
 
 if TYPE_CHECKING:
     from engine.generation import Generation
@@ -54,8 +54,7 @@ class RunTrace:
     stop: StopInfo | None = None
     residue: str = ""
     speculation: Speculation = field(default_factory=Speculation)
-    budget_end: BudgetEnd | None = None
-    limit_from: LimitSource | None = None
+    details: EndDetails = field(default_factory=EndDetails)
     calls: list[RecordedCalls] = field(default_factory=list)
     vocabulary: Vocabulary | None = None
     request: GenerationRequest | None = None
@@ -92,8 +91,7 @@ class RunTrace:
                 self.setting = replace(self.setting, memory_budget=event.usage.output_tokens)
             self.residue = event.residue
             self.speculation = event.speculation
-            self.budget_end = event.budget_end
-            self.limit_from = event.limit_from
+            self.details = event.details
 
 
 def trace_for(generation: "Generation", tokens: deque[TokenTrace] | None = None) -> RunTrace:

@@ -13,8 +13,7 @@ Version 2::
       "calls": [{"raw": "{}", "calls": [{"id": "…", "name": "…", "arguments": "{}"}], "number": 1}],
       "stop": {"kind": "stop_string", "value": "END", "token_id": 44, "text_offset": 26},
       "speculation": {"passes": 3, "guessed": 12, "accepted": 9},
-      "budget_end": null,
-      "limit_from": "request",
+      "details": {"limit_from": "request"},
       "request": {"messages": [{"role": "user", "content": "…"}], "rendered": [1, 87, 4]},
       "fork": {"token_index": 20, "replaced": {"id": 44, "text": "D"}, "chosen": [45]}
     }
@@ -27,6 +26,7 @@ fork is made, and in ``rendered`` the tokens of the prompt; files of earlier ver
 Unknown keys are ignored, so that later versions can add some. Pure; any thread.
 """
 
+import contextlib
 import dataclasses
 import json
 from array import array
@@ -43,20 +43,18 @@ from engine.recording.replay import MAX_TOKEN_ID
 from engine.recording.run_trace import RecordedCalls, RunTrace
 from engine.stopping.record import Channel, StopInfo
 from engine.stopping.rules import StopRules, checked_strings
-from engine.values.events import BudgetEnd, Speculation, TokenTrace
+from engine.values.events import BudgetEnd, EndDetails, Speculation, TokenTrace
 from engine.values.request import (
     LOCAL_OWNER,
     Fork,
     GenerationRequest,
-    LimitSource,
     TraceLevel,
 )
 from engine.values.tokens import TokenOrigin
 
 VERSION = 2
 _SHARED_FIELDS = (
-    "setting", "rules", "max_tokens", "residue", "stop", "speculation", "budget_end",
-    "limit_from",
+    "setting", "rules", "max_tokens", "residue", "stop", "speculation", "details",
 )  # fmt: skip
 
 
@@ -145,10 +143,17 @@ def run_from_fields(top: Fields, **others: Any) -> RunTrace:
         residue=top.take("residue", str),
         stop=top.maybe("stop", StopInfo),
         speculation=top.maybe("speculation", Speculation) or Speculation(),
-        budget_end=top.maybe("budget_end", BudgetEnd),
-        limit_from=_limit_source(top.maybe("limit_from", str)),
+        details=read_details(top),
         **others,
     )
+
+
+def read_details(fields: Fields) -> EndDetails:
+    """Return the details of an end; files of earlier versions have the end of a budget alone."""
+    with contextlib.suppress(DamagedFile):  # a later version may know more sources of limits
+        if (details := fields.maybe("details", EndDetails)) is not None:
+            return details
+    return EndDetails(budget_end=fields.maybe("budget_end", BudgetEnd))
 
 
 def upgraded_rules(rules: Any) -> Any:
@@ -274,11 +279,6 @@ def _token(index: int, fields: Fields) -> TokenTrace:
         time_s=fields.maybe("time_s", float) or 0.0,
         origin=_origin(fields.maybe("origin", str)),
     )
-
-
-def _limit_source(name: str | None) -> LimitSource | None:
-    # A later version may know more.
-    return LimitSource(name) if name in set(LimitSource) else None
 
 
 def _origin(name: str | None) -> TokenOrigin:

@@ -10,7 +10,9 @@ from engine.grammar.masks import is_constrained
 from engine.inference.backend import Prompt
 from engine.output.answer import AnswerBuilder, DecodingSetting
 from engine.output.channels import continues_text
+from engine.output.families import Family
 from engine.scheduling.running_answer import RunningAnswer
+from engine.stopping.repetition import RepetitionScope
 from engine.values.request import GenerationRequest, TraceLevel
 from engine.values.unanswered_prompt import UnansweredPrompt
 
@@ -46,7 +48,6 @@ def admit(
     memory_budget = None
     if max_tokens is not None and request.max_tokens is None and max_tokens < context:
         memory_budget = max_tokens - len(prompt.tokens)
-    has_detection = request.stops.repetition is not None
     generation.setting = setting = DecodingSetting(
         model=backend.info.id,
         family=family,
@@ -57,8 +58,7 @@ def admit(
         memory_budget=memory_budget,
         has_bytes=backend.vocabulary.raw is not None,
         strips_first_space=vocabulary.strips_first_space,
-        watches_repetition=request.prediction is None and not is_constrained(request),
-        can_end_reasoning=has_detection and backend.can_end_reasoning(request, family),
+        repetition=_repetition_scope(backend, request, family),
     )
     builder = AnswerBuilder(
         setting=setting,
@@ -72,6 +72,16 @@ def admit(
         reports_spans=request.trace is TraceLevel.FULL,
     )
     return RunningAnswer(generation, prompt, builder, submitted_at)
+
+
+def _repetition_scope(
+    backend: "MlxBackend", request: GenerationRequest, family: Family
+) -> RepetitionScope:
+    if request.prediction is not None or is_constrained(request):
+        return RepetitionScope.NOTHING
+    if request.stops.repetition is not None and backend.can_end_reasoning(request, family):
+        return RepetitionScope.REASONING
+    return RepetitionScope.ANSWER
 
 
 def check(backend: "MlxBackend", request: GenerationRequest) -> None:

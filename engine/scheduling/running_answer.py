@@ -14,6 +14,7 @@ from engine.output.tool_calls.planned import planned_call
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (
     BudgetEnd,
+    EndDetails,
     Event,
     Finished,
     PromptProgress,
@@ -136,14 +137,9 @@ class RunningAnswer:
         joined = self._joined_at if self._joined_at is not None else now
         first = self._first_at
         spans = self.builder.spans
-        end = self.budget_end
         difference = self.prompt.difference
         if difference is not None and self.sequence.cached > difference.token_index:
             difference = None  # a prompt with an unfinished answer shares more
-        if end is not None and self.builder.count <= end.token_index:
-            end = None
-        is_spent = end is not None and end.repetition is None
-        request = self.generation.request
         return Finished(
             stop=stop,
             usage=Usage(
@@ -166,12 +162,24 @@ class RunningAnswer:
             residue=self.builder.reader.residue,
             settled=() if spans is None else spans.settle(is_over=True),
             speculation=self._speculation,
-            budget_end=end,
+            details=self._details(stop),
             context_length=len(self.sequence) + self.generation.setting.context_budget,
-            repetition=self.builder.repetition,
-            limit_from=_limit_source(stop, request),
-            budget_from=request.thinking_budget_from if is_spent else None,
-            planned_call=planned_call(
+        )
+
+    def _details(self, stop: StopInfo) -> EndDetails:
+        request, end = self.generation.request, self.budget_end
+        if end is not None and self.builder.count <= end.token_index:
+            end = None
+        is_spent = end is not None and end.repetition is None
+        limit_from = _limit_source(stop, request)
+        budget_from = request.thinking_budget_from if is_spent else None
+        return EndDetails(
+            limit_from,
+            end,
+            budget_from,
+            request.preset if LimitSource.PRESET in (limit_from, budget_from) else "",
+            self.builder.repetition,
+            planned_call(
                 stop.kind, self.builder.thinking, request, has_calls=self.builder.has_calls
             ),
         )

@@ -10,6 +10,7 @@ import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import lru_cache
 
 from engine.errors import InvalidRequest
@@ -79,8 +80,21 @@ class RepetitionDetection:
 
 DEFAULT_DETECTION = RepetitionDetection(MAX_PATTERN_SIZE, min_count=4, min_tokens=256)
 """The cycles that end an answer where nobody gives figures."""
-RECORDED = RepetitionDetection(MAX_PATTERN_SIZE, min_count=4, min_tokens=64)
-"""The cycles that records name: a person at a limit reads why; fewer tokens say nothing."""
+RECORDED = replace(DEFAULT_DETECTION, min_tokens=64)
+"""The cycles that records name: also in short answers that a limit ended."""
+
+
+class RepetitionScope(StrEnum):
+    """What a cycle may end.
+
+    Attributes:
+        NOTHING: It is not even recorded: a grammar or a prediction makes it.
+        REASONING: In reasoning it ends the reasoning alone, and the answer elsewhere.
+    """
+
+    NOTHING = "nothing"
+    ANSWER = "answer"
+    REASONING = "reasoning"
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,6 +266,28 @@ class BudgetEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class EndDetails:
+    """The facts of an end beside its record: limits and who set them, cycles, and missed calls.
+
+    Attributes:
+        limit_from: Who set the limit that ended the answer; None where no limit did.
+        budget_end: Where the reasoning was ended, if it was.
+        budget_from: Who set the thinking budget, where it ended the reasoning.
+        preset: The preset that set a limit of the two, where one did.
+        repetition: The cycle with which the tokens end; with it, kind ``repetition`` ended them.
+        planned_call: The tool of which the reasoning has a call, although the answer then ended by
+            itself or by a stop without any call.
+    """
+
+    limit_from: LimitSource | None = None
+    budget_end: BudgetEnd | None = None
+    budget_from: LimitSource | None = None
+    preset: str = ""
+    repetition: Repetition | None = None
+    planned_call: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The last event of every generation, whatever happened.
 
@@ -278,11 +300,6 @@ class Finished:
         context_length: Tokens that the model's context holds, prompt and answer together; 0 where
             the request ended before it reached a model.
         retry_after_s: For an error that only the moment caused, when the same request may succeed.
-        repetition: The cycle with which its tokens end; with it, kind ``repetition`` ended them.
-        limit_from: Who set the limit that ended it; None where no limit did.
-        budget_from: Who set the thinking budget, where it ended the reasoning.
-        planned_call: The tool whose call, with arguments, the reasoning wrote out, although the
-            answer then ended by itself or by a stop without any call.
     """
 
     stop: StopInfo
@@ -294,13 +311,9 @@ class Finished:
     residue: str = ""
     settled: tuple[TokenSpan, ...] = ()
     speculation: Speculation = Speculation()
-    budget_end: BudgetEnd | None = None
+    details: EndDetails = EndDetails()
     context_length: int = 0
     retry_after_s: float | None = None
-    repetition: Repetition | None = None
-    limit_from: LimitSource | None = None
-    budget_from: LimitSource | None = None
-    planned_call: str | None = None
 
 
 Event = (

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from engine.stopping.record import StopKind, describe_source
 from engine.values.events import (
     BudgetEnd,
+    EndDetails,
     Finished,
     PromptDifference,
     PromptPart,
     Speculation,
     tokens_per_s,
 )
-from engine.values.request import LimitSource
 from engine.values.verdict import (
     UNKNOWN_CONTEXT,
     AnswerContext,
@@ -41,12 +41,14 @@ class EndFact:
     is_cut: bool = False
 
 
-def describe_budget_end(end: BudgetEnd, source: LimitSource | None = None) -> str:
+def describe_budget_end(end: BudgetEnd, details: EndDetails) -> str:
     """Return where a budget, or a cycle, ended the reasoning."""
     at = f"at token {end.token_index + 1:,}"
     if (cycle := end.repetition) is not None:
         return f"ended {at}, after {cycle.copies:,} copies of the same {cycle.period:,} tokens"
-    by = "" if source is None else f", set by {describe_limit_source(source)},"
+    by = ""
+    if details.budget_from is not None:
+        by = f", set by {describe_limit_source(details.budget_from, details.preset)},"
     return f"ended by its budget of {end.budget:,}{by} {at}"
 
 
@@ -91,8 +93,8 @@ def figures(finished: Finished) -> tuple[str, ...]:
     if finished.speculation.forced:
         tokens.append(f"{finished.speculation.forced:,} forced")
     parts += [", ".join(tokens)] if tokens else []
-    if (end := finished.budget_end) is not None:
-        parts.append(f"thinking {describe_budget_end(end, finished.budget_from)}")
+    if (end := finished.details.budget_end) is not None:
+        parts.append(f"thinking {describe_budget_end(end, finished.details)}")
     return tuple(parts)
 
 
@@ -153,7 +155,7 @@ def has_counts(finished: Finished) -> bool:
 
 def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> list[EndFact]:
     """Return all facts about an end, for the panel, the report and whoever else lists them."""
-    stop, usage = finished.stop, finished.usage
+    stop, usage, details = finished.stop, finished.usage, finished.details
     is_matched = stop.kind in (StopKind.STOP_STRING, StopKind.STOP_TOKEN)
     facts: list[EndFact] = []
     if stop.kind is StopKind.STOP_STRING and stop.value is not None:
@@ -163,11 +165,12 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
     facts.append(EndFact("Where", position(finished, context)))
     if finished.context_length and stop.kind is StopKind.MEMORY_FULL:
         facts.append(EndFact("Context", f"{finished.context_length:,} tokens"))
-    if finished.limit_from is not None:
-        facts.append(EndFact("Limit set by", describe_limit_source(finished.limit_from)))
-    if finished.planned_call is not None:
-        facts.append(EndFact("Planned call", f"{finished.planned_call}, not made"))
-    if (cycle := finished.repetition) is not None:
+    if details.limit_from is not None:
+        source = describe_limit_source(details.limit_from, details.preset)
+        facts.append(EndFact("Limit set by", source))
+    if details.planned_call is not None:
+        facts.append(EndFact("Call in thinking", f"{details.planned_call}, not made"))
+    if (cycle := details.repetition) is not None:
         began = f"from token {cycle.token_index + 1:,}"
         facts.append(EndFact("Repetition", f"{cycle.copies:,} × {cycle.period:,} tokens, {began}"))
     if stop.token_id is not None:
@@ -225,10 +228,10 @@ def _read(finished: Finished) -> str:
 
 
 def _written(finished: Finished) -> str:
-    usage, end = finished.usage, finished.budget_end
+    usage, end = finished.usage, finished.details.budget_end
     text = counted(usage.output_tokens, "token")
     if usage.thinking_tokens:
         text += f", {usage.thinking_tokens:,} of them thinking"
     if end is None:
         return text
-    return f"{text}; the thinking {describe_budget_end(end, finished.budget_from)}"
+    return f"{text}; the thinking {describe_budget_end(end, finished.details)}"

@@ -214,7 +214,8 @@ class LimitSource(StrEnum):
 
     Attributes:
         TOOL: The client is a coding tool, which sets limits that its user did not choose.
-        SETTINGS: The settings of a conversation, or the preset that they came from.
+        SETTINGS: The settings of a conversation.
+        PRESET: The preset from which a conversation has this setting.
         COMMAND: An option of ``ask``, ``run`` or ``chat``.
         SERVER: The server's own default, an option of ``serve``.
         API: The default of the API that was called.
@@ -224,6 +225,7 @@ class LimitSource(StrEnum):
     REQUEST = "request"
     TOOL = "tool"
     SETTINGS = "settings"
+    PRESET = "preset"
     COMMAND = "command"
     SERVER = "server"
     API = "api"
@@ -263,6 +265,7 @@ class GenerationRequest:
         max_tokens: Most tokens to sample; None means until the context is full. It may be larger
             than the context. With 0 the prompt is read, and nothing is generated.
         max_tokens_from: Who set ``max_tokens``, as ``thinking_budget_from`` for the budget.
+        preset: The name of the preset, where one set them.
         thinking: True or False switches reasoning where the template knows how; None leaves
             the template's own default.
         thinking_budget: Most tokens of reasoning, without its tags; then its end is forced and the
@@ -305,6 +308,7 @@ class GenerationRequest:
     thinking: bool | None = None
     thinking_budget: int | None = None
     thinking_budget_from: LimitSource = LimitSource.REQUEST
+    preset: str = ""
     effort: Effort | None = None
     trace: TraceLevel = TraceLevel.OFF
     top_logprobs: int = 5

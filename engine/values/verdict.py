@@ -37,6 +37,7 @@ _LIMIT_SOURCES = {
     LimitSource.REQUEST: "the request",
     LimitSource.TOOL: "the client’s tool",
     LimitSource.SETTINGS: "the conversation settings",
+    LimitSource.PRESET: "a preset",
     LimitSource.COMMAND: "an option of the command",
     LimitSource.SERVER: "the server’s default",
     LimitSource.API: "the API’s default",
@@ -150,15 +151,15 @@ def sentence(end: Finished) -> str:
 def verdict_text(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> VerdictText:
     """Return all words about an end."""
     verdict = _verdict_text(end, context)
-    if end.planned_call is None:
+    if end.details.planned_call is None:
         return verdict
-    missed = describe_planned_call(end.planned_call)
+    missed = describe_planned_call(end.details.planned_call)
     detail = f"{verdict.detail} {missed[:1].upper()}{missed[1:]}.".lstrip()
     return replace(verdict, line=f"{verdict.line}; {missed}", detail=detail)
 
 
 def _verdict_text(end: Finished, context: AnswerContext) -> VerdictText:
-    stop, usage = end.stop, end.usage
+    stop, usage, details = end.stop, end.usage, end.details
     short = headline(stop)
     in_call = " in the middle of a tool call" if end.unfinished_tool_call else ""
     output = counted(usage.output_tokens, "token")
@@ -201,16 +202,18 @@ def _verdict_text(end: Finished, context: AnswerContext) -> VerdictText:
             raise_it = "Raise the limit in the conversation settings to let it go on."
             detail = raise_it if context.is_own else "Its request allowed no more."
             by = ""
-            if end.limit_from is not None:
-                source = describe_limit_source(end.limit_from)
+            if details.limit_from is not None:
+                source = describe_limit_source(details.limit_from, details.preset)
                 by = f", set by {source}" + "," * bool(in_call)
-                if end.limit_from is not LimitSource.SETTINGS:
+                if details.limit_from is LimitSource.PRESET and context.is_own:
+                    detail = f"The limit was set by {source}. {raise_it}"
+                elif details.limit_from is not LimitSource.SETTINGS:
                     detail = f"The limit was set by {source}."
                 elif context.is_own:
                     detail = f"The limit was set by {source}. Raise it there to let it go on."
-            if end.repetition is not None:
+            if details.repetition is not None:
                 by = by.rstrip(",")
-                in_call = f"; {describe_repetition(end.repetition)}"
+                in_call = f"; {describe_repetition(details.repetition)}"
                 detail = "A higher limit would give more copies. Try another question or model."
             return VerdictText(
                 f"Reached the limit of {output}{by}{in_call}"
@@ -223,7 +226,8 @@ def _verdict_text(end: Finished, context: AnswerContext) -> VerdictText:
                 detail,
             )
         case StopKind.REPETITION:
-            cycle = describe_repetition(end.repetition) if end.repetition else "it is a cycle"
+            found = details.repetition
+            cycle = describe_repetition(found) if found else "it is a cycle"
             return VerdictText(
                 f"{short}: {cycle}",
                 short,
@@ -235,8 +239,8 @@ def _verdict_text(end: Finished, context: AnswerContext) -> VerdictText:
             went_on = "A shorter prompt leaves more room."
             if context.is_own:
                 went_on = "The next message goes on; the oldest ones are left out then."
-            if end.limit_from is not None:
-                source = describe_limit_source(end.limit_from)
+            if details.limit_from is not None:
+                source = describe_limit_source(details.limit_from)
                 went_on = f"The limit was set by {source}. {went_on}"
             return VerdictText(
                 f"{short} at {total}{in_call}" if is_counted else short,
@@ -327,14 +331,15 @@ def steps(
             ]
         case StopKind.MAX_TOKENS:
             limit = end.usage.output_tokens if context.max_tokens is None else context.max_tokens
-            by = describe_limit_source(end.limit_from) if end.limit_from is not None else ""
+            source, preset = end.details.limit_from, end.details.preset
+            by = describe_limit_source(source, preset) if source is not None else ""
             lines = [
                 f"Its limit was {counted(limit, 'token')}{by and f', set by {by}'}.",
                 _came(stop, context),
                 _released(stop),
             ]
         case StopKind.REPETITION:
-            cycle = end.repetition
+            cycle = end.details.repetition
             first = f"The first copy began with token {cycle.token_index + 1:,}." if cycle else ""
             lines = [first, verdict_text(end, context).detail, _released(stop)]
         case StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
@@ -349,20 +354,22 @@ def steps(
             lines = [verdict_text(end, context).detail, _released(stop)]
         case _:
             assert_never(stop.kind)
-    if end.planned_call is not None:
-        missed = describe_planned_call(end.planned_call)
-        lines.append(f"In its thinking, {missed}.")
+    if end.details.planned_call is not None:
+        missed = describe_planned_call(end.details.planned_call)
+        lines.append(f"{missed[:1].upper()}{missed[1:]}.")
     return [step for step in lines if step]
 
 
-def describe_limit_source(source: LimitSource) -> str:
+def describe_limit_source(source: LimitSource, preset: str = "") -> str:
     """Return who set a limit, in words."""
+    if source is LimitSource.PRESET and preset:
+        return f"the preset {quoted(preset, max_chars=_LABEL_CHARS)}"
     return _LIMIT_SOURCES[source]
 
 
 def describe_planned_call(name: str) -> str:
     """Return in words that a call stands in the thinking and was not made."""
-    return f"it planned {name} and did not call it"
+    return f"it wrote a call of {name} in its thinking and did not make it"
 
 
 def describe_repetition(cycle: Repetition) -> str:

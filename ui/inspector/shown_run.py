@@ -6,7 +6,7 @@ Plain values, and what the application adds to them; main thread.
 import math
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntFlag
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
@@ -109,9 +109,7 @@ def shown_recording(recording: RunTrace, name: str, question: str = "") -> Shown
         Usage(output_tokens=len(recording.tokens)),
         Timing(first_token_s=times[0], decode_s=times[-1] - times[0], total_s=times[-1]),
         speculation=recording.speculation,
-        budget_end=recording.budget_end,
-        repetition=played.repetition,
-        limit_from=recording.limit_from,
+        details=replace(recording.details, repetition=played.repetition),
     )
     run = Run(
         rules=recording.rules,

@@ -19,8 +19,8 @@ from engine.files.json_fields import (
     parsed_json,
     to_values,
 )
+from engine.recording.saved_run import read_details
 from engine.stopping.record import StopInfo
-from engine.stopping.repetition import Repetition
 from engine.stopping.rules import (
     OWN_STOP_OPTIONS,
     Stop,
@@ -29,7 +29,6 @@ from engine.stopping.rules import (
     checked_strings,
 )
 from engine.values.events import (
-    BudgetEnd,
     CacheMiss,
     Finished,
     PromptDifference,
@@ -37,7 +36,7 @@ from engine.values.events import (
     Timing,
     Usage,
 )
-from engine.values.request import LimitSource, ToolCall
+from engine.values.request import ToolCall
 from ui.records.attachments import attachment_from, attachment_values
 from ui.records.conversations import (
     ChosenModel,
@@ -337,22 +336,13 @@ def _usage(fields: Fields) -> Usage:
     return Usage(**fields.plain(Usage), cache_miss=cache_miss, prompt_difference=difference)
 
 
-def _limit_source(fields: Fields, name: str) -> LimitSource | None:
-    # A later version may know more.
-    source = fields.maybe(name, str)
-    return LimitSource(source) if source in set(LimitSource) else None
-
-
 def _finished(fields: Fields) -> Finished:
     return Finished(
         stop=fields.take("stop", StopInfo),
         usage=_usage(fields.inner("usage")),
         timing=Timing(**fields.inner("timing").plain(Timing)),
         speculation=fields.maybe("speculation", Speculation) or Speculation(),
-        budget_end=fields.maybe("budget_end", BudgetEnd),
-        repetition=fields.maybe("repetition", Repetition),
-        limit_from=_limit_source(fields, "limit_from"),
-        budget_from=_limit_source(fields, "budget_from"),
+        details=read_details(fields),
         **fields.plain(Finished),
     )
 

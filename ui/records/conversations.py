@@ -13,7 +13,7 @@ from typing import Literal
 
 from engine.library.model_files import model_name
 from engine.stopping.rules import StopOptions
-from engine.values.request import SAMPLING_OPTIONS, Sampling, SamplingOptions
+from engine.values.request import SAMPLING_OPTIONS, LimitSource, Sampling, SamplingOptions
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage, MessageTree, chained, copied, frozen
 from ui.records.stop_entries import StopEntry, rules_of
@@ -53,7 +53,10 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class ConversationSettings(SamplingOptions):
-    """The settings of a conversation, including those of sampling."""
+    """The settings of a conversation, including those of sampling.
+
+    ``preset`` is the name of the preset that set the limits; empty where none did.
+    """
 
     system_prompt: str = ""
     max_tokens: int | None = None
@@ -61,6 +64,12 @@ class ConversationSettings(SamplingOptions):
     stop_token_ids: tuple[int, ...] = ()
     stop_options: StopOptions = field(default_factory=StopOptions)
     thinking_budget: int | None = None
+    preset: str = field(default="", compare=False)
+
+    @property
+    def limits_from(self) -> LimitSource:
+        """Who set the limits."""
+        return LimitSource.PRESET if self.preset else LimitSource.SETTINGS
 
     @property
     def sampling(self) -> Sampling:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from engine.library.model_info import ModelInfo
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.request import LOCAL_OWNER, CacheOwner, GenerationRequest, LimitSource, Message
+from engine.values.request import LOCAL_OWNER, CacheOwner, GenerationRequest, Message
 from ui.records.attachments import without_kept_files
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
@@ -94,7 +94,7 @@ def request_for(
             sampling=settings.sampling,
             stops=stop_rules(conversation, None, change),
             max_tokens=settings.max_tokens,
-            max_tokens_from=LimitSource.SETTINGS,
+            max_tokens_from=settings.limits_from,
             cache_owner=cache_owner(conversation),
         ),
         settings,
@@ -148,7 +148,8 @@ def fitted(
         stops=replace(request.stops, token_ids=ids),
         thinking=settings.is_thinking if can_think else None,
         thinking_budget=settings.thinking_budget if can_think else None,
-        thinking_budget_from=LimitSource.SETTINGS,
+        thinking_budget_from=settings.limits_from,
+        preset=settings.preset,
     )
 
 

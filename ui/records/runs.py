@@ -302,8 +302,9 @@ class Run:
         finished = self.finished
         if finished is None:
             return ()
-        thinking = finished.budget_end.repetition if finished.budget_end is not None else None
-        return tuple(cycle for cycle in (thinking, finished.repetition) if cycle is not None)
+        details = finished.details
+        thinking = None if details.budget_end is None else details.budget_end.repetition
+        return tuple(cycle for cycle in (thinking, details.repetition) if cycle is not None)
 
     @property
     def is_repetitive(self) -> bool:

@@ -42,7 +42,7 @@ from api.dialects.shared.answer_text import long_json_text
 from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, Head, ParsedRequest, query
 from api.service.errors import invalid
 from api.service.generations import embed_texts
-from api.service.models import capabilities_of, loaded_model
+from api.service.models import loaded_model
 from api.service.service import Service
 from engine.values.embedding import EmbeddingRequest, Embeddings
 
@@ -58,10 +58,8 @@ class OllamaRoute(AnswerRoute[_Params]):
 
     async def admit(self, service: Service, params: _Params) -> None:
         name = await check_name(service, params.model)
-        if wants_thinking(params):
-            can_think, _, _ = await capabilities_of(service, name)
-            if not can_think:
-                raise invalid(("think",), f"{add_tag(name)} does not support thinking")
+        if wants_thinking(params) and not (await loaded_model(service, name)).can_think:
+            raise invalid(("think",), f"{add_tag(name)} does not support thinking")
 
     def on_accepted(self, service: Service, params: _Params) -> None:
         apply_keep_alive(service, params)

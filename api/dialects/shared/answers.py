@@ -255,17 +255,17 @@ class FullstopReport(TypedDict):
 
 def report_to_wire(finished: Finished, no_effect: tuple[str, ...]) -> FullstopReport:
     """Return the object ``fullstop`` of an answer: the stop record, speeds and times (seconds)."""
-    stop = asdict(finished.stop)
+    stop, details = asdict(finished.stop), finished.details
     del stop["rule_index"]
     speed = tokens_per_s(finished.usage, finished.timing)
     report: FullstopReport = {
         "stop": cast(StopReport, stop),
         "unfinished_tool_call": finished.unfinished_tool_call or None,
-        "planned_call": finished.planned_call,
-        "limit_from": finished.limit_from,
-        "repetition": cast("RepetitionReport | None", _optional(finished.repetition)),
-        "thinking_budget_end": cast("BudgetEndReport | None", _optional(finished.budget_end)),
-        "budget_from": finished.budget_from,
+        "planned_call": details.planned_call,
+        "limit_from": details.limit_from,
+        "repetition": cast("RepetitionReport | None", _optional(details.repetition)),
+        "thinking_budget_end": cast("BudgetEndReport | None", _optional(details.budget_end)),
+        "budget_from": details.budget_from,
         "prompt_cache_miss": finished.usage.cache_miss,
         "no_effect": no_effect,
         "timing": {**asdict(finished.timing), "tokens_per_s": speed},

@@ -33,7 +33,7 @@ def outcome_of(made: Run) -> Outcome:
         unfinished=end.unfinished_tool_call,
         output_tokens=end.usage.output_tokens,
         thinking_tokens=end.usage.thinking_tokens,
-        repetition=end.repetition,
+        repetition=end.details.repetition,
     )
 
 

@@ -53,7 +53,7 @@ async def test_answers_of_each_period_end_at_the_foreseen_token(
         end = answer.finished
         assert end.stop.kind is StopKind.REPETITION, period
         assert end.usage.output_tokens == len(BEGINNING) + copies * period, period
-        assert end.repetition == Repetition(period, copies, len(BEGINNING)), period
+        assert end.details.repetition == Repetition(period, copies, len(BEGINNING)), period
         assert answer.text == "".join([*BEGINNING, *WORDS[:period] * copies])
 
 
@@ -68,7 +68,7 @@ def test_reasoning_that_repeats_itself_is_closed_and_the_model_answers(tmp_path:
     copies = 3
     closed_at = 1 + len(BEFORE) + copies * len(LOOP)
     assert answer.thinking == "".join([*BEFORE, *LOOP * copies])
-    assert end.budget_end == BudgetEnd(closed_at, 1, None, Repetition(3, copies, 3))
+    assert end.details.budget_end == BudgetEnd(closed_at, 1, None, Repetition(3, copies, 3))
     # The script goes on at its place, now in the answer, whose own cycle ends it.
     assert answer.text.startswith("".join(LOOP[1:]))
     assert (end.stop.kind, end.stop.channel.value) == (StopKind.REPETITION, "text")
@@ -81,15 +81,15 @@ def test_reasoning_without_a_cycle_leaves_no_trace(tmp_path: Path) -> None:
         stage = Stage(tmp_path / str(len(found)), {"go": script}, plain=TAGS, template=SPACED)
         answer = scripted_answer(stage, "go", rules=rules)
         found.append((answer.text, answer.thinking, answer.finished.stop, answer.finished.usage))
-        assert answer.finished.budget_end is None
+        assert answer.finished.details.budget_end is None
     assert found[0] == found[1]
 
 
 def test_a_budget_that_is_spent_first_ends_the_reasoning(tmp_path: Path) -> None:
     answer = scripted_answer(thinker(tmp_path), "go", rules=RULES, thinking_budget=6, max_tokens=12)
-    assert answer.finished.budget_end == BudgetEnd(7, 1, 6)
+    assert answer.finished.details.budget_end == BudgetEnd(7, 1, 6)
     later = scripted_answer(thinker(tmp_path), "go", rules=RULES, thinking_budget=20, max_tokens=16)
-    assert later.finished.budget_end == BudgetEnd(12, 1, 20, Repetition(3, 3, 3))
+    assert later.finished.details.budget_end == BudgetEnd(12, 1, 20, Repetition(3, 3, 3))
 
 
 @pytest.mark.parametrize("sampling", [Sampling(temperature=0), Sampling(temperature=0.7, seed=3)])
@@ -109,8 +109,8 @@ def test_guesses_change_no_token_of_reasoning_that_a_cycle_ends(
             (
                 [one for one in timeless(events) if isinstance(one, TokenTrace)],
                 last.stop,
-                last.budget_end,
-                last.repetition,
+                last.details.budget_end,
+                last.details.repetition,
             )
         )
     assert found[0][2] == BudgetEnd(12, 4, None, Repetition(3, 3, 3))
@@ -126,7 +126,7 @@ def test_predicted_answers_and_calls_are_not_watched(tmp_path: Path) -> None:
     assert loop_of(stage).finished.stop.kind is StopKind.REPETITION
     predicted = loop_of(stage, prediction="".join(LOOP))
     assert predicted.finished.stop.kind is StopKind.EOS
-    assert predicted.finished.repetition is None
+    assert predicted.finished.details.repetition is None
 
 
 def test_constrained_answers_are_not_watched(tmp_path: Path) -> None:
@@ -136,4 +136,4 @@ def test_constrained_answers_are_not_watched(tmp_path: Path) -> None:
     held_to_form = loop_of(stage, constraint=held({"type": "array"}), max_tokens=100)
     assert held_to_form.text.startswith("[1,1,1,1,1,")
     assert held_to_form.finished.stop.kind is not StopKind.REPETITION
-    assert held_to_form.finished.repetition is None
+    assert held_to_form.finished.details.repetition is None

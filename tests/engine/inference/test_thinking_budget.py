@@ -62,14 +62,14 @@ def test_a_budget_ends_reasoning(
 ) -> None:  # fmt: skip
     answer = scripted_answer(Stage(tmp_path, {"go": script}, **options), "go", **asked)
     assert answer.thinking == thinking
-    assert answer.finished.budget_end == end
+    assert answer.finished.details.budget_end == end
     assert text is None or answer.text == text
 
 
 def test_without_a_budget_left_the_model_cannot_open_reasoning(tmp_path: Path) -> None:
     answer = scripted_answer(thoughtful(tmp_path), "go", thinking_budget=0, max_tokens=6)
     assert (answer.thinking, answer.finished.usage.thinking_tokens) == ("", 0)
-    assert answer.finished.budget_end is None
+    assert answer.finished.details.budget_end is None
 
 
 NATURAL = [
@@ -95,14 +95,14 @@ def test_a_budget_of_exactly_the_natural_length_leaves_no_trace(
     for thinking_budget in (None, budget):
         events = played(stage, request("go", thinking_budget=thinking_budget, **asked))
         [last] = [one for one in events if isinstance(one, Finished)]
-        assert last.budget_end is None
+        assert last.details.budget_end is None
         traces = [one for one in events if isinstance(one, TokenTrace)]
         found.append(([(one.token_id, one.origin) for one in traces], last.stop, last.usage))
     assert found[0] == found[1]
     # One token less, and the end is forced.
     less = played(stage, request("go", thinking_budget=budget - 1, **asked))
     [last] = [one for one in less if isinstance(one, Finished)]
-    assert last.budget_end is not None
+    assert last.details.budget_end is not None
 
 
 def test_the_end_is_written_as_the_template_writes_it(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_harmony_with_tools_may_call_one_but_not_reason_again(tmp_path: Path) ->
         harmony(tmp_path, script), "go", thinking_budget=2, max_tokens=40, tools=(tool,)
     )
     assert answer.thinking == "t0 t1 "
-    assert answer.finished.budget_end is not None
+    assert answer.finished.details.budget_end is not None
 
 
 @pytest.mark.parametrize("forcing", [{"constraint": held(POINT)}, {"tool": True}])
@@ -187,7 +187,7 @@ def test_guesses_change_no_token_of_an_answer_with_a_budget(
             # How much of the prompt another row has read is chance.
             found.append([one for one in timeless(events) if isinstance(one, TokenTrace)])
             [last] = [one for one in events if isinstance(one, Finished)]
-            assert last.budget_end == BudgetEnd(budget + 1, 4, budget)
+            assert last.details.budget_end == BudgetEnd(budget + 1, 4, budget)
         assert found[0] == found[1]
 
 
@@ -199,7 +199,7 @@ async def test_each_answer_of_a_batch_keeps_to_its_own_budget(tmp_path: Path) ->
         handles = await engine.generate_together(asked)
         answers = await asyncio.gather(*(one.collect() for one in handles))
     assert [len(one.thinking.split()) for one in answers] == [2, 7, 19, 4]
-    assert [one.finished.budget_end for one in answers] == [
+    assert [one.finished.details.budget_end for one in answers] == [
         BudgetEnd(3, 1, 2),
         BudgetEnd(8, 1, 7),
         None,
@@ -216,7 +216,7 @@ async def test_an_effort_is_passed_to_a_template_that_knows_efforts(tmp_path: Pa
     asked = (request("go"), request("go", effort=Effort.MEDIUM), request("go", thinking=False))
     async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
         ends = [(await (await engine.generate(one)).collect()).finished for one in asked]
-    assert [one.budget_end for one in ends] == [None] * 3
+    assert [one.details.budget_end for one in ends] == [None] * 3
     plain, medium, off = [one.usage.prompt_tokens for one in ends]
     assert (medium, off) == (plain + len("[medium]"), plain + len("[low]"))
 
@@ -224,11 +224,11 @@ async def test_an_effort_is_passed_to_a_template_that_knows_efforts(tmp_path: Pa
 def test_an_effort_becomes_a_budget_where_the_template_knows_none(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["<think>", *["so "] * 1100, "</think>", "yes"]}, plain=TAGS)
     low = scripted_answer(stage, "go", effort=Effort.LOW)
-    assert low.finished.budget_end == BudgetEnd(1_025, 1, 1_024)
+    assert low.finished.details.budget_end == BudgetEnd(1_025, 1, 1_024)
     high = scripted_answer(stage, "go", effort=Effort.HIGH)
-    assert high.finished.budget_end is None
+    assert high.finished.details.budget_end is None
     explicit = scripted_answer(stage, "go", effort=Effort.LOW, thinking_budget=7)
-    assert explicit.finished.budget_end == BudgetEnd(8, 1, 7)
+    assert explicit.finished.details.budget_end == BudgetEnd(8, 1, 7)
 
 
 @pytest.mark.parametrize(

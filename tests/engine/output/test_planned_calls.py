@@ -32,21 +32,18 @@ def planned(thinking: str, kind: StopKind = StopKind.EOS, **fields: Any) -> str 
     ("thinking", "name"),
     [
         ('I will call get_weather(city="Paris") now.', "get_weather"),
-        ("Let me use `get_weather(city='Paris', days=3)`.", "get_weather"),
-        ('get_weather("Paris")', "get_weather"),
+        ("Let me use `get_weather( days=3, city='Paris')`.", "get_weather"),
         ("get_weather({'city': 'Paris'})", "get_weather"),
         ('{"name": "get_weather", "arguments": {"city": "Paris (France)"}}', "get_weather"),
         ('{"name": "read_file",\n "parameters": {\n  "path": "a.py"\n }\n}', "read_file"),
-        ('So I call get_weather with city="Paris" and answer.', "get_weather"),
-        ('I should use the get_weather tool with {"city": "Paris"}.', "get_weather"),
         ("We need list_users() first.", "list_users"),
+        ('{"name": "list_users", "arguments": {}}', "list_users"),
         ('Next: write-file(path="a.txt").', "write-file"),
         ('Call get_weather(city="Rome"). Then read_file(path="x").', "read_file"),
-        # A later change of mind does not take it back.
-        ('I call get_weather(city="Paris"). Hmm, no, I know the answer.', "get_weather"),
+        ('read_file(path="x"), and then get_weather(city="Rome")', "get_weather"),
     ],
 )
-def test_planned_call_is_named(thinking: str, name: str) -> None:
+def test_call_in_the_reasoning_is_named(thinking: str, name: str) -> None:
     assert planned(thinking) == name
 
 
@@ -55,11 +52,8 @@ def test_planned_call_is_named(thinking: str, name: str) -> None:
     [
         "",
         "I could use get_weather to find out.",
-        "There is a tool get_weather, which takes a city.",
         "get_weather(city) gives the weather, and get_weather(city, days) a forecast.",
         "The signature is get_weather(city: str, days: int).",
-        'Its parameters: get_weather(city: "string", days: "integer")',
-        'get_weather(city="...")',
         "get_weather()",
         "get_weather (see above) is what I need",
         'The tool get_weathers(city="Paris") does not exist here.',
@@ -67,23 +61,11 @@ def test_planned_call_is_named(thinking: str, name: str) -> None:
         'weather.get_weather(city="Paris")',
         'get_weather. The path: "a.py"',
         'get_weather(place="Paris")',
-        'I need not call get_weather(city="Paris").',
-        "I don’t need get_weather(city='Paris').",
-        'There is no need for get_weather(city="Paris").',
-        'If asked for Paris: get_weather(city="Paris") would do.',
-        'For example, get_weather(city="Paris") gives 20 degrees.',
-        'The user can ask, e.g. get_weather(city="Paris").',
-        'I called get_weather(city="Paris") before.',
-        'get_weather(city="Paris") returned 20 degrees.',
-        'get_weather(city="Paris") → 20 degrees',
-        'I could call get_weather(city="Paris"), but the answer is known.',
-        'get_weather(city="Paris"), but that is unnecessary.',
-        'I call get_weather(city="Paris',
-        "read_file and write-file have the same parameters.",
+        'get_weather(city=="Paris")',
         'read_file exists; write-file takes {"path": "a"}',
     ],
 )
-def test_tool_that_is_only_mentioned_is_not_planned(thinking: str) -> None:
+def test_tool_that_is_only_mentioned_is_not_named(thinking: str) -> None:
     assert planned(thinking) is None
 
 
@@ -134,4 +116,4 @@ def test_record_names_the_planned_call(
     script = ["<think>", "I ", "call ", "get_weather", "(city", '="Paris")', "</think>", "A", "B"]
     stage = Stage(tmp_path, {"go": script}, plain=["<think>", "</think>"])
     finished = scripted_answer(stage, "go", tools=tools, max_tokens=limit).finished
-    assert finished.planned_call == name
+    assert finished.details.planned_call == name

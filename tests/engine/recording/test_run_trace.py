@@ -11,12 +11,19 @@ from engine.recording.saved_run import from_json, to_json
 from engine.recording.stored_trace import packed, unpacked
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import Stop, StopRules, StopScope
-from engine.values.events import BudgetEnd, Finished, Timing, TokenTrace, ToolCallCompleted, Usage
+from engine.values.events import (
+    BudgetEnd,
+    EndDetails,
+    Finished,
+    Timing,
+    TokenTrace,
+    ToolCallCompleted,
+    Usage,
+)
 from engine.values.request import GenerationRequest, LimitSource, ToolCall
 
 CALL = '{"name": "look", "arguments": {}}'
-ENDED = BudgetEnd(token_index=1, forced=1, budget=1)
-SOURCE = LimitSource.SERVER
+DETAILS = EndDetails(LimitSource.SERVER, BudgetEnd(token_index=1, forced=1, budget=1))
 
 
 def token(index: int) -> TokenTrace:
@@ -32,14 +39,14 @@ def ended() -> RunTrace:
             ToolCallCompleted(index, ToolCall(f"call_{index}", "look", "{}"), CALL, index + 1)
         )
     stop = StopInfo(StopKind.EOS)
-    end = Finished(stop, Usage(1, 0, 2, 1), Timing(), budget_end=ENDED, limit_from=SOURCE)
+    end = Finished(stop, Usage(1, 0, 2, 1), Timing(), details=DETAILS)
     trace.take(end)
     return trace
 
 
-def test_the_end_of_a_budget_is_kept_packed_and_saved() -> None:
+def test_details_of_an_end_are_kept_packed_and_saved() -> None:
     for kept in (unpacked(packed(ended())), with_replayed_tokens(from_json(to_json(ended())))):
-        assert (kept.budget_end, kept.limit_from) == (ENDED, SOURCE)
+        assert kept.details == DETAILS
 
 
 def test_a_trace_of_an_earlier_version_opens_with_its_calls_and_scopes() -> None:

@@ -35,7 +35,7 @@ def test_record_has_who_set_the_limit(
     context = 24 if kind is StopKind.CONTEXT_FULL else 200
     stage = Stage(tmp_path, {"go": ["a"] * 30}, context=context)
     finished = scripted_answer(stage, "go", **asked).finished
-    assert (finished.stop.kind, finished.limit_from) == (kind, source)
+    assert (finished.stop.kind, finished.details.limit_from) == (kind, source)
 
 
 def test_requests_of_the_window_and_of_the_command_line_name_their_source() -> None:

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import BudgetEnd, Finished, Speculation, Timing, Usage
+from engine.values.events import BudgetEnd, EndDetails, Finished, Speculation, Timing, Usage
 from engine.values.figures import figures
 from engine.values.request import LimitSource
 
@@ -29,8 +29,10 @@ def test_guessed_and_forced_tokens_are_listed_beside_the_total() -> None:
 
 def test_spent_budget_of_reasoning_is_shown_with_who_set_it() -> None:
     end = BudgetEnd(token_index=65, forced=3, budget=64)
-    finished = Finished(StopInfo(StopKind.EOS), Usage(), Timing(), budget_end=end)
-    by_server = replace(finished, budget_from=LimitSource.SERVER)
+    finished = Finished(
+        StopInfo(StopKind.EOS), Usage(), Timing(), details=EndDetails(budget_end=end)
+    )
+    by_server = replace(finished, details=EndDetails(None, end, LimitSource.SERVER))
     assert figures(by_server)[-1] == (
         "thinking ended by its budget of 64, set by the server’s default, at token 66"
     )

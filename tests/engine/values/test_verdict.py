@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.values.events import Finished, Timing, Usage
+from engine.values.events import EndDetails, Finished, Timing, Usage
 from engine.values.request import LimitSource
 from engine.values.verdict import AnswerContext, sentence, steps, verdict_text
 
@@ -67,18 +67,22 @@ def test_a_limit_inside_a_tool_call_says_so() -> None:
         (LimitSource.REQUEST, "the request"),
         (LimitSource.TOOL, "the client’s tool"),
         (LimitSource.SETTINGS, "the conversation settings"),
+        (LimitSource.PRESET, "the preset “Short”"),
         (LimitSource.COMMAND, "an option of the command"),
         (LimitSource.SERVER, "the server’s default"),
         (LimitSource.API, "the API’s default"),
     ],
 )
 def test_verdict_of_a_limit_says_who_set_it(source: LimitSource, name: str) -> None:
-    end = replace(finished(StopInfo(StopKind.MAX_TOKENS)), limit_from=source)
+    details = EndDetails(source, preset="Short")
+    end = replace(finished(StopInfo(StopKind.MAX_TOKENS)), details=details)
     verdict = verdict_text(end, AnswerContext(is_own=True))
     assert verdict.line == f"Reached the limit of 5 tokens, set by {name}"
     assert verdict.detail.startswith(f"The limit was set by {name}.")
     can_be_raised = source is LimitSource.SETTINGS
     assert ("Raise it there" in verdict.detail) == can_be_raised
+    in_settings = "Raise the limit in the conversation settings"
+    assert (in_settings in verdict.detail) == (source is LimitSource.PRESET)
     in_call = replace(end, unfinished_tool_call="{")
     assert sentence(in_call) == (
         f"Reached the limit of 5 tokens, set by {name}, in the middle of a tool call"
@@ -86,18 +90,20 @@ def test_verdict_of_a_limit_says_who_set_it(source: LimitSource, name: str) -> N
 
 
 def test_verdict_of_a_full_context_says_who_set_the_limit() -> None:
-    full = replace(finished(StopInfo(StopKind.CONTEXT_FULL)), limit_from=LimitSource.MODEL)
+    full = replace(finished(StopInfo(StopKind.CONTEXT_FULL)), details=EndDetails(LimitSource.MODEL))
     assert "The limit was set by the model’s files." in verdict_text(full).detail
 
 
 @pytest.mark.parametrize("kind", [StopKind.EOS, StopKind.STOP_STRING])
-def test_verdict_names_a_call_that_was_planned_and_not_made(kind: StopKind) -> None:
+def test_verdict_names_a_call_that_stands_in_the_thinking_alone(kind: StopKind) -> None:
     value = "END" if kind is StopKind.STOP_STRING else None
-    end = replace(finished(StopInfo(kind, value=value)), planned_call="get_weather")
+    details = EndDetails(planned_call="look")
+    end = replace(finished(StopInfo(kind, value=value)), details=details)
     verdict = verdict_text(end)
-    assert verdict.line.endswith("; it planned get_weather and did not call it")
-    assert verdict.detail.endswith("It planned get_weather and did not call it.")
-    assert "In its thinking, it planned get_weather and did not call it." in steps(end)
+    missed = "t wrote a call of look in its thinking and did not make it"
+    assert verdict.line.endswith(f"; i{missed}")
+    assert verdict.detail.endswith(f"I{missed}.")
+    assert f"I{missed}." in steps(end)
 
 
 def test_full_memory_is_told_beside_the_models_own_context() -> None:

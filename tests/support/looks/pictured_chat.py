@@ -12,7 +12,7 @@ from PySide6.QtCore import QItemSelectionModel, QPoint
 from PySide6.QtWidgets import QDialog, QMenu, QWidget
 
 from app.mcp.configuration import BadConfiguration, parse_servers
-from engine.values.events import BudgetEnd
+from engine.values.events import BudgetEnd, EndDetails
 from engine.values.request import ToolCall
 from tests.support.answers.said import FINISHED, finished_run
 from tests.support.outside.tool_hosts import ADD, SUMS, SUMS_ON, DictatedHost
@@ -266,7 +266,7 @@ def _long() -> Conversation:
 
 def _folded() -> Conversation:
     thinking = "The budget of the house comes first.\nThen the garden.\n" * 6
-    finished = replace(FINISHED, budget_end=BudgetEnd(3, 2, 3))
+    finished = replace(FINISHED, details=EndDetails(budget_end=BudgetEnd(3, 2, 3)))
     results = [CallResult("c1", "done", "budget.txt: 12,000", "files", "read_file", 0.02)]
     run = _run(
         thinking=thinking,

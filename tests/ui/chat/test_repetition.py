@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtWidgets import QApplication
@@ -66,7 +65,8 @@ async def test_an_answer_that_repeats_itself_ends_and_is_continued_past_it_once(
         assert window.workspace.send("Tell me a story")
         view, run = await ended(window)
         assert run.finished is not None
-        assert (run.finished.stop.kind, run.finished.repetition) == (StopKind.REPETITION, CYCLE)
+        assert run.finished.stop.kind is StopKind.REPETITION
+        assert run.finished.details.repetition == CYCLE
         assert run.text == "".join([*BEGINNING, *COPY * 4])
         assert "Repeated itself" in view.reason.text()
         assert view.go_past.isVisible()
@@ -174,7 +174,7 @@ async def test_thinking_that_repeats_itself_is_closed_and_explained(
         view, run = await ended(window)
         assert run.thinking == "".join(COPY * 4)
         assert run.finished is not None
-        end = run.finished.budget_end
+        end = run.finished.details.budget_end
         assert end is not None
         assert end.repetition == Repetition(70, 4, 1)
         assert view.thinking.head.text().endswith(", until it repeated itself")
@@ -185,23 +185,6 @@ async def test_thinking_that_repeats_itself_is_closed_and_explained(
         await eventually(lambda: "copy 4 of 4" in inspector.tape.toPlainText())
         assert said in inspector.head.figures.text()
         inspector.close()
-
-
-def test_the_record_of_a_repetition_is_stored() -> None:
-    run = Run(state="finished")
-    values: dict[str, Any] = json.loads(json.dumps(run_values(run)))
-    finished = {
-        "stop": {"kind": "repetition", "channel": "text", "token_index": 282},
-        "usage": {"prompt_tokens": 5, "cached_tokens": 0, "output_tokens": 283},
-        "timing": {},
-        "repetition": {"period": 70, "copies": 4, "token_index": 3},
-    }
-    values |= {"finished": finished}
-    read = run_from(Fields(values), "x")
-    assert read.cycles == (CYCLE,)
-    assert run_from(Fields(json.loads(json.dumps(run_values(read)))), "x").cycles == (CYCLE,)
-    del values["finished"]["repetition"]
-    assert run_from(Fields(values), "x").cycles == ()
 
 
 @pytest.mark.parametrize("min_count", [4, 1])

@@ -8,7 +8,9 @@ from engine.files.json_fields import Fields
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.repetition import Repetition
 from engine.values.events import (
+    BudgetEnd,
     CacheMiss,
+    EndDetails,
     Finished,
     PromptDifference,
     PromptPart,
@@ -61,22 +63,27 @@ def test_a_run_of_an_earlier_version_has_no_reason() -> None:
     assert read(values) == Usage(900, 100, 20)
 
 
-def test_run_keeps_who_set_its_limits_and_its_cycle() -> None:
+def test_run_keeps_the_details_of_its_end() -> None:
     run = Run(state="finished")
     run.finished = Finished(
         StopInfo(StopKind.MAX_TOKENS),
         Usage(),
         Timing(),
-        repetition=Repetition(70, 4, 20),
-        limit_from=LimitSource.SETTINGS,
-        budget_from=LimitSource.SERVER,
+        details=EndDetails(
+            LimitSource.PRESET,
+            BudgetEnd(3, 1, 3),
+            LimitSource.SERVER,
+            "Short",
+            Repetition(70, 4, 20),
+            "get_weather",
+        ),
     )
     values = json.loads(json.dumps(run_values(run)))
     assert run_from(Fields(values), "").finished == run.finished
-    values["finished"]["limit_from"] = "moon phase"
+    values["finished"]["details"]["limit_from"] = "moon phase"
     read = run_from(Fields(values), "").finished
     assert read is not None
-    assert read.limit_from is None
+    assert read.details == EndDetails()
 
 
 def test_the_rate_of_a_running_answer_is_shown_a_few_times_a_second() -> None:

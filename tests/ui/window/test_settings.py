@@ -20,6 +20,7 @@ from ui.chat.session.presets import PresetList
 from ui.kit.fields import NumberField
 from ui.kit.theme import Theme
 from ui.preferences import NewConversation, Preferences
+from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
 from ui.window.preferences_dialog import PreferencesDialog
 
@@ -184,3 +185,26 @@ async def test_new_chats_with_a_model_begin_with_what_was_kept_for_it(
         card.forget.click()
         assert workspace.current.conversation.settings.temperature is None
         card.hide()
+
+
+async def test_verdict_of_a_limit_names_its_preset_until_the_limit_is_changed(
+    engine: Engine, theme: Theme
+) -> None:
+    async with shown(main_window(engine, theme)) as window:
+        window.start()
+        workspace = window.workspace
+        await eventually(lambda: workspace.model_selection.state.info is not None)
+        workspace.use_preset(Preset("Short", ConversationSettings(max_tokens=3, temperature=0.0)))
+        settings = workspace.current.conversation.settings
+        for changed, source in (
+            (settings, "the preset “Short”"),
+            (replace(settings, top_k=5), "the preset “Short”"),
+            (replace(settings, max_tokens=4), "the conversation settings"),
+        ):
+            workspace.change_settings(changed)
+            workspace.send("Count from 1 to 10")
+            await eventually(lambda: not workspace.current.is_running)
+            run = workspace.current.latest_run
+            assert run is not None
+            assert run.verdict is not None
+            assert run.verdict.text.line.endswith(f"set by {source}")

@@ -166,7 +166,7 @@ class ThinkingView(QWidget):
 
     def show_stage(self, run: Run) -> None:
         finished = run.finished
-        end = None if finished is None else finished.budget_end
+        end = None if finished is None else finished.details.budget_end
         is_cycle = end is not None and end.repetition is not None
         until = ", until it repeated itself" if is_cycle else ""
         if run.thinking_s is not None:

@@ -5,6 +5,7 @@ Main thread.
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -207,8 +208,10 @@ class Workspace(QObject):
 
     def change_settings(self, settings: ConversationSettings) -> None:
         conversation = self.current.conversation
-        if settings != conversation.settings:
-            conversation.settings = settings
+        if (before := conversation.settings) != settings:
+            limits = (settings.max_tokens, settings.thinking_budget)
+            is_presets = limits == (before.max_tokens, before.thinking_budget)
+            conversation.settings = replace(settings, preset=before.preset if is_presets else "")
             self.conversations.changed(conversation)
             self.settings_changed.emit()
 
@@ -222,7 +225,8 @@ class Workspace(QObject):
     def use_preset(self, preset: Preset) -> None:
         """Use a preset's settings and stop list in the open conversation; this can be undone."""
         change = f"Use Preset {quoted(preset.name, 16)}"
-        self._replace(change, preset.settings, preset.stops, f"preset:{preset.name}")
+        settings = replace(preset.settings, preset=preset.name)
+        self._replace(change, settings, preset.stops, f"preset:{preset.name}")
 
     def use_stop_list(self, key: str) -> None:
         """Use a saved stop list in the open conversation; this can be undone."""
@@ -232,7 +236,8 @@ class Workspace(QObject):
 
     def save_preset(self, name: str) -> None:
         conversation = self.current.conversation
-        self.presets.keep(Preset(name, conversation.settings, tuple(conversation.stops)))
+        settings = replace(conversation.settings, preset="")
+        self.presets.keep(Preset(name, settings, tuple(conversation.stops)))
 
     def compare(self, other: Variant, text: str = "", files: Sequence[Attachment] = ()) -> bool:
         current = self.current
