@@ -54,8 +54,10 @@ class SeededAnswer:
 
     @property
     def output_tokens(self) -> int:
-        assert self.finished is not None, "it has ended"
-        return self.finished.usage.output_tokens
+        """The tokens so far; while it runs, those of its trace."""
+        if self.finished is not None:
+            return self.finished.usage.output_tokens
+        return self.trace.tokens[-1].index + 1 if self.trace and self.trace.tokens else 0
 
     def take(self, event: Event) -> None:
         if self.trace is not None:

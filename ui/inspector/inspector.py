@@ -17,7 +17,7 @@ from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json, question_of, to_json
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
-from engine.values.request import TraceLevel
+from engine.values.request import LOCAL_OWNER, GenerationRequest, TraceLevel
 from engine.values.verdict import headline
 from engine.wording import counted, quoted
 from ui.chat.session.conversation_controller import ConversationController
@@ -31,6 +31,7 @@ from ui.inspector.shown_run import (
 from ui.kit.following import Following
 from ui.kit.tasks import finish_tasks, read_text, start_task, write_text
 from ui.records.messages import ConversationMessage
+from ui.records.requests import request_for
 from ui.records.runs import Run
 from ui.records.stop_entries import StopEntry
 from ui.server.requests import RequestEntry
@@ -69,8 +70,7 @@ class WhatIf(QObject):
 
     def reset(self) -> None:
         rules = StopRules() if self.recording is None else self.recording.rules
-        entries = [StopEntry(stop).within(rules.scope_of(stop)) for stop in rules.stops]
-        self.stops.replace_all(entries, "Use the Run’s List")
+        self.stops.replace_all(stops_of(rules), "Use the Run’s List")
         self._delay.start()
 
     def set_typed(self, typed: str) -> None:
@@ -90,25 +90,11 @@ class WhatIf(QObject):
         self._delay.stop()
         await finish_tasks(self)
 
-    def _rules(self, recording: RunTrace) -> StopRules:
-        """Return the rules of a run with the enabled rows and the typed text as its stops."""
-        entries = self.stops.entries()
-        enabled = [entry.stop.text for entry in entries if entry.is_enabled]
-        typed = self._typed
-        if typed and self.stops.with_escapes:
-            try:
-                typed = unescaped(typed)
-            except ValueError:
-                typed = ""  # an escape that is not yet complete
-        listed = tuple(replace(entry.stop, scope=entry.scope) for entry in entries)
-        texts = dict.fromkeys([*enabled, typed] if typed else enabled)
-        return replace(recording.rules, stops=listed).with_strings(texts)
-
     def _start(self) -> None:
         if self.recording is None:
             return
         self._serial += 1
-        rules = self._rules(self.recording)
+        rules = listed_rules(self.stops, self._typed, self.recording.rules)
         start_task(self, self._play(self._serial, self.recording, rules), "replay of a run")
 
     async def _play(self, serial: int, recording: RunTrace, rules: StopRules) -> None:
@@ -119,6 +105,25 @@ class WhatIf(QObject):
         listed = {entry.stop.text for entry in self.stops.entries()}
         self.sentence = what_if_sentence(recording, played, listed)
         self.outcome_changed.emit()
+
+
+def stops_of(rules: StopRules) -> list[StopEntry]:
+    """Return the rows of a list with the stops of these rules."""
+    return [StopEntry(stop).within(rules.scope_of(stop)) for stop in rules.stops]
+
+
+def listed_rules(stops: StopListModel, typed: str, rules: StopRules) -> StopRules:
+    """Return rules with the enabled rows of a list and the text in its field as their stops."""
+    entries = stops.entries()
+    enabled = [entry.stop.text for entry in entries if entry.is_enabled]
+    if typed and stops.with_escapes:
+        try:
+            typed = unescaped(typed)
+        except ValueError:
+            typed = ""  # an escape that is not yet complete
+    listed = tuple(replace(entry.stop, scope=entry.scope) for entry in entries)
+    texts = dict.fromkeys([*enabled, typed] if typed else enabled)
+    return replace(rules, stops=listed).with_strings(texts)
 
 
 def what_if_sentence(recording: RunTrace, played: Replayed, listed: Set[str]) -> str:
@@ -271,6 +276,33 @@ class Inspector(QObject):
         ]
 
     # -- what can be done ------------------------------------------------------------------
+
+    def repeated_request(self, shown: ShownRun) -> GenerationRequest | None:
+        """Return the request that asks a run's question again; None if it is not known."""
+        trace, request = shown.trace, shown.request
+        if trace is not None and request is not None:
+            rules, limit = trace.rules, trace.max_tokens
+            request = replace(
+                request, stops=rules, max_tokens=limit, rendered=tuple(trace.rendered)
+            )
+        elif request is None:
+            conversation = self.workspace.current.conversation
+            answers = (message for message in conversation.tree if message.run is shown.run)
+            message = next(answers, None)
+            if message is None or message.parent is None:
+                return None
+            model = self.workspace.model_selection.state.info
+            request = request_for(conversation, model, message.parent)
+            if shown.run.finished is not None:
+                request = replace(request, stops=shown.run.rules)
+        return replace(
+            request,
+            model=shown.run.model_id or request.model,
+            fork=None,
+            trace=TraceLevel.FULL,
+            top_logprobs=self.traces.requested_level[1],
+            cache_owner=LOCAL_OWNER,
+        )
 
     def message(self) -> ConversationMessage | None:
         """Return the shown run's message, if it is in the open conversation."""

@@ -9,7 +9,7 @@ import math
 from dataclasses import replace
 from typing import TypeVar
 
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import (
     QFont,
     QResizeEvent,
@@ -81,6 +81,7 @@ class RunBar(QWidget):
         self.choice = Choice("Which of the answers is shown")
         self.level = Choice("How much of the next answers is recorded")
         self.open = push_button("Open…", "Open a saved run")
+        self.several = push_button("Answer Several Times…", "Answer its question several times")
         self.save = QPushButton("Save Run…")
         self.back = QPushButton("Back to the Conversation")
         self.copy = QPushButton("Copy Report")
@@ -95,7 +96,7 @@ class RunBar(QWidget):
         self._actions = FlowLayout()
         self._actions.setSpacing(8)
         self._actions.addItem(row(label("Record", "muted", 0.95), self.level, spacing=8))
-        for button in (self.open, self.save, self.copy, self.forget):
+        for button in (self.several, self.open, self.save, self.copy, self.forget):
             self._actions.addWidget(button)
         self._parts = row((self._run, 1), self._actions, spacing=8, on=self)
         inspector.problem_met.connect(self._show_text)
@@ -122,6 +123,7 @@ class RunBar(QWidget):
         self.choice.setVisible(self.choice.count() > 1)
         self.back.setVisible(is_elsewhere)
         self.copy.setEnabled(shown is not None)
+        self.several.setEnabled(shown is not None and shown.run.is_over)
         self.save.setEnabled(shown is not None and shown.can_be_replayed)
         self._show_text(source)
 
@@ -310,6 +312,8 @@ def make_tabs(inspector: Inspector, tools: InspectorTools) -> list[InspectorTab]
 class InspectorWindow(OwnWindow):
     """Says why an answer stopped, how near it came otherwise, and what another list would do."""
 
+    several_requested = Signal(object, object)  # ShownRun, entries of another stop list
+
     def __init__(
         self,
         inspector: Inspector,
@@ -402,6 +406,10 @@ class InspectorWindow(OwnWindow):
     def _connect_signals(self) -> None:
         inspector = self.inspector
         self.again.clicked.connect(inspector.record_everything)
+        self.bar.several.clicked.connect(lambda: self.several_requested.emit(inspector.shown, ()))
+        self.tab(WhatIfTab).several.clicked.connect(
+            lambda: self.several_requested.emit(inspector.shown, inspector.what_if.stops.entries())
+        )
         self.tabs.currentChanged.connect(self._offer_more)
         self.tabs.tabBarClicked.connect(lambda _: self._bring_tabs_into_view())
         self.tabs.currentChanged.connect(self._bring_tabs_into_view)

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from engine import Vocabulary
+from engine.recording.ends import SeededAnswer, Side
 from engine.recording.replay import replay, with_replayed_tokens
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel, StopInfo, StopKind
@@ -36,12 +37,13 @@ CHANNEL_NAMES = {
     Channel.TOOL: "Tool call",
 }
 
-RunSource = Literal["chat", "past", "request", "file"]
+RunSource = Literal["chat", "past", "request", "file", "several"]
 SOURCE_LABELS: dict[RunSource, str] = {
     "chat": "this window",
     "past": "another conversation",
     "request": "another app",
     "file": "a saved run",
+    "several": "several answers",
 }
 _DRAFTED = (TokenOrigin.LOOKUP, TokenOrigin.PREDICTION, TokenOrigin.DRAFT, TokenOrigin.HEAD)
 
@@ -73,24 +75,34 @@ def shown_answer(
     entry: RequestEntry, answer: RequestAnswer, trace: RunTrace | None = None
 ) -> ShownRun:
     """Return an answer to a request of another app."""
-    request = answer.request
-    run = Run(
+    run = _ended_run(answer.request, answer)
+    run.model_id, run.started_at = entry.model, entry.began_at
+    name = f"{entry.agent or entry.client}, {entry.method} {entry.path}"
+    return ShownRun(run, trace, question_text(answer.request), "request", name, answer.request)
+
+
+def shown_seeded(side: Side, answer: SeededAnswer) -> ShownRun:
+    """Return one of several answers that has ended."""
+    run = _ended_run(side.request, answer)
+    run.model_id = side.request.model or ""
+    name = f"seed {answer.seed}, {side.name}"
+    return ShownRun(run, answer.trace, question_text(side.request), "several", name)
+
+
+def _ended_run(request: GenerationRequest, answer: RequestAnswer | SeededAnswer) -> Run:
+    return Run(
         rules=request.stops,
         max_tokens=request.max_tokens,
-        model_id=entry.model,
         state="finished",
         text=answer.text,
         thinking=answer.thinking,
         tool_calls=list(answer.tool_calls),
         finished=answer.finished,
         is_own=False,
-        started_at=entry.began_at,
     )
-    name = f"{entry.agent or entry.client}, {entry.method} {entry.path}"
-    return ShownRun(run, trace, _question(request), "request", name, request)
 
 
-def _question(request: GenerationRequest) -> str:
+def question_text(request: GenerationRequest) -> str:
     """Return the last message of the user, or the text of the raw prompt."""
     if request.prompt is not None:
         return request.prompt if isinstance(request.prompt, str) else ""

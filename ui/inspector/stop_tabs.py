@@ -311,6 +311,9 @@ class WhatIfTab(InspectorTab):
         self.kept.setAccessibleName("The answer that would have been kept")
         self.reset = QPushButton("Use the Run’s List")
         self.use = QPushButton("Use This List in the Conversation")
+        self.several = push_button(
+            "Compare on Several Answers…", "Answer several times with this list and the run’s"
+        )
         self.save = push_button(
             "Save as Case…", "Save the run with this list as a case for fullstop replay"
         )
@@ -324,7 +327,7 @@ class WhatIfTab(InspectorTab):
     def _lay_out(self) -> None:
         right = QWidget()
         actions = FlowLayout()
-        for button in (self.reset, self.use, self.save):
+        for button in (self.reset, self.use, self.several, self.save):
             actions.addWidget(button)
         column(self.sentence, (self.kept, 1), actions, spacing=8, margins=(14, 0, 0, 0), on=right)
         splitter = QSplitter(Qt.Orientation.Horizontal)
@@ -344,7 +347,7 @@ class WhatIfTab(InspectorTab):
         theme = current_theme()
         played, recording = self._what_if.played, self._what_if.recording
         can_try = recording is not None
-        for part in (self.editor, self.reset, self.use, self.save):
+        for part in (self.editor, self.reset, self.use, self.several, self.save):
             part.setEnabled(can_try)
         self.save.setEnabled(played is not None)
         if played is None:

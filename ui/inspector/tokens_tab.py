@@ -101,15 +101,6 @@ class TokenTable(RowsModel):
             return row if 0 <= row < len(self.rows) else None
         return next((row for row, t in enumerate(self.rows) if t.index == index), None)
 
-    def as_tsv(self, rows: list[int] | None = None) -> str:
-        """Return rows, all by default, as tab-separated values with a header line."""
-        target = range(len(self.rows)) if rows is None else rows
-        lines = ["\t".join(column.title for column in self.columns)]
-        lines += [
-            "\t".join(column.text(self.rows[row]) for column in self.columns) for row in target
-        ]
-        return "\n".join(lines) + "\n"
-
     # -- inside ----------------------------------------------------------------------------
 
     def _stops_reached(self, token: TokenTrace) -> str:

@@ -222,6 +222,15 @@ class RowsModel(QAbstractTableModel):
         del self.rows[:count]
         self.endRemoveRows()
 
+    def as_tsv(self, rows: Sequence[int] | None = None) -> str:
+        """Return rows, all by default, as tab-separated values with a header line."""
+        target = range(len(self.rows)) if rows is None else rows
+        lines = ["\t".join(column.title for column in self.columns)]
+        lines += [
+            "\t".join(column.text(self.rows[row]) for column in self.columns) for row in target
+        ]
+        return "\n".join(lines) + "\n"
+
     def text(self, row: Any, column: int) -> str:
         return self.columns[column].text(row)
 

@@ -254,6 +254,12 @@ class MainMenus(QObject):
             Command("T&ools…", chat.tools.pop_up, ("Ctrl+T",)),
             Command("Switch &Model…", self._choosing_model.pop_up, ("Ctrl+K",)),
             Command("Compare Ans&wers…", self._comparing.ask, ("Ctrl+Shift+K",)),
+            Command(
+                "Answer Se&veral Times…",
+                self._answer_several,
+                ("Ctrl+Alt+K",),
+                lambda: self._ended_run() is not None,
+            ),
             None,
             *sidebar.conversation_actions.entries(sidebar.chosen),
             None,
@@ -456,6 +462,14 @@ class MainMenus(QObject):
         if current.is_busy or not messages or not self._workspace.model_selection.state.can_answer:
             return None
         return messages[-1].run
+
+    def _ended_run(self) -> Run | None:
+        run = self._workspace.current.shown_run
+        return None if run is None or run.finished is None else run
+
+    def _answer_several(self) -> None:
+        if (run := self._ended_run()) is not None:
+            self._window.others.answer_several(run)
 
     def _can_continue(self) -> bool:
         run = self._last_run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.inspector.inspector import Inspector
-from ui.inspector.shown_run import InspectorTools
+from ui.inspector.shown_run import InspectorTools, ShownRun
 from ui.kit.commands import Command
 from ui.kit.dialogs import confirm, confirm_link, show_in_files, show_message
 from ui.kit.labels import label
@@ -35,6 +35,7 @@ from ui.kit.windows import OwnDialog, OwnWindow, bring_forward
 from ui.models.model_library import ModelLibrary
 from ui.preferences_state import PreferencesState
 from ui.records.runs import Run
+from ui.records.stop_entries import StopEntry
 from ui.server.local_server import LocalServerState
 from ui.server.requests import RequestEntry
 from ui.server.server_window import ServerWindow
@@ -44,6 +45,7 @@ from ui.window.preferences_dialog import KeptFiles, PreferencesDialog
 
 if TYPE_CHECKING:
     from ui.inspector.capture_window import CaptureWindow
+    from ui.inspector.ends_window import EndsWindow
     from ui.inspector.inspector_window import InspectorWindow
     from ui.inspector.probe_window import ProbeWindow
     from ui.models.models_window import ModelsWindow
@@ -227,7 +229,17 @@ class OtherWindows(QObject):
     def inspector(self) -> InspectorWindow:
         from ui.inspector.inspector_window import InspectorWindow
 
-        return InspectorWindow(self._inspected, self.tools, self._main)
+        window = InspectorWindow(self._inspected, self.tools, self._main)
+        window.several_requested.connect(self._answer_several)
+        return window
+
+    @cached_property
+    def ends(self) -> EndsWindow:
+        from ui.inspector.ends_window import EndsWindow
+
+        window = EndsWindow(self._inspected, self._main)
+        window.run_requested.connect(self._inspect)
+        return window
 
     @cached_property
     def capture(self) -> CaptureWindow:
@@ -268,6 +280,12 @@ class OtherWindows(QObject):
         """Inspect the shown answer of the open conversation."""
         self._inspected.show_open_conversation()
         self.show_inspector()
+
+    def answer_several(self, run: Run) -> None:
+        """Offer to answer the question of a run of the open conversation several times."""
+        self._inspected.workspace.show_run(run)
+        self._inspected.show_open_conversation()
+        self._answer_several(self._inspected.shown)
 
     def show_comparison(self, run: Run, other: Run) -> None:
         self._inspected.workspace.show_run(run)
@@ -334,6 +352,14 @@ class OtherWindows(QObject):
     def _opened(self) -> list[OwnWindow]:
         direct = Qt.FindChildOption.FindDirectChildrenOnly
         return self._main.findChildren(OwnWindow, options=direct)
+
+    def _answer_several(self, shown: ShownRun | None, stops: Sequence[StopEntry] = ()) -> None:
+        self.ends.show_question(shown, stops)
+        bring_forward(self.ends)
+
+    def _inspect(self, shown: ShownRun) -> None:
+        self.show_inspector()
+        self._inspected.show(shown)
 
     def _inspect_request(self, entry: RequestEntry) -> None:
         self.show_inspector()

@@ -145,6 +145,14 @@ async def open_sheet(window: MainWindow, _: Path) -> None:
     assert dialog is not None
 
 
+async def open_several(window: MainWindow, _: Path) -> None:
+    run = window.workspace.current.latest_run
+    assert run is not None
+    window.others.answer_several(run)
+    window.others.ends.count.show_number(2)
+    window.others.ends.compares.setChecked(True)
+
+
 def by(name: str) -> Open:
     async def open_one(window: MainWindow, _: Path) -> None:
         part: Any = window
@@ -158,6 +166,7 @@ def by(name: str) -> Open:
 # How each is opened: what this list lacks fails, as what has gone does.
 OPENED: dict[str, Open] = {
     "CaptureWindow": by("others.show_capture"),
+    "EndsWindow": open_several,
     "FilePreview": open_preview,
     "FolderDialog": open_folder,
     "ImportDialog": open_import,

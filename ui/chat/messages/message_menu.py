@@ -48,6 +48,7 @@ class MessageHandling(QObject):
     """Shows the menus of messages, and runs their actions."""
 
     stop_list_requested = Signal()
+    several_requested = Signal(object)  # Run
 
     def __init__(
         self,
@@ -104,6 +105,8 @@ class MessageHandling(QObject):
         if isinstance(view, QuestionView) and is_last:
             can_answer = is_free and workspace.model_selection.state.can_answer
             add_entry(menu, "Generate Reply", lambda: self._answer(message)).setEnabled(can_answer)
+        if (run := message.run) is not None and run.finished is not None:
+            add_entry(menu, "Answer Several Times…", lambda: self.several_requested.emit(run))
         add_entry(menu, "Edit…", view.begin_editing).setEnabled(is_free and is_over)
         is_pinned = message.is_pinned
         add_entry(

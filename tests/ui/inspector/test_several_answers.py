@@ -1,0 +1,100 @@
+"""One question answered with several seeds: its plot, its figures, and the runs that it opens."""
+
+import json
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from tests.ui.driving import eventually
+from tests.ui.inspector.inspecting import COUNT, ask
+from ui.inspector.ends_window import EndsWindow
+from ui.window.main_window import MainWindow
+
+
+async def several(window: MainWindow, *stops: str) -> EndsWindow:
+    """Return the window about the last answer, before anything was started."""
+    await ask(window, COUNT, *stops)
+    run = window.workspace.current.latest_run
+    assert run is not None
+    window.others.answer_several(run)
+    ends = window.others.ends
+    await ends.finish()
+    ends.count.show_number(3)
+    return ends
+
+
+async def done(ends: EndsWindow) -> None:
+    ends.start.click()
+    await eventually(lambda: ends.answers.stage not in ("idle", "running"))
+
+
+async def test_answers_are_counted_and_nothing_enters_the_conversation(window: MainWindow) -> None:
+    ends = await several(window, "6")
+    conversation = window.workspace.current.conversation
+    before = len(conversation.tree), len(window.workspace.traces)
+    await done(ends)
+    assert ends.note.text() == "3 of 3 answers ended."
+    assert "stop “6”" in ends.summary.toPlainText()
+    assert [ends.model.text(row, 2) for row in ends.model.rows] == ["stop “6”"] * 3
+    assert (len(conversation.tree), len(window.workspace.traces)) == before
+    ends.copy_json.click()
+    values = json.loads(QApplication.clipboard().text())
+    assert [one["seed"] for one in values["each"]] == [1, 2, 3]
+    assert values["stops"] == [{"text": "6", "fired": 3, "cuts": []}]
+    assert values["is_complete"]
+    ends.copy_table.click()
+    assert QApplication.clipboard().text().startswith("Seed\tStops and Setting\tEnd\t")
+
+
+async def test_another_list_is_compared_on_the_same_seeds(window: MainWindow) -> None:
+    ends = await several(window, "6")
+    ends.compares.setChecked(True)
+    ends.start.click()
+    assert ends.note.text().startswith("Nothing differs.")
+    ends.other.stops.remove([0])
+    ends.other.editor.input.setText("4")  # counts without Add
+    await done(ends)
+    assert ends.sentence.text() == (
+        "3 of 3 stopped by “6”, 0 with the other list; 3 seeds end differently, "
+        "median length 11 and 7 tokens."
+    )
+    assert [row.answer.seed for row in ends.model.rows] == [1, 1, 2, 2, 3, 3]
+
+
+async def test_mark_opens_its_run_by_click_and_by_key(window: MainWindow) -> None:
+    ends = await several(window, "6")
+    await done(ends)
+    QTest.mouseClick(ends.plot, Qt.MouseButton.LeftButton, pos=ends.plot.mark_at(0, 1).toPoint())
+    shown = window.inspector.shown
+    assert shown is not None
+    assert (shown.source, shown.name) == ("several", "seed 2, “6”")
+    assert shown.can_be_replayed
+    assert shown.request is not None
+    assert shown.request.sampling.seed == 2
+    ends.plot.setFocus()
+    QTest.keyClick(ends.plot, Qt.Key.Key_Down)
+    assert ends.plot.accessibleDescription().startswith("Seed 3")
+    QTest.keyClick(ends.plot, Qt.Key.Key_Return)
+    shown = window.inspector.shown
+    assert shown is not None
+    assert shown.name == "seed 3, “6”"
+
+
+async def test_closing_ends_answers_and_ended_ones_count(window: MainWindow) -> None:
+    ends = await several(window)
+    ends.start.click()
+    await eventually(lambda: any(row.answer.output_tokens for row in ends.model.rows))
+    ends.close()
+    assert ends.answers.stage == "stopped"
+    engine = window.inspector.engine
+    await eventually(lambda: engine.status.running == 0)
+    assert ends.note.text() == "Stopped: 0 of 3 answers ended; the others do not count."
+
+
+async def test_model_that_is_gone_is_named_with_remedy(window: MainWindow) -> None:
+    ends = await several(window)
+    assert ends._request is not None
+    ends._request = type(ends._request)(messages=ends._request.messages, model="gone")
+    await done(ends)
+    assert ends.note.text() == "The model gone is not on this computer; download it in Models."
