@@ -6,7 +6,7 @@ Main thread.
 import dataclasses
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
@@ -24,7 +24,7 @@ from ui.inspector.inspector import Inspector, listed_rules, stops_of
 from ui.inspector.pages import ReadingPage
 from ui.inspector.several_answers import SeveralAnswers
 from ui.inspector.shown_run import ShownRun, percent, question_text, shown_seeded
-from ui.kit.buttons import push_button
+from ui.kit.buttons import UndoBar, push_button
 from ui.kit.fields import NumberField
 from ui.kit.html import Html, cell, colored, joined, paragraph, strong, table
 from ui.kit.labels import ElidedLabel, label, rescale, thin_bar
@@ -37,6 +37,7 @@ from ui.kit.windows import OwnWindow
 from ui.records.stop_entries import StopEntry
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_editor import StopListEditor
+from ui.stops.stop_lists import StopLists
 from ui.words import with_escapes_for_hidden
 
 _DEFAULT_COUNT = 20
@@ -99,11 +100,13 @@ COLUMNS = (
 class OtherSide(QWidget):
     """The stop list and the setting of the second side; they begin as those of the first."""
 
-    def __init__(self) -> None:
+    def __init__(self, lists: StopLists) -> None:
         super().__init__()
         self.stops = StopListModel(parent=self)
-        self.editor = StopListEditor()
+        self.editor = StopListEditor(lists)
         self.editor.show_model(self.stops)
+        self.undo_bar = UndoBar()
+        self._undo_offered: Callable[[], object] = lambda: None
         self.temperature = sampling_field("temperature")
         self.top_p = sampling_field("top_p")
         self.max_tokens = tokens_field("Maximum length, in tokens")
@@ -117,7 +120,18 @@ class OtherSide(QWidget):
             wraps=True,
         )
         heading = label("Setting", "title", weight=QFont.Weight.DemiBold)
-        column(self.editor, heading, fields, STRETCH, spacing=8, margins=(2, 2, 10, 2), on=self)
+        column(
+            self.editor,
+            self.undo_bar,
+            heading,
+            fields,
+            STRETCH,
+            spacing=8,
+            margins=(2, 2, 10, 2),
+            on=self,
+        )
+        self.editor.menu.undoable.connect(self._offer_undo)
+        self.undo_bar.button.clicked.connect(self._undo)
 
     def show_request(self, request: GenerationRequest) -> None:
         self.stops.replace_all(stops_of(request.stops), "Use the Answer’s List")
@@ -146,6 +160,14 @@ class OtherSide(QWidget):
             sampling=sampling,
             max_tokens=None if limit is None else int(limit),
         )
+
+    def _offer_undo(self, text: str, undo: Callable[[], object]) -> None:
+        self._undo_offered = undo
+        self.undo_bar.offer(text)
+
+    def _undo(self) -> None:
+        self.undo_bar.hide()
+        self._undo_offered()
 
 
 class EndsWindow(OwnWindow):
@@ -186,7 +208,7 @@ class EndsWindow(OwnWindow):
         self.model = RowsModel(COLUMNS, self)
         self.table = RowsView(self.model, "Answers")
         self.tabs = QTabWidget()
-        self.other = OtherSide()
+        self.other = OtherSide(workspace.stop_lists)
         self._lay_out()
         self._connect_signals()
         self._refresh()
@@ -201,7 +223,7 @@ class EndsWindow(OwnWindow):
 
     async def finish(self) -> None:
         await self.answers.finish()
-        await self.other.editor.import_export.finish()
+        await self.other.editor.menu.finish()
         await super().finish()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
