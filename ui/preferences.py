@@ -478,8 +478,7 @@ class Preferences:
     )
     default_stops: str = declare(
         "",
-        help="the stop list that new conversations begin with, as JSON; changed in Settings, "
-        "Stop Sequences",
+        help="the stop list that new conversations begin with, as JSON; changed in Settings, Stops",
     )
     stop_lists: tuple[tuple[str, str], ...] = declare(
         (),

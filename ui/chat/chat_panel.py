@@ -368,7 +368,7 @@ class ChatPanel(QWidget):
         middle = QWidget()
         middle.setMaximumWidth(812)
         column(
-            (self.handling.undo_bar, 0, Qt.AlignmentFlag.AlignHCenter),
+            row(STRETCH, (self.handling.undo_bar, 1000), STRETCH),
             self.queue,
             row(self.context_bar, margins=(0, 0, 0, 8)),
             self.composer,

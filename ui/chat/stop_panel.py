@@ -105,6 +105,7 @@ class VerdictView(QWidget):
         QVBoxLayout(self._facts).setContentsMargins(0, 0, 0, 0)
         self.copy_report = push_button("Copy Report", "Copy a report of this run as Markdown")
         self.inspect = push_button("Inspect…", "Open this run in the Stop Inspector")
+        self.always.setProperty("is_flush", True)
         self._lay_out()
         self.copy_report.clicked.connect(self._copy)
         self.always.clicked.connect(self._request_stop)
@@ -205,8 +206,6 @@ class VerdictView(QWidget):
         self._tiles[1].show_value("–" if speed is None else figure(speed))
         self._tiles[2].show_value("–" if first is None else seconds(first))
         self._tiles_row.show()
-        if source := self.stop_source(run):
-            facts.add("Stop set by", source)
         for fact in end_facts(finished, run.context):
             if fact.name in _IN_TILES:
                 continue
@@ -215,6 +214,8 @@ class VerdictView(QWidget):
             else:
                 value = "  ".join(filter(None, (visible(fact.text), fact.value)))
                 facts.add(fact.name, value, is_code=bool(fact.text))
+            if fact.name == "Matched" and (source := self.stop_source(run)):
+                facts.add("Stop set by", source)
         self._show_circumstances(run, facts)
 
     def _show_circumstances(self, run: Run, facts: FactTable) -> None:
@@ -452,8 +453,8 @@ class StopPanel(QDockWidget):
         lists, stops = self._workspace.stop_lists, self._workspace.current.stops.entries()
         before = lists.get(key)
         lists.keep(key, stops)
-        title = list_title(key)
-        text = f"{title} begin with this list of {counted(len(stops), 'sequence')}"
+        chats = list_title(key).replace("Chats", "chats", 1)
+        text = f"{chats} begin with this list of {counted(len(stops), 'sequence')}"
         self.undoable.emit(text, partial(lists.keep, key, before))
 
     def _show_source(self) -> None:

@@ -147,7 +147,7 @@ class Run:
     """One generation and its result.
 
     Attributes:
-        stop_change: How its stops differ from its conversation's list. Not stored.
+        stop_change: How its stops differ from its conversation's list. Only ``extra`` is stored.
         stops_from: Where the list came from, as in ``Conversation.stops_from``.
         thinking_s: Seconds that the reasoning took; None while it lasts, and without reasoning.
         started_at: Unix time of the request, in seconds.

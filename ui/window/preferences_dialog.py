@@ -194,7 +194,8 @@ class PreferencesDialog(OwnDialog):
             self.tabs.addTab(self._page(title, hint), title)
             if stop_lists is not None and title == NEW_CONVERSATIONS:
                 self.stops = StopListsPage(stop_lists)
-                self.tabs.addTab(self.stops, "Stop Sequences")
+                self.tabs.addTab(self.stops, "Stops")
+        self.tabs.setMinimumWidth(self.tabs.tabBar().sizeHint().width())
         preferences.keeping_failed.connect(self._show_problem)
 
     def hideEvent(self, event: QHideEvent) -> None:
