@@ -14,10 +14,11 @@ from PySide6.QtWidgets import (
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.search import FoundConversation, MoreHits, Search, role_label, since_days
 from ui.chat.sidebar_rows import when_text
+from ui.kit.commands import Command, context_menu
 from ui.kit.fields import is_typed_text
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import FlowLayout, column
-from ui.kit.menus import add_entry, context_menu, escape_mnemonics
+from ui.kit.menus import escape_mnemonics
 from ui.kit.rows import Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.records.store import EVERYWHERE, Hit, SearchFilter
@@ -51,15 +52,15 @@ class _FilterChip(ElidedButton):
 
     def _offer(self) -> None:
         self.setChecked(self.value is not None)
-        menu = context_menu(self, self._name)
-        for text, value in ((self._nothing, None), *self._choices):
-            add_entry(
-                menu,
+        entries = [
+            Command(
                 escape_mnemonics(text),
                 partial(self._choose, value, text),
-                is_checked=value == self.value,
+                checked=value == self.value,
             )
-        menu.popup(self.mapToGlobal(self.rect().bottomLeft()))
+            for text, value in ((self._nothing, None), *self._choices)
+        ]
+        context_menu(self, self._name, entries).popup(self.mapToGlobal(self.rect().bottomLeft()))
 
     def _choose(self, value: Any, text: str) -> None:
         self.value = value

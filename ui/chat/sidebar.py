@@ -41,11 +41,10 @@ from ui.chat.session.conversation_list import FolderList
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar_rows import MIME, ConversationDelegate, SidebarRows
 from ui.kit.buttons import IconButton, UndoBar, with_keys
-from ui.kit.commands import Command, Entry, fill_menu
+from ui.kit.commands import Command, Entry, context_menu
 from ui.kit.fields import ListSearchField, disable_horizontal_scrolling, is_typed_text
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.menus import context_menu
 from ui.kit.theme import HEAD_PX
 from ui.kit.windows import OwnDialog
 from ui.records.conversations import Conversation, ConversationFolder
@@ -427,15 +426,16 @@ class Sidebar(QFrame):
 
     def _show_menu(self, position: QPoint) -> None:
         index = self.list.indexAt(position)
-        menu = context_menu(self)
+        entries: list[Entry]
         if not index.isValid():
-            fill_menu(menu, [Command("&New Folder…", self.conversation_actions.new_folder)])
+            entries = [Command("&New Folder…", self.conversation_actions.new_folder)]
         elif isinstance(row := self.rows.at(index.row()), Conversation):
             chosen = self.list.chosen()
             targets = chosen if row in chosen else [row]
-            fill_menu(menu, self.conversation_actions.entries(lambda: targets))
+            entries = self.conversation_actions.entries(lambda: targets)
         else:
-            fill_menu(menu, self._folder_entries(row))
+            entries = self._folder_entries(row)
+        menu = context_menu(self, "Conversations", entries)
         menu.popup(self.list.viewport().mapToGlobal(position))
 
     def _folder_entries(self, folder: ConversationFolder) -> list[Entry]:

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence, QUndoCommand
-from PySide6.QtWidgets import QMenu
+from PySide6.QtWidgets import QMenu, QWidget
 
-from ui.kit.menus import Keys, empty_menu
+Keys = QKeySequence.StandardKey | str
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An entry of a menu, or a button that answers a question.
+    """An entry of a menu, or a button.
 
     The functions are called when the menu opens; ``enabled`` also when the entry is chosen, since
     its shortcuts work while the menu is closed.
@@ -21,17 +21,22 @@ class Command:
     label: str
     run: Callable[[], object]
     keys: tuple[Keys, ...] = ()
-    enabled: Callable[[], bool] | None = None  # None for always
+    enabled: Callable[[], bool] | bool = True
     title: Callable[[], str] | None = None
-    checked: Callable[[], bool] | None = None  # None for an entry without one
+    checked: Callable[[], bool] | bool | None = None  # None for an entry without one
     visible: Callable[[], bool] | None = None  # None for always
     works_everywhere: bool = False
     is_destructive: bool = False
     role: QAction.MenuRole = QAction.MenuRole.TextHeuristicRole
+    tool_tip: str = ""
+
+    @property
+    def is_enabled(self) -> bool:
+        return self.enabled() if callable(self.enabled) else self.enabled
 
     def trigger(self) -> None:
         """Run it, if it can be used now."""
-        if self.enabled is None or self.enabled():
+        if self.is_enabled:
             self.run()
 
 
@@ -47,62 +52,67 @@ Entry = Command | Submenu | None
 """An entry of a menu; None is a separator."""
 
 
-def fill_menu(menu: QMenu, entries: Sequence[Entry]) -> list[QAction]:
-    """Add entries to a menu and keep them up to date; return their actions."""
-    commands: list[tuple[Command, QAction]] = []
-    actions: list[QAction] = []
-    for entry in entries:
-        if entry is None:
-            actions.append(menu.addSeparator())
-        elif isinstance(entry, Submenu):
-            inner = menu.addMenu(entry.label)
-            actions.append(inner.menuAction())
-            if callable(entry.entries):
-                _fill_when_opened(inner, entry.entries)
-            else:
-                fill_menu(inner, entry.entries)
-        else:
-            action = _action(menu, entry)
-            actions.append(action)
-            commands.append((entry, action))
+def fill_menu(
+    menu: QMenu,
+    entries: Sequence[Entry],
+    when_opened: Callable[[], Sequence[Entry]] | None = None,
+) -> None:
+    """Add entries to a menu and keep them up to date; ``when_opened`` makes the last ones anew."""
+    fixed = _add_entries(menu, entries)
+    made: list[QAction] = []
+
+    def remake(make: Callable[[], Sequence[Entry]]) -> None:
+        for action in made:
+            menu.removeAction(action)
+            (action.menu() or action).deleteLater()
+        before = len(menu.actions())
+        for command, action in _add_entries(menu, make()):
+            _update(command, action)
+        made[:] = menu.actions()[before:]
 
     def refresh() -> None:
-        for command, action in commands:
-            action.setEnabled(command.enabled is None or command.enabled())
-            if command.title is not None:
-                action.setText(command.title())
-            if command.checked is not None:
-                action.setChecked(command.checked())
-            if command.visible is not None:
-                action.setVisible(command.visible())
+        for command, action in fixed:
+            _update(command, action)
+        if when_opened is not None:
+            remake(when_opened)
 
     def release() -> None:
         """Enable and show all: the shortcut of a disabled or hidden action does not work."""
-        for command, action in commands:
-            action.setEnabled(True)
+        for command, action in fixed:
+            action.setEnabled(command.enabled is not False)
             action.setVisible(True)
             action.setText(command.label)
 
     menu.aboutToShow.connect(refresh)
     menu.aboutToHide.connect(release)
-    return actions
+    if when_opened is not None:
+        remake(when_opened)
 
 
-def _fill_when_opened(menu: QMenu, entries: Callable[[], Sequence[Entry]]) -> None:
-    def fill() -> None:
-        empty_menu(menu)
-        for entry in entries():
-            if entry is None:
-                menu.addSeparator()
-            elif isinstance(entry, Submenu):
-                assert not callable(entry.entries)
-                fill_menu(menu.addMenu(entry.label), entry.entries)
+def context_menu(parent: QWidget, name: str, entries: Sequence[Entry]) -> QMenu:
+    """Return a menu with an accessible name, which is deleted when it is closed."""
+    menu = QMenu(parent)
+    menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    menu.setAccessibleName(name)
+    fill_menu(menu, entries)
+    return menu
+
+
+def _add_entries(menu: QMenu, entries: Sequence[Entry]) -> list[tuple[Command, QAction]]:
+    commands: list[tuple[Command, QAction]] = []
+    for entry in entries:
+        if entry is None:
+            menu.addSeparator()
+        elif isinstance(entry, Command):
+            commands.append((entry, _action(menu, entry)))
+        else:
+            inner = menu.addMenu(entry.label)
+            if callable(entry.entries):
+                fill_menu(inner, (), entry.entries)
             else:
-                action = _action(menu, entry)
-                action.setEnabled(entry.enabled is None or entry.enabled())
-
-    menu.aboutToShow.connect(fill)
-    fill()
+                fill_menu(inner, entry.entries)
+                inner.setEnabled(bool(entry.entries))
+    return commands
 
 
 def _action(menu: QMenu, command: Command) -> QAction:
@@ -112,11 +122,24 @@ def _action(menu: QMenu, command: Command) -> QAction:
         action.setShortcutContext(Qt.ShortcutContext.ApplicationShortcut)
     if command.checked is not None:
         action.setCheckable(True)
-        action.setChecked(command.checked())
-    if command.role is not QAction.MenuRole.TextHeuristicRole:
-        action.setMenuRole(command.role)
+        action.setChecked(command.checked() if callable(command.checked) else command.checked)
+    action.setEnabled(command.enabled is not False)
+    action.setMenuRole(command.role)
+    if command.tool_tip:
+        action.setToolTip(command.tool_tip)
+        menu.setToolTipsVisible(True)
     action.triggered.connect(lambda: command.trigger())
     return action
+
+
+def _update(command: Command, action: QAction) -> None:
+    action.setEnabled(command.is_enabled)
+    if command.title is not None:
+        action.setText(command.title())
+    if command.checked is not None:
+        action.setChecked(command.checked() if callable(command.checked) else command.checked)
+    if command.visible is not None:
+        action.setVisible(command.visible())
 
 
 class ValueChange(QUndoCommand):

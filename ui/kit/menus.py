@@ -1,49 +1,8 @@
-"""Menus and their entries, and the clipboard. Main thread."""
+"""Labels of menus, and the clipboard. Main thread."""
 
-from collections.abc import Callable
-
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
-from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
-
-Keys = QKeySequence.StandardKey | str
-
-
-def add_entry(
-    menu: QMenu,
-    text: str,
-    intent: Callable[[], object],
-    *keys: Keys,
-    works_everywhere: bool = False,
-    is_checked: bool | None = None,
-) -> QAction:
-    """Add an entry to a menu."""
-    action = menu.addAction(text)
-    if keys:
-        action.setShortcuts([QKeySequence(key) for key in keys])
-    if works_everywhere:
-        action.setShortcutContext(Qt.ShortcutContext.ApplicationShortcut)
-    if is_checked is not None:
-        action.setCheckable(True)
-        action.setChecked(is_checked)
-    # Qt passes whether the entry is checked; an intent takes no arguments.
-    action.triggered.connect(lambda: intent())
-    return action
-
-
-def context_menu(parent: QWidget, name: str = "") -> QMenu:
-    """Return an empty menu with an accessible name, which is deleted when it is closed."""
-    menu = QMenu(parent)
-    menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    menu.setAccessibleName(name)
-    return menu
-
-
-def empty_menu(menu: QMenu) -> None:
-    """Remove all entries, and the submenus, which Qt would keep."""
-    menu.clear()
-    for inner in menu.findChildren(QMenu):
-        inner.deleteLater()
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QAbstractButton
 
 
 def escape_mnemonics(text: str) -> str:
@@ -66,8 +25,13 @@ def copied_text() -> str:
 
 
 def copy_from(button: QAbstractButton, text: str) -> None:
-    """Put a text on the clipboard, and show "Copied" on the pressed button for a moment."""
+    """Put a text on the clipboard; the pressed button shows that."""
     copy_text(text)
+    show_copied(button)
+
+
+def show_copied(button: QAbstractButton) -> None:
+    """Show "Copied" on a pressed button for a moment."""
     caption = button.text()
     if caption != _COPIED:  # otherwise it was pressed twice, and the first press restores its words
         button.setText(_COPIED)

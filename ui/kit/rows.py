@@ -10,7 +10,6 @@ from PySide6.QtCore import (
     QModelIndex,
     QObject,
     QPersistentModelIndex,
-    QPoint,
     QRect,
     QSize,
     Qt,
@@ -26,8 +25,9 @@ from PySide6.QtWidgets import (
 )
 
 from ui.kit import icons
+from ui.kit.commands import Command, Entry, context_menu, fill_menu
 from ui.kit.labels import plain_tooltip
-from ui.kit.menus import add_entry, context_menu, copy_text, empty_menu, escape_mnemonics
+from ui.kit.menus import copy_text, escape_mnemonics
 from ui.kit.theme import current_theme, fixed_font
 
 Index = QModelIndex | QPersistentModelIndex
@@ -335,11 +335,13 @@ class RowsView(QTableView):
                 self.setColumnWidth(number, max(width_px, head.sectionSizeHint(number)))
         head.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         head.customContextMenuRequested.connect(
-            lambda position: self._show_columns_menu(head.mapToGlobal(position))
+            lambda position: context_menu(self, "Columns", self.column_entries()).popup(
+                head.mapToGlobal(position)
+            )
         )
         # The heads take no focus, so the menu of the rows offers the columns, too.
         menu = QMenu("Columns", self)
-        menu.aboutToShow.connect(partial(self.fill_columns_menu, menu))
+        fill_menu(menu, (), self.column_entries)
         self.addAction(menu.menuAction())
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         self._show_chosen_columns()
@@ -366,23 +368,18 @@ class RowsView(QTableView):
         self.insertAction(self.actions()[0], action)
         return action
 
-    def fill_columns_menu(self, menu: QMenu) -> None:
-        """Add a check box for each column, and an entry that shows all."""
-        empty_menu(menu)
+    def column_entries(self) -> list[Entry]:
+        """Return a check box for each column, and an entry that shows all."""
+        entries: list[Entry] = []
         columns = range(self.horizontalHeader().count())
         shown = [column for column in columns if not self.isColumnHidden(column)]
         for column in columns:
             others = [other for other in shown if other != column]
             chosen = others if column in shown else [*shown, column]
-            entry = add_entry(
-                menu,
-                escape_mnemonics(self._column_name(column)),
-                partial(self._choose_columns, chosen),
-                is_checked=column in shown,
-            )
-            entry.setEnabled(shown != [column])
-        menu.addSeparator()
-        add_entry(menu, "All Columns", partial(self._choose_columns, []))
+            name, is_last = escape_mnemonics(self._column_name(column)), shown == [column]
+            choose, is_shown = partial(self._choose_columns, chosen), column in shown
+            entries.append(Command(name, choose, enabled=not is_last, checked=is_shown))
+        return [*entries, None, Command("All Columns", partial(self._choose_columns, []))]
 
     def _column_name(self, column: int) -> str:
         return str(self.model().headerData(column, Qt.Orientation.Horizontal))
@@ -398,8 +395,3 @@ class RowsView(QTableView):
         names = [self._column_name(column) for column in columns]
         current_theme().choose_columns(self.accessibleName(), names)
         self._show_chosen_columns()
-
-    def _show_columns_menu(self, position: QPoint) -> None:
-        menu = context_menu(self, "Columns")
-        self.fill_columns_menu(menu)
-        menu.popup(position)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QActionGroup, QFont, QShowEvent
+from PySide6.QtGui import QFont, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
@@ -23,10 +23,11 @@ from engine.library.memory_need import Memory
 from engine.library.model_files import model_name
 from engine.wording import counted, format_size
 from ui.kit.buttons import IconButton
+from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_label
 from ui.kit.labels import ElidedLabel, StatusPill, label, rescale
 from ui.kit.layouts import STRETCH, column, row, scrolling
-from ui.kit.menus import add_entry, copy_text, escape_mnemonics
+from ui.kit.menus import copy_text, escape_mnemonics
 from ui.models.downloads import DownloadRow
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import RESTART, STUCK, facts, fit_text, newer_text
@@ -148,35 +149,39 @@ class LocalModelRow(QFrame):
         folder = str(found.folder)
         more = IconButton("chevron-down", f"More about {self.model.found.name}", size=16)
         menu = QMenu(more)
+        requested = self._list
+        entries: list[Entry] = [
+            Command(show_in_files_label(), lambda: show_in_files(self, found.folder)),
+            Command("Copy Path", lambda: copy_text(folder)),
+        ]
         if can_unload:
-            add_entry(menu, "Unload", lambda: self._list.unload_requested.emit(self.model))
-            menu.addSeparator()
-        add_entry(menu, show_in_files_label(), lambda: show_in_files(self, found.folder))
-        add_entry(menu, "Copy Path", lambda: copy_text(folder))
-        self._add_drafts(menu)
+            unload = Command("Unload", lambda: requested.unload_requested.emit(self.model))
+            entries = [unload, None, *entries]
+        if drafts := self._draft_entries():
+            entries.append(Submenu("Draft Model", drafts))
         if found.origin in DELETED:
-            menu.addSeparator()
-            add_entry(menu, "Delete…", lambda: self._list.deletion_requested.emit(found))
+            delete = Command("Delete…", lambda: requested.deletion_requested.emit(found))
+            entries += [None, delete]
+        fill_menu(menu, entries)
         more.setMenu(menu)
         more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         return more
 
-    def _add_drafts(self, menu: QMenu) -> None:
+    def _draft_entries(self) -> list[Entry]:
         """Offer the possible draft models, and the present one even if its folder is gone."""
         present = self.model.draft
         offered = {draft.folder.resolve(): draft.name for draft in self._drafts}
         if present is not None:
             offered.setdefault(present, model_name(present))
-        if not offered:
-            return
-        inner = menu.addMenu("Draft Model")
-        inner.setToolTipsVisible(True)
-        group = QActionGroup(inner)
-        for folder, name in [(None, "None"), *offered.items()]:
-            choose = partial(self._list.draft_requested.emit, self.model, folder)
-            entry = add_entry(inner, escape_mnemonics(name), choose, is_checked=folder == present)
-            entry.setToolTip("" if folder is None else str(folder))
-            group.addAction(entry)
+        return [
+            Command(
+                escape_mnemonics(name),
+                partial(self._list.draft_requested.emit, self.model, folder),
+                checked=folder == present,
+                tool_tip="" if folder is None else str(folder),
+            )
+            for folder, name in ([(None, "None"), *offered.items()] if offered else ())
+        ]
 
 
 class LocalModels(QWidget):

@@ -5,11 +5,12 @@ from functools import partial
 from typing import Protocol
 
 from PySide6.QtCore import QObject
-from PySide6.QtWidgets import QMenu, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.library.model_info import ModelInfo
+from ui.kit.commands import Command, Entry
 from ui.kit.dialogs import show_error, show_message
-from ui.kit.menus import add_entry, copy_text, escape_mnemonics
+from ui.kit.menus import copy_text, escape_mnemonics
 from ui.preferences import API_KEY_VARIABLE
 from ui.server.local_server import LocalServerState
 
@@ -47,9 +48,11 @@ class AgentMenu(QObject):
         self._pending_agent = ""
         server.switch.changed.connect(self._go_on)
 
-    def fill(self, menu: QMenu) -> None:
-        for word, title in self._titles.items():
-            add_entry(menu, escape_mnemonics(title), partial(self.copy, word))
+    def entries(self) -> list[Entry]:
+        return [
+            Command(escape_mnemonics(title), partial(self.copy, word))
+            for word, title in self._titles.items()
+        ]
 
     def copy(self, agent: str) -> None:
         title = self._titles[agent]

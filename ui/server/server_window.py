@@ -1,22 +1,22 @@
 """The server's own window: switch, address, settings and requests. Main thread."""
 
 from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import QEvent, QPoint, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QFont, QHideEvent, QTextOption
 from PySide6.QtWidgets import (
     QCheckBox,
     QFrame,
+    QLabel,
     QLineEdit,
     QPlainTextEdit,
-    QPushButton,
     QRadioButton,
     QScrollArea,
     QSizePolicy,
     QSpinBox,
     QSplitter,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -24,7 +24,8 @@ from engine.files.causes import os_cause
 from engine.values.figures import figures
 from engine.values.verdict import sentence
 from engine.wording import counted, format_size, seconds
-from ui.kit.buttons import ChipButton, IconButton, ToggleSwitch, copy_button
+from ui.kit.buttons import ChipButton, IconButton, ToggleSwitch, copy_button, push_button
+from ui.kit.commands import Command, Submenu, context_menu
 from ui.kit.dates import format_day, format_time
 from ui.kit.labels import (
     ElidedLabel,
@@ -35,8 +36,8 @@ from ui.kit.labels import (
     plain_tooltip,
     rescale,
 )
-from ui.kit.layouts import STRETCH, column, row, scrolling
-from ui.kit.menus import add_entry, context_menu, copy_from, copy_text, empty_menu
+from ui.kit.layouts import STRETCH, Item, column, row, scrolling
+from ui.kit.menus import copy_text, show_copied
 from ui.kit.tasks import start_task
 from ui.kit.theme import HEAD_PX, fixed_font, restyle
 from ui.kit.windows import OwnWindow
@@ -71,14 +72,11 @@ class RequestDetail(QFrame):
         self.entry: RequestEntry | None = None
         self.title = ElidedLabel()
         rescale(self.title, 1.0, QFont.Weight.DemiBold)
-        self.stop = QPushButton("Stop")
-        self.stop.setAccessibleName("End the answer to this request")
-        self.replay = QPushButton("Send Again")
-        self.replay.setAccessibleName("Send the request again")
-        self.inspect = QPushButton("Inspect…")
-        self.inspect.setAccessibleName("Open the answer in the Stop Inspector")
-        self.curl = QPushButton("Copy as curl")
-        self.curl.setAccessibleName("Copy the request as a curl command")
+        self.stop = push_button("Stop", "End the answer to this request")
+        self.inspect = push_button("Inspect…", "Open the answer in the Stop Inspector")
+        self.replay = push_button("Send Again", "Send the request again")
+        self.curl = push_button("Copy as curl", "Copy the request as a curl command")
+        self._buttons = (self.stop, self.inspect, self.replay, self.curl)
         self.close_button = IconButton("close", "Close the request")
         self.facts = FactTable(fixed_font(self.font(), 0.92))
         self.request_body = _MessageView("request")
@@ -92,10 +90,7 @@ class RequestDetail(QFrame):
         column(
             row(
                 (self.title, 1),
-                self.stop,
-                self.inspect,
-                self.replay,
-                self.curl,
+                *self._buttons,
                 self.close_button,
                 spacing=6,
                 margins=(14, 8, 8, 0),
@@ -105,10 +100,9 @@ class RequestDetail(QFrame):
             margins=(1, 1, 1, 1),
             on=self,
         )
-        self.stop.clicked.connect(lambda: self.stop_requested.emit(self.entry))
-        self.replay.clicked.connect(lambda: self.replay_requested.emit(self.entry))
-        self.inspect.clicked.connect(lambda: self.inspector_requested.emit(self.entry))
-        self.curl.clicked.connect(self._copy_curl)
+        for number, button in enumerate(self._buttons):
+            button.clicked.connect(partial(self._trigger, number))
+        self.curl.clicked.connect(lambda: show_copied(self.curl))
 
     def show_entry(self, entry: RequestEntry) -> None:
         if entry is self.entry:
@@ -117,27 +111,47 @@ class RequestDetail(QFrame):
         status = "answering" if entry.status is None else _status_text(entry.status)
         self.title.setText(f"{entry.method} {entry.path}  ·  {status}")
         self.title.setToolTip(plain_tooltip(f"{entry.method} {entry.path}"))
+        for button, command in zip(self._buttons, self.commands(entry), strict=False):
+            button.setEnabled(command.is_enabled)
+            button.setToolTip(command.tool_tip)
         self.stop.setVisible(bool(entry.running))
-        self.replay.setEnabled(entry.request_body.is_whole and not entry.is_open)
-        self.curl.setEnabled(entry.request_body.is_whole)
-        self.curl.setToolTip("" if entry.request_body.is_whole else _CUT_BODY)
-        self.inspect.setEnabled(bool(entry.ends))
         self._show_facts(entry)
         self.request_body.show_message(entry.headers, entry.request_body)
         self.response_body.show_message(entry.answer_headers, entry.response_body)
 
-    def curl_command(self) -> str | None:
-        entry = self.entry
-        return (
-            as_curl(entry, self._server.url)
-            if entry is not None and entry.request_body.is_whole
-            else None
-        )
+    def commands(self, entry: RequestEntry) -> list[Command]:
+        """Return the actions on a request, the first of which have buttons."""
+        body = entry.request_body
+        is_whole = body.is_whole
+        copy_body = "Copy Request Body" if is_whole else "Copy First Part of Request Body"
+        return [
+            Command(
+                "Stop",
+                partial(self.stop_requested.emit, entry),
+                visible=lambda: bool(entry.running),
+            ),
+            Command(
+                "Inspect…",
+                partial(self.inspector_requested.emit, entry),
+                enabled=bool(entry.ends),
+            ),
+            Command(
+                "Send Again",
+                partial(self.replay_requested.emit, entry),
+                enabled=is_whole and not entry.is_open,
+            ),
+            Command(
+                "Copy as curl",
+                lambda: copy_text(as_curl(entry, self._server.url)),
+                enabled=is_whole,
+                tool_tip="" if is_whole else _CUT_BODY,
+            ),
+            Command(copy_body, lambda: copy_text(body.text), enabled=bool(body.text)),
+        ]
 
-    def _copy_curl(self) -> None:
-        command = self.curl_command()
-        if command is not None:
-            copy_from(self.curl, command)
+    def _trigger(self, number: int) -> None:
+        if self.entry is not None:
+            self.commands(self.entry)[number].trigger()
 
     def _show_facts(self, entry: RequestEntry) -> None:
         facts = self.facts
@@ -244,8 +258,7 @@ class ListEditor(QWidget):
         self.field.setPlaceholderText(example)
         self.field.setAccessibleName(accessible_name)
         self.field.setFont(fixed_font(self.field.font(), 0.92))
-        self.add = QPushButton("Add")
-        self.add.setAccessibleName(f"Add the {noun}")
+        self.add = push_button("Add", f"Add the {noun}")
         self._problem = label("", "fault", 0.92, is_wrapped=True)
         self._problem.hide()
         column(
@@ -365,10 +378,8 @@ class ServerSettings(QWidget):
         self._once = label(
             "Copy it now: it will not be shown again.", "notice", 0.92, is_wrapped=True
         )
-        self.renew = QPushButton("Create a Key")
-        self.renew.setAccessibleName("Create an API key")
-        self.forget = QPushButton("Delete")
-        self.forget.setAccessibleName("Delete the API key")
+        self.renew = push_button("Create a Key", "Create an API key")
+        self.forget = push_button("Delete", "Delete the API key")
         self.origins = ListEditor(
             "origin", "Origin of web pages that may call", "https://example.org", origin_problem
         )
@@ -384,43 +395,44 @@ class ServerSettings(QWidget):
         self._show_key()
 
     def _lay_out(self) -> None:
-        layout = column(spacing=12, on=self)
-        inner = _card(layout, "Access")
-        inner.addWidget(self.this_computer)
-        inner.addWidget(self.network)
-        inner.addWidget(self._reach_hint)
-        inner.addWidget(self._in_clear)
-        inner.addSpacing(2)
-        inner.addLayout(row(label(declaration("server.port").label), STRETCH, self.port))
-        inner = _card(layout, "API key")
-        inner.addWidget(self._key_state)
-        inner.addLayout(row((self.key_field, 1), self._copy_key, spacing=4))
-        inner.addWidget(self._once)
-        inner.addLayout(row(self.renew, self.forget, STRETCH))
-        inner.addWidget(self.requires_key)
-        inner = _card(layout, "Model")
-        inner.addWidget(self.chooses_model)
-        hint = (
+        loads = (
             "A model that is not in memory is loaded for the request. If this is off, the model "
             "that was loaded last answers every request, whatever name it gives."
         )
-        inner.addWidget(label(hint, "muted", 0.95, is_wrapped=True))
-        inner = _card(layout, declaration("server.allowed_origins").label)
-        hint = (
+        pages = (
             "Pages of this computer and desktop apps (app://, tauri://, vscode-webview://) can "
             "call this server. Other web pages can only if their origin is listed here."
         )
-        inner.addWidget(label(hint, "muted", 0.95, is_wrapped=True))
-        inner.addWidget(self.origins)
-        inner = _card(layout, declaration("server.allowed_hosts").label)
-        hint = (
+        names = (
             "Other computers reach this one by its address, its own name and names that end in "
             ".local. Add another name, such as that of a proxy, if a request was refused because "
             "of its Host header."
         )
-        inner.addWidget(label(hint, "muted", 0.95, is_wrapped=True))
-        inner.addWidget(self.hosts)
-        layout.addStretch(1)
+        column(
+            _card(
+                "Access",
+                self.this_computer,
+                self.network,
+                self._reach_hint,
+                self._in_clear,
+                2,
+                row(label(declaration("server.port").label), STRETCH, self.port),
+            ),
+            _card(
+                "API key",
+                self._key_state,
+                row((self.key_field, 1), self._copy_key, spacing=4),
+                self._once,
+                row(self.renew, self.forget, STRETCH),
+                self.requires_key,
+            ),
+            _card("Model", self.chooses_model, _hint(loads)),
+            _card(declaration("server.allowed_origins").label, _hint(pages), self.origins),
+            _card(declaration("server.allowed_hosts").label, _hint(names), self.hosts),
+            STRETCH,
+            spacing=12,
+            on=self,
+        )
 
     def _connect_signals(self) -> None:
         preferences, key = self._server.preferences, self._server.key
@@ -490,17 +502,16 @@ def _radio(text: str) -> QRadioButton:
     return made
 
 
-def _card(layout: QVBoxLayout, title: str) -> QVBoxLayout:
+def _hint(text: str) -> QLabel:
+    return label(text, "muted", 0.95, is_wrapped=True)
+
+
+def _card(title: str, *items: Item) -> QFrame:
     card = QFrame()
     card.setObjectName("card")
-    inner = column(
-        label(title, "title", 1.0, weight=QFont.Weight.DemiBold),
-        spacing=8,
-        margins=(14, 12, 14, 13),
-        on=card,
-    )
-    layout.addWidget(card)
-    return inner
+    heading = label(title, "title", 1.0, weight=QFont.Weight.DemiBold)
+    column(heading, *items, spacing=8, margins=(14, 12, 14, 13), on=card)
+    return card
 
 
 class ServerWindow(OwnWindow):
@@ -624,28 +635,13 @@ class ServerWindow(OwnWindow):
             self._show_problem(f"The request could not be sent again: {os_cause(error)}.")
 
     def _show_menu(self, entry: RequestEntry, position: QPoint) -> None:
-        menu = context_menu(self, "The request")
-        empty_menu(menu)
-        if entry.running:
-            add_entry(menu, "Stop", lambda: self._server.log.stop(entry))
-            menu.addSeparator()
-        add_entry(menu, "Show Details", lambda: self._show_entry(entry))
-        inspect = add_entry(menu, "Inspect…", lambda: self.detail.inspector_requested.emit(entry))
-        inspect.setEnabled(bool(entry.ends))
-        again = add_entry(menu, "Send Again", lambda: self._replay(entry))
-        again.setEnabled(entry.request_body.is_whole and not entry.is_open)
-        curl = add_entry(menu, "Copy as curl", lambda: copy_text(as_curl(entry, self._server.url)))
-        curl.setEnabled(entry.request_body.is_whole)
-        text = (
-            "Copy Request Body"
-            if entry.request_body.is_whole
-            else "Copy First Part of Request Body"
-        )
-        body = add_entry(menu, text, lambda: copy_text(entry.request_body.text))
-        body.setEnabled(bool(entry.request_body.text))
-        menu.addSeparator()
-        self.log.view.fill_columns_menu(menu.addMenu("Columns"))
-        menu.popup(position)
+        entries = [
+            Command("Show Details", lambda: self._show_entry(entry)),
+            *self.detail.commands(entry),
+            None,
+            Submenu("Columns", self.log.view.column_entries()),
+        ]
+        context_menu(self, "The request", entries).popup(position)
 
     def _show_entry(self, entry: RequestEntry) -> None:
         self.detail.show_entry(entry)

@@ -41,11 +41,11 @@ from engine.stopping.rules import OWN_STOP_OPTIONS, StopScope
 from engine.wording import counted, visible
 from ui.kit import icons
 from ui.kit.buttons import ChipButton, IconButton
+from ui.kit.commands import Command, context_menu
 from ui.kit.dialogs import prompt_number
 from ui.kit.following import Following
 from ui.kit.labels import ElidedButton, ElidedLabel, clear_layout_of, label, rescale
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.menus import add_entry, context_menu
 from ui.kit.rows import Index
 from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.stops.stop_list import StopListModel
@@ -226,16 +226,17 @@ class StopTable(QTableView):
     def choose_scope(self, index: QModelIndex) -> None:
         model = self.model()
         assert isinstance(model, StopListModel)
-        menu = context_menu(self, "Where this sequence applies")
         row, entry = index.row(), model.entries()[index.row()]
-        for scope, text in SCOPE_LABELS.items():
-            choose = partial(model.set_scope, row, scope)
-            add_entry(menu, text, choose, is_checked=scope == entry.scope)
+        entries = [
+            Command(text, partial(model.set_scope, row, scope), checked=scope == entry.scope)
+            for scope, text in SCOPE_LABELS.items()
+        ]
         for option in OWN_STOP_OPTIONS:
             if option.kind is bool:
                 is_on = getattr(entry.stop, option.name)
                 turn = partial(model.set_option, row, option, not is_on)
-                add_entry(menu, option.title, turn, is_checked=is_on)
+                entries.append(Command(option.title, turn, checked=is_on))
+        menu = context_menu(self, "Where this sequence applies", entries)
         position = self.visualRect(index.siblingAtColumn(StopColumn.SCOPE)).bottomLeft()
         menu.popup(self.viewport().mapToGlobal(position))
 

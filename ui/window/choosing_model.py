@@ -6,8 +6,9 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QPoint
 
 from ui.chat.model_switcher import ModelSwitcher
+from ui.kit.commands import Command, Entry, context_menu
 from ui.kit.dialogs import choose_folder
-from ui.kit.menus import add_entry, context_menu, empty_menu, escape_mnemonics
+from ui.kit.menus import escape_mnemonics
 from ui.window.window_parts import WindowParts
 
 
@@ -46,20 +47,21 @@ class ChoosingModel(QObject):
     def _show_menu(self, position: QPoint) -> None:
         models, state = self._workspace.models, self._workspace.model_selection.state
         info, name = state.info, state.name
-        menu = context_menu(self._parent, "The model of this chat")
-        empty_menu(menu)
+        entries: list[Entry] = []
         path = None if info is None else info.path
         if (
             status := next((model for model in models.in_memory if model.folder == path), None)
         ) is not None:
             folder, is_pinned = status.folder, status.is_pinned
-            add_entry(menu, escape_mnemonics(f"Unload {name}"), partial(models.unload, folder))
             pin = partial(self._library.pin, folder, not is_pinned)
-            add_entry(menu, escape_mnemonics(f"Pin {name}"), pin, is_checked=is_pinned)
-            menu.addSeparator()
-        add_entry(menu, "Switch Model…", self.pop_up)
-        add_entry(menu, "Models…", self._others.show_models)
-        menu.popup(position)
+            entries = [
+                Command(escape_mnemonics(f"Unload {name}"), partial(models.unload, folder)),
+                Command(escape_mnemonics(f"Pin {name}"), pin, checked=is_pinned),
+                None,
+            ]
+        entries.append(Command("Switch Model…", self.pop_up))
+        entries.append(Command("Models…", self._others.show_models))
+        context_menu(self._parent, "The model of this chat", entries).popup(position)
 
     def choose_folder(self) -> None:
         choose_folder(self._parent, "Open a Model Folder", self.open_folder)

@@ -8,7 +8,7 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
-from ui.kit.menus import add_entry, escape_mnemonics
+from ui.kit.menus import escape_mnemonics
 from ui.kit.windows import bring_forward
 from ui.preferences import TEXT_PERCENTS, declaration
 from ui.records.conversations import ListOrder
@@ -70,13 +70,13 @@ class MainMenus(QObject):
         fill_menu(bar.addMenu("&File"), self._file())
         fill_menu(bar.addMenu("&Edit"), self._edit_entries())
         fill_menu(bar.addMenu("&View"), self._view())
-        actions = fill_menu(bar.addMenu("&Conversation"), self._conversation())
+        conversation = bar.addMenu("&Conversation")
+        fill_menu(conversation, self._conversation())
         send = window.chat.composer.action
         send.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        actions = conversation.actions()
         send.addAction(next(action for action in actions if action.text() == _ADD_MESSAGE))
-        server = bar.addMenu("&Server")
-        fill_menu(server, self._server())
-        self._agents.fill(server.addMenu("&Copy Setup Command"))
+        fill_menu(bar.addMenu("&Server"), self._server())
         self._fill_window(bar.addMenu("&Window"))
         fill_menu(bar.addMenu("&Help"), self._help())
 
@@ -255,7 +255,7 @@ class MainMenus(QObject):
             Command("Switch &Model…", self._choosing_model.pop_up, ("Ctrl+K",)),
             Command("Compare Ans&wers…", self._comparing.ask, ("Ctrl+Shift+K",)),
             Command(
-                "Answer Se&veral Times…",
+                "Answer Several Times…",
                 self._answer_several,
                 ("Ctrl+Alt+K",),
                 lambda: self._ended_run() is not None,
@@ -277,7 +277,7 @@ class MainMenus(QObject):
                 lambda: bool(handling.selection.strip()),
             ),
             Command(
-                "Always Stop &Here",
+                "Alwa&ys Stop Here",
                 handling.stop_at_selection,
                 ("Ctrl+Alt+S",),
                 lambda: handling.stop_selection is not None,
@@ -333,6 +333,7 @@ class MainMenus(QObject):
                 works_everywhere=True,
             ),
             None,
+            Submenu("&Copy Setup Command", self._agents.entries()),
         ]
 
     def _fill_window(self, menu: QMenu) -> None:
@@ -389,26 +390,19 @@ class MainMenus(QObject):
             Command("&Bring All to Front", bring_all_to_front),
             None,
         ]
-        fill_menu(menu, entries)
-        listed: list[QAction] = []
 
-        def list_windows() -> None:
-            for action in listed:
-                menu.removeAction(action)
-                action.deleteLater()
-            front = front_window()
-            listed[:] = [
-                add_entry(
-                    menu,
+        def others_open() -> list[Entry]:
+            return [
+                Command(
                     escape_mnemonics(window.windowTitle()),
                     partial(bring_forward, window),
-                    is_checked=window is front,
+                    checked=window is front_window(),
                 )
                 for window in open_windows()
                 if window.windowTitle() not in titles
             ]
 
-        menu.aboutToShow.connect(list_windows)
+        fill_menu(menu, entries, others_open)
 
     def _numbered(self, number: int) -> Command:
         navigation = self._navigation

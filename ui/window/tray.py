@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
 from engine.wording import counted
 from ui.kit import icons
-from ui.kit.menus import add_entry, copy_text
+from ui.kit.menus import copy_text
 from ui.kit.theme import current_theme
 from ui.server.server_switch import WINDOW_TITLE, ServerSwitch, pill_of
 
@@ -30,13 +30,13 @@ class Tray(QObject):
         menu = self.menu = QMenu()
         self._state = menu.addAction("")
         self._state.setEnabled(False)
-        self.turn = add_entry(menu, "", lambda: switch.turn(not switch.is_requested))
-        self.copy = add_entry(menu, "Copy the Server’s Address", lambda: copy_text(switch.url))
+        self.turn = menu.addAction("", lambda: switch.turn(not switch.is_requested))
+        self.copy = menu.addAction("Copy the Server’s Address", lambda: copy_text(switch.url))
         menu.addSeparator()
-        self.open = add_entry(menu, "Show Fullstop", self.show_requested.emit)
-        self.requests = add_entry(menu, f"{WINDOW_TITLE}…", self.server_requested.emit)
+        self.open = menu.addAction("Show Fullstop", lambda: self.show_requested.emit())
+        self.requests = menu.addAction(f"{WINDOW_TITLE}…", lambda: self.server_requested.emit())
         menu.addSeparator()
-        self.quit = add_entry(menu, "Quit Fullstop", self.quit_requested.emit)
+        self.quit = menu.addAction("Quit Fullstop", lambda: self.quit_requested.emit())
         self.icon = QSystemTrayIcon(self)
         self.icon.setContextMenu(self.menu)
         self.icon.activated.connect(self._activate)

@@ -106,7 +106,7 @@ class DailyWork:
         column.jump_to_latest()
         await self._until(lambda: bar.value() == bar.maximum())
         with _popped(window) as menu:
-            window.chat.handling.fill(menu, column.views[-1])
+            fill_menu(menu, window.chat.handling.entries(column.views[-1]))
             menu.popup(window.mapToGlobal(QPoint(500, 200)))
             await self._show("message-menu", menu)
         window.chat.handling.quote("The stop itself is cut.")

@@ -7,6 +7,7 @@ from app.agents.commands import CopiedLines
 from engine.values.request import TraceLevel
 from tests.support.looks.pictured_chat import Show, Until
 from tests.support.outside.tool_hosts import SUMS_ON
+from ui.kit.commands import fill_menu
 from ui.records.stop_entries import StopEntry
 from ui.server.agent_menu import AgentMenu
 from ui.window.main_window import MainWindow
@@ -54,7 +55,8 @@ class LastingRuns:
         window = self._window
         menu = QMenu("Copy Setup Command", window)
         model = window.workspace.models
-        AgentMenu(window.local_server, CopiedLines(), lambda: model.info, window).fill(menu)
+        agents = AgentMenu(window.local_server, CopiedLines(), lambda: model.status().info, window)
+        fill_menu(menu, agents.entries())
         menu.popup(window.mapToGlobal(QPoint(300, 120)))
         await self._show("copy-lines", menu)
         menu.close()

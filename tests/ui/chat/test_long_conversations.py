@@ -3,8 +3,6 @@
 from itertools import pairwise
 from pathlib import Path
 
-from PySide6.QtWidgets import QMenu
-
 from app.store.conversation_store import open_store
 from engine.engine import Engine
 from engine.stopping.record import StopInfo, StopKind
@@ -207,9 +205,8 @@ async def test_a_pinned_message_goes_with_every_question_and_says_so(
     window.chat.column.go_to_message(pinned)
     view = window.chat.column.question_view(pinned)
     assert view is not None
-    menu = QMenu()
-    window.chat.handling.fill(menu, view)
-    next(action for action in menu.actions() if action.text() == "Pin").trigger()
+    commands = filter(None, window.chat.handling.entries(view))
+    next(command for command in commands if command.label == "Pin").trigger()
     assert pinned.is_pinned
     view = window.chat.column.question_view(pinned)
     assert view is not None

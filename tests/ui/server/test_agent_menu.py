@@ -13,6 +13,7 @@ from engine.library.model_info import ModelInfo
 from tests.support.kept import preferences_state
 from tests.support.shown import NoKey, SilentServer
 from tests.ui.driving import MODEL, eventually
+from ui.kit.commands import fill_menu
 from ui.kit.menus import copied_text, copy_text
 from ui.preferences import Preferences, ServerPreferences
 from ui.server.agent_menu import AgentMenu
@@ -68,7 +69,7 @@ def said(parent: QWidget) -> list[str]:
 async def test_an_entry_turns_the_server_on_and_copies_the_lines(parent: QWidget) -> None:
     agents, server = menu_of(parent, LARGE)
     menu = QMenu(parent)
-    agents.fill(menu)
+    fill_menu(menu, agents.entries())
     assert "Claude Code" in [action.text() for action in menu.actions()]
 
     menu.actions()[0].trigger()

@@ -27,12 +27,13 @@ from engine.wording import counted
 from ui.chat.composer.composer import Composer
 from ui.chat.session.presets import PresetList
 from ui.kit.buttons import IconButton, push_button
+from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.dialogs import choose_file, choose_target, prompt_text
 from ui.kit.fields import NumberField, Slider, disable_horizontal_scrolling
 from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import ElidedLabel, label, rescale
 from ui.kit.layouts import STRETCH, column, row, scrolling
-from ui.kit.menus import add_entry, empty_menu, escape_mnemonics
+from ui.kit.menus import escape_mnemonics
 from ui.kit.windows import Popover, lay_out_hidden, move_within_screen, pop_up_above
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
@@ -69,25 +70,22 @@ class PresetButton(QPushButton):
         self.setAccessibleName("Presets: use, save, delete, import or export")
         self.setToolTip("Saved system prompts, sampling, limits and stop lists")
         self.menu_of_presets = QMenu(self)
-        self.menu_of_presets.aboutToShow.connect(self._fill)
+        fill_menu(self.menu_of_presets, (), self._entries)
         self.setMenu(self.menu_of_presets)
 
-    def _fill(self) -> None:
-        menu, presets = self.menu_of_presets, self._presets
-        empty_menu(menu)
-        for preset in presets.all():
-            add_entry(menu, escape_mnemonics(preset.name), partial(self.chosen.emit, preset))
-        if not presets.all():
-            menu.addAction("No Presets Yet").setEnabled(False)
-        menu.addSeparator()
-        add_entry(menu, "Save as Preset…", self._ask_for_name)
-        deleting = menu.addMenu("Delete")
-        deleting.setEnabled(bool(presets.all()))
-        for preset in presets.all():
-            add_entry(deleting, escape_mnemonics(preset.name), partial(presets.delete, preset.name))
-        menu.addSeparator()
-        add_entry(menu, "Import…", self._import)
-        add_entry(menu, "Export All…", self._export)
+    def _entries(self) -> list[Entry]:
+        delete = self._presets.delete
+        names = [(escape_mnemonics(preset.name), preset) for preset in self._presets.all()]
+        used = [Command(name, partial(self.chosen.emit, preset)) for name, preset in names]
+        return [
+            *(used or [Command("No Presets Yet", self._ask_for_name, enabled=False)]),
+            None,
+            Command("Save as Preset…", self._ask_for_name),
+            Submenu("Delete", [Command(n, partial(delete, preset.name)) for n, preset in names]),
+            None,
+            Command("Import…", self._import),
+            Command("Export All…", self._export),
+        ]
 
     def _ask_for_name(self) -> None:
         question = (

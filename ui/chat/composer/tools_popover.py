@@ -12,9 +12,10 @@ from PySide6.QtWidgets import (
 )
 
 from ui.kit.buttons import push_button
+from ui.kit.commands import Command, Entry, context_menu
 from ui.kit.labels import clear_layout_of, label, plain_tooltip
 from ui.kit.layouts import STRETCH, column, row, scrolling
-from ui.kit.menus import add_entry, context_menu, empty_menu, escape_mnemonics
+from ui.kit.menus import escape_mnemonics
 from ui.kit.tasks import start_task
 from ui.kit.windows import Popover, move_within_screen
 from ui.records.tool_choice import ToolsInUse, approval_of
@@ -210,17 +211,17 @@ class ToolsPopover(Popover):
         self._refresh()
 
     def _offer(self) -> None:
-        menu = context_menu(self, "What can be attached")
-        empty_menu(menu)
+        entries: list[Entry] = []
         for server in self._toolbox.servers:
             if server.name not in self._choice.servers:
                 continue
             for resource in server.resources:
                 text = escape_mnemonics(f"{resource.title}  ({server.name})")
-                add_entry(menu, text, partial(self._want_resource, resource))
+                entries.append(Command(text, partial(self._want_resource, resource)))
             for prompt in server.prompts:
                 text = escape_mnemonics(f"Prompt: {prompt.title}  ({server.name})")
-                add_entry(menu, text, partial(self._want_prompt, prompt))
+                entries.append(Command(text, partial(self._want_prompt, prompt)))
+        menu = context_menu(self, "What can be attached", entries)
         menu.popup(self.attach.mapToGlobal(QPoint(0, self.attach.height())))
 
     def _want_resource(self, resource: ResourceInfo) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QObject, QPoint, Qt, QUrl, Signal
-from PySide6.QtWidgets import QApplication, QMenu, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from engine.wording import quoted
 from ui.chat.composer.composer import Composer
@@ -17,9 +17,10 @@ from ui.chat.messages.stop_selection import StopSelection, stop_selection
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import UndoBar
+from ui.kit.commands import Command, Entry, Submenu, context_menu
 from ui.kit.dialogs import confirm_file, show_error
 from ui.kit.flow_text import FlowText, selected_text
-from ui.kit.menus import add_entry, context_menu, copy_text, escape_mnemonics
+from ui.kit.menus import copy_text, escape_mnemonics
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 from ui.stops.stop_list import StopListModel
@@ -75,53 +76,62 @@ class MessageHandling(QObject):
         workspace.opened.connect(self._on_opened)
 
     def show_at(self, view: MessageView, position: QPoint) -> None:
-        menu = context_menu(self._parent, "Message")
-        self.fill(menu, view, position)
-        menu.popup(position)
+        entries = self.entries(view, position)
+        context_menu(self._parent, "Message", entries).popup(position)
 
-    def fill(self, menu: QMenu, view: MessageView, position: QPoint | None = None) -> None:
+    def entries(self, view: MessageView, position: QPoint | None = None) -> list[Entry]:
         message, workspace, changes = view.message, self._workspace, self.changes
         is_free, is_over = not workspace.current.is_busy, message.is_settled
         chosen = selection_of(view)
         text = chosen or (
             view.message.typed if isinstance(view, QuestionView) else view.text_view.shown_text()
         )
+        has_text = bool(text.strip())
         link = "" if position is None else link_at(view, position)
         shown = workspace.current.conversation.messages
         is_last = shown[-1:] == [message]
-        add_entry(menu, "Copy", lambda: copy_text(text)).setEnabled(bool(text))
-        markdown = add_entry(menu, "Copy as Markdown", lambda: copy_text(message.content))
-        markdown.setEnabled(bool(message.content))
         codes = view.text_view.copy_buttons if isinstance(view, AnswerView) else ()
+        markdown = message.content
+        entries: list[Entry] = [
+            Command("Copy", lambda: copy_text(text), enabled=bool(text)),
+            Command("Copy as Markdown", lambda: copy_text(markdown), enabled=bool(markdown)),
+        ]
         for number, button in enumerate(codes, 1):
-            add_entry(menu, f"Copy Code {number}" if len(codes) > 1 else "Copy Code", button.click)
+            label = f"Copy Code {number}" if len(codes) > 1 else "Copy Code"
+            entries.append(Command(label, button.click))
         if link:
-            add_entry(menu, "Copy Link", lambda: copy_text(link))
-        quote = add_entry(menu, "Quote Selection" if chosen else "Quote", lambda: self.quote(text))
-        quote.setEnabled(bool(text.strip()))
+            entries.append(Command("Copy Link", lambda: copy_text(link)))
+        quote = "Quote Selection" if chosen else "Quote"
+        entries.append(Command(quote, lambda: self.quote(text), enabled=has_text))
         if isinstance(view, AnswerView):
-            self._add_stop_entries(menu, stop_selection(view))
-        menu.addSeparator()
+            entries += self._stop_entries(stop_selection(view))
+        entries.append(None)
         if isinstance(view, QuestionView) and is_last:
             can_answer = is_free and workspace.model_selection.state.can_answer
-            add_entry(menu, "Generate Reply", lambda: self._answer(message)).setEnabled(can_answer)
+            answer = Command("Generate Reply", lambda: self._answer(message), enabled=can_answer)
+            entries.append(answer)
         if (run := message.run) is not None and run.finished is not None:
-            add_entry(menu, "Answer Several Times…", lambda: self.several_requested.emit(run))
-        add_entry(menu, "Edit…", view.begin_editing).setEnabled(is_free and is_over)
+            several = partial(self.several_requested.emit, run)
+            entries.append(Command("Answer Several Times…", several))
         is_pinned = message.is_pinned
-        add_entry(
-            menu, "Unpin" if is_pinned else "Pin", lambda: changes.pin(message, not is_pinned)
-        )
-        branch = add_entry(menu, "Branch to a New Conversation", lambda: changes.branch(message))
-        branch.setEnabled(is_over)
+        speak = Command("Speak", lambda: self.speech.speak(text), enabled=has_text)
         if self.speech.process is not None:
-            add_entry(menu, "Stop Speaking", self.speech.stop)
-        else:
-            speak = add_entry(menu, "Speak", lambda: self.speech.speak(text))
-            speak.setEnabled(bool(text.strip()))
-        menu.addSeparator()
-        delete = "Delete" if is_last else "Delete This and Following Messages"
-        add_entry(menu, delete, lambda: changes.delete(message)).setEnabled(is_free and is_over)
+            speak = Command("Stop Speaking", self.speech.stop)
+        return [
+            *entries,
+            Command("Edit…", view.begin_editing, enabled=is_free and is_over),
+            Command("Unpin" if is_pinned else "Pin", lambda: changes.pin(message, not is_pinned)),
+            Command(
+                "Branch to a New Conversation", lambda: changes.branch(message), enabled=is_over
+            ),
+            speak,
+            None,
+            Command(
+                "Delete" if is_last else "Delete This and Following Messages",
+                lambda: changes.delete(message),
+                enabled=is_free and is_over,
+            ),
+        ]
 
     def quote(self, text: str) -> None:
         if text.strip():
@@ -196,20 +206,21 @@ class MessageHandling(QObject):
             key=lambda view: focused is None or not view.isAncestorOf(focused),
         )
 
-    def _add_stop_entries(self, menu: QMenu, selection: StopSelection | None) -> None:
-        here = add_entry(menu, "Always Stop Here", lambda: None)
-        menu.setToolTipsVisible(True)
+    def _stop_entries(self, selection: StopSelection | None) -> list[Entry]:
         if selection is None:
-            here.setEnabled(False)
-            here.setToolTip("Select the text at which answers stop first.")
-            return
-        here.triggered.connect(lambda: self.stop_at(selection))
+            missing = "Select the text at which answers stop first."
+            return [
+                Command("Always Stop Here", lambda: None, enabled=False, tool_tip=missing),
+            ]
         folder = self._workspace.model_selection.state.folder
         keys = [DEFAULT_LIST] if folder is None else [DEFAULT_LIST, model_list(folder)]
-        others = menu.addMenu("Always Stop Here In")
-        for key in keys:
-            stop = partial(self.stop_new_chats_at, selection, key)
-            add_entry(others, escape_mnemonics(list_title(key)), stop)
+        stop = self.stop_new_chats_at
+        others = [
+            Command(escape_mnemonics(list_title(key)), partial(stop, selection, key))
+            for key in keys
+        ]
+        here = Command("Always Stop Here", partial(self.stop_at, selection))
+        return [here, Submenu("Always Stop Here In", others)]
 
     @property
     def message_to_pin(self) -> ConversationMessage | None:

@@ -17,6 +17,7 @@ from tests.ui.driving import eventually, facts_text
 from tests.ui.keyboard import keyboard
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.stop_selection import stop_selection, written_for
+from ui.kit.commands import fill_menu
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
@@ -139,7 +140,7 @@ async def test_menu_offers_lists_of_new_chats_and_needs_a_selection(window: Main
 
     def entries() -> dict[str, object]:
         menu = QMenu(window)
-        window.chat.handling.fill(menu, view)
+        fill_menu(menu, window.chat.handling.entries(view))
         return {action.text(): action for action in menu.actions()}
 
     here = entries()["Always Stop Here"]

@@ -17,6 +17,7 @@ from tests.ui.keyboard import keyboard
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_menu import MessageView
 from ui.chat.messages.question_view import QuestionView
+from ui.kit.commands import fill_menu
 from ui.records.conversations import Conversation, Placement
 from ui.records.tool_choice import ToolsInUse
 from ui.window.main_window import MainWindow
@@ -24,7 +25,7 @@ from ui.window.main_window import MainWindow
 
 def entries(window: MainWindow, view: MessageView) -> QMenu:
     menu = QMenu(window)
-    window.chat.handling.fill(menu, view)
+    fill_menu(menu, window.chat.handling.entries(view))
     return menu
 
 
