@@ -27,7 +27,7 @@ from engine.scheduling.call_queue import CallQueue, settle
 from engine.scheduling.context import EngineContext, Heartbeat, ThreadAbandoned
 from engine.scheduling.failures import cause_of
 from engine.scheduling.model_list import ModelList, ModelStatus
-from engine.scheduling.model_slot import ModelSlot
+from engine.scheduling.model_slot import ModelSlot, SlotState
 from engine.scheduling.models import Models
 from engine.scheduling.outbox import Outbox
 from engine.stopping.record import StopInfo, StopKind
@@ -125,13 +125,13 @@ class EngineThread:
         heartbeat, models = self._context.heartbeat, self.models.models.copy()
         heartbeat.is_stopped = True  # it publishes nothing from now on
         failed = next((model for model in models if model is heartbeat.model), None)
-        if failed is not None and is_stuck:
-            failed.stuck = cause, self._thread
+        is_loading = failed is not None and failed.state is SlotState.LOADING
         for model in models:
-            model.end(cause if model is (failed or self.models.default) else "")
+            thread = self._thread if is_stuck and model is failed else None
+            model.end(cause if model is (failed or self.models.default) else "", thread)
         self._abandon()
-        if failed is not None and failed.loading is not None:
-            settle(failed.loading, ModelLoadFailed(cause))
+        if failed is not None and is_loading and failed.transition is not None:
+            settle(failed.transition.future, ModelLoadFailed(cause))
         if is_stuck:
             self.models.push_pending_events()
         else:
@@ -163,7 +163,7 @@ class EngineThread:
             if backend is not None and (fault := backend.batch.fault()):
                 self._fail(fault, is_stuck=True)
             elif stalled_s >= limit_s:
-                is_loading = model is not None and model.loading is not None
+                is_loading = model is not None and model.state is SlotState.LOADING
                 progress = "been loaded any further" if is_loading else "completed a step"
                 cause = f"the model has not {progress} for {limit_s:g} seconds"
                 _log.error("%s; its thread is abandoned", cause)

@@ -6,8 +6,8 @@ Belongs to the engine thread, except where a method says otherwise. Knows no oth
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import (
@@ -74,23 +74,40 @@ class IdleTimer:
         return None if limit_s is None or self.used_at is None else self.used_at + limit_s
 
 
+class SlotState(Enum):
+    """The states of a model: each with the published one, and a number to tell them apart."""
+
+    UNLOADED = "unloaded", 0
+    FAILED = "failed", 0
+    STUCK = "failed", 1
+    WAITING = "loading", 0
+    LOADING = "loading", 1
+    READY = "ready", 0
+    LEAVING = "ready", 1
+
+    @property
+    def shown(self) -> ModelState:
+        return self.value[0]
+
+
 class ModelSlot:
     """Holds one model, which is in memory, or is loaded when it is next needed.
 
-    ========  ====================  =========================  ===========  ===========
-    state     known by              a request                  a load       an unload
-    ========  ====================  =========================  ===========  ===========
-    empty     no ``source``         is refused (``NoModel``)   begins       is done
-    unloaded  ``_is_unloaded``      waits, has it loaded       begins       is done
-    loading   ``loading``           waits                      waits        waits
-    ready     ``scheduler``         runs                       once unused  once unused
-    changing  ``transition``        waits                      waits        waits
-    leaving   ``is_leaving``        waits for ``resume``       once unused  once unused
-    stuck     ``stuck``             is refused while it hangs  begins       is done
-    ========  ====================  =========================  ===========  ===========
+    ========  ======================  ============  ============  ============================
+    state     a request               a load        an unload     then
+    ========  ======================  ============  ============  ============================
+    UNLOADED  waits, has it loaded;   due at once   is done       WAITING, LOADING
+    FAILED    refused without source  due at once   is done       as UNLOADED
+    STUCK     refused while it hangs  due at once   is done       FAILED once its thread ends
+    WAITING   waits                   waits         waits         LOADING once there is memory
+    LOADING   waits                   waits         waits         READY, FAILED, UNLOADED
+    READY     runs                    once unused   once unused   LOADING, UNLOADED
+    LEAVING   waits                   once unused   once unused   UNLOADED, or READY again
+    ========  ======================  ============  ============  ============================
 
-    ``Models.load_next`` begins loads, one at a time, once there is memory; ``refuse_load`` ends one
-    that never fits. A failed load leaves the model before it, unloaded, or an empty slot.
+    While a ``transition`` is due, all wait. ``Models.load_next`` begins loads, one at a time;
+    ``refuse_load`` ends one that never fits. A failed load leaves the model before it, unloaded.
+    A LEAVING model takes no more requests, so that it can be unloaded for another one.
     """
 
     def __init__(
@@ -103,37 +120,36 @@ class ModelSlot:
         self.scheduler: Scheduler | None = None
         self.need: MemoryNeed | None = None
         self.cache_bytes = context.limits.prompt_cache_bytes
-        # Why it hung, and the thread that may still hang in it.
-        self.stuck: tuple[str, threading.Thread] | None = None
+        # The thread that may still hang in a STUCK model.
+        self.stuck_thread: threading.Thread | None = None
         self.is_pinned = offered is not None and offered.is_pinned
-        # The load or unload that is due; jobs that wait behind it, or for the load.
+        # The load or unload that is due or under way; jobs that wait behind it, or for the load.
         self.transition: Transition | None = None
         self._pending = PendingJobs()
-        # Of the load that is under way.
-        self.loading: Future[Any] | None = None
-        # Whether it takes no more requests, so that it can be unloaded for another model.
-        self.is_leaving = False
         self.idle = IdleTimer(max_idle_s)
         # The time of its steps, for turns among models.
         self.step_s = 0.0
-        # The published status, and the same without its figures.
-        self.status = self._base = ModelStatus(offered=offered, is_pinned=self.is_pinned)
-        # The reason why a due load waits; empty where none waits.
-        self._waiting_message = ""
+        self.state = SlotState.UNLOADED
+        self.status = ModelStatus(offered=offered, is_pinned=self.is_pinned)
 
     def restore(self, previous: "ModelSlot") -> None:
         """Take the place of a model whose thread has ended; it is loaded when it is needed."""
-        self.info, self.stuck = previous.info, previous.stuck
+        self.info, self.stuck_thread = previous.info, previous.stuck_thread
         self.is_pinned, self.idle = previous.is_pinned, previous.idle
-        self._set_status(previous.status)
+        self.state, self.status = previous.state, previous.status
+        self.refresh_status()
 
-    def end(self, cause: str = "") -> None:
+    def end(self, cause: str = "", stuck_thread: threading.Thread | None = None) -> None:
         """Publish that its thread has ended, and ``cause`` if that is its own failure."""
-        if self.stuck is not None:
-            cause, _ = self.stuck
+        if stuck_thread is not None:
+            self.state, self.stuck_thread = SlotState.STUCK, stuck_thread
+        elif self.state is SlotState.STUCK:
+            cause = self.status.message
+        else:
+            self.state = SlotState.FAILED if cause else SlotState.UNLOADED
         self.status = replace(
             self.status,
-            state="failed" if cause else "unloaded",
+            state=self.state.shown,
             message=cause,
             loading=None,
             memory_bytes=0,
@@ -141,7 +157,7 @@ class ModelSlot:
             running=0,
             waiting=0,
             unloads_at=None,
-            is_stuck=self.stuck is not None,
+            is_stuck=self.state is SlotState.STUCK,
         )
 
     @property
@@ -171,7 +187,7 @@ class ModelSlot:
             self.info = replace(self.info, id=offered.id)
         if self.backend is not None:
             self.backend.info = replace(self.backend.info, id=offered.id)
-        self._set_status(replace(self._base, info=self._base.info and self.info))
+        self.refresh_status(info=self.status.info and self.info)
         if source is None or (
             source.folder.resolve() == offered.folder.resolve()
             and source.user_template == offered.user_template
@@ -179,9 +195,9 @@ class ModelSlot:
             return
         if self.backend is not None:
             self.begin(Transition(_source_of(offered), keeps_default=True))
-        elif self.loading is None:
+        elif self.state is not SlotState.LOADING:
             self.info = None
-            self._set_status(ModelStatus())
+            self._enter(SlotState.UNLOADED)
 
     @property
     def is_idle(self) -> bool:
@@ -190,10 +206,6 @@ class ModelSlot:
     @property
     def _is_unused(self) -> bool:
         return self.scheduler is None or self.scheduler.is_idle
-
-    @property
-    def _is_unloaded(self) -> bool:
-        return self.scheduler is None and self.source is not None and self.loading is None
 
     @property
     def is_running(self) -> bool:
@@ -205,11 +217,11 @@ class ModelSlot:
 
     @property
     def needs_load(self) -> bool:
-        if self.loading is not None or not self._is_unused:
+        if self.state is SlotState.LOADING or not self._is_unused:
             return False
         if self.transition is not None:
             return self.transition.source is not None
-        return self._is_unloaded and bool(self._pending)
+        return self.scheduler is None and self.source is not None and bool(self._pending)
 
     @property
     def memory(self) -> ModelMemory:
@@ -240,30 +252,35 @@ class ModelSlot:
             scheduler.fill()
         self._apply_transition()
 
-    def _set_status(self, base: ModelStatus) -> None:
-        self._base = base
-        self.refresh_status()
+    def _enter(self, state: SlotState, message: str = "", **fields: Any) -> None:
+        """Enter a state, and publish it."""
+        if not self._context.heartbeat.is_stopped:
+            self.state = state
+            self._publish(ModelStatus(message=message, **{"info": self.info, **fields}))
 
-    def refresh_status(self) -> None:
-        """Publish the status with its figures, unless its thread was abandoned."""
+    def refresh_status(self, **changes: Any) -> None:
+        self._publish(replace(self.status, **changes))
+
+    def _publish(self, status: ModelStatus) -> None:
+        """Publish a status with the figures of now, unless the thread was abandoned."""
         if self._context.heartbeat.is_stopped:
             return
-        base, info = self._base, self._base.info
+        info, is_loaded = status.info, self.backend is not None
         running, waiting, cache_use = self._figures()
         self.status = replace(
-            base,
-            id=base.id if info is None else info.id,
-            folder=base.folder if info is None else info.path,
-            state="loading" if self._waiting_message else base.state,
-            message=self._waiting_message or base.message,
+            status,
+            id=status.id if info is None else info.id,
+            folder=status.folder if info is None else info.path,
+            state=self.state.shown,
             offered=self.offered,
             memory_bytes=self.memory.used,
             cache_use=cache_use,
             running=running,
             waiting=waiting,
             used_at=self.idle.used_at,
-            unloads_at=self.idle.unloads_at if base.is_loaded and not self.is_pinned else None,
+            unloads_at=self.idle.unloads_at if is_loaded and not self.is_pinned else None,
             is_pinned=self.is_pinned,
+            is_stuck=self.state is SlotState.STUCK,
         )
 
     def refresh_figures(self) -> None:
@@ -283,10 +300,14 @@ class ModelSlot:
         use = scheduler.backend.batch.cache_use
         return len(scheduler.running), waiting + scheduler.waiting_answers, use
 
-    def set_waiting_message(self, message: str) -> None:
-        if message != self._waiting_message:
-            self._waiting_message = message
-            self.refresh_status()
+    def wait_for_memory(self, message: str) -> None:
+        if self.state is not SlotState.WAITING or message != self.status.message:
+            self.state = SlotState.WAITING
+            self.refresh_status(message=message)
+
+    def stop_waiting(self) -> None:
+        if self.state is SlotState.WAITING:
+            self._enter(SlotState.UNLOADED if self.scheduler is None else SlotState.READY)
 
     def set_pinned(self, is_pinned: bool) -> None:
         self.is_pinned = is_pinned
@@ -298,15 +319,17 @@ class ModelSlot:
 
     def do(self, job: Job | Transition) -> None:
         self._context.heartbeat.beat(self)
-        if self.stuck is not None:
-            cause, thread = self.stuck
-            if isinstance(job, Job) and thread.is_alive():
+        if self.state is SlotState.STUCK:
+            cause, thread = self.status.message, self.stuck_thread
+            if isinstance(job, Job) and thread is not None and thread.is_alive():
                 why = EngineStuck(f"{cause}. Restart this model to use it again")
                 settle(job.future, why)
                 return
-            self.stuck = None
-        is_blocked = self._pending or self.transition is not None or self.loading is not None
-        if is_blocked or (isinstance(job, Job) and (self._is_unloaded or self.is_leaving)):
+            self.state = SlotState.FAILED
+            self.refresh_status()
+        has_to_wait = self._pending or self.transition or self.state is SlotState.LOADING
+        is_ready = self.state is SlotState.READY or self.source is None
+        if has_to_wait or (isinstance(job, Job) and not is_ready):
             limits = self._context.limits
             self._pending.add(job, limits.max_rows + limits.max_waiting)
         elif isinstance(job, Transition):
@@ -320,7 +343,7 @@ class ModelSlot:
                 job.run(self.scheduler, job.future)
 
     def _no_model(self) -> NoModel:
-        return NoModel(self._base.message or "no model is loaded")
+        return NoModel(self.status.message or "no model is loaded")
 
     def _run_pending(self) -> None:
         pending, self._pending = self._pending, PendingJobs()
@@ -357,18 +380,18 @@ class ModelSlot:
     def _apply_transition(self) -> None:
         """Drop a cancelled load, and carry out an unload once nothing uses the model."""
         transition = self.transition
-        if transition is None:
+        if transition is None or self.state is SlotState.LOADING:
             return
         if transition.source is not None and transition.is_cancelled:
             self.transition = None
-            self.set_waiting_message("")
+            self.stop_waiting()
             settle(transition.future, LoadCancelled())
             self._run_pending()
         elif transition.source is None and self._is_unused:
             self.transition = None
             self.close()
             self.info = None
-            self._set_status(ModelStatus())
+            self._enter(SlotState.UNLOADED)
             settle(transition.future, None)
             self._run_pending()
 
@@ -377,16 +400,14 @@ class ModelSlot:
 
         The outcome is for the future of its transition, which is not settled here.
         """
-        transition, self.transition = self.transition, None
+        transition = self.transition
         source = self.source if transition is None else transition.source
         assert source is not None
         if not self._differs_in_template(source):
             self.close()
-        self.stuck, self._waiting_message = None, ""
-        self.loading = Future() if transition is None else transition.future
         outcome = self._load(source, transition, step_others)
-        self.loading = None
         self._context.heartbeat.beat(self)
+        self.transition = None
         # If another model was loaded instead, it answers the waiting requests.
         if self.backend is None and self.source == source:
             self._pending.refuse(self._no_model())
@@ -397,14 +418,14 @@ class ModelSlot:
     ) -> ModelInfo | EngineError:
         folder, name = source.folder, model_name(source.folder)
         known = self.info if transition is None else None
-        self._set_status(ModelStatus(name, folder, "loading", message=name, info=known))
+        self._enter(SlotState.LOADING, name, id=name, folder=folder, info=known)
         heartbeat, queue = self._context.heartbeat, self._context.queue
 
         def on_progress(progress: LoadProgress) -> None:
             if queue.is_closing or (transition is not None and transition.is_cancelled):
                 raise LoadCancelled
             heartbeat.beat(self)
-            self._set_status(replace(self._base, loading=progress))
+            self.refresh_status(loading=progress)
             if step_others is not None:
                 step_others()
                 heartbeat.beat(self)
@@ -440,16 +461,15 @@ class ModelSlot:
             message, is_cancelled = str(error), isinstance(error, LoadCancelled)
             if known is not None and not is_cancelled:
                 message = f"reloading {known.id} failed: {message}"
-            info = None if queue.is_closing else self.info
-            state: ModelState = "failed" if info is None and not is_cancelled else "unloaded"
-            self._set_status(ModelStatus(state=state, message=message, info=info))
+            has_failed = self.info is None and not is_cancelled
+            self._enter(SlotState.FAILED if has_failed else SlotState.UNLOADED, message)
             return error
         heartbeat.beat(self)
         if self.offered is not None:
             backend.info = replace(backend.info, id=self.offered.id)
         self.info = backend.info
         self.scheduler = Scheduler(backend, self._context)
-        self._set_status(ModelStatus(state="ready", info=backend.info))
+        self._enter(SlotState.READY)
         return backend.info
 
     def _differs_in_template(self, source: Source) -> bool:
@@ -465,23 +485,22 @@ class ModelSlot:
     def refuse_load(self, why: ModelLoadFailed) -> None:
         """Refuse the load that is due, before it begins, and the jobs that wait for it."""
         transition, self.transition = self.transition, None
-        self._waiting_message = ""
+        self.stop_waiting()
         if self.backend is None:
-            state: ModelState = "unloaded" if self.info is not None else "failed"
-            self._set_status(ModelStatus(state=state, info=self.info, message=str(why)))
+            self._enter(SlotState.UNLOADED if self.info else SlotState.FAILED, str(why))
             self._pending.refuse(NoModel(str(why)))
         if transition is not None:
             settle(transition.future, why)
 
     def resume(self) -> None:
-        self.is_leaving = False
+        if self.state is SlotState.LEAVING:
+            self.state = SlotState.READY
         self._run_pending()
 
     def unload_when_idle(self) -> None:
         """Free the memory as soon as nothing runs; a request that comes first keeps it."""
-        if self.stuck is not None:  # the next request loads it again
-            self.stuck = None
-            self._set_status(ModelStatus(info=self.info))
+        if self.state is SlotState.STUCK:  # the next request loads it again
+            self._enter(SlotState.UNLOADED)
         self.idle.ends_at_once = self.scheduler is not None
 
     @property
@@ -494,7 +513,7 @@ class ModelSlot:
         self._context.heartbeat.beat(self)
         if self.backend is not None:
             self.close()
-            self._set_status(ModelStatus(info=self.info))
+            self._enter(SlotState.UNLOADED)
 
     def close(self) -> None:
         scheduler, self.scheduler = self.scheduler, None

@@ -19,7 +19,7 @@ from engine.scheduling.context import EngineContext
 from engine.scheduling.jobs import Job, Source, Transition
 from engine.scheduling.memory_plan import MemoryPlanner
 from engine.scheduling.model_list import OfferedModel
-from engine.scheduling.model_slot import ModelSlot
+from engine.scheduling.model_slot import ModelSlot, SlotState
 from engine.stopping.record import StopKind
 
 
@@ -225,7 +225,7 @@ class Models:
         if given_up:  # nobody waits for these any more
             self._load_queue = [model for model in self._load_queue if model.needs_load]
             for model in given_up:
-                model.set_waiting_message("")
+                model.stop_waiting()
             self._recheck_blocked_models()
         self._load_queue += [
             model for model in self.models if model.needs_load and model not in self._load_queue
@@ -292,9 +292,11 @@ class Models:
                 other.unload()
                 return True
         if candidates:
-            leaving = next((other for other in candidates if other.is_leaving), candidates[0])
-            leaving.is_leaving = True
-            model.set_waiting_message(f"waiting for memory: {leaving.name} is still answering")
+            leaving = next(
+                (other for other in candidates if other.state is SlotState.LEAVING), candidates[0]
+            )
+            leaving.state = SlotState.LEAVING
+            model.wait_for_memory(f"waiting for memory: {leaving.name} is still answering")
         return False
 
     def reset_idle_time(self) -> None:
