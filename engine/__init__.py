@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from engine.inference.backend import LoadCancelled, LoadProgress
     from engine.inference.cache.disk import DiskCache
     from engine.inference.loader import compare_with_plain_loop, mlx_in_use
-    from engine.inference.template_preview import validate_template
+    from engine.inference.template_preview import (
+        SAMPLE_REQUEST,
+        TemplatePreview,
+        preview_template,
+        validate_template,
+    )
     from engine.output.answer import DecodingSetting
     from engine.output.vocabulary import Vocabulary
     from engine.scheduling.model_list import ModelStatus, OfferedModel, Offering
@@ -36,6 +41,9 @@ _LAZY = {
     "DiskCache": "engine.inference.cache.disk",
     "compare_with_plain_loop": "engine.inference.loader",
     "mlx_in_use": "engine.inference.loader",
+    "SAMPLE_REQUEST": "engine.inference.template_preview",
+    "TemplatePreview": "engine.inference.template_preview",
+    "preview_template": "engine.inference.template_preview",
     "validate_template": "engine.inference.template_preview",
     "DecodingSetting": "engine.output.answer",
     "Vocabulary": "engine.output.vocabulary",

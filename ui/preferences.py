@@ -169,6 +169,7 @@ class ModelChoices:
     folder: str
     draft: str = ""
     template: str = ""  # the user's chat template; empty where the model's own is used
+    template_draft: str = ""  # edited in the window of the template, and not used yet
     is_pinned: bool = False
     settings: str = ""  # JSON of the settings that new conversations begin with
     stops: str = ""  # JSON of the stop list that new conversations begin with

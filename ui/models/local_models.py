@@ -22,7 +22,7 @@ from engine.library.local_models import FoundModel, Origin
 from engine.library.memory_need import Memory
 from engine.library.model_files import model_name
 from engine.wording import counted, format_size
-from ui.kit.buttons import IconButton
+from ui.kit.buttons import IconButton, push_button
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_label
 from ui.kit.labels import ElidedLabel, StatusPill, label, rescale
@@ -70,7 +70,7 @@ class LocalModelRow(QFrame):
         line = ElidedLabel(facts(found, model.used_at, model.draft))
         line.setProperty("role", "muted")
         line.setToolTip(line.text())
-        text = column(name, line, spacing=3)
+        text = column(name, row((line, 1), *self._template_link(), spacing=10), spacing=3)
         trouble = self._trouble(memory)
         notes = []
         if trouble:
@@ -104,6 +104,16 @@ class LocalModelRow(QFrame):
                 pill.show_state("Loaded", "check", "done")
             bar.insertWidget(1, pill)
         bar.addWidget(self._more(can_unload=is_loaded and not is_unloaded))
+
+    def _template_link(self) -> list[QPushButton]:
+        if not self.model.found.can_be_loaded:
+            return []
+        whose = "yours" if self.model.has_user_template else "the model’s own"
+        link = push_button(f"Chat template: {whose}", kind="link")
+        link.setAccessibleName(f"Chat template of {self.model.found.name}: {whose}")
+        link.setToolTip("Edit the chat template, and compare it with the model’s own")
+        link.clicked.connect(lambda: self._list.template_requested.emit(self.model))
+        return [link]
 
     def _trouble(self, memory: Memory) -> str:
         found = self.model.found
@@ -159,6 +169,9 @@ class LocalModelRow(QFrame):
             entries = [unload, None, *entries]
         if drafts := self._draft_entries():
             entries.append(Submenu("Draft Model", drafts))
+        if found.can_be_loaded:
+            edit = partial(requested.template_requested.emit, self.model)
+            entries.append(Command("Chat Template…", edit))
         if found.origin in DELETED:
             delete = Command("Delete…", lambda: requested.deletion_requested.emit(found))
             entries += [None, delete]
@@ -190,6 +203,7 @@ class LocalModels(QWidget):
     load_requested = Signal(object)  # LibraryModel
     unload_requested = Signal(object)  # LibraryModel
     draft_requested = Signal(object, object)  # LibraryModel, folder of the draft model or None
+    template_requested = Signal(object)  # LibraryModel
     find_requested = Signal()
     deletion_requested = Signal(object)  # FoundModel
     removal_requested = Signal(object)  # folder

@@ -28,6 +28,7 @@ class LibraryModel:
     fit: Fit
     used_at: float  # Unix time of the last load; 0 for never
     draft: Path | None = None
+    has_user_template: bool = False
     vocabulary: str = ""
 
 
@@ -154,6 +155,14 @@ class ModelLibrary(QObject):
         self.choices.change(folder, draft="" if draft is None else str(draft.resolve()))
         self.refresh()
 
+    def choose_template(self, folder: Path, template: str) -> None:
+        """Use a chat template for a model from now on, empty for its own; a loaded one at once."""
+        self.choices.change(folder, template=template)
+        self.refresh()
+        if self.models.status(folder.resolve()).stage in ("ready", "loading"):
+            # Each chat keeps its model, and the default model stays.
+            self.models.begin_to_load(folder, keeps_default=True)
+
     def drafts_for(self, model: LibraryModel) -> list[FoundModel]:
         """Return the smaller models with the same vocabulary, or that were made for this one."""
 
@@ -243,6 +252,7 @@ class ModelLibrary(QObject):
                 Fit.FITS if target is None else target.fit(self.memory),
                 self.choices.of(model.folder).used_at,
                 self.choices.draft_of(model.folder),
+                self.choices.template_of(model.folder) is not None,
                 vocabulary,
             )
             for model, target, vocabulary in listed

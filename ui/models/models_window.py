@@ -280,6 +280,7 @@ class LoadedModel(QWidget):
                 return f"{before}The next request loads {model.name} again."
             return "Unloaded to free its memory. The next request loads it again."
         drafted = "" if info.draft is None else f"  ·  draft model: {info.draft.id}"
+        drafted += "" if info.user_template is None else "  ·  your chat template"
         return (
             f"{before}{info.architecture}  ·  {format_size(info.size_bytes)}  ·  "
             f"{counted(info.context_length, 'token')} of context{drafted}{_draft_head_text(info)}"
@@ -361,6 +362,7 @@ class ModelsWindow(OwnWindow):
     """Everything about models."""
 
     chat_requested = Signal()
+    template_requested = Signal(object)  # LibraryModel
 
     def __init__(self, library: ModelLibrary, parent: QWidget | None = None) -> None:
         super().__init__("Models", (980, 800), parent)
@@ -421,6 +423,7 @@ class ModelsWindow(OwnWindow):
             loads.connect(self._load)
         self.local.unload_requested.connect(lambda model: self._unload_at(model.found.folder))
         self.local.draft_requested.connect(self._choose_draft)
+        self.local.template_requested.connect(self.template_requested)
         self.local.find_requested.connect(self.show_finding)
         self.local.deletion_requested.connect(self._ask_deletion)
         self.local.removal_requested.connect(self._remove)

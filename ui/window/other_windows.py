@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.values.request import GenerationRequest
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools, ShownRun
 from ui.kit.commands import Command
@@ -34,6 +35,7 @@ from ui.kit.menus import copy_text
 from ui.kit.windows import OwnDialog, OwnWindow, bring_forward
 from ui.models.model_library import ModelLibrary
 from ui.preferences_state import PreferencesState
+from ui.records.requests import request_for
 from ui.records.runs import Run
 from ui.records.stop_entries import StopEntry
 from ui.server.local_server import LocalServerState
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from ui.inspector.inspector_window import InspectorWindow
     from ui.inspector.probe_window import ProbeWindow
     from ui.models.models_window import ModelsWindow
+    from ui.models.template_window import TemplateWindow
     from ui.tools.servers_window import ToolServersWindow
 
 _PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)\n?")
@@ -259,7 +262,16 @@ class OtherWindows(QObject):
 
         window = ModelsWindow(self._models, self._main)
         window.chat_requested.connect(self.chat_requested)
+        window.template_requested.connect(
+            lambda model: self.template.show_model(model.found.folder, model.found.name)
+        )
         return window
+
+    @cached_property
+    def template(self) -> TemplateWindow:
+        from ui.models.template_window import TemplateWindow
+
+        return TemplateWindow(self._models, self._open_request, self._main)
 
     @cached_property
     def server(self) -> ServerWindow:
@@ -272,6 +284,15 @@ class OtherWindows(QObject):
         from ui.tools.servers_window import ToolServersWindow
 
         return ToolServersWindow(self._toolbox, self._main)
+
+    def _open_request(self) -> GenerationRequest | None:
+        """Return the open conversation as the next answer would read it; None for an empty one."""
+        conversation = self._inspected.workspace.current.conversation
+        if not conversation.messages:
+            return None
+        request = request_for(conversation, None, conversation.messages[-1])
+        tools = self._toolbox.offered_to(conversation)
+        return replace(request, tools=tools, continues_last=False)
 
     def show_inspector(self) -> None:
         bring_forward(self.inspector)

@@ -134,6 +134,14 @@ async def open_paste(window: MainWindow, _: Path) -> None:
     servers.paste.click()
 
 
+async def open_template(window: MainWindow, _: Path) -> None:
+    window.others.show_models()
+    models = window.others.models
+    await eventually(lambda: bool(models.local.cards))
+    model = models.local.cards[0].model
+    models.template_requested.emit(model)
+
+
 async def open_settings(window: MainWindow, _: Path) -> None:
     window.chat.show_settings()
     window.chat.settings._more.setChecked(True)
@@ -182,6 +190,7 @@ OPENED: dict[str, Open] = {
     "SettingsPopover": open_settings,
     "ShortcutsDialog": by("others.show_shortcuts"),
     "CompareDialog": open_sheet,
+    "TemplateWindow": open_template,
     "ToolServersWindow": by("others.show_tool_servers"),
     "ToolsPopover": by("chat.tools.pop_up"),
 }

@@ -1,0 +1,137 @@
+"""A chat template of the user's: edited in its window, used at once, kept, and undone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import QPushButton
+
+from engine.values.request import GenerationRequest, Message
+from tests.ui.driving import eventually
+from tests.ui.models.opened import OpenedModels
+from ui.models.model_choices import ChoicesState
+from ui.models.template_comparison import differences
+from ui.models.template_window import TemplateWindow
+
+
+async def opened_template(opened: OpenedModels) -> TemplateWindow:
+    """Click the link in the model’s card."""
+    await eventually(lambda: opened.has("demo-model"))
+    links = opened.card("demo-model").findChildren(QPushButton)
+    next(link for link in links if link.text().startswith("Chat template")).click()
+    window = opened.window.others.template
+    await eventually(lambda: window.panes.summary.text() == "The prompts are the same.")
+    return window
+
+
+def link_text(opened: OpenedModels) -> str:
+    links = [link.text() for link in opened.card("demo-model").findChildren(QPushButton)]
+    return next(text for text in links if text.startswith("Chat template"))
+
+
+async def prompt_of(opened: OpenedModels) -> str:
+    request = GenerationRequest(messages=(Message("user", "Hi"),))
+    return (await opened.engine.render_prompt(request)).text
+
+
+def edit(window: TemplateWindow, old: str, new: str) -> None:
+    field = window.editor.field
+    assert old in field.text()
+    field.setPlainText(field.text().replace(old, new))
+
+
+async def test_template_is_used_at_once_kept_and_undone(opened: OpenedModels) -> None:
+    opened.click("demo-model")
+    await opened.loaded("demo-model")
+    own = await prompt_of(opened)
+    window = await opened_template(opened)
+    assert (window.pill.word, window.use.isEnabled()) == ("The model’s own", False)
+    edit(window, "<|im_end|>", "<|endoftext|>")
+    await eventually(lambda: window.use.isEnabled())
+    assert window.pill.word == "Not used yet"
+    window.use.click()
+    await eventually(lambda: opened.info is not None and opened.info.user_template)
+    await eventually(lambda: opened.state.stage == "ready")
+    assert await prompt_of(opened) == own.replace("<|im_end|>", "<|endoftext|>")
+    assert {end.text: end.source for end in opened.info.eos}["<|endoftext|>"] == "template"
+    await eventually(lambda: link_text(opened) == "Chat template: yours")
+    assert window.pill.word == "Yours"
+    assert "your chat template" in opened.models.loaded.caption.text()
+    kept = ChoicesState(opened.window.preferences).template_of(opened.demo)
+    assert kept == window.editor.field.text()
+    window.use_own.click()
+    await eventually(lambda: opened.info is not None and opened.info.user_template is None)
+    # The text stays, so that nothing is lost.
+    assert (window.pill.word, window.editor.field.text()) == ("Not used yet", kept)
+    window.undo_bar.button.click()
+    await eventually(lambda: opened.info is not None and opened.info.user_template == kept)
+    assert window.pill.word == "Yours"
+
+
+async def test_differences_are_marked_side_by_side_and_visited(opened: OpenedModels) -> None:
+    window = await opened_template(opened)
+    edit(window, "Reply with a tool call", "Answer with one tool call")
+    await eventually(lambda: window.panes.summary.text() == "2 differences")
+    panes = (window.panes.own, window.panes.users)
+    marked = [[one.cursor.selectedText() for one in pane.extraSelections()] for pane in panes]
+    assert marked == [["Reply", "a"], ["Answer", "one"]]
+    window.panes.next.click()
+    window.panes.next.click()
+    assert window.panes.summary.text() == "Difference 2 of 2"
+    assert window.panes.users.extraSelections()[-1].cursor.selectedText() == "one"
+
+
+async def test_syntax_error_names_and_marks_its_line(opened: OpenedModels) -> None:
+    window = await opened_template(opened)
+    window.editor.field.setPlainText("{{ messages }}\n\n{% if %}")
+    await eventually(lambda: window.editor.verdict.text().startswith("Line 3: Expected an expr"))
+    [mark] = window.editor.field.extraSelections()
+    assert mark.cursor.blockNumber() == 2
+    assert not window.use.isEnabled()
+
+
+async def test_text_that_is_not_used_stays_when_the_window_is_closed(opened: OpenedModels) -> None:
+    window = await opened_template(opened)
+    edit(window, "Reply", "Answer")
+    window.close()
+    [choices] = opened.window.preferences.now.models.choices
+    assert "Answer with a tool call" in choices.template_draft
+    assert choices.template == ""
+    window.show_model(opened.demo, "demo-model")
+    assert "Answer with a tool call" in window.editor.field.text()
+
+
+async def test_file_is_opened_and_one_without_a_template_is_refused_in_words(
+    opened: OpenedModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[Any] = []
+    monkeypatch.setattr(
+        "ui.models.template_window.show_error", lambda *told: shown.append(told[1:])
+    )
+    window = await opened_template(opened)
+    (tmp_path / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}\\r\\nend"}')
+    window.editor.file_given.emit(tmp_path / "tokenizer_config.json")
+    assert window.editor.field.text() == "{{ messages }}\nend"
+    (tmp_path / "other.json").write_text("{}")
+    window.editor.file_given.emit(tmp_path / "other.json")
+    [(text, reason)] = shown
+    assert text == "other.json was not opened"
+    assert reason.startswith("It has no “chat_template”") or "chat_template" in reason
+    window.copy_own.click()
+    await eventually(lambda: window.pill.word == "The model’s own")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "parts"),
+    [
+        ("a b\n", "a c\n", [("b", "c")]),
+        ("a\n", "a\nb\n", [("", "b\n")]),
+        ("<|end|>\nx", "<|eot|>\nx", [("<|end|>", "<|eot|>")]),
+        ("same", "same", []),
+    ],
+)
+def test_differences_are_whole_words_and_special_tokens(
+    first: str, second: str, parts: list[tuple[str, str]]
+) -> None:
+    pairs = differences(first, second)
+    assert [(first[slice(*one)], second[slice(*other)]) for one, other in pairs] == parts
