@@ -110,6 +110,7 @@ def save_window_state(window: MainWindow, stored: StoredPreferences) -> None:
 
 def run(options: ChatOptions) -> int:
     """Show the window until it is closed; return the exit code."""
+    options.answer.stop_entries()  # an unreadable file is reported before anything is shown
     for folder in (paths.data_folder(), paths.config_folder(), paths.log_folder()):
         tighten(folder)
     _log_to_file()
@@ -164,6 +165,10 @@ async def _until_closed(
         window = create_main_window(engine, theme, store, preferences, loop, traces)
         window.restore_layout(stored.window_layout)
         if (requested := requested_conversation(options)) is not None:
+            if not requested.stops:
+                listed = window.workspace.conversations
+                stops, requested.stops_from = listed.new_stops
+                requested.stops = list(stops)
             window.workspace.take_in(requested)
         window.closed.connect(closed.set)
         window.workspace.models.changed.connect(lambda: _freeze_gc_once_loaded(window))

@@ -10,11 +10,14 @@ from app.arguments import Argument, argument
 from app.exits import CommandError
 from app.settings.repetition import OFF, REPETITION_HELP, repetition_detection
 from app.settings.serve import DRAFT_HELP, MODEL_HELP, PLAIN_HELP, TEMPLATE_HELP
-from engine.stopping.rules import StopOptions, StopRules, StopScope
+from engine.files.causes import os_cause
+from engine.files.safe_files import read_bounded
+from engine.stopping.rules import StopOptions, StopScope
 from engine.values.request import GenerationRequest, LimitSource, Message, Sampling
 from ui.preferences import Declaration, NewConversation, declare
 from ui.records.conversations import Conversation
-from ui.records.stop_entries import StopEntry
+from ui.records.stop_entries import StopEntry, rules_of
+from ui.records.stop_files import MAX_BYTES, refusal, stops_from_file
 
 LOCAL_MODEL, REMOTE_MODEL = "MODEL", "OWNER/NAME"
 """Placeholders in help for a model on this computer and on the hub; completion knows both."""
@@ -48,6 +51,13 @@ class AnswerOptions:
         None, minimum=0, maximum=2**63 - 1, metavar="N", help="make random draws repeatable"
     )
     stop_options: StopOptions = field(default_factory=StopOptions)
+    stop_files: tuple[str, ...] = declare(
+        (),
+        option="--stop-file",
+        metavar="FILE",
+        help="end the answer before the stops of an exported list (.json), or of lines (.txt); "
+        "repeatable",
+    )
 
     def request(self, turns: tuple[Message, ...]) -> GenerationRequest:
         settings = self.conversation
@@ -55,7 +65,7 @@ class AnswerOptions:
         return GenerationRequest(
             messages=system + turns,
             sampling=Sampling(temperature=settings.temperature, seed=self.seed),
-            stops=StopRules.of(*self.stops).with_options(self.stop_options),
+            stops=rules_of(self.stop_entries()).with_options(self.stop_options),
             max_tokens=settings.max_tokens,
             max_tokens_from=LimitSource.COMMAND,
             thinking=settings.is_thinking,
@@ -72,8 +82,31 @@ class AnswerOptions:
                 # In a conversation each stop has a scope of its own.
                 stop_options=replace(self.stop_options, scope=StopScope.TEXT),
             ),
-            stops=[StopEntry.of(stop).within(self.stop_options.scope) for stop in self.stops],
+            stops=[
+                entry if entry.stop.scope else entry.within(self.stop_options.scope)
+                for entry in self.stop_entries()
+            ],
         )
+
+    def stop_entries(self) -> list[StopEntry]:
+        """Return the rows of the files, and the stops of the command line."""
+        rows = [row for file in self.stop_files for row in _read_stop_file(file)]
+        rows += map(StopEntry.of, self.stops)
+        if problem := refusal(rows):
+            raise CommandError(f"--stop-file: {problem}", exits.USAGE)
+        return rows
+
+
+def _read_stop_file(name: str) -> list[StopEntry]:
+    path = paths.typed_path(name)
+    try:
+        return stops_from_file(path.name, read_bounded(path, MAX_BYTES).decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise CommandError(f"{path} is not UTF-8 text", exits.USAGE) from None
+    except OSError as error:
+        raise CommandError(f"{path}: {os_cause(error)}", exits.USAGE) from error
+    except ValueError as error:
+        raise CommandError(f"{path}: {error}", exits.USAGE) from error
 
 
 @dataclass(frozen=True)
