@@ -44,7 +44,7 @@ from ui.kit.html import (
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.menus import copied_text, copy_from
-from ui.kit.tasks import finish_tasks, read_text, start_task
+from ui.kit.tasks import cancel_tasks, finish_tasks, read_text, start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import OwnWindow
 from ui.words import FileRefused, unescaped
@@ -59,6 +59,7 @@ _ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 # A text view takes seconds to lay out megabytes: the field gets only the first part of an answer.
 SHOWN_CHARS = 60_000
+_READING = "read a capture"
 _HINT = (
     "Paste answers here, or open a file: a JSON body, server-sent events, NDJSON, the output of "
     "curl -i or -v, or HAR. Where the request comes first, the stops are read from it."
@@ -286,7 +287,6 @@ class CaptureWindow(OwnWindow):
         FileDrops(self).files_given.connect(lambda paths: self.open_file(paths[0]))
         self.view: CapturedAnswers | None = None
         self.title = label("", "title", 1.08, is_wrapped=True)
-        self._serial = 0
         self.source = CaptureSource()
         self.source.setTabChangesFocus(True)
         self.source.setAccessibleName("The captured answer")
@@ -351,9 +351,8 @@ class CaptureWindow(OwnWindow):
             self.source.set_capture(text)
 
     def _read(self) -> None:
-        """Read the captured text; the result of an earlier reading is ignored."""
         text = self.source.capture
-        self._serial += 1
+        cancel_tasks(self, _READING)
         stops = []
         for typed in self.stops.text().split():
             try:
@@ -366,13 +365,11 @@ class CaptureWindow(OwnWindow):
             return
         if len(text) > SHOWN_CHARS:
             self.title.setText(f"Reading {counted(len(text), 'character')}…")
-        start_task(self, self._judge(text, stops, self._serial), "read a capture")
+        start_task(self, self._judge(text, stops), _READING)
 
-    async def _judge(self, text: str, stops: list[str], serial: int) -> None:
-        view = await asyncio.to_thread(read_capture, text, stops)
-        if serial == self._serial:
-            self.view = view
-            self._show()
+    async def _judge(self, text: str, stops: list[str]) -> None:
+        self.view = await asyncio.to_thread(read_capture, text, stops)
+        self._show()
 
     def _show(self) -> None:
         view = self.view

@@ -29,7 +29,7 @@ from ui.inspector.shown_run import (
     shown_recording,
 )
 from ui.kit.following import Following
-from ui.kit.tasks import finish_tasks, read_text, start_task, write_text
+from ui.kit.tasks import cancel_tasks, finish_tasks, read_text, restart_task, start_task, write_text
 from ui.records.messages import ConversationMessage
 from ui.records.requests import request_for
 from ui.records.runs import Run
@@ -54,7 +54,6 @@ class WhatIf(QObject):
         self.sentence = ""
         self.recording: RunTrace | None = None
         self._typed = ""
-        self._serial = 0
         self._delay = QTimer(self, singleShot=True, interval=60)
         self._delay.timeout.connect(self._start)
         self.stops.edited.connect(self._delay.start)
@@ -63,7 +62,7 @@ class WhatIf(QObject):
     def set_recording(self, recording: RunTrace | None) -> None:
         self.recording = recording
         self.played = None
-        self._serial += 1
+        cancel_tasks(self)
         self.reset()  # the text that is being typed stays in its field and still counts as a stop
         self.stops.undo_stack.clear()
         self.outcome_changed.emit()
@@ -93,14 +92,11 @@ class WhatIf(QObject):
     def _start(self) -> None:
         if self.recording is None:
             return
-        self._serial += 1
         rules = listed_rules(self.stops, self._typed, self.recording.rules)
-        start_task(self, self._play(self._serial, self.recording, rules), "replay of a run")
+        restart_task(self, self._play(self.recording, rules), "replay of a run")
 
-    async def _play(self, serial: int, recording: RunTrace, rules: StopRules) -> None:
+    async def _play(self, recording: RunTrace, rules: StopRules) -> None:
         played = await asyncio.to_thread(replay, recording, rules)
-        if serial != self._serial:
-            return  # the list has changed meanwhile
         self.played, self.rules = played, rules
         listed = {entry.stop.text for entry in self.stops.entries()}
         self.sentence = what_if_sentence(recording, played, listed)

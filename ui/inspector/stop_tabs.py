@@ -39,7 +39,7 @@ from ui.kit.dialogs import choose_target
 from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
 from ui.kit.labels import label
 from ui.kit.layouts import FlowLayout, column, scrolling
-from ui.kit.tasks import start_task
+from ui.kit.tasks import cancel_tasks, start_task
 from ui.kit.theme import current_theme
 from ui.stops.stop_list_editor import StopListEditor
 
@@ -224,13 +224,12 @@ class MatcherTab(InspectorTab):
 
     def __init__(self) -> None:
         super().__init__()
-        self._serial = 0
         self.page = ReadingPage("How near each stop sequence came")
         self.note = label("", "muted", 0.95, is_wrapped=True)
         column(self.note, (self.page, 1), spacing=8, margins=(0, 12, 0, 0), on=self)
 
     def refresh(self) -> None:
-        self._serial += 1
+        cancel_tasks(self)
         shown = self.shown
         trace = None if shown is None else shown.trace
         self.page.setVisible(trace is not None and bool(trace.rules.stops))
@@ -244,14 +243,10 @@ class MatcherTab(InspectorTab):
         else:
             tape = Tape(trace)
             self.note.setText(f"Searching {counted(len(tape.tokens), 'token')}…")
-            start_task(self, self._look_through(trace, tape, self._serial), "look for near misses")
+            start_task(self, self._look_through(trace, tape), "look for near misses")
 
-    async def _look_through(self, trace: RunTrace, tape: Tape, serial: int) -> None:
+    async def _look_through(self, trace: RunTrace, tape: Tape) -> None:
         reports = await asyncio.to_thread(rule_reports, tape)
-        if serial == self._serial:
-            self._fill(trace, reports)
-
-    def _fill(self, trace: RunTrace, reports: list[RuleReport]) -> None:
         whole = "" if trace.is_whole else " Only the newest tokens of this run are kept."
         self.note.setText(f"The longest part of each stop that was found.{whole}")
         self.page.setHtml(joined(*map(self._block, reports)))

@@ -26,6 +26,19 @@ def start_task(owner: object, work: Coroutine[Any, Any, None], name: str) -> asy
     return task
 
 
+def restart_task(owner: object, work: Coroutine[Any, Any, None], name: str) -> None:
+    """Start work in place of that of the same name, which is cancelled: it has no result."""
+    cancel_tasks(owner, name)
+    start_task(owner, work, name)
+
+
+def cancel_tasks(owner: object, name: str = "") -> None:
+    """Cancel the tasks that an object has started; with a name, those of the name alone."""
+    for task, starter in _open.items():
+        if starter is owner and name in ("", task.get_name()):
+            task.cancel()
+
+
 async def finish_tasks(owner: object) -> None:
     """Wait until all tasks that an object has started have ended."""
     while own := [task for task, starter in _open.items() if starter is owner]:

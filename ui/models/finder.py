@@ -7,10 +7,10 @@ other threads. A request that is no longer wanted is cancelled there, and its re
 import asyncio
 import logging
 import math
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
@@ -31,7 +31,7 @@ from engine.library.memory_need import USUAL_CONTEXT, Fit, Memory, MemoryNeed
 from engine.library.suggestions import WRITTEN_ON, suggestions
 from engine.values.verdict import UNEXPECTED
 from engine.wording import as_sentence, counted, format_size
-from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.tasks import cancel_tasks, finish_tasks, restart_task, start_task
 from ui.models.model_library import ModelLibrary
 from ui.models.model_words import fit_text
 from ui.words import Tone
@@ -47,6 +47,8 @@ _UNKNOWN_FIT: tuple[str, str, Tone] = ("Not known", "mark", "quiet")
 _CHECKING: tuple[str, str, Tone] = ("Checking…", "spinner", "quiet")
 _CANNOT_LOAD: tuple[str, str, Tone] = ("Cannot load", "fault", "fault")
 CardStage = Literal["none", "reading", "shown", "missing"]
+_SEARCH, _SIZE = "search the hub", "ask for a model's size"
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 # The orders of a list, and what each is called. Of equal ones, the most downloaded stand first.
 ORDERS = {
@@ -142,6 +144,15 @@ def _roomy(need: MemoryNeed, memory: Memory) -> str:
     )
 
 
+async def _asked(ask: Callable[..., T], *values: object) -> T:
+    """Call a function that waits for the hub; a cancelled task cancels the request."""
+    hub = Hub()
+    try:
+        return await asyncio.to_thread(ask, hub, *values)
+    finally:
+        hub.gives_up.set()
+
+
 # Waits for the hub, so never call it on the main thread.
 
 
@@ -188,21 +199,19 @@ class ModelCards(QObject):
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._hub = Hub()
         self._kept: dict[str, ModelCard] = {}
         self.name = ""
         self.card = ModelCard("none")
 
     def show(self, name: str) -> None:
-        self._hub.gives_up.set()
-        self._hub = Hub()
+        cancel_tasks(self)
         # A name without an owner is a folder of this computer; the hub does not know it.
         self.name = name if "/" in name else ""
         known = self._kept.get(name)
         self.card = known or ModelCard("reading" if self.name else "none")
         self.changed.emit()
         if self.name and known is None:
-            start_task(self, self._read(name, self._hub), "read a model card")
+            start_task(self, self._read(name), "read a model card")
 
     def try_again(self) -> None:
         if self.card.stage == "missing":
@@ -210,16 +219,13 @@ class ModelCards(QObject):
 
     async def finish(self) -> None:
         """Stop reading; what arrives from now on is not shown."""
-        self._hub.gives_up.set()
-        self._hub = Hub()
+        cancel_tasks(self)
         self.blockSignals(True)  # the list chooses no model any more when it is deleted
         await finish_tasks(self)
 
-    async def _read(self, name: str, hub: Hub) -> None:
+    async def _read(self, name: str) -> None:
         try:
-            text, is_cut = _beginning(await asyncio.to_thread(card, hub, name))
-        except HubCancelled:
-            return
+            text, is_cut = _beginning(await _asked(card, name))
         except HubFailed as error:
             shown = ModelCard("missing", as_sentence(str(error)))
         except Exception:  # a bug must not leave the preview waiting
@@ -229,9 +235,8 @@ class ModelCards(QObject):
             empty = ModelCard("missing", "The card is empty.")
             shown = ModelCard("shown", text, is_cut) if text.strip() else empty
             self._kept[name] = shown
-        if hub is self._hub:
-            self.card = shown
-            self.changed.emit()
+        self.card = shown
+        self.changed.emit()
 
 
 def _beginning(text: str) -> tuple[str, bool]:
@@ -297,8 +302,6 @@ class Finder(QObject):
         self._limit = USUAL_RESULTS
         # Whether ``results`` belongs to the present query; until then the old results stay.
         self._is_answered = False
-        self._hub = Hub()
-        self._size_hub = Hub()
 
     @property
     def can_show_more(self) -> bool:
@@ -335,96 +338,61 @@ class Finder(QObject):
 
     def cancel(self) -> None:
         if self.stage == "asking":
-            self._hub.gives_up.set()
+            cancel_tasks(self, _SEARCH)
             self._fail("The search was cancelled.")
 
     def look_at(self, name: str) -> None:
         """Read the card of a result, and its size if the list has none; "" stops reading."""
         self.cards.show(name)
-        self._size_hub.gives_up.set()
-        self._size_hub = Hub()
+        cancel_tasks(self, _SIZE)
         result = self.result(name)
         if result is not None and result.model.size_bytes is None:
-            start_task(self, self._read_size(name, self._size_hub), "ask for a model's size")
+            start_task(self, self._read_size(name), _SIZE)
 
     def result(self, name: str) -> HubResult | None:
         return next((result for result in self.results if result.name == name), None)
 
     async def finish(self) -> None:
         """Cancel the requests to the hub; an answer that has arrived already is dropped."""
-        self._hub.gives_up.set()
-        self._size_hub.gives_up.set()
-        self._hub, self._size_hub = Hub(), Hub()
+        cancel_tasks(self)
         await self.cards.finish()
         await finish_tasks(self)
 
     # -- asking ----------------------------------------------------------------------------
 
     def _ask(self, text: str) -> None:
-        self._hub.gives_up.set()
-        hub = self._hub = Hub()
         self.query = text
         self.stage, self.problem = "asking", ""
         self.changed.emit()
-        work = self._search(hub, text, self._limit) if text else self._suggest(hub)
-        start_task(self, self._guarded(work, hub), "search the hub")
+        restart_task(self, self._find(text, self._limit), _SEARCH)
 
-    async def _guarded(self, work: Coroutine[Any, Any, None], hub: Hub) -> None:
+    async def _find(self, text: str, limit: int) -> None:
         try:
-            await work
-        except HubCancelled:
-            pass
+            self.memory = await self._library.memory_now()
+            await (self._search(text, limit) if text else self._suggest())
         except HubFailed as error:
-            if hub is self._hub:
-                self._fail(as_sentence(str(error)))
+            self._fail(as_sentence(str(error)))
         except Exception:  # a bug must not leave the list waiting
             _log.exception("a search failed unexpectedly")
-            if hub is self._hub:
-                self._fail(as_sentence(UNEXPECTED))
+            self._fail(as_sentence(UNEXPECTED))
 
-    async def _search(self, hub: Hub, text: str, limit: int) -> None:
-        memory = asyncio.create_task(self._library.memory_now())
-        try:
-            models, has_more = await asyncio.to_thread(found_for, hub, text, limit)
-        finally:
-            self.memory = await memory
-        if hub is not self._hub:
-            return
-        self.has_more = has_more
+    async def _search(self, text: str, limit: int) -> None:
+        models, self.has_more = await _asked(found_for, text, limit)
         self._list([HubResult(model) for model in models])
         unchecked = [result.model for result in self._found if not result.is_checked]
         # A few at a time: each takes a thread, and many threads would slow the main one down.
         for start in range(0, len(unchecked), 3):
-            await self._check(hub, tuple(unchecked[start : start + 3]))
-        if unchecked and hub is self._hub:
+            for model in await _asked(with_needs, tuple(unchecked[start : start + 3])):
+                self._replace(model)
+        if unchecked:
             self._arrange()  # only now is it known of each whether it fits
 
-    async def _check(self, hub: Hub, models: tuple[HubModel, ...]) -> None:
-        answered = await asyncio.to_thread(with_needs, hub, models)
-        if hub is self._hub:
-            for model in answered:
-                self._replace(model)
-
-    async def _suggest(self, hub: Hub) -> None:
-        self.memory = await self._library.memory_now()
-        if hub is not self._hub:
-            return
+    async def _suggest(self) -> None:
         chosen = suggestions(self.memory)
         self._list([HubResult(one.model(), one.purpose, is_checked=True) for one in chosen])
-        try:
-            replies = await asyncio.to_thread(
-                look_up_all, hub, tuple(suggestion.name for suggestion in chosen)
-            )
-        except HubCancelled:
-            raise
-        except HubFailed as error:
-            if hub is self._hub:
-                self._fail(as_sentence(str(error)))
-            return
-        if hub is self._hub:
-            for model in replies:
-                if model is not None:
-                    self._replace(model)
+        for model in await _asked(look_up_all, tuple(suggestion.name for suggestion in chosen)):
+            if model is not None:
+                self._replace(model)
 
     def _replace(self, model: HubModel) -> None:
         for results in (self._found, self.results):
@@ -476,9 +444,9 @@ class Finder(QObject):
             if all(word in model.found.name.casefold() for word in text)
         ]
 
-    async def _read_size(self, name: str, hub: Hub) -> None:
+    async def _read_size(self, name: str) -> None:
         try:
-            model = await asyncio.to_thread(look_up, hub, name)
+            model = await _asked(look_up, name)
         except HubFailed:
             return  # the place of the card says why
         self._replace(model)
