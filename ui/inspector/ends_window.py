@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QFont, QKeyEvent
-from PySide6.QtWidgets import QCheckBox, QTabWidget, QWidget
+from PySide6.QtWidgets import QCheckBox, QSizePolicy, QTabWidget, QWidget
 
 from engine.recording.ends import SeededAnswer, Side, Spread, compare_sides, sides_to_json
 from engine.stopping.repetition import DEFAULT_DETECTION
@@ -32,7 +32,7 @@ from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.rows import RowsModel, RowsView, TableColumn
 from ui.kit.tasks import start_task
-from ui.kit.theme import current_theme
+from ui.kit.theme import current_theme, restyle
 from ui.kit.windows import OwnWindow
 from ui.records.stop_entries import StopEntry
 from ui.stops.stop_list import StopListModel
@@ -53,7 +53,7 @@ _ALIKE = (
     "Nothing differs. Change a stop, the temperature, top p, the maximum length or repetition at "
     "the right, or clear “Compare”."
 )
-_EQUAL = "All answers are equal; a higher temperature lets them differ."
+_EQUAL = "All answers are equal; a higher temperature, such as 1, lets them differ."
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +193,8 @@ class EndsWindow(OwnWindow):
         )
         self.count.setMinimum(2)
         self.count.show_number(_DEFAULT_COUNT)
+        self.temperature = sampling_field("temperature")
+        self.temperature.setAccessibleName("Temperature of the answers")
         self.compares = QCheckBox("Compare with Another List or Setting")
         self.start = push_button("Answer", "Answer the question several times", "primary")
         self.stop = push_button("Stop", "Stop the running answers")
@@ -204,7 +206,7 @@ class EndsWindow(OwnWindow):
         self.plot = EndsPlot()
         self.described = ElidedLabel("")
         self.described.setProperty("role", "muted")
-        self.summary = ReadingPage("Counts of the ends")
+        self.summary = ReadingPage("Counts of the ends", "The figures appear as answers end.")
         self.model = RowsModel(COLUMNS, self)
         self.table = RowsView(self.model, "Answers")
         self.tabs = QTabWidget()
@@ -248,9 +250,20 @@ class EndsWindow(OwnWindow):
         self._side.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._side.setFixedWidth(340)
         actions = row(
-            label("Answers"), self.count, self.start, self.stop, self.compares, STRETCH, spacing=8
+            label("Answers"),
+            self.count,
+            label("Temperature"),
+            self.temperature,
+            self.start,
+            self.stop,
+            self.compares,
+            STRETCH,
+            spacing=8,
         )
-        results = column(
+        # Not as narrow as a wrapped line where nothing else is shown yet.
+        results = QWidget()
+        results.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        column(
             self.note,
             self.bar,
             self.sentence,
@@ -259,6 +272,7 @@ class EndsWindow(OwnWindow):
             (self.tabs, 1),
             (None, 0),
             spacing=8,
+            on=results,
         )
         column(
             self.question,
@@ -272,7 +286,9 @@ class EndsWindow(OwnWindow):
 
     def _connect_signals(self) -> None:
         self.start.clicked.connect(self._start)
-        self.count.lineEdit().returnPressed.connect(self._start)
+        for field in (self.count, self.temperature):
+            field.lineEdit().returnPressed.connect(self._start)
+        self.temperature.number_edited.connect(self._set_temperature)
         self.stop.clicked.connect(self.answers.stop)
         self.compares.toggled.connect(self._refresh)
         self.copy_table.clicked.connect(self._copy_table)
@@ -297,6 +313,7 @@ class EndsWindow(OwnWindow):
             self.answers.clear()
             self._request = request
             if request is not None:
+                self.temperature.show_number(request.sampling.temperature)
                 self.other.show_request(request)
         if stops:
             self.other.stops.replace_all(stops, "Use the Tried List")
@@ -304,15 +321,26 @@ class EndsWindow(OwnWindow):
         self._refresh()
 
     def _start(self) -> None:
+        self.count.interpretText()
+        self.temperature.interpretText()
         request = self._request
         if request is None or self.answers.is_running:
             return
-        self.count.interpretText()
         other = self.other.request(request) if self.compares.isChecked() else request
         if self.compares.isChecked() and other == request:
-            self.note.setText(_ALIKE)
+            self._note(_ALIKE, is_fault=True)
             return
         self.answers.start(request, other, int(self.count.number or _DEFAULT_COUNT))
+
+    def _set_temperature(self, temperature: float | None) -> None:
+        """Use a temperature for the first side, and for the second one if it has the same."""
+        if (request := self._request) is None:
+            return
+        if self.other.temperature.number == request.sampling.temperature:
+            self.other.temperature.show_number(temperature)
+        sampling = replace(request.sampling, temperature=temperature)
+        self._request = replace(request, sampling=sampling)
+        self._refresh()
 
     def _open_row(self) -> None:
         rows = self.table.selected_rows()
@@ -344,8 +372,9 @@ class EndsWindow(OwnWindow):
         before.setEnabled(False)
         self._side.setVisible(self.compares.isChecked())
         self.other.setEnabled(request is not None and not is_running)
-        hint = _UNKNOWN if self._shown is not None and request is None else _HINT
-        self.note.setText(answers.progress or hint)
+        is_unknown = self._shown is not None and request is None
+        hint = _UNKNOWN if is_unknown else _HINT
+        self._note(answers.progress or hint, is_fault=is_unknown or answers.stage == "failed")
         self.bar.setVisible(is_running)
         self.bar.setRange(0, max(1, answers.total))
         self.bar.setValue(answers.ended)
@@ -364,6 +393,10 @@ class EndsWindow(OwnWindow):
             self.model.dataChanged.emit(self.model.index(0, 0), last)
         if answers.ended != self._counted or not sides:
             self._show_figures()
+
+    def _note(self, text: str, *, is_fault: bool) -> None:
+        restyle(self.note, "role", "fault" if is_fault else "muted")
+        self.note.setText(text)
 
     def _show_figures(self) -> None:
         sides = self.answers.sides

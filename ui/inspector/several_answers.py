@@ -75,7 +75,7 @@ class SeveralAnswers(QObject):
         status = self._engine.resolve_model(name)
         if self._library.models.stage == "loading" or (status and status.state == "loading"):
             return f"Waiting for {name} to load…"
-        if status is not None and status.waiting:
+        if status is not None and status.waiting and status.running:
             return "Waiting for other answers…"
         return "Reading the prompt…"
 

@@ -98,3 +98,32 @@ async def test_model_that_is_gone_is_named_with_remedy(window: MainWindow) -> No
     ends._request = type(ends._request)(messages=ends._request.messages, model="gone")
     await done(ends)
     assert ends.note.text() == "The model gone is not on this computer; download it in Models."
+
+
+async def test_chat_answers_while_several_answers_run(window: MainWindow) -> None:
+    ends = await several(window)
+    ends.count.show_number(ends.answers.max_answers)
+    ends.temperature.setValue(2)
+    ends.start.click()
+    await eventually(lambda: any(row.answer.output_tokens for row in ends.model.rows))
+    await ask(window, COUNT, "3")
+    assert ends.answers.is_running
+    run = window.workspace.current.latest_run
+    assert run is not None
+    assert run.stopped_by == "3"
+
+
+async def test_temperature_is_that_of_both_sides_until_one_differs(window: MainWindow) -> None:
+    ends = await several(window, "6")
+    ends.compares.setChecked(True)
+    ends.temperature.setValue(1)
+    assert ends.other.temperature.number == 1
+    ends.other.temperature.setValue(0.5)
+    ends.temperature.setValue(2)
+    await done(ends)
+    temperatures = [side.request.sampling.temperature for side in ends.answers.sides]
+    assert temperatures == [2, 0.5]
+    assert [side.name for side in ends.answers.sides] == [
+        "“6”, temperature 2",
+        "“6”, temperature 0.5",
+    ]
