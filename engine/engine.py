@@ -306,7 +306,7 @@ class Engine:
         """
         future: Future[Any] = Future()
         evicted: tuple[int, int] = await self._run(
-            future, lambda models: settle(future, models.evict_prompts(owner.name))
+            future, lambda models: settle(future, models.forget_prompts(owner.name))
         )
         return evicted
 

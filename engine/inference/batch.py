@@ -175,12 +175,6 @@ class RunningBatch:
         # The time of the next step does not include it.
         self._stepped_at_s += took_s
 
-    def embedding_pass(
-        self, texts: abc.Sequence[abc.Sequence[int]], **options: Any
-    ) -> EmbeddingPass:
-        with self._stream():
-            return EmbeddingPass(self._batch.model, texts, **options)
-
     def read_texts(self, embedding: EmbeddingPass) -> None:
         """Read a part of the texts of an embedding request, unless the streams are behind."""
         max_tokens = self._pacer.tokens(len(self._batch.decoding))
@@ -188,7 +182,7 @@ class RunningBatch:
             return
         begin_s = time.perf_counter()
         with self._stream():
-            tokens = embedding.read(max_tokens)
+            tokens = embedding.read(self._batch.model, max_tokens)
         self._record_pause(time.perf_counter() - begin_s, tokens)
 
     def _step(self, max_tokens: int) -> Step:

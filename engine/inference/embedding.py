@@ -77,7 +77,6 @@ class EmbeddingPass:
 
     def __init__(
         self,
-        model: Any,
         texts: Sequence[Sequence[int]],
         *,
         pooling: Pooling,
@@ -85,8 +84,6 @@ class EmbeddingPass:
         vocabulary_size: int,
         name: str,
     ) -> None:
-        self._model = model
-        self._trunk = trunk_of(model)
         self._texts = texts
         self._pooling = pooling
         self._dimensions = dimensions
@@ -94,7 +91,8 @@ class EmbeddingPass:
         self._name = name
         self._groups = _groups(texts)
         self._vectors: dict[int, Vector] = {}
-        self._begin()
+        # Of the first group, once its reading has begun.
+        self._cache: list[Any] = []
 
     @property
     def is_done(self) -> bool:
@@ -112,9 +110,7 @@ class EmbeddingPass:
         vectors = tuple(self._vectors[index] for index in range(count))
         return Embeddings(vectors, tuple(map(len, self._texts)))
 
-    def _begin(self) -> None:
-        if not self._groups:
-            return
+    def _begin(self, model: Any) -> None:
         group = self._groups[0]
         longest = max(len(self._texts[index]) for index in group)
         padded = [
@@ -122,17 +118,20 @@ class EmbeddingPass:
         ]
         self._inputs = mx.array(padded)
         self._lengths = mx.array([len(self._texts[index]) for index in group])[:, None]
-        self._cache = make_prompt_cache(self._model)
+        self._cache = make_prompt_cache(model)
         self._read = 0
         self._sums: mx.array | None = None
 
-    def read(self, max_tokens: int) -> int:
+    def read(self, model: Any, max_tokens: int) -> int:
         """Read the next part of a group of texts; return how many tokens it had."""
+        trunk = trunk_of(model)
+        if not self._cache:
+            self._begin(model)
         rows, longest = self._inputs.shape
         # A single token would be read in another way by some kinds of caches.
         width = max(2, min(longest - self._read, max_tokens // rows))
         inputs = self._inputs[:, self._read : self._read + width]
-        hidden = self._trunk(inputs, cache=self._cache)
+        hidden = trunk(inputs, cache=self._cache)
         if (
             not isinstance(hidden, mx.array)
             or hidden.ndim != 3
@@ -171,7 +170,6 @@ class EmbeddingPass:
         for index, vector in zip(self._groups.pop(0), rows, strict=True):
             self._vectors[index] = array("f", vector)
         self._cache = []
-        self._begin()
 
 
 def trunk_of(model: Any) -> Callable[..., Any]:

@@ -326,7 +326,7 @@ class MlxBackend:
                 f"the text has {longest:,} tokens, and there is memory for {max_tokens:,}; "
                 "shorten it",
             )
-        return self.batch.embedding_pass(
+        return EmbeddingPass(
             texts,
             pooling=pooling_of(self.info.path, self.info.id),
             dimensions=dimensions,

@@ -38,8 +38,8 @@ class Heartbeat:
 class EngineContext:
     """What the models of one engine thread share.
 
-    ``prompts`` renders short prompts, ``grammars`` those of constrained answers and compiles the
-    grammars, and ``questions`` counts tokens and tokenises other texts.
+    ``prompt_pool`` renders short prompts, ``grammar_pool`` those of constrained answers and
+    compiles the grammars, and ``question_pool`` counts tokens and tokenises other texts.
     """
 
     limits: Limits
@@ -49,7 +49,11 @@ class EngineContext:
     outbox: Outbox
     statuses: ModelList
     heartbeat: Heartbeat
-    prompts: ThreadPoolExecutor
-    long_prompts: ThreadPoolExecutor
-    questions: ThreadPoolExecutor
-    grammars: ThreadPoolExecutor
+    prompt_pool: ThreadPoolExecutor
+    long_prompt_pool: ThreadPoolExecutor
+    question_pool: ThreadPoolExecutor
+    grammar_pool: ThreadPoolExecutor
+
+    @property
+    def pools(self) -> tuple[ThreadPoolExecutor, ...]:
+        return self.prompt_pool, self.long_prompt_pool, self.question_pool, self.grammar_pool

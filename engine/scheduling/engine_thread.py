@@ -60,11 +60,11 @@ class EngineThread:
             Outbox(),
             statuses,
             Heartbeat(),
-            prompts=ThreadPoolExecutor(1, "fullstop-prompts"),
-            long_prompts=ThreadPoolExecutor(1, "fullstop-long-prompts"),
-            questions=ThreadPoolExecutor(1, "fullstop-counting"),
+            prompt_pool=ThreadPoolExecutor(1, "fullstop-prompts"),
+            long_prompt_pool=ThreadPoolExecutor(1, "fullstop-long-prompts"),
+            question_pool=ThreadPoolExecutor(1, "fullstop-counting"),
             # A grammar that is slow to compile holds up few others.
-            grammars=ThreadPoolExecutor(4, "fullstop-grammars"),
+            grammar_pool=ThreadPoolExecutor(4, "fullstop-grammars"),
         )
         before = None if previous is None else previous.models
         self.models: Models = Models(self._context, before)
@@ -117,7 +117,7 @@ class EngineThread:
             generation.wake_soon()
         for future in self.queue.futures.copy():
             settle(future, why)
-        for pool in (context.prompts, context.long_prompts, context.questions, context.grammars):
+        for pool in context.pools:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _fail(self, cause: str, *, is_stuck: bool) -> None:

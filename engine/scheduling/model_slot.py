@@ -5,7 +5,7 @@ Belongs to the engine thread, except where a method says otherwise. Knows no oth
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ from engine.errors import (
     NoModel,
     RequestCancelled,
 )
-from engine.generation import Generation
 from engine.inference.backend import BatchLimits, LoadCancelled, LoadProgress
 from engine.inference.loader import with_template
 from engine.library.memory_need import MemoryNeed
@@ -313,10 +312,6 @@ class ModelSlot:
         self.is_pinned = is_pinned
         self.refresh_status()
 
-    def set_max_idle(self, idle_s: float | None) -> None:
-        self.idle.max_s = idle_s
-        self.refresh_status()
-
     def do(self, job: Job | Transition) -> None:
         self._context.heartbeat.beat(self)
         if self.state is SlotState.STUCK:
@@ -355,11 +350,6 @@ class ModelSlot:
         if self.scheduler is not None:
             self.scheduler.drop_cancelled()
         self._apply_transition()
-
-    def cancel(self, generations: Sequence[Generation]) -> None:
-        if self.scheduler is not None:
-            self._context.heartbeat.beat(self)
-            self.scheduler.cancel(generations)
 
     def begin(self, transition: Transition) -> None:
         source, scheduler = transition.source, self.scheduler

@@ -194,17 +194,17 @@ class Models:
 
     def set_max_idle(self, offered: OfferedModel | None, idle_s: float | None) -> None:
         """Unload a model, or all without a time of their own, after ``idle_s``; None never does."""
-        if offered is not None:
-            model = self.find(offered)
-            model.idle.has_own_limit = True
-            model.set_max_idle(idle_s)
-            return
-        self.max_idle_s = idle_s
-        for model in self.models:
-            if not model.idle.has_own_limit:
-                model.set_max_idle(idle_s)
+        if offered is None:
+            self.max_idle_s = idle_s
+            models = [model for model in self.models if not model.idle.has_own_limit]
+        else:
+            models = [self.find(offered)]
+            models[0].idle.has_own_limit = True
+        for model in models:
+            model.idle.max_s = idle_s
+            model.refresh_status()
 
-    def evict_prompts(self, owner: str) -> tuple[int, int]:
+    def forget_prompts(self, owner: str) -> tuple[int, int]:
         backends = [model.backend for model in self.models if model.backend is not None]
         evicted = [backend.forget_prompts(owner) for backend in backends]
         self.refresh_statuses()  # the caller may read the figures at once
@@ -212,7 +212,9 @@ class Models:
 
     def cancel(self, generations: Sequence[Generation]) -> None:
         for model in self.models:
-            model.cancel(generations)
+            if model.scheduler is not None:
+                self._context.heartbeat.beat(model)
+                model.scheduler.cancel(generations)
 
     def drop_cancelled(self) -> None:
         for model in self.models:

@@ -132,10 +132,10 @@ class Scheduler:
             return
         context = self._context
         if any(map(is_constrained, requests)):
-            pool = context.grammars
+            pool = context.grammar_pool
         else:
             is_short = prompts_size(requests) <= _SHORT_PROMPT
-            pool = context.prompts if is_short else context.long_prompts
+            pool = context.prompt_pool if is_short else context.long_prompt_pool
         task = pool.submit(prepare, self.backend, generations)
         self._rendering[future] = generations, task
         self._admit_after(task, future, submitted_at)
@@ -218,7 +218,7 @@ class Scheduler:
                 settle(future, task.result() if error is None else request_error(error))
 
         self._questions.add(future)
-        task = self._context.questions.submit(question, self.backend)
+        task = self._context.question_pool.submit(question, self.backend)
         task.add_done_callback(on_done)
 
     def embed(self, request: EmbeddingRequest, future: "Future[Any]") -> None:
@@ -227,7 +227,7 @@ class Scheduler:
             settle(future, QueueFull(waiting))
             return
         self._embeddings[future] = None
-        task = self._context.questions.submit(self.backend.embedding_texts, request)
+        task = self._context.question_pool.submit(self.backend.embedding_texts, request)
         task.add_done_callback(
             lambda done: self._context.queue.calls.put(
                 lambda _: self._begin_embedding(request, future, done)
