@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from engine.errors import EngineError
 from engine.values.events import PromptPart
 from engine.values.request import GenerationRequest, Message
+from engine.values.unanswered_prompt import Part
 
 _DATE = re.compile(
     r"\d{4}-\d\d?-\d\d?|\d{1,2}[:.]\d\d(?:[:.]\d\d)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
@@ -29,25 +30,11 @@ _CLOSERS = re.compile(r'["\]}]*')
 _MAX_HEAD = 80
 _IN_PART = " (in part)"
 _DESCRIPTION = ".description"
-
-
-class Part(NamedTuple):
-    """The text of one part of a request, from ``start`` to ``end`` in characters.
-
-    ``message`` counts from 1, without system texts; 0 for these and for tools. ``field`` is its
-    name in the request, such as ``messages.1.content``.
-    """
-
-    kind: PromptPart
-    message: int
-    role: str
-    start: int
-    end: int
-    field: str
-
-    @property
-    def key(self) -> tuple[PromptPart, int]:
-        return self.kind, self.message
+_IMAGE = " (image)"
+# The text that an API puts in the place of an image, or of a file of another kind.
+IMAGE_NOTE = re.compile(r"\[\w+ not shown(?: \([a-z0-9/.+-]+\))?: this model reads text only\.\]")
+OPENING = "answer_opening"
+BEGUN = "begun"
 
 
 class _Text(NamedTuple):
@@ -89,6 +76,24 @@ class RenderedPrompt:
         A text of which something is missing is "(in part)".
         """
         return self._found[1]
+
+    @property
+    def opening(self) -> tuple[Part, ...]:
+        """The end of the text, with which the template opens the answer; empty for none."""
+        if not self.text or not self.request.opens_answer or self.request.continues_message:
+            return ()
+        try:
+            closed = self.render(replace(self.request, opens_answer=False))
+        except EngineError:
+            return ()
+        start = common_chars(self.text, closed)
+        if (
+            start == len(self.text)
+            or not self.parts
+            or start < max(part.end for part in self.parts)
+        ):
+            return ()
+        return (Part(PromptPart.ANSWER_OPENING, 0, "", start, len(self.text), OPENING),)
 
     @functools.cached_property
     def _found(self) -> tuple[tuple[Part, ...], tuple[str, ...]]:
@@ -251,6 +256,8 @@ def _parts(prompt: str, spans: Sequence[_Span]) -> Iterator[Part]:
             tools.append(part)
         else:
             yield part
+            for note in IMAGE_NOTE.finditer(prompt, start, end):
+                yield part._replace(start=note.start(), end=note.end(), field=text.field + _IMAGE)
     if tools:
         yield tools[0]._replace(end=max(part.end for part in tools), field="tools")
 

@@ -4,6 +4,7 @@ Built once per model from the Hugging Face tokenizer, then read only. With it, d
 turn the ids of an answer into text. No MLX.
 """
 
+import codecs
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -104,6 +105,15 @@ class Vocabulary:
             return ""
         text = self.text[token_id]
         return self.bytes_of(token_id).decode("utf-8", "replace") if text is None else text
+
+    def pieces(self, ids: Iterable[int]) -> Iterator[str]:
+        """Yield the text that each id completes; a character has its text at its last byte."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for token_id in ids:
+            if token_id in self.special or self.raw is None:
+                yield decoder.decode(b"", True) + self.text_of(token_id)
+            else:
+                yield decoder.decode(self.bytes_of(token_id))
 
     def showing_specials(self) -> "Vocabulary":
         """Return a vocabulary in which special tokens other than EOS are ordinary text."""

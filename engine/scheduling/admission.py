@@ -2,8 +2,10 @@
 
 from array import array
 from collections import abc
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from engine.conversation.prompt_parts import BEGUN
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.generation import Generation
 from engine.grammar.masks import is_constrained
@@ -13,8 +15,9 @@ from engine.output.channels import continues_text
 from engine.output.families import Family
 from engine.scheduling.running_answer import RunningAnswer
 from engine.stopping.repetition import RepetitionScope
+from engine.values.events import PromptPart
 from engine.values.request import GenerationRequest, TraceLevel
-from engine.values.unanswered_prompt import UnansweredPrompt
+from engine.values.unanswered_prompt import Part, UnansweredPrompt
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
@@ -130,9 +133,23 @@ def render_prompt(backend: "MlxBackend", request: GenerationRequest) -> Unanswer
     prompt = backend.render(request)
     _check_length(request, prompt, backend.info.context_length)
     left_out = () if grammar is None else grammar.left_out
-    text = backend.detokenize(prompt.tokens)
-    missing = prompt.rendered.missing
-    return UnansweredPrompt(prompt.tokens, text, (*prompt.not_applied, *left_out), missing)
+    rendered, pieces = prompt.rendered, tuple(backend.vocabulary.pieces(prompt.tokens))
+    whole = "".join(pieces)
+    parts = (*rendered.parts, *rendered.opening)
+    if whole[: len(rendered.text)] != rendered.text:  # a decoder may change its white space
+        rendered = replace(rendered, text="".join(pieces[: rendered.tokens]))
+        parts = rendered.parts
+    if request.begun and parts:
+        start = len("".join(pieces[: rendered.tokens]))
+        parts += (Part(PromptPart.MESSAGE, 0, "assistant", start, len(whole), BEGUN),)
+    return UnansweredPrompt(
+        prompt.tokens,
+        backend.detokenize(prompt.tokens),
+        pieces,
+        (*prompt.not_applied, *left_out),
+        rendered.missing,
+        parts,
+    )
 
 
 def _check_id(token_id: int, field: str, size: int) -> None:

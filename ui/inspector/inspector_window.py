@@ -33,7 +33,8 @@ from engine.wording import format_size, quoted
 from ui.chat.stop_panel import verdict_text
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab
-from ui.inspector.request_tabs import ApiTab, PromptTab
+from ui.inspector.prompt_tab import PromptTab
+from ui.inspector.request_tabs import ApiTab
 from ui.inspector.run_tabs import CompareTab, RunsTab, TimingTab
 from ui.inspector.shown_run import (
     SOURCE_LABELS,

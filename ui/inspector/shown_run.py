@@ -58,6 +58,7 @@ class ShownRun:
     source: RunSource = "chat"
     name: str = ""
     sent_request: GenerationRequest | None = None
+    no_effect: tuple[str, ...] | None = None  # recorded by the server; None if it answered nobody
 
     @property
     def request(self) -> GenerationRequest | None:
@@ -78,7 +79,9 @@ def shown_answer(
     run = _ended_run(answer.request, answer)
     run.model_id, run.started_at = entry.model, entry.began_at
     name = f"{entry.agent or entry.client}, {entry.method} {entry.path}"
-    return ShownRun(run, trace, question_text(answer.request), "request", name, answer.request)
+    request = answer.request
+    question = question_text(request)
+    return ShownRun(run, trace, question, "request", name, request, entry.no_effect)
 
 
 def shown_seeded(side: Side, answer: SeededAnswer) -> ShownRun:

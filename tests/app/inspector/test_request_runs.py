@@ -17,7 +17,7 @@ from tests.support.scripted import Stage
 from tests.support.shown import whole_window
 from tests.ui.driving import confirm_deletion, eventually
 from ui.inspector.inspector_window import InspectorWindow
-from ui.inspector.request_tabs import PromptTab
+from ui.inspector.prompt_tab import PromptTab
 from ui.inspector.stop_tabs import MatcherTab
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow

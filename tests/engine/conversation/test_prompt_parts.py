@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from api.dialects.shared.requests import note_of
 from engine.conversation.prompt_parts import RenderedPrompt
 from engine.errors import InvalidRequest
 from engine.values.request import GenerationRequest, Message, Tool, ToolCall
@@ -34,6 +35,15 @@ def test_dropped_text_that_another_message_has_is_missing() -> None:
     ]
     gone = ["messages.0.content", "messages.2.reasoning_content", "messages.2.tool_calls.0"]
     assert prompt.missing == (*gone, "tools.look")
+
+
+def test_note_in_the_place_of_an_image_is_a_part_of_its_message() -> None:
+    note = note_of((), "image/png", is_allowed=True)
+    request = GenerationRequest(messages=(Message("user", f"{note}\nWhat is it?"),))
+    render: Callable[[GenerationRequest], str] = lambda request: request.messages[0].content  # noqa: E731
+    prompt = RenderedPrompt(render(request), 1, request, render)
+    fields = {part.field: prompt.text[part.start : part.end] for part in prompt.parts}
+    assert fields == {"messages.0.content": prompt.text, "messages.0.content (image)": note}
 
 
 def test_end_of_a_text_is_a_part_and_its_beginning_missing() -> None:

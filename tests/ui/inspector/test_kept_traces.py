@@ -16,7 +16,8 @@ from tests.ui.driving import RunOnLoop, confirm_deletion, eventually
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.inspecting import COUNT, ask
 from tests.ui.inspector.reading import THINK, trace_of
-from ui.inspector.request_tabs import ApiTab, PromptTab
+from ui.inspector.prompt_tab import PromptTab
+from ui.inspector.request_tabs import ApiTab
 from ui.inspector.shown_run import alternatives
 from ui.kit.theme import Theme
 from ui.records.messages import runs_of

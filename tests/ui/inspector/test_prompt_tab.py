@@ -1,12 +1,19 @@
 """The tab of the inspector that shows the prompt."""
 
+from array import array
 from dataclasses import replace
 
+import pytest
+from PySide6.QtGui import QTextCursor
+
 from engine.values.events import CacheMiss, PromptDifference, PromptPart
+from engine.values.request import GenerationRequest, Message, Sampling, Tool, ToolCall
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import InspectorWindow
-from ui.inspector.request_tabs import PromptTab
+from ui.inspector.prompt_tab import PromptTab
+from ui.kit.theme import current_theme
+from ui.server.requests import RequestAnswer, RequestEntry
 from ui.window.main_window import MainWindow
 
 
@@ -42,3 +49,106 @@ async def test_the_prompt_is_shown_with_its_cached_part(
     said = inspector.tab(PromptTab).note.text()
     assert "1,800 tokens read again: message 7 (user) differs" in said
     assert "“of now” here, “of then” before" in said
+
+
+CALL = ToolCall("c1", "read_file", '{"path": "main.py"}')
+AGENT = GenerationRequest(
+    messages=(
+        Message("system", "Be brief.\r\nBranch: main"),
+        Message("user", "[Image not shown: this model reads text only.]\nWhat is it? \U0001f600"),
+        Message("assistant", "I look.", thinking="Read it.", tool_calls=(CALL,)),
+        Message("tool", "print(1)", tool_call_id="c1", name="read_file"),
+        Message("user", "Count from 1 to 3"),
+    ),
+    tools=(Tool("read_file", "Reads a file.", {"type": "object"}),),
+    sampling=Sampling(temperature=0, seed=3),
+)
+
+
+async def show_request(
+    window: MainWindow, inspector: InspectorWindow, request: GenerationRequest
+) -> PromptTab:
+    """Let the engine answer another app's request, and show its prompt."""
+    await eventually(lambda: window.workspace.models.stage == "ready")
+    answer = await (await inspector.inspector.engine.generate(request)).collect()
+    entry = RequestEntry(
+        "r", 1.0, "c", "agent", "POST", "/v1/messages", status=200,
+        answers=(RequestAnswer(request, answer.finished, answer.text),),
+        no_effect=("options.seed (the temperature is 0)",),
+    )  # fmt: skip
+    inspector.inspector.show_request(entry)
+    tab = inspector.tab(PromptTab)
+    inspector.tabs.setCurrentWidget(tab)
+    await eventually(lambda: "tokens" in tab.note.text())
+    return tab
+
+
+def rows(tab: PromptTab) -> list[str]:
+    model = tab.list.rows
+    return [model.index(row, 0).data() for row in range(model.rowCount())]
+
+
+async def test_parts_of_a_request_are_listed_and_selected_in_its_prompt(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    tab = await show_request(window, inspector, AGENT)
+    listed = [row.partition(",")[0] for row in rows(tab)]
+    assert listed == [
+        "In no part of the prompt", "Thinking of message 2",
+        "No effect", "options.seed (the temperature is 0)",
+        "Parts of the prompt", "System text", "Tools", "Message 1 (user)", "Image placeholder",
+        "Message 2 (assistant)", "Call of read_file in message 2", "Message 3 (tool)",
+        "Message 4 (user)", "Opening of the answer", "The template’s own text",
+    ]  # fmt: skip
+    for number, text in (
+        (5, "Be brief.\u2029Branch: main"),
+        (7, f"{AGENT.messages[1].content}".replace("\n", "\u2029")),
+        (8, "[Image not shown: this model reads text only.]"),
+        (10, '{"name": "read_file", "arguments": {"path": "main.py"}}'),
+        (12, "Count from 1 to 3"),
+    ):
+        tab.list.setCurrentIndex(tab.list.rows.index(number, 0))
+        cursor = tab.page.textCursor()
+        assert cursor.selectedText() == text
+        cursor.setPosition(cursor.selectionEnd())
+        ground = cursor.charFormat().background().color().name()
+        assert ground != "#000000"
+        assert ground in vars_of(current_theme().colors)
+    tab.page.setFocus()
+    tab.page.moveCursor(QTextCursor.MoveOperation.Start)
+    tab.page.find("look.")
+    assert rows(tab)[tab.list.currentIndex().row()].startswith("Message 2 (assistant)")
+
+
+def vars_of(colors: object) -> set[str]:
+    return {str(getattr(colors, name)) for name in dir(colors) if name.endswith("_soft")}
+
+
+async def test_prompt_without_parts_says_why(
+    window: MainWindow, inspector: InspectorWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = GenerationRequest(prompt="Once", max_tokens=2)
+    tab = await show_request(window, inspector, raw)
+    assert "A raw prompt has no parts." in tab.note.text()
+    assert rows(tab) == ["No effect", "options.seed (the temperature is 0)"]
+    await ask(window, COUNT)
+    inspector.inspector.show_open_conversation()
+    await eventually(lambda: "Nothing of the request is missing in it." in tab.note.text())
+    shown = inspector.inspector.shown
+    assert shown is not None
+    assert shown.trace is not None
+    shown.trace.rendered = array("i", [1, 2, 3])
+    tab.refresh()
+    assert "The answer was given to other tokens" in tab.note.text()
+
+
+async def test_long_prompt_shows_the_page_with_the_chosen_part(
+    window: MainWindow, inspector: InspectorWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ui.inspector.prompt_tab._MAX_TOKENS", 40)
+    tab = await show_request(window, inspector, AGENT)
+    assert "before these" in tab.page.toPlainText()
+    assert "Branch: main" not in tab.page.toPlainText()
+    tab.list.setCurrentIndex(tab.list.rows.index(5, 0))
+    assert tab.page.textCursor().selectedText() == "Be brief.\u2029Branch: main"
+    assert "after these" in tab.page.toPlainText()

@@ -1,0 +1,410 @@
+"""The tab of the prompt: its text, the part of the request that made each piece, and the rest.
+
+Main thread. It reads and renders only while it is visible.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from PySide6.QtCore import QSignalBlocker, Qt
+from PySide6.QtGui import QColor, QStandardItem, QStandardItemModel, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QListView, QTextEdit
+
+from engine.errors import EngineError
+from engine.values.events import CacheMiss, PromptPart, Usage
+from engine.values.figures import describe_difference
+from engine.values.no_effect import plain_name
+from engine.values.request import GenerationRequest
+from engine.values.unanswered_prompt import Part, UnansweredPrompt
+from engine.wording import counted
+from ui.inspector.inspector import Inspector
+from ui.inspector.pages import InspectorTab, align
+from ui.inspector.shown_run import ShownRun
+from ui.kit.labels import label, plain_tooltip
+from ui.kit.layouts import column, row
+from ui.kit.rows import CONTENT, RowContent, RowDelegate, RowPart
+from ui.kit.tasks import start_task
+from ui.kit.theme import current_theme, fixed_font
+from ui.words import describe_error
+
+# A text view lays this many tokens out within a frame.
+_MAX_TOKENS = 20_000
+_LIST_CHARS = 38
+_FIELD = re.compile(r"messages\.(\d+)\.(content|reasoning_content|tool_calls\.(\d+))(.*)")
+_TOOL = re.compile(r"tools\.(.+?)(\.description)?( \(in part\))?")
+_OTHERS = {
+    "tools": "Tools",
+    "answer_opening": "Opening of the answer",
+    "begun": "Beginning of the answer",
+}
+_SPOKEN = {" (image)": "image placeholder", " (in part)": "{}, in part"}
+_NO_BAND = (1 << 62, 1 << 62, None)
+_PART = Qt.ItemDataRole.UserRole + 1
+
+_MISSES = {
+    CacheMiss.NOTHING_STORED: "no earlier prompt was stored",
+    CacheMiss.OTHER_BEGINNING: "the stored prompts begin with other tokens",
+    CacheMiss.NO_SNAPSHOT: "an earlier prompt has more of these tokens, but this model can go on "
+    "only from a snapshot, and there is none in between",
+    CacheMiss.EVICTED: "an earlier prompt had more of these tokens, but the memory for cached "
+    "prompts was needed for others",
+    CacheMiss.ON_DISK: "the rest was on disk, and was not read from there",
+    CacheMiss.SCORED: "the model had to read these tokens to score them",
+}
+
+
+def _reused(usage: Usage | None) -> str:
+    """Return in words how many tokens came from a cache and from which; if none, why."""
+    if usage is None:
+        return "."
+    text = "."
+    if usage.cached_tokens:
+        source = "on disk" if usage.disk_tokens else "in memory"
+        text = f"; the first {usage.cached_tokens:,} came from the cache {source}."
+    if usage.cache_miss is not None:
+        amount = "Nothing more" if usage.cached_tokens else "Nothing"
+        text += f" {amount} came from the cache: {_MISSES[usage.cache_miss]}."
+    if (difference := usage.prompt_difference) is not None:
+        here, before = (" ".join(part.split()) for part in (difference.here, difference.before))
+        text += f" {describe_difference(difference)}, after {difference.token_index:,} tokens"
+        text += f" that are equal: “{here}” here, “{before}” before."
+    return text
+
+
+def _left_out(shown: ShownRun | None) -> str:
+    """Return as a sentence how many messages a run's prompt was without."""
+    left_out = None if shown is None else shown.run.left_out
+    if left_out is None:
+        return ""
+    messages = counted(left_out.messages, "earlier message")
+    what = "went as a summary" if left_out.is_summarized else "did not go"
+    return f" {messages} {what}: the context holds {counted(left_out.context, 'token')}."
+
+
+def part_name(field: str, request: GenerationRequest) -> str:
+    """Return a part of a request in words, such as ``Thinking of message 2``."""
+    if field in _OTHERS:
+        return _OTHERS[field]
+    if (tool := _TOOL.fullmatch(field)) is not None:
+        kind = "Description of tool" if tool[2] else "Tool"
+        return f"{kind} {tool[1]}{', in part' if tool[3] else ''}"
+    found = _FIELD.fullmatch(field)
+    if found is None:
+        return field
+    index, message = int(found[1]), request.messages[int(found[1])]
+    number = sum(turn.role != "system" for turn in request.messages[: index + 1])
+    name = "system text" if message.role == "system" else f"message {number} ({message.role})"
+    if found[2] == "reasoning_content":
+        name = f"thinking of message {number}"
+    elif found[3] is not None:
+        name = f"call of {message.tool_calls[int(found[3])].name} in message {number}"
+    name = _SPOKEN.get(found[4], "{}").format(name)
+    return name[0].upper() + name[1:]
+
+
+def _tone(part: Part) -> str:
+    """Return the name of a part's color in ``Colors``; that of its band is the soft one."""
+    match part.kind:
+        case PromptPart.SYSTEM:
+            return "limit"
+        case PromptPart.TOOLS:
+            return "tool"
+        case PromptPart.THINKING | PromptPart.ANSWER_OPENING:
+            return "quiet"
+        case _ if part.field.endswith(" (image)"):
+            return "limit"
+        case _:
+            return {"user": "match", "tool": "tool"}.get(part.role, "done")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A run's prompt, and the character at which each of its tokens starts."""
+
+    shown: ShownRun
+    request: GenerationRequest
+    prompt: UnansweredPrompt
+    starts: Sequence[int]
+
+    def token_at(self, char: int) -> int:
+        return bisect_left(self.starts, char)
+
+    def count(self, part: Part) -> int:
+        return self.token_at(part.end) - self.token_at(part.start)
+
+    @property
+    def no_effect(self) -> tuple[str, ...]:
+        """The parts of the request without effect, as its client spelled them."""
+        recorded = self.shown.no_effect
+        return tuple(map(plain_name, self.prompt.not_applied)) if recorded is None else recorded
+
+
+class PartList(QListView):
+    """What of a request is in no part of its prompt, options without effect, and the parts."""
+
+    def __init__(self, choose: Callable[[Part], None]) -> None:
+        super().__init__()
+        self._choose = choose
+        self.rows = QStandardItemModel(self)
+        self.setModel(self.rows)
+        self.setAccessibleName("Parts of the prompt")
+        self.setProperty("kind", "rows")
+        self.setItemDelegate(RowDelegate(self))
+        self.setEditTriggers(QListView.EditTrigger.NoEditTriggers)
+        self.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setMouseTracking(True)
+        self.setFixedWidth(self.fontMetrics().averageCharWidth() * _LIST_CHARS)
+        self.selectionModel().currentChanged.connect(self._emit)
+        self.clicked.connect(self._emit)
+
+    def show_reading(self, reading: _Reading) -> None:
+        colors, prompt = current_theme().colors, reading.prompt
+        with QSignalBlocker(self.selectionModel()):
+            self.rows.clear()
+        if prompt.missing:
+            self._add_heading("In no part of the prompt")
+        for field in prompt.missing:
+            name = part_name(field, reading.request)
+            self._add(RowPart(name, icon="warning", icon_color=colors.limit), field)
+        if reading.no_effect:
+            self._add_heading("No effect")
+        for name in reading.no_effect:
+            self._add(RowPart(name, icon="warning", icon_color=colors.limit), name)
+        if prompt.parts:
+            self._add_heading("Parts of the prompt", "Tokens")
+        own = len(prompt.tokens)
+        for part in prompt.parts:
+            name, count = part_name(part.field, reading.request), reading.count(part)
+            is_inner = part.field.endswith(" (image)")
+            own -= 0 if is_inner else count
+            mark = RowPart(name, icon="mark", icon_color=getattr(colors, _tone(part)))
+            self._add(mark, counted(count, "token"), f"{count:,}", part, inset_px=14 * is_inner)
+        if prompt.parts:
+            mark = RowPart("The template’s own text", colors.muted, "mark", colors.faint)
+            self._add(mark, counted(own, "token"), f"{own:,}")
+        self.setVisible(bool(self.rows.rowCount()))
+
+    def mark(self, part: Part | None) -> None:
+        """Select a part's row without choosing it."""
+        for number in range(self.rows.rowCount()):
+            index = self.rows.index(number, 0)
+            if part is not None and index.data(_PART) == part:
+                with QSignalBlocker(self.selectionModel()):
+                    self.setCurrentIndex(index)
+                self.viewport().update()
+
+    def _add_heading(self, text: str, right: str = "") -> None:
+        item = QStandardItem(text)
+        item.setFlags(Qt.ItemFlag.NoItemFlags)
+        title = RowPart(text, current_theme().colors.muted)
+        item.setData(RowContent(title, right=RowPart(right), has_ground=False), CONTENT)
+        self.rows.appendRow(item)
+
+    def _add(
+        self,
+        title: RowPart,
+        about: str,
+        right: str = "",
+        part: Part | None = None,
+        inset_px: int = 0,
+    ) -> None:
+        item = QStandardItem(f"{title.text}, {about}" if about != title.text else about)
+        item.setToolTip(plain_tooltip(item.text()))
+        item.setData(RowContent(title, right=RowPart(right), inset_px=inset_px), CONTENT)
+        item.setData(part, _PART)
+        self.rows.appendRow(item)
+
+    def _emit(self) -> None:
+        part = self.currentIndex().data(_PART)
+        if isinstance(part, Part):
+            self._choose(part)
+
+
+class PromptTab(InspectorTab):
+    """The rendered template with a band for each part; special tokens marked, cached ones gray."""
+
+    title = "Prompt"
+    without_trace = "The prompt of this run was not recorded."
+
+    def __init__(self, inspector: Inspector) -> None:
+        super().__init__()
+        self._inspector = inspector
+        self._reading: _Reading | None = None
+        self._first = 0  # the first token on the page
+        self._places: dict[Part, tuple[int, int]] = {}  # positions in the document
+        self.note = label("", "muted", 0.95, is_wrapped=True)
+        self.page = QTextEdit()
+        align(self.page)
+        self.page.setReadOnly(True)
+        self.page.setAccessibleName("The prompt as the model read it")
+        self.page.setFont(fixed_font(self.page.font(), 0.95))
+        self.list = PartList(self._show_part)
+        self.list.hide()
+        self.page.cursorPositionChanged.connect(self._mark_part)
+        column(
+            self.note,
+            (row((self.page, 1), self.list, spacing=8), 1),
+            spacing=8,
+            margins=(0, 12, 0, 0),
+            on=self,
+        )
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        self.page.clear()
+        self.list.hide()
+        super().show_run(shown)
+
+    def refresh(self) -> None:
+        shown = self._inspector.shown
+        if shown is None:
+            self.note.setText("No answer selected.")
+        elif shown.request is None:
+            self.note.setText(
+                "The prompt of this run was not kept: its tokens were not recorded, or have been "
+                "forgotten."
+            )
+        elif self._reading is not None and shown is self._reading.shown:
+            self._fill()
+        else:
+            self.note.setText("Reading the prompt…")
+            start_task(self, self._read(shown, shown.request), "read a prompt")
+
+    async def _read(self, shown: ShownRun, request: GenerationRequest) -> None:
+        try:
+            prompt = await self._inspector.engine.render_prompt(request)
+        except EngineError as error:
+            if self._inspector.shown is shown:
+                self.note.setText(f"It cannot be shown now. {describe_error(error)}")
+            return
+        if self._inspector.shown is shown:
+            starts, length = [], 0
+            for piece in prompt.pieces:
+                starts.append(length)
+                length += len(piece)
+            self._reading = _Reading(shown, request, prompt, starts)
+            self._first = max(0, len(prompt.tokens) - _MAX_TOKENS)
+            self._fill()
+
+    def _fill(self) -> None:
+        reading = self._reading
+        self.page.clear()
+        if reading is None or self._inspector.shown is not reading.shown:
+            return
+        finished = reading.shown.run.finished
+        usage = None if finished is None else finished.usage
+        count = counted(len(reading.prompt.tokens), "token")
+        remarks = (_left_out(reading.shown), _parts_remark(reading))
+        self.note.setText(f"{count}{_reused(usage)}{''.join(remarks)}")
+        self.list.show_reading(reading)
+        self._write(reading, 0 if usage is None else usage.cached_tokens)
+
+    def _write(self, reading: _Reading, cached: int) -> None:
+        """Write as many tokens as a page shows."""
+        pieces, first = reading.prompt.pieces, self._first
+        last = min(first + _MAX_TOKENS, len(pieces))
+        colors = current_theme().colors
+        plain, old, special = (QTextCharFormat() for _ in range(3))
+        plain.setForeground(QColor(colors.text))
+        old.setForeground(QColor(colors.faint))
+        special.setForeground(QColor(colors.tool))
+        cursor = QTextCursor(self.page.document())
+        cursor.beginEditBlock()
+        if first:
+            cursor.insertText(f"… {counted(first, 'token')} before these\n", old)
+        self._places.clear()
+        spans = _spans(reading, first, last, cached)
+        for (look, part), group in groupby(spans, key=lambda span: span[:2]):
+            form = QTextCharFormat((special, old, plain)[look])
+            begin = cursor.position()
+            if part is not None:
+                form.setBackground(QColor(getattr(colors, f"{_tone(part)}_soft")))
+            cursor.insertText("".join(text for _, _, text in group), form)
+            for each in reading.prompt.parts if part is not None else ():
+                if part is each or each.start <= part.start < part.end <= each.end:
+                    begin = self._places.get(each, (begin, 0))[0]
+                    self._places[each] = begin, cursor.position()
+        if last < len(pieces):
+            cursor.insertText(f"\n… {counted(len(pieces) - last, 'token')} after these", old)
+        cursor.endEditBlock()
+
+    def _show_part(self, part: Part) -> None:
+        """Select a part's text and scroll to it."""
+        reading = self._reading
+        if reading is None:
+            return
+        begin = reading.token_at(part.start)
+        if not self._first <= begin < self._first + _MAX_TOKENS:
+            self._first = max(0, min(begin, len(reading.prompt.tokens) - _MAX_TOKENS))
+            with QSignalBlocker(self.page):
+                self._fill()
+            self.list.mark(part)
+        if part not in self._places:  # nothing of its text was written
+            return
+        start, end = self._places[part]
+        cursor = self.page.textCursor()
+        with QSignalBlocker(self.page):
+            cursor.setPosition(end)
+            cursor.setPosition(start, QTextCursor.MoveMode.KeepAnchor)
+            self.page.setTextCursor(cursor)
+        self.page.ensureCursorVisible()
+
+    def _mark_part(self) -> None:
+        """Select the row of the part that the text cursor is in."""
+        if self.page.hasFocus():
+            at = self.page.textCursor().selectionStart()
+            inside = [part for part, (start, end) in self._places.items() if start <= at < end]
+            self.list.mark(max(inside, key=lambda part: part.start, default=None))
+
+
+def _parts_remark(reading: _Reading) -> str:
+    """Return as a sentence what is known of the parts, where their list cannot show it."""
+    prompt, trace = reading.prompt, reading.shown.trace
+    if trace is not None and (sent := list(trace.rendered)) and prompt.tokens[: len(sent)] != sent:
+        return (
+            " The answer was given to other tokens: its model, chat template or date was another "
+            "one."
+        )
+    if reading.request.prompt is not None:
+        return " A raw prompt has no parts."
+    if not prompt.parts:
+        return " Its parts are not known: the chat template refuses the marks that find them."
+    return "" if prompt.missing else " Nothing of the request is missing in it."
+
+
+def _spans(
+    reading: _Reading, first: int, last: int, cached: int
+) -> Iterator[tuple[int, Part | None, str]]:
+    """Yield texts with their look (special, cached, plain) and their part."""
+    shown, prompt = reading.shown, reading.prompt
+    vocabulary = None if shown.trace is None else shown.trace.vocabulary
+    special = {} if vocabulary is None else vocabulary.special
+    bands = _bands(prompt.parts)
+    place = 0
+    for position in range(first, last):
+        text, start = prompt.pieces[position], reading.starts[position]
+        look = 0 if prompt.tokens[position] in special else 1 if position < cached else 2
+        while text:
+            while place < len(bands) and bands[place][1] <= start:
+                place += 1
+            begin, end, part = bands[place] if place < len(bands) else _NO_BAND
+            is_inside = begin <= start
+            size = min((end if is_inside else begin) - start, len(text))
+            yield look, part if is_inside else None, text[:size]
+            text, start = text[size:], start + size
+
+
+def _bands(parts: Sequence[Part]) -> list[tuple[int, int, Part | None]]:
+    """Return the bands of parts in order, those of inner ones in place of the outer."""
+    bands: list[tuple[int, int, Part | None]] = []
+    for part in parts:
+        rest: list[tuple[int, int, Part | None]] = []
+        if bands and part.start < bands[-1][1]:
+            begin, end, outer = bands.pop()
+            bands.append((begin, part.start, outer))
+            rest = [(part.end, end, outer)]
+        bands += [(part.start, part.end, part), *rest]
+    return bands
