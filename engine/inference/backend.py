@@ -19,7 +19,7 @@ class Prompt:
     """A request as the model reads it.
 
     ``prediction`` is what its answer may repeat. Where it ``is_on_disk``, files have a beginning of
-    it that memory lacks.
+    it that memory lacks. ``has_user_template`` says whose chat template made it.
     """
 
     tokens: list[int]
@@ -29,6 +29,7 @@ class Prompt:
     not_applied: tuple[str, ...] = ()
     rendered: RenderedPrompt = field(default_factory=RenderedPrompt)
     difference: PromptDifference | None = None
+    has_user_template: bool = False
 
     @property
     def thinks(self) -> bool:

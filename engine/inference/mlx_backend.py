@@ -147,7 +147,10 @@ class MlxBackend:
             *self._budgets.unused_options(request, family),
             *overruled_options(request, self._with_own_settings(request.sampling)),
         )
-        return Prompt(tokens, beginning, prediction, is_on_disk, not_applied, rendered, difference)
+        is_users = self.info.user_template is not None and bool(rendered.text)
+        return Prompt(
+            tokens, beginning, prediction, is_on_disk, not_applied, rendered, difference, is_users
+        )
 
     def check_template(self) -> TemplateReport | None:
         return check_template(self._template) if self._tokenizer.has_chat_template else None

@@ -7,7 +7,7 @@ from engine.errors import EngineError
 from engine.recording.replay import replay, with_replayed_tokens
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import StopKind
-from engine.values.events import EndDetails, TokenTrace
+from engine.values.events import TokenTrace
 from engine.values.request import Fork, GenerationRequest
 from engine.values.tokens import TokenOrigin, TokenStats
 from engine.wording import counted, quoted
@@ -48,7 +48,7 @@ def end_here(run: RunTrace, token_index: int) -> tuple[RunTrace, Fork]:
         kept.append(replace(end, index=token_index, stats=fork.stats[-1]))
     details = replace(run.details, limit_from=None, planned_call=None, repetition=None)
     if details.budget_end is not None and details.budget_end.token_index >= token_index:
-        details = EndDetails()
+        details = replace(details, budget_end=None, budget_from=None, preset="")
     ended = replace(run, tokens=deque(kept), residue="", details=details)
     if end is None:
         ended.stop = replace(run.stop, kind=StopKind.CANCELLED) if run.stop else None

@@ -182,6 +182,7 @@ class RunningAnswer:
             planned_call(
                 stop.kind, self.builder.thinking, request, has_calls=self.builder.has_calls
             ),
+            self.prompt.has_user_template,
         )
 
 

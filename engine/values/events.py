@@ -277,6 +277,7 @@ class EndDetails:
         repetition: The cycle with which the tokens end; with it, kind ``repetition`` ended them.
         planned_call: The tool of which the reasoning has a call, although the answer then ended by
             itself or by a stop without any call.
+        has_user_template: Whether the user's own chat template made the prompt.
     """
 
     limit_from: LimitSource | None = None
@@ -285,6 +286,7 @@ class EndDetails:
     preset: str = ""
     repetition: Repetition | None = None
     planned_call: str | None = None
+    has_user_template: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,6 +186,8 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
     if usage.prompt_tokens:
         cached = f", {usage.cached_tokens:,} cached" if usage.cached_tokens else ""
         facts.append(EndFact("Prompt", f"{counted(usage.prompt_tokens, 'token')}{cached}"))
+    if details.has_user_template:
+        facts.append(EndFact("Chat template", "yours"))
     if usage.output_tokens:
         facts.append(EndFact("Answer", _written(finished)))
     drafts = finished.speculation

@@ -240,6 +240,9 @@ class FullstopReport(TypedDict):
             ),
         ]
     ]
+    has_user_template: Annotated[
+        bool, Field(description="whether a chat template of the user made the prompt")
+    ]
     no_effect: Annotated[
         tuple[str, ...],
         Field(description="fields, tools and options of the request that changed nothing"),
@@ -267,6 +270,7 @@ def report_to_wire(finished: Finished, no_effect: tuple[str, ...]) -> FullstopRe
         "thinking_budget_end": cast("BudgetEndReport | None", _optional(details.budget_end)),
         "budget_from": details.budget_from,
         "prompt_cache_miss": finished.usage.cache_miss,
+        "has_user_template": details.has_user_template,
         "no_effect": no_effect,
         "timing": {**asdict(finished.timing), "tokens_per_s": speed},
     }

@@ -7,6 +7,7 @@ import pytest
 from engine.engine import Engine
 from engine.inference import mlx_loading
 from engine.scheduling.model_list import OfferedModel
+from engine.values.request import GenerationRequest
 from tests.support.asking import ask, request, run
 
 # Closes a turn with another special token than the model's own template.
@@ -54,6 +55,11 @@ def test_template_changes_prompt_and_end_tokens_and_keeps_the_weights(
                 "<|im_start|>user says\nHi<|endoftext|>\n<|im_start|>assistant\n"
             )
             assert _ends(engine) == own_ends | {_OTHER_END: "template"}
+            answer = await ask(engine, "Count from 1 to 5", max_tokens=5)
+            assert answer.finished.details.has_user_template
+            raw = GenerationRequest(prompt="1 2", max_tokens=2)
+            finished = (await (await engine.generate(raw)).collect()).finished
+            assert not finished.details.has_user_template
             await engine.load(demo_model_path)
             assert (await _prompt(engine), _ends(engine)) == (own_prompt, own_ends)
             again = await ask(engine, "Count from 1 to 5", max_tokens=30)
