@@ -78,6 +78,7 @@ else:
         "app/commands/test_window.py",
         "app/desktop/test_local_server.py",
         "app/desktop/test_application.py",
+        "app/desktop/test_figures_agree.py",
         "app/desktop/test_notifications.py",
         "app/desktop/test_server_window.py",
         "app/desktop/test_single_instance.py",

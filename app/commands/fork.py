@@ -73,7 +73,7 @@ def _end_here(options: AskOptions, run: RunTrace, question: str) -> int:
     if not options.is_json:
         printer.thinking(played.thinking)
         printer.text(played.text)
-    usage = Usage(output_tokens=played.output_tokens)
+    usage = Usage(output_tokens=played.output_tokens, thinking_tokens=played.thinking_tokens)
     finished = Finished(ended.stop, usage, Timing(), details=ended.details)
     given = Answer(played.text, played.thinking, played.calls, finished)
     print_end(given, printer, made, describe_fork(made, "the end"), is_json=options.is_json)

@@ -43,6 +43,7 @@ class Replayed:
     thinking: str = ""
     calls: tuple[ToolCall, ...] = ()
     output_tokens: int = 0
+    thinking_tokens: int = 0
     events: list[Event] = field(default_factory=list)
     repetition: Repetition | None = None
 
@@ -88,6 +89,7 @@ def replay(
         + held.get(Channel.THINKING, ""),
         calls=tuple(e.call for e in events if isinstance(e, ToolCallCompleted)),
         output_tokens=builder.count,
+        thinking_tokens=builder.reader.thinking_tokens,
         events=events,
         repetition=builder.repetition,
     )

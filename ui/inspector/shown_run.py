@@ -121,7 +121,7 @@ def shown_recording(recording: RunTrace, name: str, question: str = "") -> Shown
     times = [token.time_s for token in trace.tokens] or [0.0]
     finished = Finished(
         trace.stop,
-        Usage(output_tokens=len(recording.tokens)),
+        Usage(output_tokens=len(recording.tokens), thinking_tokens=played.thinking_tokens),
         Timing(first_token_s=times[0], decode_s=times[-1] - times[0], total_s=times[-1]),
         speculation=recording.speculation,
         details=replace(recording.details, repetition=played.repetition),

@@ -36,6 +36,7 @@ def _rows(run: Run) -> list[tuple[str, str]]:
         rows.append(("Continues", f"an earlier answer of {earlier}"))
     if run.finished is not None:
         rows += _finished_rows(run.finished, run.context)
+    rows += [("Tool call", _code(f"{call.name}({call.arguments})")) for call in run.tool_calls]
     return rows
 
 
