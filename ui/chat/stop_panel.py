@@ -92,6 +92,11 @@ class VerdictView(QWidget):
         self.detail = label("", "muted", 0.96, is_wrapped=True)
         self._bar = thin_bar("Progress")
         self.tail = FlowText()
+        # A text with links loses its selection when the focus leaves it by keyboard.
+        self.tail.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse
+            | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
         self.tail.setFont(fixed_font(self.font(), 0.98))
         self.tail.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         self._selection_actions = [QAction(text, self.tail) for text in ("Copy", _ALWAYS)]
@@ -185,18 +190,23 @@ class VerdictView(QWidget):
         self.always.setToolTip(reason)
         self.always.setAccessibleDescription(reason)
 
-    def _request_stop(self) -> None:
+    @property
+    def selection(self) -> StopSelection | None:
+        """The selected end of the answer as the model wrote it; None for nothing."""
         run, cursor = self.run, self.tail.textCursor()
-        if run is None or run.finished is None:
-            return
+        if run is None or run.finished is None or not cursor.hasSelection():
+            return None
         begin, end = (
             position - self._tail_begin
             for position in (cursor.selectionStart(), cursor.selectionEnd())
         )
-        text = source_between(self._tail_source, begin, end)
         is_thinking = run.finished.stop.channel is Channel.THINKING
         scope = StopScope.TEXT_AND_THINKING if is_thinking else StopScope.TEXT
-        self.stop_requested.emit(StopSelection(text, scope))
+        return StopSelection(source_between(self._tail_source, begin, end), scope)
+
+    def _request_stop(self) -> None:
+        if (selection := self.selection) is not None:
+            self.stop_requested.emit(selection)
 
     def _show_figures(self, run: Run, finished: Finished, facts: FactTable) -> None:
         usage, timing = finished.usage, finished.timing

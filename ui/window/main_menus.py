@@ -7,6 +7,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
+from ui.chat.messages.stop_selection import StopSelection
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.menus import escape_mnemonics
 from ui.kit.windows import bring_forward
@@ -278,9 +279,9 @@ class MainMenus(QObject):
             ),
             Command(
                 "Alwa&ys Stop Here",
-                handling.stop_at_selection,
+                self._stop_at_selection,
                 ("Ctrl+Alt+S",),
-                lambda: handling.stop_selection is not None,
+                lambda: self._stop_selection() is not None,
             ),
             Command(
                 "Pin Message",
@@ -317,6 +318,15 @@ class MainMenus(QObject):
                 lambda: self._has_version(1),
             ),
         ]
+
+    def _stop_selection(self) -> StopSelection | None:
+        verdict = self._window.stop_panel.verdict
+        is_there = verdict.tail.hasFocus()
+        return verdict.selection if is_there else self._chat.handling.stop_selection
+
+    def _stop_at_selection(self) -> None:
+        if (selection := self._stop_selection()) is not None:
+            self._chat.handling.stop_at(selection)
 
     def _server(self) -> list[Entry]:
         switch = self._window.local_server.switch

@@ -152,11 +152,6 @@ class MessageHandling(QObject):
         answers = (view for view in self._focused_first() if isinstance(view, AnswerView))
         return next(filter(None, map(stop_selection, answers)), None)
 
-    def stop_at_selection(self) -> None:
-        """Add the selected text of an answer to the stop list."""
-        if (selection := self.stop_selection) is not None:
-            self.stop_at(selection)
-
     def stop_at(self, selection: StopSelection) -> None:
         """Add a text to the conversation's stop list, and show it there."""
         if selection.problem:

@@ -54,6 +54,11 @@ def select(text: QTextEdit, shown: str) -> None:
     text.setTextCursor(cursor)
 
 
+def stop_here(window: MainWindow) -> None:
+    control_alt = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
+    QTest.keyClick(window, Qt.Key.Key_S, control_alt)
+
+
 def texts(window: MainWindow) -> list[str]:
     return [entry.stop.text for entry in window.workspace.current.stops.entries()]
 
@@ -75,11 +80,7 @@ def test_selected_text_is_found_as_the_model_wrote_it(shown: str, written: str) 
 async def test_selected_text_joins_the_stop_list_and_can_be_undone(window: MainWindow) -> None:
     view = await answer(window)
     select(view.text_view, " words")
-    QTest.keyClick(
-        window,
-        Qt.Key.Key_S,
-        Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier,
-    )
+    stop_here(window)
     assert texts(window) == [" words"]
     table = window.stop_panel.editor.table
     assert window.stop_panel.isVisible()
@@ -95,9 +96,9 @@ async def test_stop_that_is_there_is_named_or_switched_on(window: MainWindow) ->
     view, stops = await answer(window), window.workspace.current.stops
     stops.replace_all([StopEntry.of("a"), StopEntry.of("words", is_enabled=False)], "")
     select(view.text_view, "words")
-    window.chat.handling.stop_at_selection()
+    stop_here(window)
     assert stops.entries()[1] == StopEntry.of("words")
-    window.chat.handling.stop_at_selection()
+    stop_here(window)
     assert window.chat.composer.notice.text() == "“words” is already in the stop list."
     assert window.stop_panel.editor.table.currentIndex().row() == 1
     assert len(stops.entries()) == 2
@@ -107,7 +108,7 @@ async def test_full_stop_list_says_so_in_the_list(window: MainWindow) -> None:
     view, stops = await answer(window), window.workspace.current.stops
     stops.replace_all([StopEntry.of(str(number)) for number in range(64)], "")
     select(view.text_view, "words")
-    window.chat.handling.stop_at_selection()
+    stop_here(window)
     assert len(stops.entries()) == 64
     assert "At most 64" in window.stop_panel.editor.message.text()
 
@@ -116,7 +117,7 @@ async def test_stop_from_the_thinking_counts_there(window: MainWindow) -> None:
     view = await answer(window, thinking="Hm, so.")
     view.thinking.head.click()
     select(view.thinking.text_view, ", so")
-    window.chat.handling.stop_at_selection()
+    stop_here(window)
     (entry,) = window.workspace.current.stops.entries()
     assert entry == StopEntry.of(", so").within(StopScope.TEXT_AND_THINKING)
 
@@ -162,8 +163,11 @@ async def test_verdict_adds_its_selected_text_and_names_the_source(window: MainW
     verdict = window.stop_panel.verdict
     assert "Stop set by: the default list" in facts_text(verdict)
     assert not verdict.always.isEnabled()
+    verdict.tail.setFocus()
     select(verdict.tail, "two⏎⏎⏎User")
-    verdict.always.click()
+    QTest.keyClick(keyboard(), Qt.Key.Key_Tab)
+    assert keyboard() is verdict.always
+    QTest.keyClick(keyboard(), Qt.Key.Key_Space)
     assert texts(window) == ["two\n\n\nUser"]
     run = Run()
     verdict.show_run(run)
