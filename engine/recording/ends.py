@@ -196,7 +196,7 @@ def compare_sides(one: Side, other: Side) -> str:
     def difference(end: tuple[StopKind, str | int | None]) -> tuple[int, int]:
         return abs(ends[0][end] - ends[1][end]), ends[0][end]  # of none, the commonest end
 
-    end = max(stops, key=difference)
+    end = max(ends[0], key=difference)
     differing = sum(
         (_end_of(first), first.output_tokens) != (_end_of(second), second.output_tokens)
         for first, second in pairs

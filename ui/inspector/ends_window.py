@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QCheckBox, QSizePolicy, QTabWidget, QWidget
 
 from engine.recording.ends import SeededAnswer, Side, Spread, compare_sides, sides_to_json
 from engine.stopping.repetition import DEFAULT_DETECTION
+from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest
 from engine.values.verdict import shortest
 from engine.wording import counted, quoted
@@ -34,7 +35,6 @@ from ui.kit.rows import RowsModel, RowsView, TableColumn
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, restyle
 from ui.kit.windows import OwnWindow
-from ui.records.stop_entries import StopEntry
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_editor import StopListEditor
 from ui.stops.stop_lists import StopLists
@@ -93,7 +93,7 @@ COLUMNS = (
         is_number=True,
         tooltip="The model’s probability of an end token in the place of the last token",
     ),
-    TableColumn("Answer", 0, lambda one: quoted(one.answer.text, 400)),
+    TableColumn("Answer", 0, lambda one: quoted(one.answer.text, 400) if one.answer.text else ""),
 )
 
 
@@ -215,9 +215,9 @@ class EndsWindow(OwnWindow):
         self._connect_signals()
         self._refresh()
 
-    def show_question(self, shown: ShownRun | None, stops: Sequence[StopEntry] = ()) -> None:
-        """Take the question of a run; with stops, compare its list with these."""
-        start_task(self, self._take(shown, stops), "question of several answers")
+    def show_question(self, shown: ShownRun | None, tried: StopRules | None = None) -> None:
+        """Take the question of a run, and the stops to compare its own with."""
+        start_task(self, self._take(shown, tried), "question of several answers")
 
     def closeEvent(self, event: QCloseEvent) -> None:
         self.answers.stop()
@@ -300,10 +300,11 @@ class EndsWindow(OwnWindow):
         self.table.installEventFilter(self)
         self.table.add_copy("Copy Rows", lambda rows: self.model.as_tsv(rows or None))
         current_theme().changed.connect(self._show_figures)
+        self._inspector.traces.forgotten.connect(self.answers.clear)
 
     # -- intents ---------------------------------------------------------------------------
 
-    async def _take(self, shown: ShownRun | None, stops: Sequence[StopEntry]) -> None:
+    async def _take(self, shown: ShownRun | None, tried: StopRules | None) -> None:
         if shown is not None and shown.trace is None:
             shown = await self._inspector.traced(shown)
         request = None if shown is None else self._inspector.repeated_request(shown)
@@ -315,8 +316,8 @@ class EndsWindow(OwnWindow):
             if request is not None:
                 self.temperature.show_number(request.sampling.temperature)
                 self.other.show_request(request)
-        if stops:
-            self.other.stops.replace_all(stops, "Use the Tried List")
+        if tried is not None:
+            self.other.stops.replace_all(stops_of(tried), "Use the Tried List")
             self.compares.setChecked(True)
         self._refresh()
 

@@ -313,7 +313,7 @@ def make_tabs(inspector: Inspector, tools: InspectorTools) -> list[InspectorTab]
 class InspectorWindow(OwnWindow):
     """Says why an answer stopped, how near it came otherwise, and what another list would do."""
 
-    several_requested = Signal(object, object)  # ShownRun, entries of another stop list
+    several_requested = Signal(object, object)  # ShownRun, StopRules to compare with or None
 
     def __init__(
         self,
@@ -407,9 +407,9 @@ class InspectorWindow(OwnWindow):
     def _connect_signals(self) -> None:
         inspector = self.inspector
         self.again.clicked.connect(inspector.record_everything)
-        self.bar.several.clicked.connect(lambda: self.several_requested.emit(inspector.shown, ()))
+        self.bar.several.clicked.connect(lambda: self.several_requested.emit(inspector.shown, None))
         self.tab(WhatIfTab).several.clicked.connect(
-            lambda: self.several_requested.emit(inspector.shown, inspector.what_if.stops.entries())
+            lambda: self.several_requested.emit(inspector.shown, inspector.what_if.rules)
         )
         self.tabs.currentChanged.connect(self._offer_more)
         self.tabs.tabBarClicked.connect(lambda _: self._bring_tabs_into_view())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools, ShownRun
@@ -37,7 +38,6 @@ from ui.models.model_library import ModelLibrary
 from ui.preferences_state import PreferencesState
 from ui.records.requests import request_for
 from ui.records.runs import Run
-from ui.records.stop_entries import StopEntry
 from ui.server.local_server import LocalServerState
 from ui.server.requests import RequestEntry
 from ui.server.server_window import ServerWindow
@@ -374,8 +374,8 @@ class OtherWindows(QObject):
         direct = Qt.FindChildOption.FindDirectChildrenOnly
         return self._main.findChildren(OwnWindow, options=direct)
 
-    def _answer_several(self, shown: ShownRun | None, stops: Sequence[StopEntry] = ()) -> None:
-        self.ends.show_question(shown, stops)
+    def _answer_several(self, shown: ShownRun | None, tried: StopRules | None = None) -> None:
+        self.ends.show_question(shown, tried)
         bring_forward(self.ends)
 
     def _inspect(self, shown: ShownRun) -> None:

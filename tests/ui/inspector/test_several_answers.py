@@ -9,6 +9,8 @@ from PySide6.QtWidgets import QApplication
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.ends_window import EndsWindow
+from ui.inspector.inspector_window import InspectorWindow
+from ui.inspector.stop_tabs import WhatIfTab
 from ui.window.main_window import MainWindow
 
 
@@ -127,3 +129,19 @@ async def test_temperature_is_that_of_both_sides_until_one_differs(window: MainW
         "“6”, temperature 2",
         "“6”, temperature 0.5",
     ]
+
+
+async def test_list_tried_in_what_if_is_compared(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT, "6")
+    what_if = inspector.tab(WhatIfTab)
+    inspector.tabs.setCurrentWidget(what_if)
+    what_if.editor.input.setText("4")
+    await eventually(lambda: inspector.inspector.what_if.rules.strings == ("6", "4"))
+    what_if.several.click()
+    ends = window.others.ends
+    await ends.finish()
+    ends.count.show_number(2)
+    await done(ends)
+    assert [side.name for side in ends.answers.sides] == ["“6”", "“6”, “4”"]
