@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QFont, QKeyEvent, QResizeEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
@@ -38,7 +38,7 @@ from ui.chat.welcome import Suggestion, Welcome
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import confirm_link, prompt_text
 from ui.kit.fields import FileDrops, is_typed_text
-from ui.kit.labels import ElidedLabel, rescale
+from ui.kit.labels import ElidedLabel
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_text
 from ui.kit.tasks import finish_tasks, start_task
@@ -71,8 +71,7 @@ class ChatHeader(QFrame):
         super().__init__()
         self.setObjectName("chat_header")
         self.setFixedHeight(HEAD_PX)
-        self.title = ElidedLabel()
-        rescale(self.title, 1.08, QFont.Weight.DemiBold)
+        self.title = ElidedLabel("", "title", 1.08)
         self.sidebar = IconButton("sidebar", "Show or hide the conversations", keys="Ctrl+B")
         self.badge = ModelBadge(model)
         self.stop_panel = IconButton("panel", "Show or hide the stop panel", keys="Ctrl+I")

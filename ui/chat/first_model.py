@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QFrame,
     QWidget,
@@ -13,7 +12,7 @@ from engine.library.local_models import Origin
 from engine.library.suggestions import SuggestedModel, recommended
 from engine.wording import as_sentence, format_size
 from ui.kit.buttons import IconBadge, push_button
-from ui.kit.labels import label
+from ui.kit.labels import label, show_text
 from ui.kit.layouts import STRETCH, column, row
 from ui.models.downloads import DownloadRow
 from ui.models.model_library import ModelLibrary
@@ -45,7 +44,7 @@ class FirstModel(QFrame):
         self._loading: LoadingAfter | None = None
         badge = IconBadge(40)
         badge.show_icon("download", "match")
-        self.name = label("", "title", 1.2, weight=QFont.Weight.DemiBold, is_wrapped=True)
+        self.name = label("", "title", 1.2, is_wrapped=True)
         self.description = label("", "", is_wrapped=True)
         self.figures = label("", "muted", 0.95, is_wrapped=True)
         self.problem = label("", "fault", 0.95, is_wrapped=True)
@@ -130,5 +129,4 @@ class FirstModel(QFrame):
         self._show_problem(as_sentence(self._library.downloads.start(self._suggestion.name)))
 
     def _show_problem(self, problem: str) -> None:
-        self.problem.setText(problem)
-        self.problem.setVisible(bool(problem))
+        show_text(self.problem, problem)

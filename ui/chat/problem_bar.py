@@ -1,7 +1,6 @@
 """The bar of a problem in the window. Main thread."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QFrame,
 )
@@ -25,7 +24,7 @@ class ProblemBar(QFrame):
         self._problem: Problem | None = None
         badge = IconBadge(30)
         badge.show_icon("fault", "fault")
-        self.sentence = label("", "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
+        self.sentence = label("", "title", is_wrapped=True)
         self.detail = label("", "muted", 0.95, is_wrapped=True)
         self.show_file = push_button("Show the Folder", "Show the folder of this file")
         self.recover = push_button(

@@ -18,7 +18,6 @@ from PySide6.QtGui import (
     QDragLeaveEvent,
     QDragMoveEvent,
     QDropEvent,
-    QFont,
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
@@ -294,7 +293,7 @@ class Sidebar(QFrame):
         new.clicked.connect(lambda: workspace.new_conversation())
         new.clicked.connect(self.writing_requested)
         head = row(
-            label("Conversations", "title", 1.0, weight=QFont.Weight.DemiBold),
+            label("Conversations", "title"),
             STRETCH,
             new,
             margins=(16, 0, 10, 0),

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QButtonGroup,
@@ -59,7 +59,7 @@ class SideColumn(QFrame):
         self._model = model
         self._reasons = QButtonGroup(self)
         self._reasons.setExclusive(False)
-        self.title = label("", "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
+        self.title = label("", "title", is_wrapped=True)
         self.detail = label(detail, "muted", 0.95, is_wrapped=True)
         self.need = label(NEEDS_YOU, "notice", 0.95)
         self.stop = push_button("Stop", f"Stop answer {number}")
@@ -199,7 +199,7 @@ class SidesPage(QWidget):
         self._sides: tuple[ConversationController, ...] = ()
         self._is_at_end = True
         self.columns: list[SideColumn] = []
-        heading = label("Side by side", "title", weight=QFont.Weight.DemiBold)
+        heading = label("Side by side", "title")
         self.summary = label("", "muted", is_wrapped=True)
         self.compare = QPushButton("Compare in the Inspector")
         self.keep_both = QPushButton("Keep Both as Versions")
@@ -216,18 +216,10 @@ class SidesPage(QWidget):
         column(self.question, margins=(14, 9, 14, 9), on=bubble)
         self._answers = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._answers.setSpacing(14)
-        holder = QWidget()
-        holder.setObjectName("scrolled")
-        column(
-            self._head,
-            bubble,
-            self._answers,
-            STRETCH,
-            spacing=12,
-            margins=(20, 16, 20, 12),
-            on=holder,
+        inside = column(
+            self._head, bubble, self._answers, STRETCH, spacing=12, margins=(20, 16, 20, 12)
         )
-        self.area = scrolling(holder, "Answers side by side", self, goes_sideways=False)
+        self.area = scrolling(inside, "Answers side by side", self, goes_sideways=False)
         column(self.area, on=self)
         bar = self.area.verticalScrollBar()
         bar.valueChanged.connect(self._note_scroll)
@@ -458,10 +450,8 @@ class CompareDialog(OwnDialog):
         self.buttons.rejected.connect(self.reject)
         line = " ".join(question.split())
         shown = line if len(line) <= 300 else f"{line[:299]}…"
-        inner = QWidget()
-        inner.setObjectName("scrolled")
-        column(
-            label(f"“{shown}”", "title", is_wrapped=True, weight=QFont.Weight.DemiBold),
+        inner = column(
+            label(f"“{shown}”", "title", is_wrapped=True),
             label(
                 "The question is answered twice at the same time: with this conversation’s "
                 "settings, and with the changes that you make here.",
@@ -471,7 +461,6 @@ class CompareDialog(OwnDialog):
             self.form,
             STRETCH,
             spacing=11,
-            on=inner,
         )
         # On a small screen the form does not fit without scrolling.
         area = scrolling(inner, "")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QAction, QFont, QShowEvent
+from PySide6.QtGui import QAction, QShowEvent
 from PySide6.QtWidgets import (
     QDockWidget,
     QFrame,
@@ -27,7 +27,7 @@ from ui.kit.commands import Command, Entry, fill_menu
 from ui.kit.flow_text import FlowText
 from ui.kit.following import Following
 from ui.kit.html import colored, element, joined
-from ui.kit.labels import FactTable, FigureTile, clear_layout_of, label, thin_bar
+from ui.kit.labels import FactTable, FigureTile, clear_layout_of, label, show_text, thin_bar
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import copy_from, escape_mnemonics
 from ui.kit.theme import HEAD_PX, current_theme, fixed_font
@@ -88,7 +88,7 @@ class VerdictView(QWidget):
         self._shown_end: Finished | None = None
         self._question = ""
         self._badge = IconBadge(38)
-        self.sentence = label("", "title", 1.08, is_wrapped=True, weight=QFont.Weight.DemiBold)
+        self.sentence = label("", "title", 1.08, is_wrapped=True)
         self.detail = label("", "muted", 0.96, is_wrapped=True)
         self._bar = thin_bar("Progress")
         self.tail = FlowText()
@@ -244,8 +244,7 @@ class VerdictView(QWidget):
     def _show_text(self, icon: str, tone: Tone, sentence: str, detail: str) -> None:
         self._badge.show_icon(icon, tone)
         self.sentence.setText(sentence)
-        self.detail.setText(detail)
-        self.detail.setVisible(bool(detail))
+        show_text(self.detail, detail)
 
     def _follow_model(self) -> None:
         if self.run is None:
@@ -279,7 +278,7 @@ class VerdictView(QWidget):
             tiles.addWidget(tile, 1)
         column(
             row(
-                label("Why it stopped", "title", weight=QFont.Weight.DemiBold),
+                label("Why it stopped", "title"),
                 STRETCH,
                 self.inspect,
                 self.copy_report,
@@ -372,7 +371,7 @@ class StopPanel(QDockWidget):
         detach.clicked.connect(lambda: self.setFloating(not self.isFloating()))
         close.clicked.connect(self.close)
         line = row(
-            label("Stops", "title", 1.08, weight=QFont.Weight.DemiBold),
+            label("Stops", "title", 1.08),
             STRETCH,
             detach,
             close,
@@ -384,19 +383,16 @@ class StopPanel(QDockWidget):
         return bar
 
     def _build_content(self) -> QWidget:
-        inner = QWidget()
-        inner.setObjectName("scrolled")
         line = QFrame()
         line.setFixedHeight(1)
         line.setStyleSheet("background: palette(mid);")
-        column(
+        inner = column(
             self.source,
             self.editor,
             line,
             (self.verdict, 1),
             spacing=16,
             margins=(16, 14, 16, 18),
-            on=inner,
         )
         frame = QFrame()
         frame.setObjectName("stop_panel")
@@ -479,8 +475,7 @@ class StopPanel(QDockWidget):
             model = self._workspace.model_selection.state.name
             note = f"New chats with {model} begin with a list of {counted(len(own), 'sequence')}."
             text = "\n".join(filter(None, (text, note)))
-        self.source.setText(text)
-        self.source.setVisible(bool(text))
+        show_text(self.source, text)
 
     def _source(self, stops_from: str) -> tuple[str, Stops]:
         """Return the name and the rows of the source of a list; empty for none."""

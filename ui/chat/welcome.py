@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
@@ -75,13 +75,13 @@ class Welcome(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         badge = IconBadge(56)
         badge.show_icon("mark", "match")
-        self._title = label("", "title", 1.75, True, weight=QFont.Weight.DemiBold)
+        self._title = label("", "title", 1.75, True)
         self._title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._state = label("", "muted", 1.06, is_wrapped=True)
         self._state.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self.first = FirstModel(library)  # for users who have only the bundled model
         self.first.find_requested.connect(self.find_requested)
-        self._try = label("Try It Without a Download", "title", weight=QFont.Weight.DemiBold)
+        self._try = label("Try It Without a Download", "title")
         self._try.setContentsMargins(2, 12, 0, 0)
         self._try.hide()
         self.buttons: list[_SuggestionButton] = []
@@ -214,7 +214,7 @@ class _SuggestionButton(QPushButton):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         layout = column(spacing=4, margins=(16, 13, 16, 13), on=self)
         parts = [
-            label(suggestion.title, "title", weight=QFont.Weight.DemiBold),
+            label(suggestion.title, "title"),
             label(suggestion.question, "muted", 0.96, is_wrapped=True),
         ]
         if suggestion.stop:

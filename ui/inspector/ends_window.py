@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtGui import QCloseEvent, QFont, QKeyEvent
+from PySide6.QtGui import QCloseEvent, QKeyEvent
 from PySide6.QtWidgets import QCheckBox, QSizePolicy, QTabWidget, QWidget
 
 from engine.recording.ends import SeededAnswer, Side, Spread, compare_sides, sides_to_json
@@ -28,7 +28,7 @@ from ui.inspector.shown_run import ShownRun, percent, question_text, shown_seede
 from ui.kit.buttons import UndoBar, push_button
 from ui.kit.fields import NumberField
 from ui.kit.html import Html, cell, colored, joined, paragraph, strong, table
-from ui.kit.labels import ElidedLabel, label, rescale, thin_bar
+from ui.kit.labels import ElidedLabel, label, show_text, thin_bar
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.rows import RowsModel, RowsView, TableColumn
@@ -119,7 +119,7 @@ class OtherSide(QWidget):
             spacing=(14, 9),
             wraps=True,
         )
-        heading = label("Setting", "title", weight=QFont.Weight.DemiBold)
+        heading = label("Setting", "title")
         column(
             self.editor,
             self.undo_bar,
@@ -184,10 +184,8 @@ class EndsWindow(OwnWindow):
         self._request: GenerationRequest | None = None
         self._sides: list[Side] = []
         self._counted = -1
-        self.question = ElidedLabel("")
-        rescale(self.question, 1.05, QFont.Weight.DemiBold)
-        self.setting = ElidedLabel("")
-        self.setting.setProperty("role", "muted")
+        self.question = ElidedLabel("", "title", 1.05)
+        self.setting = ElidedLabel("", "muted")
         self.count = NumberField(
             "Number of answers", "", 2, self.answers.max_answers, 1, is_whole=True
         )
@@ -204,8 +202,7 @@ class EndsWindow(OwnWindow):
         self.bar = thin_bar("Answers that have ended")
         self.sentence = label("", "title", 1.02, is_wrapped=True)
         self.plot = EndsPlot()
-        self.described = ElidedLabel("")
-        self.described.setProperty("role", "muted")
+        self.described = ElidedLabel("", "muted")
         self.summary = ReadingPage("Counts of the ends", "The figures appear as answers end.")
         self.model = RowsModel(COLUMNS, self)
         self.table = RowsView(self.model, "Answers")
@@ -405,8 +402,7 @@ class EndsWindow(OwnWindow):
         text = compare_sides(*sides) if len(sides) > 1 else ""
         if len(sides) == 1 and sides[0].are_equal:
             text = _EQUAL
-        self.sentence.setText(text)
-        self.sentence.setVisible(bool(text))
+        show_text(self.sentence, text)
         position = self.summary.verticalScrollBar().value()
         self.summary.setHtml(joined(*map(_figures, sides)))
         self.summary.verticalScrollBar().setValue(position)

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import (
-    QFont,
     QResizeEvent,
     QShowEvent,
 )
@@ -52,7 +51,7 @@ from ui.kit.buttons import Choice, IconBadge, push_button
 from ui.kit.commands import Command
 from ui.kit.dialogs import choose_file, choose_target, confirm
 from ui.kit.fields import FileDrops
-from ui.kit.labels import ElidedLabel, label, rescale
+from ui.kit.labels import ElidedLabel, label, show_text
 from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.tasks import start_task
@@ -133,8 +132,7 @@ class RunBar(QWidget):
         self._arrange()
 
     def _show_text(self, text: str) -> None:
-        self.source.setText(text)
-        self.source.setVisible(bool(text))
+        show_text(self.source, text)
         self._arrange()
 
     def _arrange(self) -> None:
@@ -181,7 +179,7 @@ class VerdictHead(QWidget):
         super().__init__()
         self._inspector = inspector
         self._badge = IconBadge(32)
-        self.sentence = label("", "title", 1.2, is_wrapped=True, weight=QFont.Weight.DemiBold)
+        self.sentence = label("", "title", 1.2, is_wrapped=True)
         self.steps = label("", "muted", 0.98, is_wrapped=True)
         self.figures = label("", "muted", 0.95, is_wrapped=True)
         self.keep_on = QPushButton("Continue")
@@ -328,8 +326,7 @@ class InspectorWindow(OwnWindow):
         self.bar = RunBar(inspector)
         self.head = VerdictHead(inspector)
         self.tape = TapeView()
-        self.legend = ElidedLabel("")
-        rescale(self.legend, 0.92)
+        self.legend = ElidedLabel("", "", 0.92)
         self.token = ElidedLabel("")
         self.others = ElidedLabel("")
         self._tabs = make_tabs(inspector, tools)

@@ -54,7 +54,7 @@ from ui.kit.html import (
     table,
     with_code_spans,
 )
-from ui.kit.labels import label, thin_bar
+from ui.kit.labels import label, show_text, thin_bar
 from ui.kit.layouts import STRETCH, column, form, row
 from ui.kit.menus import copy_from
 from ui.kit.tasks import start_task, write_text
@@ -300,8 +300,7 @@ class ProbeWindow(OwnWindow):
         self.bar.setVisible(is_running)
         self.bar.setRange(0, self._total)
         self.bar.setValue(self._done)
-        self.note.setText(self._message)
-        self.note.setVisible(bool(self._message))
+        show_text(self.note, self._message)
         self.copy.setEnabled(self._report is not None)
         self.save.setEnabled(self._report is not None)
 

@@ -37,15 +37,20 @@ def label(
     role: str = "",
     scale: float = 1.0,
     is_wrapped: bool = False,
-    weight: QFont.Weight | None = None,
 ) -> QLabel:
-    """Return a plain-text label."""
+    """Return a plain-text label; the style sheet has the color and the weight of its role."""
     made = WrappedLabel(text) if is_wrapped else QLabel(text)
     made.setTextFormat(Qt.TextFormat.PlainText)
     if role:
         made.setProperty("role", role)
-    rescale(made, scale, weight)
+    rescale(made, scale)
     return made
+
+
+def show_text(shown: QLabel, text: str) -> None:
+    """Show a text; a label without one takes no room."""
+    shown.setText(text)
+    shown.setVisible(bool(text))
 
 
 def thin_bar(accessible_name: str) -> QProgressBar:
@@ -91,12 +96,10 @@ def breakable(text: str) -> str:
     return _LONG_WORD.sub(broken, text)
 
 
-def rescale(widget: QWidget, scale: float, weight: QFont.Weight | None = None) -> None:
+def rescale(widget: QWidget, scale: float) -> None:
     """Give a widget the application's font, ``scale`` times as large."""
     font = QFont(widget.font())
     font.setPointSizeF(font.pointSizeF() * scale)
-    if weight is not None:
-        font.setWeight(weight)
     widget.setFont(font)
 
 
@@ -122,10 +125,14 @@ class ElidedLabel(QLabel):
     def __init__(
         self,
         text: str = "",
-        parent: QWidget | None = None,
+        role: str = "",
+        scale: float = 1.0,
         mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
     ) -> None:
-        super().__init__(text, parent)
+        super().__init__(text)
+        if role:
+            self.setProperty("role", role)
+        rescale(self, scale)
         self._mode = mode
         self._found = "", ""
         self.setTextFormat(Qt.TextFormat.PlainText)
@@ -318,7 +325,7 @@ class FigureTile(QFrame):
         super().__init__(parent)
         self.setObjectName("sunken")
         self._name = name
-        self._value = label("–", "", 1.22, weight=QFont.Weight.DemiBold)
+        self._value = label("–", "title", 1.22)
         column(self._value, label(name, "muted", 0.88), spacing=1, margins=(10, 8, 10, 8), on=self)
 
     def show_value(self, value: str) -> None:

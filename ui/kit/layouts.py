@@ -87,13 +87,18 @@ def form(
 
 
 def scrolling(
-    inside: QWidget,
+    inside: Inside,
     accessible_name: str,
     parent: QWidget | None = None,
     *,
     goes_sideways: bool = True,
 ) -> QScrollArea:
-    """Return an area without a frame that scrolls a widget."""
+    """Return an area without a frame that scrolls a widget, or a new one with a layout."""
+    if isinstance(inside, QLayout):
+        holder = QWidget()
+        holder.setLayout(inside)
+        inside = holder
+    inside.setObjectName("scrolled")
     area = QScrollArea(parent)
     area.setAccessibleName(accessible_name)
     area.setWidgetResizable(True)

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
-from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QFrame, QPushButton
+from PySide6.QtWidgets import QFrame
 
 from engine.library.downloads import HubDownload, disk_shortage, repository_of
 from engine.library.hub import DownloadProgress, HubCancelled, HubFailed
 from engine.values.verdict import UNEXPECTED
 from engine.wording import as_sentence
-from ui.kit.buttons import IconButton
-from ui.kit.labels import ElidedLabel, label, rescale, thin_bar
+from ui.kit.buttons import IconButton, push_button
+from ui.kit.labels import ElidedLabel, label, thin_bar
 from ui.kit.layouts import column, row
 from ui.kit.theme import restyle
 from ui.models.model_words import TransferRate, percent
@@ -176,16 +175,13 @@ class DownloadRow(QFrame):
         self._download = download
         self.bar = thin_bar(f"Download of {download.repository}")
         self.caption = label("", "muted", 0.95, is_wrapped=True)
-        self.cancel = QPushButton("Pause")
-        self.cancel.setAccessibleName(f"Pause the download of {download.repository}")
+        self.cancel = push_button("Pause", f"Pause the download of {download.repository}")
         self.cancel.clicked.connect(download.cancel)
-        self.resume = QPushButton("Resume")
-        self.resume.setAccessibleName(f"Resume the download of {download.repository}")
+        self.resume = push_button("Resume", f"Resume the download of {download.repository}")
         self.resume.clicked.connect(lambda: downloads.resume(download))
         self.close_button = IconButton("close", f"Dismiss {download.repository}", size=16)
         self.close_button.clicked.connect(lambda: downloads.forget(download))
-        name = ElidedLabel(download.repository)
-        rescale(name, 1.0, QFont.Weight.DemiBold)
+        name = ElidedLabel(download.repository, "title")
         row(
             (column(name, self.bar, self.caption, spacing=5), 1),
             self.cancel,

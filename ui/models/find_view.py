@@ -13,7 +13,7 @@ from PySide6.QtCore import (
     Signal,
     SignalInstance,
 )
-from PySide6.QtGui import QDesktopServices, QFont, QKeyEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import QDesktopServices, QKeyEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QCheckBox,
@@ -31,7 +31,7 @@ from engine.wording import format_size
 from ui.kit.buttons import Choice, push_button
 from ui.kit.dialogs import confirm_link
 from ui.kit.fields import ListSearchField
-from ui.kit.labels import label, thin_bar
+from ui.kit.labels import label, show_text, thin_bar
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.rows import CONTENT, DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
@@ -182,7 +182,7 @@ class HubResultDetails(QFrame):
         self._library = library
         self._result: HubResult | None = None
         self.row: DownloadRow | None = None
-        self.name = label("", "title", 1.2, is_wrapped=True, weight=QFont.Weight.DemiBold)
+        self.name = label("", "title", 1.2, is_wrapped=True)
         self.purpose = label("", is_wrapped=True)
         self.facts = label("", "muted", is_wrapped=True)
         self.fit = label("", "muted", is_wrapped=True)
@@ -262,8 +262,7 @@ class HubResultDetails(QFrame):
         memory = self._finder.memory
         fit = result.model.fit(memory)
         self.name.setText(result.name)
-        self.facts.setText(result.facts)
-        self.facts.setVisible(bool(self.facts.text()))
+        show_text(self.facts, result.facts)
         self.purpose.setText(result.purpose[:1].upper() + result.purpose[1:])
         self.purpose.setVisible(bool(result.purpose))
         self.fit.setText(fit_sentence(result, memory))
@@ -331,8 +330,7 @@ class HubResultDetails(QFrame):
         text = {"reading": _READING, "missing": card.text}.get(card.stage, "")
         if card.is_cut:
             text = "This is the beginning of the card. Its page has all of it."
-        self.card_note.setText(text)
-        self.card_note.setVisible(bool(text))
+        show_text(self.card_note, text)
 
     def _result_changed(self, row: int) -> None:
         result = self._finder.results[row]
@@ -374,9 +372,8 @@ class FindView(QWidget):
         self.field.setPlaceholderText("Search Hugging Face for MLX models, or paste owner/name")
         self.bar = thin_bar("Searching")
         self.bar.setRange(0, 0)
-        self.stop = QPushButton("Cancel")
-        self.stop.setAccessibleName("Cancel the search")
-        self.heading = label("", "heading", weight=QFont.Weight.DemiBold)
+        self.stop = push_button("Cancel", "Cancel the search")
+        self.heading = label("", "heading")
         self.note = label("", "muted", 0.95)
         self.problem = label("", "", is_wrapped=True)
         self.again = QPushButton("Retry")
@@ -387,8 +384,7 @@ class FindView(QWidget):
         self._narrowing = QWidget()
         row(self.order, self.bits, self.fits_only, STRETCH, spacing=8, on=self._narrowing)
         self.list = HubResultList(self.finder, library)
-        self.more = QPushButton("Show More")
-        self.more.setAccessibleName("Show more models")
+        self.more = push_button("Show More", "Show more models")
         self.details = HubResultDetails(self.finder, library)
         self._typing = QTimer(self, singleShot=True, interval=200)
         self._walking = QTimer(self, singleShot=True, interval=200)
@@ -543,8 +539,7 @@ class FindView(QWidget):
         self._problem_bar.setVisible(bool(finder.problem))
         self.more.setVisible(finder.can_show_more)
         self.list.setVisible(bool(finder.results))
-        self.empty.setText(self._empty_text())
-        self.empty.setVisible(bool(self.empty.text()))
+        show_text(self.empty, self._empty_text())
         self.details.show_result(self.list.current)
 
     def _empty_text(self) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QFont, QShowEvent
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
@@ -25,7 +25,7 @@ from engine.wording import counted, format_size
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_label
-from ui.kit.labels import ElidedLabel, StatusPill, label, rescale
+from ui.kit.labels import ElidedLabel, StatusPill, label, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import copy_text, escape_mnemonics
 from ui.models.downloads import DownloadRow
@@ -63,12 +63,9 @@ class LocalModelRow(QFrame):
         self._is_listed = is_listed
         found = model.found
         self._drafts = drafts
-        name = ElidedLabel(found.name)
-        name.setProperty("role", "title")
-        rescale(name, 1.0, QFont.Weight.DemiBold)
+        name = ElidedLabel(found.name, "title")
         name.setToolTip(str(found.folder))
-        line = ElidedLabel(facts(found, model.used_at, model.draft))
-        line.setProperty("role", "muted")
+        line = ElidedLabel(facts(found, model.used_at, model.draft), "muted")
         line.setToolTip(line.text())
         text = column(name, row((line, 1), *self._template_link(), spacing=10), spacing=3)
         trouble = self._trouble(memory)
@@ -130,12 +127,11 @@ class LocalModelRow(QFrame):
         if is_loaded:
             return None
         if found.is_partial and "/" in found.name:
-            button = QPushButton("Resume")
-            button.setAccessibleName(f"Resume the download of {found.name}")
+            button = push_button("Resume", f"Resume the download of {found.name}")
             button.clicked.connect(lambda: self._list.library.downloads.start(found.name))
             return button
-        button = QPushButton(RESTART if self._stuck_why else "Load")
-        button.setAccessibleName(f"{'Restart' if self._stuck_why else 'Load'} {found.name}")
+        text = RESTART if self._stuck_why else "Load"
+        button = push_button(text, f"{'Restart' if self._stuck_why else 'Load'} {found.name}")
         button.setEnabled(not (found.is_partial or found.obstacle))
         button.clicked.connect(self._restart if self._stuck_why else self._load)
         return button
@@ -149,8 +145,7 @@ class LocalModelRow(QFrame):
     def _update_button(self, newer: HubModel | None) -> QPushButton | None:
         if newer is None:
             return None
-        button = QPushButton("Update")
-        button.setAccessibleName(f"Update {self.model.found.name}")
+        button = push_button("Update", f"Update {self.model.found.name}")
         button.clicked.connect(lambda: self._list.upkeep.update(self.model.found))
         return button
 
@@ -215,19 +210,18 @@ class LocalModels(QWidget):
         self.rows: list[DownloadRow] = []
         self.cards: list[LocalModelRow] = []
         self._shown: list[dict[str, Any]] | None = None
-        self.find_button = QPushButton("Find Models…")
-        self.find_button.setProperty("kind", "primary")
+        self.find_button = push_button("Find Models…", kind="primary")
         self.add = QPushButton("Add a Folder…")
         self.check = QPushButton("Check for Updates")
         self.check.setToolTip("Checks Hugging Face for newer versions")
         self.outcome = label("", "muted", 0.95, is_wrapped=True)
         self._downloads = QVBoxLayout()
         self._cards = QVBoxLayout()
-        self._folders_head = label("Your Folders", "heading", weight=QFont.Weight.DemiBold)
+        self._folders_head = label("Your Folders", "heading")
         self._folders = QVBoxLayout()
         self._folders.setSpacing(8)
         self.shown_folders: dict[Path, int] = {}
-        self._note = label("", "heading", weight=QFont.Weight.DemiBold)
+        self._note = label("", "heading")
         self._hint = label(
             "Models downloaded with Hugging Face’s tools or LM Studio are found where they are; "
             "nothing is copied. Add a folder for other models.",
@@ -251,9 +245,7 @@ class LocalModels(QWidget):
     def _lay_out(self) -> None:
         self._downloads.setSpacing(8)
         self._cards.setSpacing(8)
-        holder = QWidget()
-        holder.setObjectName("scrolled")
-        column(
+        inside = column(
             self._downloads,
             self._cards,
             self._folders_head,
@@ -262,9 +254,8 @@ class LocalModels(QWidget):
             STRETCH,
             spacing=12,
             margins=(20, 4, 20, 18),
-            on=holder,
         )
-        area = scrolling(holder, "Models on this computer", goes_sideways=False)
+        area = scrolling(inside, "Models on this computer", goes_sideways=False)
         column(
             column(
                 row(self._note, STRETCH, self.check, self.add, self.find_button, spacing=8),
@@ -293,8 +284,7 @@ class LocalModels(QWidget):
         upkeep = self.upkeep
         self.check.setVisible(upkeep.can_check)
         self.check.setText("Checking…" if upkeep.is_checking else "Check for Updates")
-        self.outcome.setText(upkeep.outcome)
-        self.outcome.setVisible(bool(upkeep.outcome))
+        show_text(self.outcome, upkeep.outcome)
         if library.is_looking and not library.local:
             self._note.setText("Searching…")
         else:
@@ -347,8 +337,7 @@ class LocalModels(QWidget):
         name = ElidedLabel(str(folder))
         name.setToolTip(str(folder))
         text = counted(count, "model") if count else "No models were found in it."
-        remove = QPushButton("Remove")
-        remove.setAccessibleName(f"Remove the folder {folder} from the list")
+        remove = push_button("Remove", f"Remove the folder {folder} from the list")
         remove.setToolTip("Nothing is deleted")
         remove.clicked.connect(partial(self.removal_requested.emit, folder))
         row(

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QFont, QHideEvent, QKeySequence, QShortcut, QShowEvent
+from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QTabWidget, QWidget
 
 from engine import ModelStatus
@@ -16,9 +16,9 @@ from engine.library.local_models import FoundModel
 from engine.library.memory_need import Fit, Memory, need
 from engine.library.model_info import ModelInfo
 from engine.wording import as_sentence, counted, format_size
-from ui.kit.buttons import Choice
+from ui.kit.buttons import Choice, push_button
 from ui.kit.commands import Command
-from ui.kit.labels import ElidedLabel, StatusPill, label, rescale, thin_bar
+from ui.kit.labels import ElidedLabel, StatusPill, label, show_text, thin_bar
 from ui.kit.layouts import column, row
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.windows import OwnWindow
@@ -65,16 +65,13 @@ class _Line(QWidget):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.name = ElidedLabel(name)
-        rescale(self.name, 1.0, QFont.Weight.Medium)
-        self.caption = ElidedLabel()
-        self.caption.setProperty("role", "muted")
+        self.name = ElidedLabel(name, "title")
+        self.caption = ElidedLabel("", "muted")
         self.is_pinned = False  # as the engine reported it last
         self.pin = QCheckBox("Pin")
         self.pin.setAccessibleName(f"Pin {name}")
         self.pin.setToolTip("Keeps the model in memory")
-        self.unload = QPushButton("Unload")
-        self.unload.setAccessibleName(f"Unload {name}")
+        self.unload = push_button("Unload", f"Unload {name}")
         row(
             (column(self.name, self.caption, spacing=1), 1),
             self.pin,
@@ -98,7 +95,7 @@ class MemoryPanel(QFrame):
         self.bar.setRange(0, 100)
         self._models = QWidget()
         self._list = column(spacing=8, on=self._models)
-        heading = label("In Memory", "heading", weight=QFont.Weight.DemiBold)
+        heading = label("In Memory", "heading")
         column(
             row(heading, (self.total, 1), spacing=10),
             self.bar,
@@ -201,13 +198,11 @@ class LoadedModel(QWidget):
         super().__init__()
         self._library = library
         self.pill = StatusPill("Model")
-        self.name = ElidedLabel()
-        rescale(self.name, 1.0, QFont.Weight.DemiBold)
+        self.name = ElidedLabel("", "title")
         self.caption = label("", "muted", 0.95, is_wrapped=True)
         self.problem = label("", "fault", 0.95, is_wrapped=True)
         self.bar = thin_bar("Loading of the model")
-        self.cancel = QPushButton("Cancel")
-        self.cancel.setAccessibleName("Cancel loading")
+        self.cancel = push_button("Cancel", "Cancel loading")
         self.again = QPushButton("Retry")
         preferences = library.preferences
         idle = declaration("models.rests_after_min")
@@ -252,8 +247,7 @@ class LoadedModel(QWidget):
         unloaded: tuple[str, str, Tone] = "Unloaded", "clock", "quiet"
         self.pill.show_state(*(unloaded if model.is_idle else states[stage]))
         self.name.setText(model.name or "Choose one below")
-        self.caption.setText(self._status_text(model))
-        self.caption.setVisible(bool(self.caption.text()))
+        show_text(self.caption, self._status_text(model))
         self.problem.setText(f"{failure} {as_sentence(model.message)}" if failure else "")
         self.problem.setVisible(bool(failure))
         self.bar.setVisible(stage == "loading")

@@ -1,9 +1,8 @@
 """The card of the local server at the foot of the sidebar. Main thread."""
 
-from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QFrame, QPushButton
+from PySide6.QtWidgets import QFrame
 
-from ui.kit.buttons import ToggleSwitch, copy_button
+from ui.kit.buttons import ToggleSwitch, copy_button, push_button
 from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.theme import fixed_font, restyle
@@ -25,16 +24,11 @@ class ServerCard(QFrame):
         self.address = ElidedLabel()
         self.address.setFont(fixed_font(self.address.font(), 0.88))
         self.copy = copy_button("Copy the server’s address", lambda: server.switch.url)
-        self.details = QPushButton(f"{WINDOW_TITLE}…")
-        self.details.setProperty("kind", "link")
+        self.details = push_button(f"{WINDOW_TITLE}…", kind="link")
         self.details.setProperty("is_flush", True)
         self.details.setAccessibleName(f"{WINDOW_TITLE}: requests and settings")
         column(
-            row(
-                label("Local server", "title", 1.0, weight=QFont.Weight.DemiBold),
-                STRETCH,
-                self.switch,
-            ),
+            row(label("Local server", "title"), STRETCH, self.switch),
             self._state,
             row((self.address, 1), self.copy, spacing=4),
             self.details,

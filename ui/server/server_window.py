@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QEvent, QPoint, QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QFont, QHideEvent, QTextOption
+from PySide6.QtGui import QHideEvent, QTextOption
 from PySide6.QtWidgets import (
     QCheckBox,
     QFrame,
@@ -34,7 +34,7 @@ from ui.kit.labels import (
     clear_layout_of,
     label,
     plain_tooltip,
-    rescale,
+    show_text,
 )
 from ui.kit.layouts import STRETCH, Item, column, row, scrolling
 from ui.kit.menus import copy_text, show_copied
@@ -70,8 +70,7 @@ class RequestDetail(QFrame):
         self.setObjectName("card")
         self._server = server
         self.entry: RequestEntry | None = None
-        self.title = ElidedLabel()
-        rescale(self.title, 1.0, QFont.Weight.DemiBold)
+        self.title = ElidedLabel("", "title")
         self.stop = push_button("Stop", "End the answer to this request")
         self.inspect = push_button("Inspect…", "Open the answer in the Stop Inspector")
         self.replay = push_button("Send Again", "Send the request again")
@@ -235,10 +234,7 @@ def _status_text(status: int) -> str:
 
 
 def _scrolled(widget: QWidget) -> QScrollArea:
-    holder = QWidget()
-    holder.setObjectName("scrolled")
-    column(widget, STRETCH, margins=(14, 12, 14, 12), on=holder)
-    return scrolling(holder, "Overview of the request")
+    return scrolling(column(widget, STRETCH, margins=(14, 12, 14, 12)), "Overview of the request")
 
 
 class ListEditor(QWidget):
@@ -509,7 +505,7 @@ def _hint(text: str) -> QLabel:
 def _card(title: str, *items: Item) -> QFrame:
     card = QFrame()
     card.setObjectName("card")
-    heading = label(title, "title", 1.0, weight=QFont.Weight.DemiBold)
+    heading = label(title, "title")
     column(heading, *items, spacing=8, margins=(14, 12, 14, 13), on=card)
     return card
 
@@ -527,7 +523,7 @@ class ServerWindow(OwnWindow):
         self.address.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.copy = copy_button("Copy the server’s address", lambda: server.switch.url)
         self._reach = label("", "muted", 0.95)
-        self._title = label(WINDOW_TITLE, "title", 1.15, weight=QFont.Weight.DemiBold)
+        self._title = label(WINDOW_TITLE, "title", 1.15)
         self.settings_shown = ChipButton("sliders", "Settings", is_toggle=True)
         self.settings_shown.setToolTip("Show the settings")
         self.notice = label("", "fault", 0.95, is_wrapped=True)
@@ -582,9 +578,7 @@ class ServerWindow(OwnWindow):
         bar.setFixedHeight(HEAD_PX)
         # Some rows of the list, and some lines of a request.
         right.setMinimumHeight(330)
-        requests = QWidget()
-        requests.setObjectName("scrolled")
-        column(self.notice, (right, 1), spacing=8, margins=(0, 14, 0, 0), on=requests)
+        requests = column(self.notice, (right, 1), spacing=8, margins=(0, 14, 0, 0))
         area = scrolling(requests, "", self)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._settings_area = self._settings_column()
@@ -601,10 +595,8 @@ class ServerWindow(OwnWindow):
         right.setSizes([380, 300])
 
     def _settings_column(self) -> QScrollArea:
-        holder = QWidget()
-        holder.setObjectName("scrolled")
-        column(self.settings, margins=(20, 14, 12, 14), on=holder)
-        area = scrolling(holder, "Settings of the server", goes_sideways=False)
+        inside = column(self.settings, margins=(20, 14, 12, 14))
+        area = scrolling(inside, "Settings of the server", goes_sideways=False)
         area.setMinimumWidth(360)
         return area
 
@@ -673,5 +665,4 @@ class ServerWindow(OwnWindow):
         self._show_problem(switch.message)
 
     def _show_problem(self, problem: str) -> None:
-        self.notice.setText(problem)
-        self.notice.setVisible(bool(problem))
+        show_text(self.notice, problem)

@@ -15,7 +15,6 @@ from PySide6.QtCore import (
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
-    QFont,
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
@@ -27,7 +26,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QHeaderView,
     QLineEdit,
-    QPushButton,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
@@ -40,11 +38,11 @@ from engine.stopping.record import describe_source
 from engine.stopping.rules import OWN_STOP_OPTIONS, StopScope
 from engine.wording import counted, visible
 from ui.kit import icons
-from ui.kit.buttons import ChipButton, IconButton
+from ui.kit.buttons import ChipButton, IconButton, push_button
 from ui.kit.commands import Command, context_menu
 from ui.kit.dialogs import prompt_number
 from ui.kit.following import Following
-from ui.kit.labels import ElidedButton, ElidedLabel, clear_layout_of, label, rescale
+from ui.kit.labels import ElidedButton, ElidedLabel, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.rows import Index
 from ui.kit.theme import current_theme, fixed_font, restyle
@@ -268,9 +266,7 @@ class EndTokens(QWidget):
 
     def _list(self, name: str, info: ModelInfo | None, added: Sequence[int]) -> None:
         layout = self._rows
-        head = ElidedLabel(f"End tokens of {name}")
-        head.setProperty("role", "muted")
-        rescale(head, 0.93)
+        head = ElidedLabel(f"End tokens of {name}", "muted", 0.93)
         layout.addWidget(head)
         if info is None:
             layout.addWidget(_end_token("…", "known once the model is loaded"))
@@ -286,8 +282,7 @@ class EndTokens(QWidget):
             assert inner is not None
             inner.addWidget(remove)
             layout.addWidget(row)
-        more = QPushButton("Add a Token ID…")
-        more.setProperty("kind", "link")
+        more = push_button("Add a Token ID…", kind="link")
         more.setProperty("is_flush", True)
         more.setAccessibleName("Add a token id that ends answers")
         if info is None:
@@ -306,8 +301,7 @@ def _end_token(text: str, caption: str) -> QWidget:
     line = QWidget()
     chip = label(text, "chip")
     chip.setFont(fixed_font(chip.font(), 0.92))
-    source = ElidedLabel(caption)
-    source.setProperty("role", "faint")
+    source = ElidedLabel(caption, "faint")
     source.setToolTip(caption)
     line.setAccessibleName(f"End token {text}, {caption}")
     row(chip, (source, 1), on=line)
@@ -325,8 +319,7 @@ class StopListEditor(QWidget):
         self.input = _Input()
         self.input.setAccessibleName("New stop sequence")
         self.input.setFont(fixed_font(self.input.font(), 1.0))
-        self.add = QPushButton("Add")
-        self.add.setAccessibleName("Add the stop sequence")
+        self.add = push_button("Add", "Add the stop sequence")
         self.message = label("", "fault", 0.93, is_wrapped=True)
         self.message.hide()
         self.remark = label("", "muted", 0.93, is_wrapped=True)
@@ -337,8 +330,7 @@ class StopListEditor(QWidget):
         self.apply_bar = QFrame()
         self.apply_bar.setObjectName("hint_bar")
         self.apply_bar.hide()
-        self.apply_now = QPushButton("Apply Now")
-        self.apply_now.setAccessibleName("Use this stop list for the running answer")
+        self.apply_now = push_button("Apply Now", "Use this stop list for the running answer")
         self._empty = label(
             "No stop sequences yet. An answer ends where one of them first appears in its text; "
             "the sequence itself is cut off.",
@@ -408,7 +400,7 @@ class StopListEditor(QWidget):
         row((text, 1), self.apply_now, margins=(10, 6, 6, 6), on=self.apply_bar)
         column(
             row(
-                label("Stop sequences", "title", weight=QFont.Weight.DemiBold),
+                label("Stop sequences", "title"),
                 STRETCH,
                 self.undo,
                 self.redo,

@@ -7,9 +7,9 @@ from typing import Any
 
 from PySide6.QtCore import QDate, QDateTime, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QCheckBox, QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QWidget
 
-from ui.kit.buttons import Choice
+from ui.kit.buttons import Choice, push_button
 from ui.kit.labels import label
 from ui.kit.layouts import FlowLayout, column, form
 from ui.kit.theme import restyle
@@ -39,12 +39,10 @@ class QuestionForm(QWidget):
         self.message.setTextFormat(Qt.TextFormat.PlainText)
         self.problem = label("", "fault", 0.95, is_wrapped=True)
         self.problem.hide()
-        self.send = QPushButton("Open in Browser" if question.url else "Send")
-        self.send.setProperty("kind", "primary")
+        self.send = push_button("Open in Browser" if question.url else "Send", kind="primary")
         action = "Open the address" if question.url else "Send the answer"
         self.send.setAccessibleName(f"{action} to {question.server}")
-        self.decline = QPushButton("Decline")
-        self.decline.setAccessibleName(f"Do not answer {question.server}")
+        self.decline = push_button("Decline", f"Do not answer {question.server}")
         buttons = QWidget()
         flow = FlowLayout(buttons)
         for button in (self.send, self.decline):

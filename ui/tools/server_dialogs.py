@@ -11,11 +11,10 @@ from PySide6.QtWidgets import (
     QFormLayout,
     QLineEdit,
     QPlainTextEdit,
-    QPushButton,
     QWidget,
 )
 
-from ui.kit.buttons import Choice, IconButton
+from ui.kit.buttons import Choice, IconButton, push_button
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.tasks import start_task
@@ -34,8 +33,7 @@ class NamedValueRows(QWidget):
         self._noun = noun
         self.rows: list[_Row] = []
         self._added = 0
-        self.more = QPushButton(f"Add {noun.capitalize()}")
-        self.more.setAccessibleName(f"Add a {noun}")
+        self.more = push_button(f"Add {noun.capitalize()}", f"Add a {noun}")
         self.more.setAutoDefault(False)
         self.more.clicked.connect(lambda: self._add(NamedValue("")).name.setFocus())
         self._column = column(row(self.more, STRETCH), STRETCH, spacing=6, on=self)
@@ -206,8 +204,6 @@ class ServerForm(_KeptDialog):
         self.url = _line(shown.url, "Address", "https://example.org/mcp")
         self.headers = NamedValueRows("header")
         self.headers.show_values(shown.headers)
-        inner = QWidget()
-        inner.setObjectName("scrolled")
         self._form = form(
             ("Name", self.name),
             ("Kind", self.kind),
@@ -218,11 +214,10 @@ class ServerForm(_KeptDialog):
             ("Address", self.url),
             ("Headers", self.headers),
             spacing=(14, 9),
-            on=inner,
             growth=QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow,
             wraps=True,
         )
-        scroll = scrolling(inner, "")
+        scroll = scrolling(self._form, "")
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(
             (scroll, 1), self.problem, self.buttons, spacing=12, margins=(18, 16, 18, 16), on=self

@@ -17,11 +17,11 @@ from PySide6.QtWidgets import (
 )
 
 from engine.wording import counted
-from ui.kit.buttons import ToggleSwitch
+from ui.kit.buttons import ToggleSwitch, push_button
 from ui.kit.commands import Command
 from ui.kit.dialogs import confirm
 from ui.kit.fields import disable_horizontal_scrolling
-from ui.kit.labels import ElidedLabel, label, plain_tooltip
+from ui.kit.labels import ElidedLabel, label, plain_tooltip, show_text
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.rows import RowDelegate
 from ui.kit.tasks import start_task
@@ -58,14 +58,12 @@ class ServerDetail(QWidget):
         self._name = label("", "title")
         self.switch = ToggleSwitch("Enabled")
         self.status = label("", "muted", is_wrapped=True)
-        self._reached = ElidedLabel("")
-        self._reached.setProperty("role", "faint")
+        self._reached = ElidedLabel("", "faint")
         self._remarks = label("", "muted", 0.92, is_wrapped=True)
         self.in_new = QCheckBox(declaration("tools.in_new_conversations").label)
         self.in_new.setToolTip("Use in new conversations")
         self.restart = QPushButton("Restart")
-        self.sign_in = QPushButton("Sign In…")
-        self.sign_in.setProperty("kind", "primary")
+        self.sign_in = push_button("Sign In…", kind="primary")
         self.sign_in.setToolTip("Opens the server’s page in the browser")
         self.edit = QPushButton("Edit…")
         self.delete = QPushButton("Delete…")
@@ -245,8 +243,7 @@ class ToolServersWindow(OwnWindow):
                 names = [server.name for server in servers]
                 row = names.index(name) if name in names else (0 if names else -1)
                 self.list.setCurrentRow(row)
-        self._notice.setText(self._toolbox.host.notice)
-        self._notice.setVisible(bool(self._toolbox.host.notice))
+        show_text(self._notice, self._toolbox.host.notice)
         self._show_chosen()
 
     def _show_chosen(self) -> None:
@@ -342,5 +339,4 @@ class ToolServersWindow(OwnWindow):
         self._refresh()
 
     def _show_message(self, text: str) -> None:
-        self.status.setText(text)
-        self.status.setVisible(bool(text))
+        show_text(self.status, text)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QAction, QFont, QKeySequence
+from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
     QDialogButtonBox,
     QGridLayout,
@@ -135,7 +135,6 @@ class ShortcutsDialog(OwnDialog):
     def __init__(self, menus: QMenuBar, parent: QWidget) -> None:
         super().__init__("Keyboard Shortcuts", parent)
         holder = QWidget()
-        holder.setObjectName("scrolled")
         grid = QGridLayout(holder)
         grid.setContentsMargins(4, 2, 14, 6)
         grid.setHorizontalSpacing(36)
@@ -143,7 +142,7 @@ class ShortcutsDialog(OwnDialog):
         grid.setColumnStretch(0, 1)
         for title, actions in shortcuts_of(menus):
             row = grid.rowCount()
-            heading = label(title, "title", 1.0, weight=QFont.Weight.DemiBold)
+            heading = label(title, "title")
             heading.setContentsMargins(0, 10 if row > 1 else 0, 0, 0)
             grid.addWidget(heading, row, 0)
             for action in actions:

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.wording import format_size
-from ui.kit.buttons import Choice
+from ui.kit.buttons import Choice, push_button
 from ui.kit.commands import Command
 from ui.kit.dialogs import confirm
 from ui.kit.fields import NumberField, disable_horizontal_scrolling
@@ -112,8 +112,7 @@ class KeptFilesRow(QWidget):
         self._looking: asyncio.Task[None] | None = None
         self.size_label = label("…", "muted")
         self._what = what.replace("&", "")
-        self.forget = QPushButton(f"Delete {what}…")
-        self.forget.setAccessibleName(f"Delete {self._what} of conversations")
+        self.forget = push_button(f"Delete {what}…", f"Delete {self._what} of conversations")
         self.forget.setEnabled(False)
         self.forget.clicked.connect(self._confirm_deletion)
         row(self.size_label, self.forget, STRETCH, spacing=14, on=self)

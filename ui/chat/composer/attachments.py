@@ -26,7 +26,7 @@ from ui.kit.buttons import IconButton, push_button
 from ui.kit.dialogs import choose_files
 from ui.kit.fields import GrowingInput
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
-from ui.kit.labels import ElidedLabel, clear_layout_of, label, plain_tooltip, rescale
+from ui.kit.labels import ElidedLabel, clear_layout_of, label, plain_tooltip, rescale, show_text
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.markdown.pictures import picture_from
 from ui.kit.tasks import finish_tasks, start_task
@@ -171,8 +171,7 @@ class FilePreview(Popover):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.file = Attachment("", "")
-        self._name = ElidedLabel("", mode=Qt.TextElideMode.ElideMiddle)
-        self._name.setProperty("role", "heading")
+        self._name = ElidedLabel("", "heading", mode=Qt.TextElideMode.ElideMiddle)
         self.facts = label("", "muted", 0.93, is_wrapped=True)
         self.remark = label("", "muted", 0.93, is_wrapped=True)
         self._pages = QWidget()
@@ -196,8 +195,7 @@ class FilePreview(Popover):
         self.setAccessibleName(f"Preview of {file.name}")
         self._name.setText(file.name)
         self.show_tokens(tokens)
-        self.remark.setText(file.remark)
-        self.remark.setVisible(bool(file.remark))
+        show_text(self.remark, file.remark)
         self._show_pages(file)
         self.text.setAccessibleName(f"Text of {file.name}, as the model reads it")
         self.remove.setAccessibleName(f"Remove {file.name}")

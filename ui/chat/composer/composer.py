@@ -17,7 +17,7 @@ from ui.chat.session.context_meter import ContextUsage
 from ui.kit.buttons import ChipButton, IconButton, with_keys
 from ui.kit.fields import GrowingInput
 from ui.kit.icon_engine import themed_icon
-from ui.kit.labels import label
+from ui.kit.labels import label, show_text
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.theme import restyle
 from ui.records.attachments import with_attachments
@@ -247,8 +247,7 @@ class Composer(QFrame):
 
     def show_notice(self, text: str) -> None:
         """Say below the text why it was not sent; empty for nothing."""
-        self.notice.setText(text)
-        self.notice.setVisible(bool(text))
+        show_text(self.notice, text)
 
     def show_stops(self, count: int) -> None:
         text = counted(count, "Stop") if count else _NO_STOPS

@@ -31,7 +31,7 @@ from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.dialogs import choose_file, choose_target, prompt_text
 from ui.kit.fields import NumberField, Slider, disable_horizontal_scrolling
 from ui.kit.icon_engine import themed_icon
-from ui.kit.labels import ElidedLabel, label, rescale
+from ui.kit.labels import ElidedLabel, label, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import escape_mnemonics
 from ui.kit.windows import Popover, lay_out_hidden, move_within_screen, pop_up_above
@@ -293,9 +293,7 @@ class SettingsPopover(Popover):
         super().__init__(parent)
         self._settings = ConversationSettings()
         self._basis = SettingsBasis()
-        self.about = ElidedLabel()
-        self.about.setProperty("role", "muted")
-        rescale(self.about, 0.95)
+        self.about = ElidedLabel("", "muted", 0.95)
         self.sliders: dict[str, Slider] = {}
         self._sources: dict[str, QLabel] = {}
         self._resets: dict[str, IconButton] = {}
@@ -341,8 +339,7 @@ class SettingsPopover(Popover):
         self._basis = basis
         context = counted(basis.context_length, "token")
         text = f"{basis.model} · context of {context}" if basis.context_length else basis.model
-        self.about.setText(text)
-        self.about.setVisible(bool(text))
+        show_text(self.about, text)
         for name, control in self._fields().items():
             usual = control.unset_text
             control.setSpecialValueText(basis.unset_text(name, usual))
@@ -405,7 +402,6 @@ class SettingsPopover(Popover):
         self._rare.setLayout(rare)
         hint = "Temperature 0 always picks the likeliest token. Changes apply from the next answer."
         inside = self._inside = QWidget()
-        inside.setObjectName("scrolled")
         # As wide as the card, also where a field would like more.
         inside.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         column(

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
 
 from ui.kit.buttons import push_button
 from ui.kit.commands import Command, Entry, context_menu
-from ui.kit.labels import clear_layout_of, label, plain_tooltip
+from ui.kit.labels import clear_layout_of, label, plain_tooltip, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import escape_mnemonics
 from ui.kit.tasks import start_task
@@ -51,7 +51,6 @@ class ToolsPopover(Popover):
         self._shown: object = None
         self._hint = label("", "muted", 0.92, is_wrapped=True)
         self._list = QWidget()
-        self._list.setObjectName("scrolled")
         column(spacing=11, margins=(0, 0, 4, 0), on=self._list)
         self._scroll = scrolling(self._list, "Servers and tools", goes_sideways=False)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -110,8 +109,7 @@ class ToolsPopover(Popover):
         focused = next((key for key, box in self.boxes.items() if box.hasFocus()), None)
         bottom = self.geometry().bottom()
         had_list, scrolled = self._scroll.isVisible(), self._scroll.verticalScrollBar().value()
-        self._hint.setText(self._hint_text(servers))
-        self._hint.setVisible(bool(self._hint.text()))
+        show_text(self._hint, self._hint_text(servers))
         self.boxes.clear()
         self.approved.clear()
         clear_layout_of(self._list)

@@ -28,7 +28,7 @@ from ui.chat.messages.message_foot import PINNED, MessageActions, ReasonLine, be
 from ui.chat.messages.tool_cards import ToolCards, call_lines
 from ui.kit.buttons import fold_button, push_button
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
-from ui.kit.labels import ElidedLabel, label, rescale, thin_bar
+from ui.kit.labels import ElidedLabel, label, thin_bar
 from ui.kit.layouts import column, row
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
@@ -134,9 +134,7 @@ class ThinkingView(QWidget):
         self.head = fold_button("Thinking…")
         self.head.setAccessibleName("Show the thinking")
         self._tail = ""
-        self.preview = ElidedLabel(mode=Qt.TextElideMode.ElideLeft)
-        self.preview.setProperty("role", "faint")
-        rescale(self.preview, 0.95)
+        self.preview = ElidedLabel("", "faint", 0.95, mode=Qt.TextElideMode.ElideLeft)
         self.text_view = FlowText()
         self.text_view.setObjectName("thinking_text")
         self.text_view.setAccessibleName("Thinking")

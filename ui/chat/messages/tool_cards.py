@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from PySide6.QtCore import QSizeF, Qt, Signal
-from PySide6.QtGui import QFont, QIcon, QPixmap, QTextCursor
+from PySide6.QtGui import QIcon, QPixmap, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
     QLineEdit,
@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from engine.wording import seconds
 from ui.kit.buttons import IconBadge, copy_button, push_button
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
-from ui.kit.labels import ElidedLabel, label, rescale, thin_bar
+from ui.kit.labels import ElidedLabel, label, thin_bar
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.markdown.pictures import picture_from
 from ui.kit.theme import fixed_font
@@ -186,13 +186,10 @@ class _Card(QFrame):
         super().__init__()
         self.setObjectName("card")
         self._badge = IconBadge(26)
-        self._title = ElidedLabel(name)
-        rescale(self._title, 1.0, QFont.Weight.DemiBold)
+        self._title = ElidedLabel(name, "title")
         self._title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         # Elided where there is no space: a card never makes the chat wider.
-        self._status = ElidedLabel("")
-        self._status.setProperty("role", "muted")
-        rescale(self._status, 0.92)
+        self._status = ElidedLabel("", "muted", 0.92)
         self._head = row(self._badge, self._title, (self._status, 1), spacing=9)
         self._column = column(self._head, spacing=6, margins=(11, 9, 9, 10), on=self)
 
