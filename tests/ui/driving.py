@@ -20,6 +20,7 @@ from ui.chat.session.conversation_controller import ChatContext, ConversationCon
 from ui.chat.session.traces import Traces
 from ui.chat.stop_panel import VerdictView
 from ui.kit.labels import FactTable
+from ui.models.models import ShownModel
 from ui.records.conversations import Conversation
 from ui.records.store import ConversationStore
 from ui.window.main_window import MainWindow
@@ -176,8 +177,9 @@ class OneModel:
     def __init__(self, engine: ScriptedEngine) -> None:
         self._engine = engine
 
-    def info_of(self, _folder: Path | None) -> ModelInfo | None:
-        return self._engine.model
+    def status(self, folder: Path | None = None) -> ShownModel:
+        info = self._engine.model
+        return ShownModel("" if info is None else info.id, folder, "ready", info=info)
 
     @asynccontextmanager
     async def ready(self, _conversation: Conversation) -> AsyncIterator[ModelInfo | None]:
