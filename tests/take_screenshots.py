@@ -12,12 +12,15 @@ import asyncio
 import functools
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import qasync
-from PySide6.QtGui import QFont, QFontDatabase
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont, QFontDatabase, QImage
 from PySide6.QtWidgets import QApplication, QWidget
 
 from api.server.server import ServerThread
@@ -25,12 +28,22 @@ from api.service.config import ServerConfig
 from app.inspector.shown_apis import inspector_tools
 from app.paths import library_folders
 from engine.engine import Engine
-from engine.values.request import TraceLevel
+from engine.generation import Answer
+from engine.values.request import (
+    LOCAL_OWNER,
+    GenerationRequest,
+    Message,
+    Sampling,
+    Tool,
+    TraceLevel,
+)
 from tests.support.hub import Hub
 from tests.support.looks.pictured_models import PIECE_S, begin_downloads, pictured_models
 from tests.support.shown import main_window
+from ui.inspector.prompt_tab import PromptTab
 from ui.kit.theme import Theme
 from ui.models.models_window import ModelsWindow
+from ui.server.requests import RequestAnswer, RequestEntry
 from ui.window.main_window import MainWindow
 
 ROOT = Path(__file__).parents[1]
@@ -75,6 +88,8 @@ async def until(is_so: Callable[[], bool]) -> None:
 async def _take(application: QApplication, folder: Path, model: Path | None = None) -> None:
     with pictured_models(DEMO) as site:
         await _take_from(application, folder, site, model)
+    if model is None:
+        await take_rereads(application, folder)
 
 
 async def _take_from(
@@ -202,10 +217,101 @@ async def take_finding(models: ModelsWindow) -> None:
     await until(lambda: finding.finder.cards.card.stage == "shown")
 
 
-async def save(window: QWidget, path: Path) -> None:
-    """Write a window's picture."""
+_RULES = "You work in the folder of a project. Answer in one word, and use the tools."
+_QUESTION = "Which file of this project has the longest name, and what is in it?"
+_ASKED = GenerationRequest(
+    messages=(
+        Message("system", f"{_RULES}\nTime: 18:04\nBranch: main"),
+        Message("user", _QUESTION),
+    ),
+    tools=tuple(
+        Tool(name, f"{does} one file of the project.", {"type": "object"})
+        for name, does in (("read_file", "Reads"), ("write_file", "Replaces"))
+    ),
+    sampling=Sampling(temperature=0),
+    max_tokens=300,
+)
+
+
+def _with_system(request: GenerationRequest, old: str, new: str) -> GenerationRequest:
+    system = replace(request.messages[0], content=request.messages[0].content.replace(old, new))
+    return replace(request, messages=(system, *request.messages[1:]))
+
+
+def _with_turn(request: GenerationRequest, *turns: Message) -> GenerationRequest:
+    return replace(request, messages=(*request.messages, *turns, Message("user", "And then?")))
+
+
+_ANSWERED = _with_turn(_ASKED, Message("assistant", "It is the file of the tests, of course."))
+_THOUGHT = replace(_ASKED, messages=(Message("user", QUESTION),), tools=(), thinking=True)
+_DATED = replace(_ASKED, template_options={"date_string": "27 Nov 2026"})
+# An agent's turn, and the next one, for each usual cause that a prompt is read again.
+REREADS: dict[str, tuple[GenerationRequest, Callable[[Answer], GenerationRequest]]] = {
+    "system": (_ASKED, lambda _: _with_system(_ASKED, "18:04", "18:05")),
+    "tools": (_ASKED, lambda _: replace(_ASKED, tools=_ASKED.tools[::-1])),
+    "date": (_DATED, lambda _: replace(_DATED, template_options={"date_string": "28 Nov 2026"})),
+    "thinking": (
+        _THOUGHT,
+        lambda answer: _with_turn(
+            _THOUGHT, Message("assistant", answer.text, thinking=answer.thinking)
+        ),
+    ),
+    "message": (
+        _ANSWERED,
+        lambda _: replace(
+            _ANSWERED,
+            messages=(
+                _ANSWERED.messages[0],
+                Message("user", "(Summary: the files were listed.)"),
+                *_ANSWERED.messages[2:],
+            ),
+        ),
+    ),
+}
+
+
+async def take_rereads(application: QApplication, folder: Path) -> None:
+    """Show the record of a prompt that was read again, for each usual cause."""
+    template = (DEMO / "chat_template.jinja").read_text(encoding="utf-8")
+    system = "'<|im_start|>system\\n' + "
+    assert system in template
+    dated = template.replace(system, f"{system}'Today: ' + (date_string or '') + '\\n' + ")
+    engine, theme = Engine(), Theme(application, "light")
+    window = main_window(engine, theme)
+    window.show()
+    window.others.show_inspector()
+    inspector = window.others.inspector
+    tab = inspector.tab(PromptTab)
+    inspector.tabs.setCurrentWidget(tab)
+    inspector.resize(860, 780)
+    for cause, (first, following) in REREADS.items():
+        await engine.load(DEMO, user_template=dated if cause == "date" else None)
+        await engine.forget_prompts(LOCAL_OWNER)
+        answer = await (await engine.generate(first)).collect()
+        second = following(answer)
+        again = await (await engine.generate(second)).collect()
+        sent = (RequestAnswer(second, again.finished, again.text),)
+        inspector.inspector.show_request(
+            RequestEntry("r", 0, "127.0.0.1", "agent", "POST", "/v1/messages", answers=sent)
+        )
+        await until(lambda: "read again" in tab.note.text())
+        await save(tab, folder / f"reread-{cause}.png", max_colors=128)
+    window.close()
+    await window.finish()
+    engine.close()
+
+
+async def save(window: QWidget, path: Path, max_colors: int | None = None) -> None:
+    """Write a window's picture, in its most frequent colors where a small file is wanted."""
     await asyncio.sleep(0.4)  # let layouts and the stop panel settle
-    picture = window.grab()
+    picture = window.grab().toImage()
+    if max_colors is not None:
+        picture = picture.convertToFormat(QImage.Format.Format_RGB32)
+        counts = Counter(memoryview(picture.constBits()).cast("I"))
+        table = [color for color, _ in counts.most_common(max_colors)]
+        picture = picture.convertToFormat(
+            QImage.Format.Format_Indexed8, table, Qt.ImageConversionFlag.ThresholdDither
+        )
     if not picture.save(str(path)):
         raise OSError(f"{path} could not be written")
     print(path)

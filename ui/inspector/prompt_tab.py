@@ -41,6 +41,7 @@ _OTHERS = {
     "begun": "Beginning of the answer",
 }
 _SPOKEN = {" (image)": "image placeholder", " (in part)": "{}, in part"}
+_DIFFERS = 3
 _NO_BAND = (1 << 62, 1 << 62, None)
 _PART = Qt.ItemDataRole.UserRole + 1
 
@@ -136,6 +137,28 @@ class _Reading:
         return self.token_at(part.end) - self.token_at(part.start)
 
     @property
+    def usage(self) -> Usage | None:
+        finished = self.shown.run.finished
+        return None if finished is None else finished.usage
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the request was answered to other tokens than it has now."""
+        trace = self.shown.trace
+        sent = [] if trace is None else list(trace.rendered)
+        return self.prompt.tokens[: len(sent)] != sent
+
+    @property
+    def difference(self) -> Part | None:
+        """The first token that differs from an earlier prompt; None if nothing was read again."""
+        found = None if self.usage is None else self.usage.prompt_difference
+        if found is None or self.has_changed or found.token_index >= len(self.starts):
+            return None
+        start = self.starts[found.token_index]
+        end = start + len(self.prompt.pieces[found.token_index])
+        return Part(found.part, found.message, found.role, start, end, "difference")
+
+    @property
     def no_effect(self) -> tuple[str, ...]:
         """The parts of the request without effect, as its client spelled them."""
         recorded = self.shown.no_effect
@@ -165,6 +188,12 @@ class PartList(QListView):
         colors, prompt = current_theme().colors, reading.prompt
         with QSignalBlocker(self.selectionModel()):
             self.rows.clear()
+        if (difference := reading.difference) is not None and reading.usage is not None:
+            assert reading.usage.prompt_difference is not None
+            again, _, cause = describe_difference(reading.usage.prompt_difference).partition(": ")
+            self._add_heading("Read again", "Tokens")
+            mark = RowPart(cause[0].upper() + cause[1:], icon="mark", icon_color=colors.fault)
+            self._add(mark, again, again.split()[0], difference)
         if prompt.missing:
             self._add_heading("In no part of the prompt")
         for field in prompt.missing:
@@ -288,14 +317,15 @@ class PromptTab(InspectorTab):
             self._reading = _Reading(shown, request, prompt, starts)
             self._first = max(0, len(prompt.tokens) - _MAX_TOKENS)
             self._fill()
+            if (difference := self._reading.difference) is not None:
+                self._show_part(difference)
 
     def _fill(self) -> None:
         reading = self._reading
         self.page.clear()
         if reading is None or self._inspector.shown is not reading.shown:
             return
-        finished = reading.shown.run.finished
-        usage = None if finished is None else finished.usage
+        usage = reading.usage
         count = counted(len(reading.prompt.tokens), "token")
         remarks = (_left_out(reading.shown), _parts_remark(reading))
         self.note.setText(f"{count}{_reused(usage)}{''.join(remarks)}")
@@ -311,6 +341,9 @@ class PromptTab(InspectorTab):
         plain.setForeground(QColor(colors.text))
         old.setForeground(QColor(colors.faint))
         special.setForeground(QColor(colors.tool))
+        differing = QTextCharFormat()
+        differing.setForeground(QColor(colors.fault))
+        differing.setFontUnderline(True)
         cursor = QTextCursor(self.page.document())
         cursor.beginEditBlock()
         if first:
@@ -318,11 +351,15 @@ class PromptTab(InspectorTab):
         self._places.clear()
         spans = _spans(reading, first, last, cached)
         for (look, part), group in groupby(spans, key=lambda span: span[:2]):
-            form = QTextCharFormat((special, old, plain)[look])
+            form = QTextCharFormat((special, old, plain, differing)[look])
             begin = cursor.position()
             if part is not None:
                 form.setBackground(QColor(getattr(colors, f"{_tone(part)}_soft")))
+            if look == _DIFFERS:
+                form.setBackground(QColor(colors.fault_soft))
             cursor.insertText("".join(text for _, _, text in group), form)
+            if look == _DIFFERS and (difference := reading.difference) is not None:
+                self._places[difference] = begin, cursor.position()
             for each in reading.prompt.parts if part is not None else ():
                 if part is each or each.start <= part.start < part.end <= each.end:
                     begin = self._places.get(each, (begin, 0))[0]
@@ -362,8 +399,8 @@ class PromptTab(InspectorTab):
 
 def _parts_remark(reading: _Reading) -> str:
     """Return as a sentence what is known of the parts, where their list cannot show it."""
-    prompt, trace = reading.prompt, reading.shown.trace
-    if trace is not None and (sent := list(trace.rendered)) and prompt.tokens[: len(sent)] != sent:
+    prompt = reading.prompt
+    if reading.has_changed:
         return (
             " The answer was given to other tokens: its model, chat template or date was another "
             "one."
@@ -378,15 +415,17 @@ def _parts_remark(reading: _Reading) -> str:
 def _spans(
     reading: _Reading, first: int, last: int, cached: int
 ) -> Iterator[tuple[int, Part | None, str]]:
-    """Yield texts with their look (special, cached, plain) and their part."""
+    """Yield texts with their look (special, cached, plain, differing) and their part."""
     shown, prompt = reading.shown, reading.prompt
     vocabulary = None if shown.trace is None else shown.trace.vocabulary
     special = {} if vocabulary is None else vocabulary.special
-    bands = _bands(prompt.parts)
+    bands, difference = _bands(prompt.parts), reading.difference
     place = 0
     for position in range(first, last):
         text, start = prompt.pieces[position], reading.starts[position]
         look = 0 if prompt.tokens[position] in special else 1 if position < cached else 2
+        if difference is not None and difference.start == start and text:
+            look = _DIFFERS
         while text:
             while place < len(bands) and bands[place][1] <= start:
                 place += 1

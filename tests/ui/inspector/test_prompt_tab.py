@@ -49,6 +49,11 @@ async def test_the_prompt_is_shown_with_its_cached_part(
     said = inspector.tab(PromptTab).note.text()
     assert "1,800 tokens read again: message 7 (user) differs" in said
     assert "“of now” here, “of then” before" in said
+    tab = inspector.tab(PromptTab)
+    assert rows(tab)[:2] == ["Read again", "Message 7 (user) differs, 1,800 tokens read again"]
+    tab.list.setCurrentIndex(tab.list.rows.index(1, 0))
+    trace = inspector.inspector.shown.trace
+    assert tab.page.textCursor().selectedText() == trace.vocabulary.text_of(trace.rendered[12])
 
 
 CALL = ToolCall("c1", "read_file", '{"path": "main.py"}')
