@@ -253,7 +253,6 @@ class EndsWindow(OwnWindow):
             self.temperature,
             self.start,
             self.stop,
-            self.compares,
             STRETCH,
             spacing=8,
         )
@@ -271,14 +270,21 @@ class EndsWindow(OwnWindow):
             spacing=8,
             on=results,
         )
+        inside = QWidget()
+        inside.setObjectName("scrolled")
+        # With large text on a small screen, not all of it fits without scrolling.
+        area = scrolling(inside, "", self, goes_sideways=False)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        column(area, on=self)
         column(
             self.question,
             self.setting,
             actions,
+            self.compares,
             (row((results, 1), self._side, spacing=16), 1),
             spacing=10,
             margins=(18, 14, 18, 16),
-            on=self,
+            on=inside,
         )
 
     def _connect_signals(self) -> None:
