@@ -293,7 +293,7 @@ class Inspector(QObject):
                 request = replace(request, stops=shown.run.rules)
         return replace(
             request,
-            model=shown.run.model_id or request.model,
+            model=shown.run.model_id or request.model or self.workspace.model_selection.state.name,
             fork=None,
             trace=TraceLevel.FULL,
             top_logprobs=self.traces.requested_level[1],

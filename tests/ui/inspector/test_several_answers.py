@@ -1,11 +1,15 @@
 """One question answered with several seeds: its plot, its figures, and the runs that it opens."""
 
+import asyncio
 import json
+import subprocess
+import sys
 
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from engine.values.request import TraceLevel
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.ends_window import EndsWindow
@@ -145,3 +149,37 @@ async def test_list_tried_in_what_if_is_compared(
     ends.count.show_number(2)
     await done(ends)
     assert [side.name for side in ends.answers.sides] == ["“6”", "“6”, “4”"]
+
+
+async def test_figures_are_those_of_ask(window: MainWindow) -> None:
+    ends = await several(window, "6")
+    await done(ends)
+    ends.copy_json.click()
+    command = ["-m", "app", "ask", COUNT, "--times", "3", "--stop", "6", "--json"]
+    asked = await asyncio.create_subprocess_exec(
+        sys.executable, *command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    out, _ = await asked.communicate()
+    shown, printed = json.loads(QApplication.clipboard().text()), json.loads(out)
+    for values in (shown, printed):
+        for one in values["each"]:
+            assert one.pop("eos_probability") < 0.01
+        assert values.pop("eos_odds")["max"] < 0.01
+    assert shown == printed
+
+
+async def test_answer_without_recording_is_asked_as_its_conversation_would(
+    window: MainWindow,
+) -> None:
+    window.workspace.traces.record(TraceLevel.OFF)
+    ends = await several(window, "6")
+    await done(ends)
+    assert ends.answers.sides[0].counts.stops[0].fired == 3
+
+
+async def test_deleted_recordings_take_several_answers_with_them(window: MainWindow) -> None:
+    ends = await several(window, "6")
+    await done(ends)
+    window.workspace.traces.forget_all()
+    assert ends.model.rows == []
+    assert not ends.plot.isVisible()
