@@ -215,7 +215,10 @@ class _Answer:
         # The reader has named the first parts, and the engine the others.
         record, read = self.request[RECORD], first.request.not_applied
         engines = [
-            rename_field(name, record.field_names) for name in first.not_applied[len(read) :]
+            rename_field(name, record.field_names)
+            for name in first.not_applied[len(read) :]
+            # Reasoning may be off by an API's own default.
+            if "thinking" in record.field_names or not name.startswith("thinking (")
         ]
         record.not_applied = (*read, *engines)
         self.head = replace(

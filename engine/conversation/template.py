@@ -200,7 +200,7 @@ class ChatTemplate:
         except Exception as error:
             field, reason = self._failing_field(request, options), _reason_of(error, model)
             raise InvalidRequest(field, reason) from error
-        return text, self._unknown_options(request.template_options)
+        return text, self._unknown_options(request)
 
     def render_by(self, rules: TemplateRules, request: GenerationRequest) -> str | None:
         """Return the prompt of a conversation by given rules; None where the template fails."""
@@ -260,16 +260,23 @@ class ChatTemplate:
         effort = Effort.NONE if _switches_thinking(request) is False else request.effort
         return None if effort is None else _nearest_effort(self.effort_names, effort)
 
-    def _unknown_options(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+    @property
+    def knows_thinking(self) -> bool:
+        """Whether it has an option that switches reasoning."""
+        if not self._source or self.effort_names:  # code takes an option or fails
+            return True
+        return any(name in self.variables for name in _THINKING)
+
+    def _unknown_options(self, request: GenerationRequest) -> tuple[str, ...]:
         if not self._source:  # code takes an option or fails
             return ()
-        knows_thinking = any(name in self.variables for name in _THINKING) or self.effort_names
+        # The engine itself enforces a budget, and an effort of which it makes one.
+        enforced = ["thinking_budget", *([] if request.effort is None else [_EFFORT])]
         return tuple(
             f"{_FIELD}.{name}"
-            for name in given
-            if name not in self.variables
-            and not (name in _THINKING and knows_thinking)
-            and name != "thinking_budget"  # the engine itself enforces it
+            for name in request.template_options
+            if name not in (*self.variables, *enforced)
+            and not (name in _THINKING and self.knows_thinking)
         )
 
     def _failing_field(self, request: GenerationRequest, options: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.conversation.template import ChatTemplate
+from engine.grammar.masks import is_constrained
 from engine.inference.backend import Prompt
 from engine.inference.sampling import Sampler
 from engine.inference.speculation.sources import WIDTHS
@@ -227,6 +228,11 @@ class ThinkingBudgets:
         if budget and not can_end and "thinking_budget" not in self._template.variables:
             yield "thinking_budget (this model has no reasoning to end)"
         if effort is None:
+            is_switched = request.thinking is not None and budget is None
+            # A grammar begins with the answer where reasoning is off; template options have a name.
+            is_elsewhere = is_constrained(request) or bool(request.template_options)
+            if is_switched and not is_elsewhere and not self._template.knows_thinking:
+                yield "thinking (the chat template has no switch for it)"
             return
         if request.thinking is False or budget == 0:
             if effort is not Effort.NONE:

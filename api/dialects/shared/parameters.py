@@ -351,6 +351,7 @@ _SPELLED = {
         "thinking.budget_tokens", "thinking_budget", "thinking_token_budget",
         "chat_template_kwargs.thinking_budget",
     ),
+    "thinking": ("thinking", "enable_thinking", "think", "reasoning", "reasoning_effort"),
     "stops.min_tokens": ("fullstop.min_tokens", "min_tokens", "sampling_params.min_new_tokens"),
 }  # fmt: skip
 

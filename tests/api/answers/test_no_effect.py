@@ -80,3 +80,13 @@ def test_tools_of_left_out_kinds_are_named_in_the_report(site: Site) -> None:
     body = {"input": "Hi", "max_output_tokens": 2, "tools": [{"type": "web_search"}], **REPORT}
     reply = site.send("POST", "/v1/responses", {"model": "m", **body})
     assert "tools (web_search)" in reports(reply.json)[-1]["no_effect"]
+
+
+@pytest.mark.parametrize("given", [{}, {"thinking": {"type": "disabled"}}])
+def test_switch_of_reasoning_is_named_where_the_client_gave_it(
+    scripted_site: Site, given: dict[str, Any]
+) -> None:
+    body = {"model": "m", "messages": TURNS, "max_tokens": 2, **given, "fullstop": {"report": True}}
+    [report] = reports(scripted_site.send("POST", "/v1/messages", body).json)
+    switch = ["thinking (the chat template has no switch for it)"]
+    assert report["no_effect"] == (switch if given else [])

@@ -13,6 +13,8 @@ from tests.support.scripted import Stage
 
 TAGS = {"plain": ["<think>", "</think>"]}
 
+SWITCH = "{{ messages[0].content }}<|go|>{% if enable_thinking %}{% endif %}"
+
 
 @pytest.mark.parametrize(
     ("options", "fields", "expected"),
@@ -29,6 +31,9 @@ TAGS = {"plain": ["<think>", "</think>"]}
         ),
         (TAGS, {"effort": Effort.LOW, "thinking": False}, ("effort (reasoning is off)",)),
         (TAGS, {"effort": Effort.NONE, "thinking": False}, ()),
+        (TAGS, {"thinking": True}, ("thinking (the chat template has no switch for it)",)),
+        (TAGS | {"template": SWITCH}, {"thinking": True}, ()),
+        (TAGS, {"thinking": True, "thinking_budget": 9}, ()),
     ],
 )
 def test_reasoning_options_without_effect_are_named(
