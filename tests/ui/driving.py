@@ -18,7 +18,7 @@ from tests.support.memory_store import MemoryConversationStore
 from tests.support.shown import shown
 from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
-from ui.chat.stop_panel import VerdictView
+from ui.chat.verdict_view import VerdictView
 from ui.kit.labels import FactTable
 from ui.models.models import ShownModel
 from ui.records.conversations import Conversation

@@ -29,7 +29,7 @@ from engine.values.figures import figures
 from engine.values.request import TraceLevel
 from engine.values.verdict import steps
 from engine.wording import format_size, quoted
-from ui.chat.stop_panel import verdict_text
+from ui.chat.verdict_view import verdict_text
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab
 from ui.inspector.prompt_tab import PromptTab

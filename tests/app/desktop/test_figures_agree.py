@@ -35,7 +35,7 @@ from tests.support.kept import model_library
 from tests.support.models.formats import tool_template
 from tests.support.scripted import Stage
 from tests.ui.driving import facts_text
-from ui.chat.stop_panel import VerdictView
+from ui.chat.verdict_view import VerdictView
 from ui.inspector.inspector_window import why
 from ui.inspector.shown_run import ShownRun, Tape, shown_answer, shown_recording
 from ui.kit.theme import Theme

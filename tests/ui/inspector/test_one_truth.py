@@ -14,7 +14,7 @@ from tests.support.kept import model_library
 from tests.ui.driving import ScriptedEngine, facts_text
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import THINK
-from ui.chat.stop_panel import VerdictView
+from ui.chat.verdict_view import VerdictView
 from ui.inspector.inspector_window import why
 from ui.inspector.run_tabs import TimingTab
 from ui.inspector.shown_run import ShownRun, Tape

@@ -203,7 +203,7 @@ class MessageHandling(QObject):
 
     def _stop_entries(self, selection: StopSelection | None) -> list[Entry]:
         if selection is None:
-            missing = "Select the text at which answers stop first."
+            missing = "First select the text to stop at."
             return [
                 Command("Always Stop Here", lambda: None, enabled=False, tool_tip=missing),
             ]

@@ -146,7 +146,7 @@ async def test_menu_offers_lists_of_new_chats_and_needs_a_selection(window: Main
 
     here = entries()["Always Stop Here"]
     assert not here.isEnabled()
-    assert here.toolTip() == "Select the text at which answers stop first."
+    assert here.toolTip() == "First select the text to stop at."
     select(view.text_view, "two")
     others = entries()["Always Stop Here In"].menu()
     others.actions()[0].trigger()
