@@ -295,7 +295,9 @@ def with_template(backend: MlxBackend, user_template: str | None) -> MlxBackend:
     config = check_folder(folder)
     with _reporting_failures(folder, config):
         tokenizer = _tokenizer(folder, config, user_template)
-    vocabulary, ends = _vocabulary(folder, tokenizer, backend.info.vocabulary_size)
+    ends = end_tokens(folder, tokenizer, backend.info.vocabulary_size)
+    sources = {end.token_id: end.source for end in ends}
+    vocabulary = replace(backend.vocabulary, eos=frozenset(sources), eos_sources=sources)
     info = replace(backend.info, eos=ends, user_template=user_template, **_abilities(tokenizer))
     return MlxBackend(tokenizer, info, vocabulary, backend.batch, backend.draft)
 

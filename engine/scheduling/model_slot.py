@@ -6,6 +6,7 @@ Belongs to the engine thread, except where a method says otherwise. Knows no oth
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import wait
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -431,7 +432,13 @@ class ModelSlot:
         )
         try:
             if self.backend is not None:
-                backend = with_template(self.backend, source.user_template)
+                # On another thread: a tokenizer takes seconds, and other models go on meanwhile.
+                task = self._context.question_pool.submit(
+                    with_template, self.backend, source.user_template
+                )
+                while not wait([task], 0.02).done:
+                    on_progress(LoadProgress("tokenizer"))
+                backend = task.result()
             else:
                 backend = self._context.loader(
                     folder,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QHideEvent,
@@ -247,6 +247,13 @@ class TemplateWindow(OwnWindow):
         self._compare()
         bring_forward(self)
         self.editor.field.setFocus()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Show the open conversation as it is when the user comes back."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.ActivationChange and self.isActiveWindow():
+            self._offer_conversations()
+            self._compare()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
