@@ -26,6 +26,7 @@ from ui.words import verdict
 
 _MARK_PX, _MIN_ROW_PX, _MAX_ROW_PX = 13, 8, 20
 _GAP_PX = 24
+_RIGHT_PX = 24  # half a mark and the number of its stop
 _STEPS = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
 _ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 
@@ -141,6 +142,13 @@ class EndsPlot(QWidget):
         return max((a.output_tokens for side in self._sides for a in side.answers), default=0) or 1
 
     @property
+    def _stop_numbers(self) -> dict[str, str]:
+        """The numbers of the stops of both sides, which tell their marks apart; none for one."""
+        texts = dict.fromkeys(text for side in self._sides for text in side.request.stops.strings)
+        numbers = {text: f"{number}" for number, text in enumerate(texts, 1)}
+        return numbers if len(numbers) > 1 else {}
+
+    @property
     def _frame_px(self) -> float:
         return 4.2 * self.fontMetrics().height() + 6
 
@@ -150,13 +158,13 @@ class EndsPlot(QWidget):
         width = (self.width() - (count - 1) * _GAP_PX) / count
         height = min(self.height() - self._frame_px, self._rows * _MAX_ROW_PX)
         begin = number * (width + _GAP_PX) + left
-        return QRectF(begin, 1.3 * line, width - left - _MARK_PX, height)
+        return QRectF(begin, 1.3 * line, width - left - _RIGHT_PX, height)
 
     def _paint_side(self, painter: QPainter, number: int, side: Side) -> None:
         area = self._area(number)
         self._paint_scale(painter, area, side)
         colors, line = current_theme().colors, painter.fontMetrics().height()
-        pitch = area.height() / self._rows
+        numbers, pitch = self._stop_numbers, area.height() / self._rows
         numbered = max(1, math.ceil(line / pitch))  # each that has room
         size = min(_MARK_PX, max(8.0, pitch))
         for row, answer in enumerate(side.answers):
@@ -179,6 +187,10 @@ class EndsPlot(QWidget):
                 painter.setBrush(QColor(colors.canvas))
                 painter.drawEllipse(mark)
                 icons.draw(painter, mark, look.icon, colors.tone(look.tone)[0])
+                if number_of_stop := numbers.get(str(answer.stop.value)):
+                    painter.setPen(QColor(colors.match))
+                    beside = QRectF(mark.right() + 3, middle.y() - line / 2, _RIGHT_PX, line)
+                    painter.drawText(beside, int(Qt.AlignmentFlag.AlignLeft), number_of_stop)
             elif answer.output_tokens:
                 painter.setBrush(QColor(colors.faint))
                 painter.drawEllipse(middle, 2.0, 2.0)
@@ -192,7 +204,7 @@ class EndsPlot(QWidget):
         metrics = QFontMetricsF(small)
         line, scale = metrics.height(), area.width() / self._longest
         painter.setPen(QColor(colors.text))
-        head = QRectF(area.left(), 0, area.width() + _MARK_PX, line)
+        head = QRectF(area.left(), 0, area.width() + _RIGHT_PX, line)
         name = metrics.elidedText(side.name, Qt.TextElideMode.ElideRight, head.width())
         painter.drawText(head, int(flags.AlignLeft), name)
         foot = QRectF(area.left(), area.bottom() + 3, area.width(), line)
@@ -222,8 +234,11 @@ class EndsPlot(QWidget):
     def _paint_legend(self, painter: QPainter) -> None:
         """Draw the mark of each reason, as far as there is room."""
         colors, line = current_theme().colors, painter.fontMetrics().height()
+        numbers = self._stop_numbers
         ends = {
-            shortest(answer.stop): verdict(answer.finished, UNKNOWN_CONTEXT)
+            f"{numbers.get(str(answer.stop.value), '')} {shortest(answer.stop)}".lstrip(): verdict(
+                answer.finished, UNKNOWN_CONTEXT
+            )
             for side in self._sides
             for answer in side.whole
             if answer.finished is not None

@@ -157,8 +157,13 @@ async def open_several(window: MainWindow, _: Path) -> None:
     run = window.workspace.current.latest_run
     assert run is not None
     window.others.answer_several(run)
-    window.others.ends.count.show_number(2)
-    window.others.ends.compares.setChecked(True)
+    ends = window.others.ends
+    await eventually(ends.start.isEnabled)
+    ends.count.show_number(2)
+    ends.compares.setChecked(True)
+    ends.other.stops.add_sequence("4")
+    ends.start.click()
+    await eventually(lambda: ends.answers.stage == "done")
 
 
 def by(name: str) -> Open:
