@@ -19,7 +19,7 @@ from ui.chat.messages.stop_selection import StopSelection, source_between
 from ui.kit.buttons import IconBadge, push_button
 from ui.kit.flow_text import FlowText
 from ui.kit.html import colored, element, joined
-from ui.kit.labels import FactTable, FigureTile, clear_layout_of, label, show_text, thin_bar
+from ui.kit.labels import FactTable, FigureTile, clear_layout, label, show_text, thin_bar
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_from
 from ui.kit.theme import current_theme, fixed_font
@@ -241,7 +241,7 @@ class VerdictView(QWidget):
 
     def _arrange(self, facts: FactTable) -> None:
         """Show the facts in the place of earlier ones, at once: Qt would do it a frame later."""
-        clear_layout_of(self._facts)
+        clear_layout(self._facts.layout())
         layout = self._facts.layout()
         assert layout is not None
         layout.addWidget(facts)

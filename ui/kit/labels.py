@@ -9,6 +9,7 @@ from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
     QLabel,
+    QLayout,
     QProgressBar,
     QPushButton,
     QSizePolicy,
@@ -103,12 +104,10 @@ def rescale(widget: QWidget, scale: float) -> None:
     widget.setFont(font)
 
 
-def clear_layout_of(widget: QWidget) -> None:
-    """Remove everything from a widget's layout."""
-    layout = widget.layout()
+def clear_layout(layout: QLayout | None) -> None:
+    """Remove everything from a layout."""
     while layout is not None and (item := layout.takeAt(0)) is not None:
-        inner = item.widget()
-        if inner is not None:
+        if (inner := item.widget()) is not None:
             inner.hide()
             inner.deleteLater()
 
@@ -291,7 +290,7 @@ class FactTable(QWidget):
         self._grid.setColumnMinimumWidth(0, 84)
 
     def clear(self) -> None:
-        clear_layout_of(self)
+        clear_layout(self.layout())
 
     def add(self, name: str, value: str, is_code: bool = False) -> QLabel:
         row = self._grid.count() // 2  # rows of a cleared grid are used again

@@ -1,9 +1,9 @@
 """The models on this computer: downloads, then a card for each. Main thread."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QShowEvent
@@ -25,82 +25,83 @@ from engine.wording import counted, format_size
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_label
-from ui.kit.labels import ElidedLabel, StatusPill, label, show_text
+from ui.kit.labels import ElidedLabel, StatusPill, clear_layout, label, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import copy_text, escape_mnemonics
 from ui.models.downloads import DownloadRow
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import RESTART, STUCK, facts, fit_text, newer_text
+from ui.models.models import ShownModel
 from ui.models.upkeep import Upkeep
+from ui.words import Tone
 
 # Only these can be deleted: others come with the program, or are the user's own files.
 DELETED = (Origin.HUGGING_FACE, Origin.LM_STUDIO)
 
 
+@dataclass(frozen=True, slots=True)
+class RowState:
+    """All that a row shows."""
+
+    model: LibraryModel
+    shown: ShownModel
+    memory: Memory
+    drafts: Sequence[FoundModel]
+    newer: HubModel | None
+    is_listed: bool
+    needs_user: bool
+
+
 class LocalModelRow(QFrame):
     """A row of a model with its buttons; the signals of its list announce the choices."""
 
-    def __init__(
-        self,
-        listed_by: "LocalModels",
-        model: LibraryModel,
-        memory: Memory,
-        *,
-        is_loaded: bool,
-        is_loading: bool = False,
-        is_unloaded: bool,
-        stuck_why: str = "",
-        drafts: Sequence[FoundModel] = (),
-        newer: HubModel | None = None,
-        is_listed: bool = True,
-        needs_user: bool = False,
-    ) -> None:
+    def __init__(self, listed_by: "LocalModels", state: RowState) -> None:
         super().__init__()
         self.setObjectName("card")
         self._list = listed_by
-        self.model = model
-        self._stuck_why = stuck_why
-        self._is_listed = is_listed
-        found = model.found
-        self._drafts = drafts
+        self._state = state
+        self.model = state.model
+        found, shown = state.model.found, state.shown
         name = ElidedLabel(found.name, "title")
         name.setToolTip(str(found.folder))
-        line = ElidedLabel(facts(found, model.used_at, model.draft), "muted")
+        line = ElidedLabel(facts(found, self.model.used_at, self.model.draft), "muted")
         line.setToolTip(line.text())
         text = column(name, row((line, 1), *self._template_link(), spacing=10), spacing=3)
-        trouble = self._trouble(memory)
         notes = []
-        if trouble:
-            is_fault = found.trouble or stuck_why
-            notes.append((trouble, "fault" if is_fault else "muted"))
-        if newer is not None:
-            notes.append((newer_text(newer), "notice"))
+        if trouble := self._trouble():
+            notes.append((trouble, "fault" if found.trouble or shown.is_stuck else "muted"))
+        if state.newer is not None:
+            notes.append((newer_text(state.newer), "notice"))
         for saved, role in notes:
             note = label(saved, role, 0.95, is_wrapped=True)
             # Qt's minimum would be the height of its narrowest shape, and the list have a bar.
             note.setMinimumHeight(1)
             text.addWidget(note)
         bar = row((text, 1), spacing=10, margins=(14, 11, 8, 11), on=self)
-        self.update_button = self._update_button(newer)
-        if self.update_button is not None:
+        self.update_button = None
+        if state.newer is not None:
+            self.update_button = push_button("Update", f"Update {found.name}")
+            self.update_button.clicked.connect(lambda: self._list.upkeep.update(found))
             bar.addWidget(self.update_button)
-        self.button = self._button(is_loaded=is_loaded or is_loading)
+        is_used = shown.stage == "ready" or shown.is_loading
+        self.button = None if is_used else self._load_button()
         if self.button is not None:
             bar.addWidget(self.button)
-        if self.button is None or stuck_why:
+        if is_used or shown.is_stuck:
             pill = StatusPill(found.name)
-            if stuck_why:
-                pill.show_state(STUCK, "fault", "fault")
-            elif needs_user:
-                pill.show_state("Needs Approval", "warning", "limit")
-            elif is_loading:
-                pill.show_state("Loading…", "spinner", "busy")
-            elif is_unloaded:
-                pill.show_state("Unloaded", "clock", "quiet")
-            else:
-                pill.show_state("Loaded", "check", "done")
+            pill.show_state(*self._pill_state())
             bar.insertWidget(1, pill)
-        bar.addWidget(self._more(can_unload=is_loaded and not is_unloaded))
+        bar.addWidget(self._more())
+
+    def _pill_state(self) -> tuple[str, str, Tone]:
+        shown = self._state.shown
+        if shown.is_stuck:
+            return STUCK, "fault", "fault"
+        if self._state.needs_user:
+            return "Needs Approval", "warning", "limit"
+        if shown.is_loading:
+            return "Loading…", "spinner", "busy"
+        return ("Unloaded", "clock", "quiet") if shown.is_idle else ("Loaded", "check", "done")
 
     def _template_link(self) -> list[QPushButton]:
         if not self.model.found.can_be_loaded:
@@ -112,54 +113,40 @@ class LocalModelRow(QFrame):
         link.clicked.connect(lambda: self._list.template_requested.emit(self.model))
         return [link]
 
-    def _trouble(self, memory: Memory) -> str:
-        found = self.model.found
-        if self._stuck_why and not found.problem:
-            return self._stuck_why
+    def _trouble(self) -> str:
+        found, shown = self.model.found, self._state.shown
+        if shown.is_stuck and not found.problem:
+            return shown.message
         if found.trouble:
             return found.trouble
-        if not self._is_listed:
+        if not self._state.is_listed:
             return "Its folder can’t be found. It stays available until it is unloaded."
-        return fit_text(self.model.need, self.model.fit, memory)
+        return fit_text(self.model.need, self.model.fit, self._state.memory)
 
-    def _button(self, *, is_loaded: bool) -> QPushButton | None:
-        found = self.model.found
-        if is_loaded:
-            return None
+    def _load_button(self) -> QPushButton:
+        found, library = self.model.found, self._list.library
         if found.is_partial and "/" in found.name:
             button = push_button("Resume", f"Resume the download of {found.name}")
-            button.clicked.connect(lambda: self._list.library.downloads.start(found.name))
-            return button
-        text = RESTART if self._stuck_why else "Load"
-        button = push_button(text, f"{'Restart' if self._stuck_why else 'Load'} {found.name}")
-        button.setEnabled(not (found.is_partial or found.obstacle))
-        button.clicked.connect(self._restart if self._stuck_why else self._load)
+            button.clicked.connect(lambda: library.downloads.start(found.name))
+        elif self._state.shown.is_stuck:
+            button = push_button(RESTART, f"Restart {found.name}")
+            button.clicked.connect(lambda: library.models.load_again(found.folder))
+        else:
+            button = push_button("Load", f"Load {found.name}")
+            button.setEnabled(not (found.is_partial or found.obstacle))
+            button.clicked.connect(lambda: self._list.load_requested.emit(self.model))
         return button
 
-    def _load(self) -> None:
-        self._list.load_requested.emit(self.model)
-
-    def _restart(self) -> None:
-        self._list.library.models.load_again(self.model.found.folder)
-
-    def _update_button(self, newer: HubModel | None) -> QPushButton | None:
-        if newer is None:
-            return None
-        button = push_button("Update", f"Update {self.model.found.name}")
-        button.clicked.connect(lambda: self._list.upkeep.update(self.model.found))
-        return button
-
-    def _more(self, *, can_unload: bool) -> QToolButton:
-        found = self.model.found
+    def _more(self) -> QToolButton:
+        found, shown, requested = self.model.found, self._state.shown, self._list
         folder = str(found.folder)
-        more = IconButton("chevron-down", f"More about {self.model.found.name}", size=16)
+        more = IconButton("chevron-down", f"More about {found.name}", size=16)
         menu = QMenu(more)
-        requested = self._list
         entries: list[Entry] = [
             Command(show_in_files_label(), lambda: show_in_files(self, found.folder)),
             Command("Copy Path", lambda: copy_text(folder)),
         ]
-        if can_unload:
+        if shown.stage == "ready" and not shown.is_idle:
             unload = Command("Unload", lambda: requested.unload_requested.emit(self.model))
             entries = [unload, None, *entries]
         if drafts := self._draft_entries():
@@ -178,7 +165,7 @@ class LocalModelRow(QFrame):
     def _draft_entries(self) -> list[Entry]:
         """Offer the possible draft models, and the present one even if its folder is gone."""
         present = self.model.draft
-        offered = {draft.folder.resolve(): draft.name for draft in self._drafts}
+        offered = {draft.folder.resolve(): draft.name for draft in self._state.drafts}
         if present is not None:
             offered.setdefault(present, model_name(present))
         return [
@@ -209,7 +196,7 @@ class LocalModels(QWidget):
         self.upkeep = upkeep
         self.rows: list[DownloadRow] = []
         self.cards: list[LocalModelRow] = []
-        self._shown: list[dict[str, Any]] | None = None
+        self._shown: list[RowState] | None = None
         self.find_button = push_button("Find Models…", kind="primary")
         self.add = QPushButton("Add a Folder…")
         self.check = QPushButton("Check for Updates")
@@ -276,7 +263,7 @@ class LocalModels(QWidget):
         if not self.window().isVisible():
             return
         library = self.library
-        shown = [self._card_arguments(model) for model in [*library.local, *library.unlisted()]]
+        shown = [self._row_state(model) for model in [*library.local, *library.unlisted()]]
         if shown != self._shown:
             self._shown = shown
             self._fill_cards(shown)
@@ -292,30 +279,29 @@ class LocalModels(QWidget):
             there = counted(len(library.local), "model")
             self._note.setText(f"{there}, {format_size(total)}" if total else "")
 
-    def _card_arguments(self, model: LibraryModel) -> dict[str, Any]:
+    def _row_state(self, model: LibraryModel) -> RowState:
         library, found = self.library, model.found
-        is_listed = model in library.local
-        state = library.models.status(found.folder.resolve())
-        return {
-            "model": model,
-            "memory": library.memory,
-            "is_loaded": state.stage == "ready",
-            "is_loading": state.is_loading,
-            "is_unloaded": state.is_idle,
-            "stuck_why": state.message if state.is_stuck else "",
-            "drafts": library.drafts_for(model) if is_listed else (),
-            "newer": self._newer(found),
-            "is_listed": is_listed,
-            "needs_user": found.folder.resolve() in library.waiting,
-        }
+        is_listed, folder = model in library.local, found.folder.resolve()
+        shown = library.models.status(folder)
+        reason = shown.message if shown.is_stuck else ""
+        return RowState(
+            model,
+            # A row does not show how far a load is.
+            replace(shown, message=reason, progress=None, loading_s=0.0),
+            library.memory,
+            library.drafts_for(model) if is_listed else (),
+            self._newer(found),
+            is_listed,
+            needs_user=folder in library.waiting,
+        )
 
-    def _fill_cards(self, shown: list[dict[str, Any]]) -> None:
+    def _fill_cards(self, shown: list[RowState]) -> None:
         focused = next((card for card in self.cards if _focused_name(card)), None)
         kept = _focused_name(focused) if focused is not None else ""
-        _clear(self._cards)
+        clear_layout(self._cards)
         self.cards = []
-        for arguments in shown:
-            card = LocalModelRow(self, **arguments)
+        for state in shown:
+            card = LocalModelRow(self, state)
             self._cards.addWidget(card)
             self.cards.append(card)
             if focused is not None and card.model.found.name == focused.model.found.name:
@@ -327,7 +313,7 @@ class LocalModels(QWidget):
         self._folders_head.setVisible(bool(shown))
         if shown != self.shown_folders:
             self.shown_folders = shown
-            _clear(self._folders)
+            clear_layout(self._folders)
             for folder, count in shown.items():
                 self._folders.addWidget(self._folder_card(folder, count))
 
@@ -356,7 +342,7 @@ class LocalModels(QWidget):
         return self.upkeep.updates.get(model.name) if is_theirs else None
 
     def _fill_downloads(self) -> None:
-        _clear(self._downloads)
+        clear_layout(self._downloads)
         self.rows = []
         for item in self.library.downloads.items:
             row = DownloadRow(self.library.downloads, item)
@@ -384,10 +370,3 @@ def _focus_again(card: QWidget, name: str) -> None:
         (control for control in controls if control.accessibleName() == name), controls[-1]
     )
     chosen.setFocus()
-
-
-def _clear(layout: QVBoxLayout) -> None:
-    while (item := layout.takeAt(0)) is not None:
-        if (widget := item.widget()) is not None:
-            widget.hide()
-            widget.deleteLater()

@@ -31,7 +31,7 @@ from ui.kit.labels import (
     ElidedLabel,
     FactTable,
     StatusPill,
-    clear_layout_of,
+    clear_layout,
     label,
     plain_tooltip,
     show_text,
@@ -248,8 +248,7 @@ class ListEditor(QWidget):
         super().__init__()
         self._noun, self._problem_of = noun, problem_of
         self._texts: tuple[str, ...] = ()
-        self._rows = QWidget()
-        column(spacing=2, on=self._rows)
+        self._rows = column(spacing=2)
         self.field = QLineEdit()
         self.field.setPlaceholderText(example)
         self.field.setAccessibleName(accessible_name)
@@ -272,11 +271,9 @@ class ListEditor(QWidget):
         if texts == self._texts:
             return
         self._texts = texts
-        clear_layout_of(self._rows)
-        layout = self._rows.layout()
-        assert layout is not None
+        clear_layout(self._rows)
         for text in texts:
-            layout.addWidget(self._row(text))
+            self._rows.addWidget(self._row(text))
 
     def _row(self, text: str) -> QWidget:
         made = QWidget()

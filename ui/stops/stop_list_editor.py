@@ -42,7 +42,7 @@ from ui.kit.buttons import ChipButton, IconButton, push_button
 from ui.kit.commands import Command, context_menu
 from ui.kit.dialogs import prompt_number
 from ui.kit.following import Following
-from ui.kit.labels import ElidedButton, ElidedLabel, clear_layout_of, label
+from ui.kit.labels import ElidedButton, ElidedLabel, clear_layout, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.rows import Index
 from ui.kit.theme import current_theme, fixed_font, restyle
@@ -260,7 +260,7 @@ class EndTokens(QWidget):
         if target == self._shown:
             return
         self._shown = target
-        clear_layout_of(self)
+        clear_layout(self.layout())
         if name:
             self._list(name, info, added)
 

@@ -22,7 +22,7 @@ from ui.kit.buttons import Choice, push_button
 from ui.kit.commands import Command
 from ui.kit.dialogs import confirm
 from ui.kit.fields import NumberField, disable_horizontal_scrolling
-from ui.kit.labels import ElidedLabel, clear_layout_of, label
+from ui.kit.labels import ElidedLabel, clear_layout, label
 from ui.kit.layouts import STRETCH, column, form, row
 from ui.kit.tasks import start_task
 from ui.kit.windows import OwnDialog
@@ -57,7 +57,7 @@ class RemovableRows(QWidget):
         self._fill()
 
     def _fill(self) -> None:
-        clear_layout_of(self)
+        clear_layout(self.layout())
         self.buttons = []
         column = self.layout()
         assert column is not None

@@ -26,7 +26,7 @@ from ui.kit.buttons import IconButton, push_button
 from ui.kit.dialogs import choose_files
 from ui.kit.fields import GrowingInput
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
-from ui.kit.labels import ElidedLabel, clear_layout_of, label, plain_tooltip, rescale, show_text
+from ui.kit.labels import ElidedLabel, clear_layout, label, plain_tooltip, rescale, show_text
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.markdown.pictures import picture_from
 from ui.kit.tasks import finish_tasks, start_task
@@ -472,7 +472,7 @@ class AttachmentRow(QWidget):
         self._show_rows()
 
     def _show(self) -> None:
-        clear_layout_of(self._chips)
+        clear_layout(self._chips.layout())
         for number, file in enumerate(self.files):
             self._flow.addWidget(self._chip_of(number, file))
         for reading in self._reading:

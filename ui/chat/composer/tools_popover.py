@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
 
 from ui.kit.buttons import push_button
 from ui.kit.commands import Command, Entry, context_menu
-from ui.kit.labels import clear_layout_of, label, plain_tooltip, show_text
+from ui.kit.labels import clear_layout, label, plain_tooltip, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import escape_mnemonics
 from ui.kit.tasks import start_task
@@ -112,7 +112,7 @@ class ToolsPopover(Popover):
         show_text(self._hint, self._hint_text(servers))
         self.boxes.clear()
         self.approved.clear()
-        clear_layout_of(self._list)
+        clear_layout(self._list.layout())
         for server in servers:
             self._add_server(server)
         column = self._list.layout()
