@@ -1,0 +1,132 @@
+"""Lets a text model of mlx-lm read pictures: their positions, and features behind its first layers.
+
+The classes of its rotary embeddings and of its first layers are replaced in place by subclasses,
+so that its modules, their names and their weights stay as mlx-lm made them. Engine thread.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import mlx.core as mx
+
+RopeStyle = Literal["interleaved", "sectioned"]
+
+
+class Reading:
+    """What the next pass of a text model needs beside token ids.
+
+    Attributes:
+        positions: (3, rows, tokens), where the pass has tokens of a picture.
+        deltas: For each row, how far its positions are behind the number of its tokens; None where
+            no row has pictures.
+        features: Embeddings of shape (rows, tokens, size), and which of them (rows, tokens, 1) stand
+            in place of those of token ids.
+        added: What is added behind each of the first layers, each of shape (rows, tokens, size).
+    """
+
+    __slots__ = ("added", "deltas", "features", "positions")
+
+    def __init__(self) -> None:
+        self.deltas: mx.array | None = None
+        self.clear()
+
+    def clear(self) -> None:
+        self.positions: mx.array | None = None
+        self.features: tuple[mx.array, mx.array] | None = None
+        self.added: Sequence[mx.array] = ()
+
+
+class _PictureEmbedding:
+    """Added to the class of a table of embeddings."""
+
+    reading: Reading
+
+    def __call__(self, ids: Any) -> Any:
+        embedded = super().__call__(ids)  # type: ignore[misc]
+        if (features := self.reading.features) is None:
+            return embedded
+        values, are_features = features
+        return mx.where(are_features, values.astype(embedded.dtype), embedded)
+
+
+class _PictureRope:
+    """Added to the class of a rotary embedding."""
+
+    reading: Reading
+    _axes: Any  # of each frequency: which of the three positions turns it
+
+    def __call__(self, x: Any, offset: Any = 0) -> Any:
+        reading = self.reading
+        if reading.positions is not None:
+            return _rotated(x, self, reading.positions[:, :, : x.shape[2]])
+        if reading.deltas is not None:
+            offset = offset + reading.deltas
+        return super().__call__(x, offset=offset)  # type: ignore[misc]
+
+
+class _AddingLayer:
+    """Added to the class of one of the first layers."""
+
+    reading: Reading
+    index: int
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        hidden = super().__call__(*args, **options)  # type: ignore[misc]
+        added = self.reading.added
+        return hidden + added[self.index] if self.index < len(added) else hidden
+
+
+def _rotated(x: Any, rope: Any, positions: Any) -> Any:
+    """Rotate queries or keys of shape (rows, heads, tokens, size) by positions in three axes."""
+    dims = rope.dims
+    frequencies = rope.base ** -(mx.arange(0, dims, 2, dtype=mx.float32) / dims)
+    chosen = positions[rope._axes].astype(mx.float32)  # (frequencies, rows, tokens)
+    angles = chosen.transpose(1, 2, 0)[:, None] * rope.scale * frequencies
+    cos, sin = mx.cos(angles), mx.sin(angles)
+    low, high = x[..., : dims // 2].astype(mx.float32), x[..., dims // 2 : dims].astype(mx.float32)
+    turned = [(low * cos - high * sin).astype(x.dtype), (high * cos + low * sin).astype(x.dtype)]
+    return mx.concatenate([*turned, x[..., dims:]], axis=-1)
+
+
+def axes_of(sections: Sequence[int], frequencies: int, style: RopeStyle) -> list[int]:
+    """Return for each frequency by which of the three positions it turns."""
+    if style == "sectioned":
+        axes = [axis for axis, count in enumerate(sections) for _ in range(count)]
+        return (axes + [0] * frequencies)[:frequencies]
+    return [
+        axis if (axis := index % 3) and index < 3 * sections[axis] else 0
+        for index in range(frequencies)
+    ]
+
+
+def let_read(model: Any, reading: Reading, layers: int = 0) -> None:
+    """Let a text model read features, and add more behind its first ``layers`` layers."""
+    embedding = next(
+        module.embed_tokens for module in model.modules() if "embed_tokens" in module
+    )
+    _become(embedding, _PictureEmbedding)
+    embedding.reading = reading
+    for index, layer in enumerate(model.layers[:layers]):
+        _become(layer, _AddingLayer)
+        layer.reading, layer.index = reading, index
+
+
+def let_place(model: Any, reading: Reading, sections: Sequence[int], style: RopeStyle) -> None:
+    """Let a text model's attention turn by positions in three dimensions."""
+    for module in model.modules():
+        rope = getattr(module, "rope", None)
+        if rope is not None and hasattr(rope, "dims") and hasattr(rope, "base"):
+            _become(rope, _PictureRope)
+            rope.reading = reading
+            rope._axes = mx.array(axes_of(sections, rope.dims // 2, style))
+
+
+def _become(module: Any, kind: type) -> None:
+    """Give a module a subclass of its class, made once for each."""
+    own = type(module)
+    if issubclass(own, kind):
+        return
+    module.__class__ = _kinds.setdefault((own, kind), type(own.__name__, (kind, own), {}))
+
+
+_kinds: dict[tuple[type, type], type] = {}
