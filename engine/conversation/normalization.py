@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from engine.conversation.template_rules import Ids, TemplateRules, TextBesideCalls
-from engine.values.request import Message, ToolCall
+from engine.values.request import PICTURE_MARK, Message, Picture, ToolCall
 
 # The field of arguments that are no JSON object: cut or broken ones, lists, and plain text.
 RAW_ARGUMENTS = "arguments"
@@ -206,7 +206,8 @@ def _with_calls_as_text(turn: Message, marks: tuple[str, str]) -> Message:
 
 
 def _as_user(result: Message) -> Message:
-    return Message("user", f"<tool_result>\n{result.content}\n</tool_result>")
+    content = f"<tool_result>\n{result.content}\n</tool_result>"
+    return Message("user", content, pictures=result.pictures)
 
 
 def _move_systems(turns: Sequence[Message], rules: TemplateRules) -> list[Message]:
@@ -218,7 +219,7 @@ def _move_systems(turns: Sequence[Message], rules: TemplateRules) -> list[Messag
     placed: list[Message] = []
     pending: list[Message] = []
     if not rules.has_system:
-        pending = [Message("user", turn.content) for turn in leading]
+        pending = [replace(turn, role="user") for turn in leading]
     elif leading:
         placed = [_join(leading)] if rules.joins_systems else leading
     for turn in turns[len(leading) :]:
@@ -250,7 +251,8 @@ def _order_roles(turns: Iterable[Message], rules: TemplateRules) -> list[Message
         elif before.role == "tool" and turn.role == "user":
             if rules.joins_results:
                 ordered.pop()
-                turn = replace(before, content=_join_texts([before.content, turn.content]))
+                joined = _join([before, turn])
+                turn = replace(before, content=joined.content, pictures=joined.pictures)
         elif before.role == turn.role and (
             (turn.role == "user" and rules.joins_users)
             # Calls stay before what follows them.
@@ -269,6 +271,7 @@ def _join(turns: Sequence[Message]) -> Message:
         content=_join_texts([turn.content for turn in turns]),
         thinking=_join_texts([turn.thinking for turn in turns]),
         tool_calls=tuple(call for turn in turns for call in turn.tool_calls),
+        pictures=tuple(picture for turn in turns for picture in turn.pictures),
     )
 
 
@@ -288,7 +291,9 @@ def _as_dict(turn: Message, rules: TemplateRules, thinking_keys: Sequence[str]) 
     values: dict[str, Any] = {"role": turn.role, "content": turn.content}
     arguments_of = _arguments_text if rules.has_text_arguments else _arguments
     is_thinking_part = rules.has_thinking_parts and bool(turn.thinking)
-    if rules.has_content_parts or is_thinking_part:
+    if turn.pictures:
+        values["content"] = list(_parts(turn.content))
+    elif rules.has_content_parts or is_thinking_part:
         values["content"] = [{"type": "text", "text": turn.content}]
     if is_thinking_part:
         values["content"].insert(0, {"type": "thinking", "thinking": turn.thinking})
@@ -308,6 +313,34 @@ def _as_dict(turn: Message, rules: TemplateRules, thinking_keys: Sequence[str]) 
     if turn.name is not None:
         values["name"] = turn.name
     return values
+
+
+def behind_results(messages: Sequence[Message]) -> list[Message]:
+    """Return a conversation with the pictures of tools' results in a user turn behind them."""
+    moved: list[Message] = []
+    waiting: list[Picture] = []
+    for message in messages:
+        if message.role == "tool":
+            waiting += message.pictures
+            text = message.content.replace(PICTURE_MARK, "")
+            moved.append(replace(message, content=text or "(a picture)", pictures=()))
+            continue
+        if waiting:
+            moved.append(Message("user", PICTURE_MARK * len(waiting), pictures=tuple(waiting)))
+            waiting = []
+        moved.append(message)
+    if waiting:
+        moved.append(Message("user", PICTURE_MARK * len(waiting), pictures=tuple(waiting)))
+    return moved
+
+
+def _parts(content: str) -> Iterator[dict[str, str]]:
+    """Yield the texts and pictures of a message in their order."""
+    for number, text in enumerate(content.split(PICTURE_MARK)):
+        if number:
+            yield {"type": "image"}
+        if text:
+            yield {"type": "text", "text": text}
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from engine.conversation.prompt_parts import RenderedPrompt
 from engine.errors import ModelLoadFailed
@@ -12,6 +12,9 @@ from engine.output.channels import Beginning
 from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd, PromptDifference, VerifiedDrafts
 from engine.values.tokens import PromptScores
+
+if TYPE_CHECKING:
+    from engine.inference.vision.vision import PlacedPictures
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,12 @@ class Prompt:
     rendered: RenderedPrompt = field(default_factory=RenderedPrompt)
     difference: PromptDifference | None = None
     has_user_template: bool = False
+    pictures: "PlacedPictures | None" = None
+
+    @property
+    def keys(self) -> list[int]:
+        """Its tokens, as caches compare them."""
+        return self.tokens if self.pictures is None else self.pictures.keys
 
     @property
     def thinks(self) -> bool:

@@ -29,6 +29,7 @@ from engine.inference.running_cache import is_sole
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.cost import PassCosts
 from engine.inference.speculation.head_drafts import OwnHead, head_of, without_head
+from engine.inference.vision.vision import Vision
 from engine.values.events import CacheMiss
 
 
@@ -64,9 +65,17 @@ class RunningBatch:
         self.own_head = None if head is None else OwnHead(head.origin)
         self._pacer = PrefillPacer(limits.prefill_chunk)
 
+    @property
+    def vision(self) -> Vision | None:
+        """What the model sees; None for a model of text alone."""
+        return self._batch.vision
+
+    def attach_vision(self, vision: Vision) -> None:
+        self._batch.vision = vision
+
     def insert(self, sequence: Sequence) -> int:
         """Add a sequence, or let it wait for another with the same beginning; return its number."""
-        tokens, owner, scorer = sequence.tokens, sequence.owner, sequence.scorer
+        tokens, owner, scorer = sequence.keys, sequence.owner, sequence.scorer
         unscored = tokens if scorer is None else tokens[: scorer.begins + 1]
         with self._stream():
             sequence.cache, sequence.cached, sequence.from_disk = self.prompt_cache.fetch(
@@ -85,7 +94,7 @@ class RunningBatch:
         return sequence.number
 
     def _plan_snapshots(self, sequence: Sequence) -> None:
-        tokens, cached = sequence.tokens, sequence.cached
+        tokens, cached = sequence.keys, sequence.cached
         # The next turn seldom repeats an answer token by token, so one is taken at the turn's end.
         last = len(tokens) - 1
         sequence.snapshots_at.add(min(sequence.turn_end or last, last))
@@ -106,6 +115,7 @@ class RunningBatch:
         step = None
         if decoding and self.can_draft and not self.sequences.reading:
             with self._stream():
+                self._batch.place(self._batch.decoding)
                 step = self._drafting.step(DecodingRows(self._batch.decoding))
         is_plain = step is None
         if step is None:
@@ -180,6 +190,8 @@ class RunningBatch:
         max_tokens = self._pacer.tokens(len(self._batch.decoding))
         if not max_tokens:
             return
+        if self.vision is not None:
+            self.vision.set_deltas(())
         begin_s = time.perf_counter()
         with self._stream():
             tokens = embedding.read(self._batch.model, max_tokens)

@@ -4,6 +4,7 @@ Short prompts that wait together are read in one group, long ones alone, so that
 padded to the length of a much longer one. Shorter groups overtake longer ones.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
@@ -18,6 +19,7 @@ from engine.inference.running_cache import batched, parts_of, prepare_to_run
 from engine.inference.sampling import GREEDY
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.head_drafts import with_head
+from engine.inference.vision.vision import Vision
 from engine.values.tokens import PromptScores
 
 # The limits of a group: rows, and tokens with padding.
@@ -43,6 +45,7 @@ class ContinuousBatch:
         self.waiting: list[Sequence] = []
         self.groups: list[Any] = []
         self.stream = generation_stream
+        self.vision: Vision | None = None
         self._max_rows = max_rows
         self._pads_prompts = pads_prompts
         self._sequences = sequences
@@ -71,8 +74,14 @@ class ContinuousBatch:
 
     def decode(self) -> list[Any]:
         with mx.stream(self.stream):
+            self.place(self.decoding)
             responses: list[Any] = self.decoding.next()
         return responses
+
+    def place(self, rows: Any) -> None:
+        """Let the next pass count positions as the pictures of its rows need it."""
+        if self.vision is not None:
+            self.vision.set_deltas([one.position_delta for one in self._rows_of(rows)])
 
     def read(self, max_tokens: int) -> tuple[Any, dict[Sequence, int], dict[int, PromptScores]]:
         """Read up to ``max_tokens`` tokens of one group; return it, the tokens read, and scores."""
@@ -80,12 +89,15 @@ class ContinuousBatch:
             group = self._next_group()
             rows = self._rows_of(group)
             counts = _counts(rows, max(1, max_tokens // len(rows)))
+            if self._look(rows[0]):
+                return group, dict.fromkeys(rows, 0), {}
             scores: dict[int, PromptScores] = {}
             if any(counts.values()):
                 tokens = [row.tokens[row.read : row.read + count] for row, count in counts.items()]
                 group.model = self._scoring(counts, scores)
                 try:
-                    group.prompt(tokens)
+                    with self._shown(rows[0], counts[rows[0]]):
+                        group.prompt(tokens)
                 finally:
                     group.model = self.model
                 for part in parts_of(group.prompt_cache):
@@ -104,18 +116,19 @@ class ContinuousBatch:
                 self.groups.remove(group)
             else:
                 part = group.split(ready)
+            self.place(part)
             self.decoding.extend(part.generate([[rows[index].tokens[-1]] for index in ready]))
             prepare_to_run(self.decoding.prompt_cache)
         return [rows[index] for index in ready]
 
     def cache_of(self, sequence: Sequence) -> tuple[list[Any], int | None, list[int]]:
-        """Return the cache of a sequence, its row (None for its own cache), and its tokens."""
+        """Return the cache of a sequence, its row (None for its own cache), and its keys."""
         for batch in (*self.groups, self.decoding):
             if sequence.number in batch.uids:
                 row = batch.uids.index(sequence.number)
-                return batch.prompt_cache, row, list(batch.tokens[row])
+                return batch.prompt_cache, row, sequence.keys_of(list(batch.tokens[row]))
         cache = sequence.cache or make_prompt_cache(self.model)
-        return cache, None, sequence.tokens[: sequence.cached]
+        return cache, None, sequence.keys[: sequence.cached]
 
     def extract(self, sequence: Sequence) -> tuple[list[Any], list[int]]:
         cache, row, tokens = self.cache_of(sequence)
@@ -157,12 +170,13 @@ class ContinuousBatch:
     def _new_group(self, first: Sequence) -> Any:
         """Begin to read a waiting prompt, and others with it as far as the limits allow."""
         members = [first]
-        max_rows = min(_GROUP_ROWS, self.free_rows) if self._pads_prompts else 1
+        is_alone = first.pictures is not None or not self._pads_prompts
+        max_rows = 1 if is_alone else min(_GROUP_ROWS, self.free_rows)
         for sequence in sorted(self.waiting, key=lambda each: (each.unread, each.number)):
             longest = max(first.unread, sequence.unread)
             if len(members) == max_rows or longest * (len(members) + 1) > _GROUP_TOKENS:
                 break
-            if sequence is not first:
+            if sequence is not first and sequence.pictures is None:
                 members.append(sequence)
         members.sort(key=attrgetter("number"))
         self.waiting = [sequence for sequence in self.waiting if sequence not in members]
@@ -182,6 +196,19 @@ class ContinuousBatch:
             sequence.cache = None
         self.groups.append(group)
         return group
+
+    def _look(self, sequence: Sequence) -> bool:
+        """Run the tower for a picture that is read next; return whether it had to."""
+        if self.vision is None or sequence.pictures is None:
+            return False
+        return self.vision.look(sequence.pictures, sequence.read)
+
+    def _shown(self, sequence: Sequence, count: int) -> Any:
+        """Let a pass over the next tokens of a prompt read its pictures."""
+        if self.vision is None:
+            return contextlib.nullcontext()
+        self.vision.set_deltas([sequence.position_delta])
+        return self.vision.shown(sequence.pictures, sequence.read, sequence.read + count)
 
     def _joining_cache(self, sequence: Sequence) -> list[Any]:
         cache = with_head(batched(sequence.cache, self.model), self.model)

@@ -123,7 +123,10 @@ class MlxBackend:
 
         shown = with_shown_tools(request)
         with self._translate_panics("messages" if request.prompt is None else "prompt"):
-            tokens, unknown, rendered = render(self._tokenizer, shown, self.info, self._template)
+            tokens, unknown, rendered, pictures = render(
+                self._tokenizer, shown, self.info, self._template, self.batch.vision
+            )
+        keys = tokens if pictures is None else pictures.keys
         render_shown = rendered.render
         prediction = predicted(self._tokenizer, request.prediction, self.info)
         owner = request.cache_owner
@@ -132,16 +135,15 @@ class MlxBackend:
         beginning = Beginning()
         if request.prompt is None:
             beginning = family.beginning(shown, tokens, self.vocabulary)
-        is_on_disk = self.batch.prompt_cache.is_on_disk(owner, tokens)
+        is_on_disk = self.batch.prompt_cache.is_on_disk(owner, keys)
         rendered = replace(
             rendered,
             request=request,
             render=lambda marked: render_shown(with_shown_tools(marked)),
             thinks=beginning.channel is Channel.THINKING,
         )
-        decode = functools.partial(decode_ids, inner_tokenizer(self._tokenizer))
         recent = self.batch.prompt_cache.recent
-        difference = recent.difference(owner.name, tokens, rendered, decode)
+        difference = recent.difference(owner.name, keys, rendered, self._text_of_keys)
         not_applied = (
             *unknown,
             *self._budgets.unused_options(request, family),
@@ -149,8 +151,21 @@ class MlxBackend:
         )
         is_users = self.info.user_template is not None and bool(rendered.text)
         return Prompt(
-            tokens, beginning, prediction, is_on_disk, not_applied, rendered, difference, is_users
+            tokens,
+            beginning,
+            prediction,
+            is_on_disk,
+            not_applied,
+            rendered,
+            difference,
+            is_users,
+            pictures,
         )
+
+    def _text_of_keys(self, keys: list[int]) -> str:
+        vision = self.batch.vision
+        ids = keys if vision is None else vision.ids_of(keys)
+        return decode_ids(inner_tokenizer(self._tokenizer), ids)
 
     def check_template(self) -> TemplateReport | None:
         return check_template(self._template) if self._tokenizer.has_chat_template else None
@@ -253,7 +268,7 @@ class MlxBackend:
             processors.append(budget)
         if request.fork is not None:  # its tokens are given, whatever the others force
             processors.append(sampling.ForkProcessor(request.fork.tokens, len(prompt.tokens)))
-        sequence.turn_end = turn_end(prompt.tokens, self._eos)
+        sequence.turn_end, sequence.pictures = turn_end(prompt.tokens, self._eos), prompt.pictures
         sequence.sampler, sequence.processors = sampler, processors
         sequence.constraint, sequence.thinking_budget = constraint, budget
         if (scoring := request.prompt_scoring) is not None:
@@ -287,7 +302,8 @@ class MlxBackend:
         return sources, draft
 
     def sources(self, prompt: Prompt, request: GenerationRequest) -> list[DraftSource]:
-        sources: list[DraftSource] = [NgramDrafts(prompt.tokens)]
+        # Keys of pictures are no ids of the model: a draft ends before them.
+        sources: list[DraftSource] = [NgramDrafts(prompt.keys)]
         if prompt.prediction:
             sources.append(NgramDrafts(prompt.prediction, TokenOrigin.PREDICTION))
         return sources

@@ -284,6 +284,8 @@ def load(
         limits = replace(limits, cache_bytes=limits.cache_bytes - kept)
         drafting = DraftModel(drafted, kept)
     batch = batch_of(model, limits)
+    if shard is None and config.get("vision_config"):
+        _attach_vision(batch, folder, config, model)
     if disk is not None and stamps is not None:
         batch.prompt_cache.attach(disk, folder, stamps)
     return MlxBackend(tokenizer, info, vocabulary, batch, drafting)
@@ -310,6 +312,21 @@ def _abilities(tokenizer: Any) -> dict[str, Any]:
         "takes_tools": has_template_in_code(tokenizer)
         or "tools" in chat_template(tokenizer).variables,
     }
+
+
+def _attach_vision(
+    batch: RunningBatch, folder: Path, config: dict[str, Any], model: Any
+) -> str:
+    """Let a model see; return why it cannot, which harms no text."""
+    try:
+        from engine.inference.vision.tower import read_tower
+        from engine.inference.vision.vision import Vision
+
+        batch.attach_vision(Vision(folder, config, model, read_tower(folder, config)))
+    except Exception as error:  # mlx-vlm may raise anything
+        _log.warning("%s reads text only: %s", model_name(folder), error)
+        return _shown(error)
+    return ""
 
 
 def _vocabulary(folder: Path, tokenizer: Any, size: int) -> tuple[Vocabulary, tuple[EosToken, ...]]:

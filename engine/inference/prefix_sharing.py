@@ -43,7 +43,7 @@ class PrefixSharing:
     def add(self, sequence: Sequence) -> None:
         """Let a sequence join the batch, or wait for another that is read."""
         sequence.number = self._next_number
-        sequence.key = key_of(sequence.tokens)
+        sequence.key = key_of(sequence.keys)
         self._next_number += 1
         self._wait_or_join(sequence)
         self.by_number[sequence.number] = sequence

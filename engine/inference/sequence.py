@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from engine.inference.speculation.draft_model import ModelDrafts
     from engine.inference.speculation.sources import DraftSource
     from engine.inference.thinking_budget import BudgetProcessor
+    from engine.inference.vision.vision import PlacedPictures
 
 
 @dataclass(slots=True, eq=False)
@@ -30,6 +31,7 @@ class Sequence:
             batch, that of the tokens that were ``held`` there.
         held: These tokens.
         read: How many tokens of its prompt it has.
+        pictures: The pictures of the prompt; None for none.
         snapshots_at: After how many tokens its cache is stored, where that cannot be cut.
         prefix_donor: The sequence that reads for it what both share; None where it reads itself.
         prefix_dependents: The sequences that wait for it, each with how many tokens both share.
@@ -45,6 +47,7 @@ class Sequence:
     draft: "ModelDrafts | None" = None
     constraint: "TokenConstraint | None" = None
     thinking_budget: "BudgetProcessor | None" = None
+    pictures: "PlacedPictures | None" = None
 
     number: int = field(default=-1, init=False)
     disk_epoch: int | None = field(default=None, init=False)
@@ -65,6 +68,21 @@ class Sequence:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @property
+    def keys(self) -> list[int]:
+        """Its tokens, as caches compare them: with words of its pictures' digests among them."""
+        return self.tokens if self.pictures is None else self.pictures.keys
+
+    def keys_of(self, held: list[int]) -> list[int]:
+        """Return the keys of its first tokens, perhaps with those of its answer behind them."""
+        if self.pictures is None:
+            return held
+        return self.pictures.keys[: len(held)] + held[len(self.tokens) :]
+
+    @property
+    def position_delta(self) -> int:
+        return 0 if self.pictures is None else self.pictures.delta
 
     @property
     def unread(self) -> int:

@@ -1,8 +1,10 @@
 """A model's text: its chat template and its tokens."""
 
 from collections.abc import Container, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from engine.conversation.normalization import behind_results
 from engine.conversation.prompt_parts import RenderedPrompt
 from engine.conversation.template import ChatTemplate
 from engine.errors import InvalidRequest, PromptTooLong
@@ -10,6 +12,9 @@ from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokeni
 from engine.library.model_info import ModelInfo
 from engine.output.vocabulary import decode_ids
 from engine.values.request import GenerationRequest
+
+if TYPE_CHECKING:
+    from engine.inference.vision.vision import PlacedPictures, PreparedPicture, Vision
 
 # Texts of up to this many characters are tokenised as a whole. Longer ones are tokenised in slices
 # first, so that a text beyond the context is refused before it takes memory.
@@ -29,11 +34,13 @@ def render(
     request: GenerationRequest,
     model: ModelInfo,
     template: ChatTemplate | None = None,
-) -> tuple[list[int], tuple[str, ...], RenderedPrompt]:
-    """Return the token ids of a request's prompt, the names of options without effect, its text."""
+    vision: "Vision | None" = None,
+) -> tuple[list[int], tuple[str, ...], RenderedPrompt, "PlacedPictures | None"]:
+    """Return a request's prompt: its tokens, options without effect, its text and pictures."""
     not_applied = tuple(f"chat_template_kwargs.{name}" for name in request.template_options)
     context, rendered = model.context_length, ""
     _check_size(request, context)
+    pictures = _prepared(request, vision)
     if isinstance(request.prompt, str):
         tokens = _bounded(tokenizer, request.prompt, "prompt", context, adds_special=True)
     elif request.prompt is not None:
@@ -50,6 +57,8 @@ def render(
         template = template or chat_template(tokenizer)
         text, not_applied = template.render(request, model.id)
         rendered = decode_ids(inner_tokenizer(tokenizer), text) if isinstance(text, list) else text
+        if pictures and vision is not None:
+            text = _with_pictures(vision, pictures, template, request, model, rendered)
         tokens = text if isinstance(text, list) else _bounded(tokenizer, text, "messages", context)
     tokens = spelled_out(
         tokenizer,
@@ -69,7 +78,45 @@ def render(
         tokens += request.begun
     if not tokens:
         raise InvalidRequest("messages", "the prompt is empty")
-    return tokens, not_applied, prompt_text
+    placed = None
+    if pictures and vision is not None:
+        placed = vision.place(tokens, pictures)
+        if placed is None:
+            raise InvalidRequest("messages", "contain the model's own token for pictures as text")
+    return tokens, not_applied, prompt_text, placed
+
+
+def _prepared(request: GenerationRequest, vision: "Vision | None") -> "list[PreparedPicture]":
+    """Return the pictures of a request; raises ``InvalidRequest`` where the model sees none."""
+    for index, message in enumerate(request.messages):
+        if message.pictures and vision is None:
+            raise InvalidRequest(
+                f"messages[{index}]", "has a picture, and the model does not see; use one that does"
+            )
+    return [] if vision is None else vision.prepare(request.messages)
+
+
+def _with_pictures(
+    vision: "Vision",
+    pictures: "list[PreparedPicture]",
+    template: ChatTemplate,
+    request: GenerationRequest,
+    model: ModelInfo,
+    rendered: str,
+) -> str:
+    """Return a rendered prompt with what stands for its pictures."""
+    text = vision.expand(rendered, pictures)
+    if text is None:  # few templates show a picture that a tool has returned
+        moved = replace(request, messages=tuple(behind_results(request.messages)))
+        again, _ = template.render(moved, model.id)
+        text = vision.expand(str(again), pictures)
+    if text is None:
+        raise InvalidRequest(
+            "messages",
+            "the model's chat template shows not all of their pictures, or a text contains the "
+            "model's own mark of a picture; leave that out",
+        )
+    return text
 
 
 def spelled_out(tokenizer: Any, ids: list[int], field: str, size: int) -> list[int]:

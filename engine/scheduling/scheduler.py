@@ -160,7 +160,7 @@ class Scheduler:
         try:
             prompts: tuple[Prompt, ...] = rendering.result()
             on_disk = [
-                (generation.request.cache_owner, prompt.tokens)
+                (generation.request.cache_owner, prompt.keys)
                 for generation, prompt in zip(generations, prompts, strict=True)
                 if prompt.is_on_disk
             ]

@@ -23,9 +23,24 @@ class ToolCall:
     arguments: str
 
 
+PICTURE_MARK = "\ufdd0"
+"""Stands in the content of a message for its next picture: a code point that no text contains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture of a message: the bytes of a PNG, JPEG, WebP or GIF file."""
+
+    data: bytes = field(repr=False)
+    is_small: bool = False  # read at a low resolution
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation; a tool's turn has the id of its call and, if known, its name."""
+    """One turn of a conversation; a tool's turn has the id of its call and, if known, its name.
+
+    ``pictures`` are in the order of the marks in its content.
+    """
 
     role: Role
     content: str
@@ -33,6 +48,7 @@ class Message:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     name: str | None = None
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

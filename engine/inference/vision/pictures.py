@@ -1,0 +1,66 @@
+"""Pictures of requests, decoded within bounds. Any thread."""
+
+import hashlib
+import io
+import warnings
+from typing import Any
+
+from engine.errors import InvalidRequest
+from engine.values.request import Picture
+
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
+# A larger file, or one that claims more pixels than any camera has, is refused before it is read.
+_MAX_BYTES = 20 << 20
+_MAX_PIXELS = 50_000_000
+_MAX_SIDE = 20_000
+# What towers are given at most: of Qwen3-VL about 1,500 tokens, and 256 of a small picture.
+_SEEN_PIXELS = 1_536 * 1_024
+_SMALL_PIXELS = 512 * 512
+# Towers cut a picture into squares; a narrower one is widened to this.
+_MIN_SIDE = 28
+
+
+def digest_of(picture: Picture) -> bytes:
+    """Return 32 bytes that name what a tower is shown."""
+    return hashlib.sha256(bytes([picture.is_small]) + picture.data).digest()
+
+
+def decoded(picture: Picture, field: str) -> Any:
+    """Return a picture as Pillow's RGB image: upright, of a GIF the first frame, on white.
+
+    Raises:
+        InvalidRequest: It is no picture of a known kind, damaged, or too large.
+    """
+    from PIL import Image, ImageOps
+
+    if len(picture.data) > _MAX_BYTES:
+        raise InvalidRequest(field, f"a picture has at most {_MAX_BYTES >> 20} MB; send a smaller one")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its own bounds are larger
+            image = Image.open(io.BytesIO(picture.data), formats=_FORMATS)
+            width, height = image.size
+            if width * height > _MAX_PIXELS or max(width, height) > _MAX_SIDE:
+                raise InvalidRequest(
+                    field, f"has {width} × {height} pixels, more than are read; send a smaller one"
+                )
+            pixels = _SMALL_PIXELS if picture.is_small else _SEEN_PIXELS
+            scale = min(1.0, (pixels / (width * height)) ** 0.5)
+            size = tuple(max(1, round(side * scale)) for side in image.size)
+            image.draft("RGB", size)  # a JPEG is read at a fraction of its size
+            image = ImageOps.exif_transpose(image)
+            if (image.width > image.height) is not (size[0] > size[1]):
+                size = size[::-1]
+            if image.mode != "RGB":
+                image = image.convert("RGBA")
+                white = Image.new("RGBA", image.size, "white")
+                image = Image.alpha_composite(white, image).convert("RGB")
+            size = tuple(max(side, _MIN_SIDE) for side in size)
+            return image if image.size == size else image.resize(size, Image.Resampling.BICUBIC)
+    except InvalidRequest:
+        raise
+    except Exception as error:  # decoders raise whatever their libraries do
+        why = " ".join(str(error).split())[:120] or type(error).__name__
+        raise InvalidRequest(
+            field, f"is no picture that can be read as PNG, JPEG, WebP or GIF: {why}"
+        ) from error

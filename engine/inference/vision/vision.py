@@ -1,0 +1,260 @@
+"""What a model sees: pictures as tokens of a prompt, and their features as the model reads these.
+
+The keys of a prompt with pictures have words of their digests, with a bit that no token id has, in
+place of the placeholders' ids: caches, memory and files compare pictures as they compare tokens.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from engine.errors import InvalidRequest
+from engine.inference.vision.pictures import decoded, digest_of
+from engine.inference.vision.positions import grid_positions
+from engine.inference.vision.text_model import Reading, RopeStyle, let_place, let_read
+from engine.inference.vision.tower import Tower
+from engine.values.request import PICTURE_MARK, Message, Picture
+
+_KEY_BIT = 1 << 31
+# Pictures of recent requests as the processor made them, and their features: an agent's next turn
+# has the same ones.
+_MAX_PREPARED_BYTES = 64 << 20
+_MAX_FEATURE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedPicture:
+    """A picture as mlx-vlm's processor made it.
+
+    Attributes:
+        text: What stands for it in a prompt, with a placeholder for each of its ``tokens``.
+        pixels: The arrays for the tower.
+        grid: Its tokens in time, height and width, where positions have three dimensions.
+    """
+
+    digest: bytes
+    text: str
+    tokens: int
+    pixels: dict[str, Any]
+    grid: tuple[int, int, int] | None
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(int(getattr(value, "nbytes", 0)) for value in self.pixels.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedPictures:
+    """The pictures of a prompt.
+
+    Attributes:
+        places: For each picture, the indices of its tokens.
+        keys: The prompt's tokens, with words of digests in place of the placeholders.
+        delta: How far positions behind the prompt are from the number of tokens.
+        positions: (3, tokens), where the model has positions in three dimensions.
+    """
+
+    pictures: tuple[PreparedPicture, ...]
+    places: tuple[np.ndarray, ...]
+    keys: list[int]
+    delta: int = 0
+    positions: np.ndarray | None = None
+
+
+class Vision:
+    """The pictures that one loaded model sees. Methods say which threads may call them."""
+
+    def __init__(self, folder: Path, config: dict[str, Any], model: Any, raw: Any) -> None:
+        text = config.get("text_config") or config
+        embedding = next(part.embed_tokens for part in model.modules() if "embed_tokens" in part)
+        # Of a quantized table the weights are packed: what it returns has the model's type.
+        probe = embedding(mx.array([[0]]))
+        self._tower = Tower(raw, int(probe.shape[-1]), probe.dtype)
+        self._processor = _processor(folder)
+        self._lock = threading.Lock()
+        own = raw.config
+        self.token = int(getattr(own, "image_token_id", None) or own.image_token_index)
+        # Models with inputs for each layer look up those of a placeholder as those of id 0.
+        self.placeholder = 0 if own.model_type in ("gemma4", "gemma3n") else self.token
+        names = [getattr(self._processor, name, None) for name in ("boi_token", "image_token")]
+        self.marks = [name for name in names if isinstance(name, str) and name]
+        self.reading = Reading()
+        self._prepared: OrderedDict[bytes, PreparedPicture] = OrderedDict()
+        self._features: OrderedDict[bytes, tuple[Any, Sequence[Any]]] = OrderedDict()
+        rope = text.get("rope_scaling") or text.get("rope_parameters") or {}
+        self._has_grid = "mrope_section" in rope
+        vision = config.get("vision_config") or {}
+        self._merge = int(vision.get("spatial_merge_size") or 1)
+        let_read(model, self.reading, len(vision.get("deepstack_visual_indexes") or ()))
+        if self._has_grid:
+            style: RopeStyle = "sectioned" if "qwen2" in own.model_type else "interleaved"
+            let_place(model, self.reading, rope["mrope_section"], style)
+
+    # -- any thread --------------------------------------------------------------------------
+
+    def prepare(self, messages: Sequence[Message]) -> list[PreparedPicture]:
+        """Return the pictures of a conversation; raises ``InvalidRequest``."""
+        return [
+            self._prepare(picture, f"messages[{index}]")
+            for index, message in enumerate(messages)
+            for picture in message.pictures
+        ]
+
+    def _prepare(self, picture: Picture, field: str) -> PreparedPicture:
+        digest = digest_of(picture)
+        with self._lock:  # processors are not made for several threads
+            found = self._prepared.get(digest)
+            if found is None:
+                image = decoded(picture, field)
+                found = self._prepared[digest] = self._processed(digest, image)
+                size = sum(one.size_bytes for one in self._prepared.values())
+                while size > _MAX_PREPARED_BYTES and len(self._prepared) > 1:
+                    size -= self._prepared.popitem(last=False)[1].size_bytes
+            self._prepared.move_to_end(digest)
+            return found
+
+    def _processed(self, digest: bytes, image: Any) -> PreparedPicture:
+        tokenizer = self._processor.tokenizer
+        made = self._processor(text=[self.marks[0]], images=[image], add_special_tokens=False)
+        values = {name: value for name, value in made.items() if value is not None}
+        ids = np.array(values.pop("input_ids")).ravel().tolist()
+        pixels = {
+            name: np.array(value) if isinstance(value, mx.array) else value
+            for name, value in values.items()
+            if name not in ("attention_mask", "token_type_ids", "mm_token_type_ids")
+        }
+        grid = None
+        if self._has_grid:
+            frames, height, width = np.array(pixels["image_grid_thw"]).ravel().tolist()
+            grid = (frames, height // self._merge, width // self._merge)
+        text = tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return PreparedPicture(digest, text, ids.count(self.token), pixels, grid)
+
+    def expand(self, text: str, pictures: Sequence[PreparedPicture]) -> str | None:
+        """Return a rendered prompt with the placeholders of its pictures; None where it lacks some.
+
+        Each mark that the template has written stands for the next picture.
+        """
+        mark = next((mark for mark in self.marks if mark in text), None)
+        if mark is None or text.count(mark) != len(pictures):
+            return None
+        first, *others = text.split(mark)
+        return first + "".join(
+            picture.text + other for picture, other in zip(pictures, others, strict=True)
+        )
+
+    def place(
+        self, tokens: Sequence[int], pictures: Sequence[PreparedPicture]
+    ) -> PlacedPictures | None:
+        """Return where the pictures are among a prompt's tokens; None where they do not match."""
+        ids = np.array(tokens, np.int64)
+        found = np.flatnonzero(ids == self.token)
+        if len(found) != sum(picture.tokens for picture in pictures):
+            return None
+        ends = np.cumsum([picture.tokens for picture in pictures])[:-1]
+        places = np.split(found, ends)
+        for place, picture in zip(places, pictures, strict=True):
+            words = np.frombuffer(picture.digest, ">u4").astype(np.int64) | _KEY_BIT
+            ids[place] = words[np.arange(len(place)) % len(words)]
+        placed = PlacedPictures(tuple(pictures), tuple(places), ids.tolist())
+        if not self._has_grid:
+            return placed
+        spans = [
+            (int(place[0]), picture.tokens, picture.grid)
+            for place, picture in zip(places, pictures, strict=True)
+            if picture.grid is not None
+        ]
+        positions, delta = grid_positions(len(ids), spans)
+        return replace(placed, positions=positions, delta=delta)
+
+    def ids_of(self, keys: Sequence[int]) -> list[int]:
+        """Return the token ids of a prompt's keys."""
+        return [self.token if key >= _KEY_BIT else key for key in keys]
+
+    # -- the engine thread -------------------------------------------------------------------
+
+    def look(self, placed: PlacedPictures, start: int) -> bool:
+        """Run the tower for the next picture from a token on; return whether it had to.
+
+        Called between two steps, so that each picture delays running answers once.
+        """
+        for place, picture in zip(placed.places, placed.pictures, strict=True):
+            if place[-1] >= start and picture.digest not in self._features:
+                self._look_at(picture)
+                return True
+        return False
+
+    def _look_at(self, picture: PreparedPicture) -> tuple[Any, Sequence[Any]]:
+        ids = mx.full((1, picture.tokens), self.token)
+        pixels = {
+            name: mx.array(value) if isinstance(value, np.ndarray) else value
+            for name, value in picture.pixels.items()
+        }
+        features, added = self._tower.features(ids, pixels)
+        found = features, () if added is None else tuple(added)
+        mx.eval(found)
+        self._features[picture.digest] = found
+        size = sum(_nbytes(each) for each in self._features.values())
+        while size > _MAX_FEATURE_BYTES and len(self._features) > 1:
+            size -= _nbytes(self._features.popitem(last=False)[1])
+        return found
+
+    @contextmanager
+    def shown(self, placed: PlacedPictures | None, start: int, end: int) -> Iterator[None]:
+        """Let the model's next pass read the pictures among tokens of one row."""
+        if placed is None:
+            yield
+            return
+        reading = self.reading
+        if placed.positions is not None:
+            reading.positions = mx.array(placed.positions[:, None, start:end])
+        self._put_features(placed, start, end)
+        try:
+            yield
+        finally:
+            reading.clear()
+
+    def _put_features(self, placed: PlacedPictures, start: int, end: int) -> None:
+        values: Any = None
+        added: list[Any] = []
+        mask = np.zeros((1, end - start, 1), bool)
+        for place, picture in zip(placed.places, placed.pictures, strict=True):
+            low, high = np.searchsorted(place, (start, end))
+            if low == high:
+                continue
+            features, more = self._features.get(picture.digest) or self._look_at(picture)
+            self._features.move_to_end(picture.digest)
+            if values is None:
+                values = mx.zeros((1, end - start, features.shape[-1]), features.dtype)
+                added = [mx.zeros_like(values) for _ in more]
+            at = place[low:high] - start
+            mask[0, at] = True
+            indices = mx.array(at)
+            values[:, indices] = features[int(low) : int(high)]
+            for layer, part in zip(added, more, strict=True):
+                layer[:, indices] = part[int(low) : int(high)]
+        if values is not None:
+            self.reading.features = values, mx.array(mask)
+            self.reading.added = added
+
+    def set_deltas(self, deltas: Sequence[int]) -> None:
+        """Note how far the positions of each row are from the number of its tokens."""
+        if self._has_grid:
+            self.reading.deltas = mx.array(list(deltas)) if any(deltas) else None
+
+
+def _nbytes(features: tuple[Any, Sequence[Any]]) -> int:
+    return int(features[0].nbytes) + sum(int(part.nbytes) for part in features[1])
+
+
+def _processor(folder: Path) -> Any:
+    from transformers import AutoProcessor
+
+    return AutoProcessor.from_pretrained(folder, trust_remote_code=False, use_fast=False)
