@@ -10,7 +10,7 @@ import time
 from collections import abc, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
@@ -29,8 +29,10 @@ from engine.inference.running_cache import is_sole
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.cost import PassCosts
 from engine.inference.speculation.head_drafts import OwnHead, head_of, without_head
-from engine.inference.vision.vision import Vision
 from engine.values.events import CacheMiss
+
+if TYPE_CHECKING:
+    from engine.inference.vision.vision import Vision
 
 
 class RunningBatch:
@@ -40,7 +42,13 @@ class RunningBatch:
     ``engine.distributed`` repeats each operation that changes the prompt cache in all processes.
     """
 
-    def __init__(self, model: Any, limits: BatchLimits, costs: PassCosts | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        limits: BatchLimits,
+        costs: PassCosts | None = None,
+        vision: "Vision | None" = None,
+    ) -> None:
         self.cache_use: Mapping[str, MemoryUsage] = {}
         can, fresh = together(model), make_prompt_cache(model)
         if not can.answers or is_sole(fresh):
@@ -54,7 +62,7 @@ class RunningBatch:
         self._steps = self._tokens_read = 0
         by_number: dict[int, Sequence] = {}
         self._batch = ContinuousBatch(
-            model, limits.rows, pads_prompts=can.prompts, sequences=by_number
+            model, limits.rows, pads_prompts=can.prompts, sequences=by_number, vision=vision
         )
         self.prompt_cache = PromptCache(fresh, limits.cache_bytes)
         self.sequences = PrefixSharing(
@@ -66,12 +74,9 @@ class RunningBatch:
         self._pacer = PrefillPacer(limits.prefill_chunk)
 
     @property
-    def vision(self) -> Vision | None:
+    def vision(self) -> "Vision | None":
         """What the model sees; None for a model of text alone."""
         return self._batch.vision
-
-    def attach_vision(self, vision: Vision) -> None:
-        self._batch.vision = vision
 
     def insert(self, sequence: Sequence) -> int:
         """Add a sequence, or let it wait for another with the same beginning; return its number."""
@@ -165,7 +170,12 @@ class RunningBatch:
                     sequence.is_invalid = step[sequence.number].is_invalid = True
         for number, sequence in self.sequences.by_number.items():
             if sequence.constraint is not None and sequence.constraint.failure is not None:
-                step[number].failure = sequence.constraint.failure
+                step[number].failure = (
+                    f"the answer could not be constrained: {sequence.constraint.failure}; simplify "
+                    "the schema, regular expression or grammar"
+                )
+            elif sequence.failure:
+                step[number].failure = sequence.failure
 
     def _read_drafts(self) -> None:
         """Let the draft model read on in the prompt in which it is furthest behind."""

@@ -5,9 +5,10 @@ padded to the length of a much longer one. Shorter groups overtake longer ones.
 """
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 from mlx_lm.generate import GenerationBatch, PromptProcessingBatch, generation_stream
@@ -19,8 +20,12 @@ from engine.inference.running_cache import batched, parts_of, prepare_to_run
 from engine.inference.sampling import GREEDY
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.head_drafts import with_head
-from engine.inference.vision.vision import Vision
 from engine.values.tokens import PromptScores
+
+if TYPE_CHECKING:
+    from engine.inference.vision.vision import Vision
+
+_log = logging.getLogger(__name__)
 
 # The limits of a group: rows, and tokens with padding.
 _GROUP_ROWS = 8
@@ -39,13 +44,14 @@ class ContinuousBatch:
         *,
         pads_prompts: bool,
         sequences: Mapping[int, Sequence],
+        vision: "Vision | None" = None,
     ) -> None:
         self.model = model
         self.decoding = GenerationBatch.empty(model, GREEDY)
         self.waiting: list[Sequence] = []
         self.groups: list[Any] = []
         self.stream = generation_stream
-        self.vision: Vision | None = None
+        self.vision = vision
         self._max_rows = max_rows
         self._pads_prompts = pads_prompts
         self._sequences = sequences
@@ -93,7 +99,7 @@ class ContinuousBatch:
                 return group, dict.fromkeys(rows, 0), {}
             scores: dict[int, PromptScores] = {}
             if any(counts.values()):
-                tokens = [row.tokens[row.read : row.read + count] for row, count in counts.items()]
+                tokens = [self._next_ids(row, count) for row, count in counts.items()]
                 group.model = self._scoring(counts, scores)
                 try:
                     with self._shown(rows[0], counts[rows[0]]):
@@ -197,11 +203,22 @@ class ContinuousBatch:
         self.groups.append(group)
         return group
 
+    def _next_ids(self, sequence: Sequence, count: int) -> list[int]:
+        ids = sequence.tokens[sequence.read : sequence.read + count]
+        if self.vision is None or sequence.pictures is None:
+            return ids
+        return self.vision.readable(ids)
+
     def _look(self, sequence: Sequence) -> bool:
         """Run the tower for a picture that is read next; return whether it had to."""
         if self.vision is None or sequence.pictures is None:
             return False
-        return self.vision.look(sequence.pictures, sequence.read)
+        try:
+            return self.vision.look(sequence.pictures, sequence.read)
+        except Exception as error:  # a tower that fails must not end other answers
+            _log.exception("a tower failed")
+            sequence.failure = f"the model cannot read the picture: {error}; leave it out"
+            return True
 
     def _shown(self, sequence: Sequence, count: int) -> Any:
         """Let a pass over the next tokens of a prompt read its pictures."""

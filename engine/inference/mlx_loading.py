@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 from mlx import nn
@@ -60,8 +60,12 @@ from engine.library.weights import weights_size
 from engine.output.vocabulary import Vocabulary, read_vocabulary
 from engine.wording import escaped
 
+if TYPE_CHECKING:
+    from engine.inference.vision.vision import Vision
+
 _log = logging.getLogger(__name__)
 _MAX_MESSAGE_CHARS = 600
+_VISION_MISSING = "pictures need mlx-vlm: pip install 'fullstop-chat[vision]'"
 
 Shard = Callable[[Any, dict[str, Any]], None]
 """Called with a model and its configuration; leaves only this process's shard of the model."""
@@ -221,7 +225,7 @@ def load(
     limits: BatchLimits,
     on_progress: OnLoadProgress = unobserved,
     shard: Shard | None = None,
-    batch_of: Callable[[Any, BatchLimits], RunningBatch] = RunningBatch,
+    batch_of: Callable[[Any, BatchLimits], RunningBatch] | None = None,
     draft: Path | None = None,
     user_template: str | None = None,
 ) -> MlxBackend:
@@ -283,9 +287,12 @@ def load(
         kept = int(limits.cache_bytes * share)
         limits = replace(limits, cache_bytes=limits.cache_bytes - kept)
         drafting = DraftModel(drafted, kept)
-    batch = batch_of(model, limits)
-    if shard is None and config.get("vision_config"):
-        _attach_vision(batch, folder, config, model)
+    vision = None
+    if shard is None:
+        vision, info = _vision(folder, config, model, info)
+    batch = (
+        RunningBatch(model, limits, vision=vision) if batch_of is None else batch_of(model, limits)
+    )
     if disk is not None and stamps is not None:
         batch.prompt_cache.attach(disk, folder, stamps)
     return MlxBackend(tokenizer, info, vocabulary, batch, drafting)
@@ -314,19 +321,27 @@ def _abilities(tokenizer: Any) -> dict[str, Any]:
     }
 
 
-def _attach_vision(
-    batch: RunningBatch, folder: Path, config: dict[str, Any], model: Any
-) -> str:
-    """Let a model see; return why it cannot, which harms no text."""
+def _vision(
+    folder: Path, config: dict[str, Any], model: Any, info: ModelInfo
+) -> "tuple[Vision | None, ModelInfo]":
+    """Return what a model sees, and its figures with that; a faulty tower harms no text."""
+    if not (config.get("vision_config") and config.get("text_config")):
+        return None, info
     try:
-        from engine.inference.vision.tower import read_tower
+        from engine.inference.vision.tower import FAMILIES, read_tower
         from engine.inference.vision.vision import Vision
 
-        batch.attach_vision(Vision(folder, config, model, read_tower(folder, config)))
+        if info.architecture not in FAMILIES:
+            raise NotImplementedError(f"pictures of {info.architecture} are not known")
+        tower = read_tower(folder, config, model)
+        vision = Vision(folder, config, model, tower)
+    except ModuleNotFoundError as error:
+        _log.info("%s reads text only: %s", info.id, error)
+        return None, replace(info, vision_problem=_VISION_MISSING)
     except Exception as error:  # mlx-vlm may raise anything
-        _log.warning("%s reads text only: %s", model_name(folder), error)
-        return _shown(error)
-    return ""
+        _log.warning("%s reads text only: %s", info.id, error)
+        return None, replace(info, vision_problem=_shown(error))
+    return vision, replace(info, can_see=True, held_bytes=info.held_bytes + tower.size_bytes)
 
 
 def _vocabulary(folder: Path, tokenizer: Any, size: int) -> tuple[Vocabulary, tuple[EosToken, ...]]:

@@ -30,6 +30,7 @@ class Sequence:
         cache: The cache with which it joins, of its first ``cached`` tokens; once it has left the
             batch, that of the tokens that were ``held`` there.
         held: These tokens.
+        failure: Why it cannot go on; empty where it can.
         read: How many tokens of its prompt it has.
         pictures: The pictures of the prompt; None for none.
         snapshots_at: After how many tokens its cache is stored, where that cannot be cut.
@@ -64,6 +65,7 @@ class Sequence:
     is_joined: bool = field(default=False, init=False)
     last_token: int = field(default=-1, init=False)
     is_invalid: bool = field(default=False, init=False)
+    failure: str = field(default="", init=False)
     key: bytes = field(default=b"", init=False, repr=False)
 
     def __len__(self) -> int:

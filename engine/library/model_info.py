@@ -46,6 +46,8 @@ class ModelInfo:
         held_bytes: What its weights and those of its own draft head take in memory; 0 for as much
             as their files.
         user_template: The user's own chat template; None where the model's is used.
+        can_see: Whether it reads pictures.
+        vision_problem: Why it does not, although it was made to; empty for a model of text alone.
     """
 
     id: str
@@ -66,6 +68,8 @@ class ModelInfo:
     own_settings: tuple[tuple[str, float], ...] = ()
     held_bytes: int = 0
     user_template: str | None = None
+    can_see: bool = False
+    vision_problem: str = ""
 
     @property
     def weights_bytes(self) -> int:

@@ -431,11 +431,7 @@ class Scheduler:
         if row.drafts is not None:
             answer.count_drafts(row.drafts)
         if row.failure:
-            why = (
-                f"the answer could not be constrained: {row.failure}; simplify the schema, regular "
-                "expression or grammar"
-            )
-            return answer.end(StopKind.ERROR, why, is_request_at_fault=True), 0
+            return answer.end(StopKind.ERROR, row.failure, is_request_at_fault=True), 0
         events = answer.builder.events
         if row.scores is not None:
             events.append(row.scores)

@@ -34,7 +34,9 @@ def decoded(picture: Picture, field: str) -> Any:
     from PIL import Image, ImageOps
 
     if len(picture.data) > _MAX_BYTES:
-        raise InvalidRequest(field, f"a picture has at most {_MAX_BYTES >> 20} MB; send a smaller one")
+        raise InvalidRequest(
+            field, f"a picture has at most {_MAX_BYTES >> 20} MB; send a smaller one"
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its own bounds are larger

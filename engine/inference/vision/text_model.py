@@ -19,8 +19,8 @@ class Reading:
         positions: (3, rows, tokens), where the pass has tokens of a picture.
         deltas: For each row, how far its positions are behind the number of its tokens; None where
             no row has pictures.
-        features: Embeddings of shape (rows, tokens, size), and which of them (rows, tokens, 1) stand
-            in place of those of token ids.
+        features: Embeddings of shape (rows, tokens, size), and which of them, (rows, tokens, 1),
+            stand in place of those of token ids.
         added: What is added behind each of the first layers, each of shape (rows, tokens, size).
     """
 
@@ -53,15 +53,36 @@ class _PictureRope:
     """Added to the class of a rotary embedding."""
 
     reading: Reading
-    _axes: Any  # of each frequency: which of the three positions turns it
+    dims: int
+    base: float
+    scale: float
+
+    def follow(self, reading: Reading, axes: Sequence[int]) -> None:
+        """Turn by the position along ``axes[i]`` at the frequency ``i``."""
+        self.reading = reading
+        # No parameter of the model: its name begins with an underscore.
+        self._axes = mx.array(list(axes))
 
     def __call__(self, x: Any, offset: Any = 0) -> Any:
         reading = self.reading
         if reading.positions is not None:
-            return _rotated(x, self, reading.positions[:, :, : x.shape[2]])
+            return self._turned(x, reading.positions)
         if reading.deltas is not None:
             offset = offset + reading.deltas
         return super().__call__(x, offset=offset)  # type: ignore[misc]
+
+    def _turned(self, x: Any, positions: Any) -> Any:
+        """Rotate queries or keys of shape (rows, heads, tokens, size)."""
+        dims = self.dims
+        frequencies = self.base ** -(mx.arange(0, dims, 2, dtype=mx.float32) / dims)
+        chosen = positions[self._axes].astype(mx.float32)  # (frequencies, rows, tokens)
+        angles = chosen.transpose(1, 2, 0)[:, None] * self.scale * frequencies
+        cos, sin = mx.cos(angles), mx.sin(angles)
+        low, high = (
+            part.astype(mx.float32) for part in (x[..., : dims // 2], x[..., dims // 2 : dims])
+        )
+        turned = (low * cos - high * sin, high * cos + low * sin)
+        return mx.concatenate([*(part.astype(x.dtype) for part in turned), x[..., dims:]], axis=-1)
 
 
 class _AddingLayer:
@@ -74,18 +95,6 @@ class _AddingLayer:
         hidden = super().__call__(*args, **options)  # type: ignore[misc]
         added = self.reading.added
         return hidden + added[self.index] if self.index < len(added) else hidden
-
-
-def _rotated(x: Any, rope: Any, positions: Any) -> Any:
-    """Rotate queries or keys of shape (rows, heads, tokens, size) by positions in three axes."""
-    dims = rope.dims
-    frequencies = rope.base ** -(mx.arange(0, dims, 2, dtype=mx.float32) / dims)
-    chosen = positions[rope._axes].astype(mx.float32)  # (frequencies, rows, tokens)
-    angles = chosen.transpose(1, 2, 0)[:, None] * rope.scale * frequencies
-    cos, sin = mx.cos(angles), mx.sin(angles)
-    low, high = x[..., : dims // 2].astype(mx.float32), x[..., dims // 2 : dims].astype(mx.float32)
-    turned = [(low * cos - high * sin).astype(x.dtype), (high * cos + low * sin).astype(x.dtype)]
-    return mx.concatenate([*turned, x[..., dims:]], axis=-1)
 
 
 def axes_of(sections: Sequence[int], frequencies: int, style: RopeStyle) -> list[int]:
@@ -101,9 +110,7 @@ def axes_of(sections: Sequence[int], frequencies: int, style: RopeStyle) -> list
 
 def let_read(model: Any, reading: Reading, layers: int = 0) -> None:
     """Let a text model read features, and add more behind its first ``layers`` layers."""
-    embedding = next(
-        module.embed_tokens for module in model.modules() if "embed_tokens" in module
-    )
+    embedding = next(module.embed_tokens for module in model.modules() if "embed_tokens" in module)
     _become(embedding, _PictureEmbedding)
     embedding.reading = reading
     for index, layer in enumerate(model.layers[:layers]):
@@ -117,8 +124,7 @@ def let_place(model: Any, reading: Reading, sections: Sequence[int], style: Rope
         rope = getattr(module, "rope", None)
         if rope is not None and hasattr(rope, "dims") and hasattr(rope, "base"):
             _become(rope, _PictureRope)
-            rope.reading = reading
-            rope._axes = mx.array(axes_of(sections, rope.dims // 2, style))
+            rope.follow(reading, axes_of(sections, rope.dims // 2, style))
 
 
 def _become(module: Any, kind: type) -> None:

@@ -1,10 +1,9 @@
-"""The part of a model that sees: mlx-vlm's vision tower and projector with the folder's weights.
+"""The part of a model that sees: mlx-vlm's tower, projector and processor with a folder's weights.
 
-mlx-vlm's model is built whole, because it joins tower and projector; its own text model computes
-nothing and gets no weights. Engine thread.
+mlx-vlm's model is built whole, because it joins tower and projector. Its own text model computes
+nothing and gets no weights: mlx-lm's answers. Engine thread.
 """
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -12,30 +11,47 @@ import mlx.core as mx
 from mlx import nn
 
 _TEXT = "language_model."
-
-
-# How much larger mlx-lm's text model makes the embeddings that it looks up.
-_SCALED = {"gemma4", "gemma3n"}
+FAMILIES = frozenset(
+    {"gemma3", "gemma3n", "gemma4", "lfm2-vl", "lfm2_vl", "mistral3", "qwen2_5_vl", "qwen2_vl",
+     "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"}
+)  # fmt: skip
+"""Model types whose text models in mlx-lm read features of mlx-vlm's towers."""
+# mlx-lm multiplies what their tables of embeddings return, and gives each layer inputs of its own,
+# in which a picture has those of id 0.
+_SCALED = frozenset({"gemma3n", "gemma4"})
 
 
 class Tower:
-    """Turns the pixels of a picture into what the text model reads in place of its tokens."""
+    """Turns the pixels of a picture into what the text model reads in place of its tokens.
+
+    Attributes:
+        kind: The model's type.
+        token: The id of a picture's tokens.
+        placeholder: The id of which the text model looks up what else it needs of them.
+    """
 
     def __init__(self, model: Any, hidden_size: int, dtype: Any) -> None:
-        self.model = model
-        self._text = _TextModel(hidden_size, dtype)
-        model.language_model = self._text
-        self._divisor = hidden_size**0.5 if model.config.model_type in _SCALED else 1.0
+        self._model = model
+        model.language_model = _TextModel(hidden_size, dtype)
+        config = model.config
+        self.kind = str(config.model_type)
+        self.token = int(getattr(config, "image_token_id", None) or config.image_token_index)
+        self.placeholder = 0 if self.kind in _SCALED else self.token
+        self._divisor = hidden_size**0.5 if self.kind in _SCALED else 1.0
 
-    def features(self, ids: Any, pixels: dict[str, Any]) -> tuple[Any, Any]:
-        """Return the features of a picture's tokens, and those of the first layers or None.
+    @property
+    def size_bytes(self) -> int:
+        return sum(int(part.nbytes) for _, part in nn.utils.tree_flatten(self._model.parameters()))
 
-        Args:
-            ids: The tokens of one picture, of shape (1, tokens).
-            pixels: What mlx-vlm's processor made of it.
+    def features(self, tokens: int, pixels: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+        """Return the features of a picture's tokens, and what the first layers add to them.
+
+        Each has the shape (tokens, size); ``pixels`` is what the processor made of the picture.
         """
-        found = self.model.get_input_embeddings(ids, **pixels, mask=mx.ones_like(ids))
-        return found.inputs_embeds[0] / self._divisor, found.deepstack_visual_embeds
+        ids = mx.full((1, tokens), self.token)
+        found = self._model.get_input_embeddings(ids, **pixels, mask=mx.ones_like(ids))
+        added = found.deepstack_visual_embeds
+        return found.inputs_embeds[0] / self._divisor, () if added is None else tuple(added)
 
 
 class _TextModel(nn.Module):  # type: ignore[misc]  # mlx has no types
@@ -62,31 +78,51 @@ class _TextModel(nn.Module):  # type: ignore[misc]  # mlx has no types
         return None
 
 
-def read_tower(folder: Path, config: dict[str, Any]) -> Any:
-    """Return mlx-vlm's model with the weights of everything but its text model, not computed."""
+def read_tower(folder: Path, config: dict[str, Any], text_model: Any) -> Tower:
+    """Return the tower of a folder, its weights unread; raises whatever mlx-vlm does."""
     from mlx_vlm import utils
 
     kind, _ = utils.get_model_and_args(dict(config))
-    stated = {**config, "text_config": dict(config.get("text_config") or {}),
-              "vision_config": dict(config.get("vision_config") or {}),
-              "audio_config": dict(config.get("audio_config") or {})}
+    parts = {name: dict(config.get(name) or {}) for name in ("text_config", "vision_config")}
+    stated = {**config, **parts}
+    if config.get("audio_config"):
+        stated["audio_config"] = dict(config["audio_config"])
     own = kind.ModelConfig.from_dict(stated)
-    own = utils.update_module_configs(own, kind, stated, ["text", "vision", "projector", "audio"])
+    own = utils.update_module_configs(own, kind, stated, ["text", "vision", "projector"])
     model = kind.Model(own)
     weights: dict[str, Any] = {}
     for file in sorted(folder.glob("model*.safetensors")):
-        weights |= mx.load(str(file))
+        read: Any = mx.load(str(file))
+        weights |= read
     weights = utils.sanitize_weights(model, weights)
     for name, part in (("VisionModel", "vision_config"), ("LanguageModel", "text_config")):
         if hasattr(kind, name):
             weights = utils.sanitize_weights(getattr(kind, name), weights, getattr(own, part))
     weights = {name: value for name, value in weights.items() if not name.startswith(_TEXT)}
+    model.language_model = nn.Module()
     if quantization := config.get("quantization"):
         nn.quantize(
             model,
             group_size=quantization["group_size"],
             bits=quantization["bits"],
-            class_predicate=lambda path, module: hasattr(module, "to_quantized") and f"{path}.scales" in weights,
+            class_predicate=lambda path, part: (
+                hasattr(part, "to_quantized") and f"{path}.scales" in weights
+            ),
         )
+    missing = {name for name, _ in nn.utils.tree_flatten(model.parameters())} - weights.keys()
+    if any(name.startswith("vision_tower.") for name in missing):
+        raise ValueError(f"the weights lack {sorted(missing)[0]} and {len(missing) - 1} more")
     model.load_weights(list(weights.items()), strict=False)
-    return model
+    # Of a quantized table the weights are packed: what it returns has the text model's type.
+    embedding = next(part.embed_tokens for part in text_model.modules() if "embed_tokens" in part)
+    probe = embedding(mx.array([[0]]))
+    return Tower(model, int(probe.shape[-1]), probe.dtype)
+
+
+def read_processor(folder: Path) -> Any:
+    """Return mlx-vlm's processor of a folder; raises whatever transformers does."""
+    from mlx_vlm import utils
+
+    return utils.load_processor(
+        folder, add_detokenizer=False, trust_remote_code=False, use_fast=False
+    )

@@ -19,8 +19,8 @@ from engine.errors import InvalidRequest
 from engine.inference.vision.pictures import decoded, digest_of
 from engine.inference.vision.positions import grid_positions
 from engine.inference.vision.text_model import Reading, RopeStyle, let_place, let_read
-from engine.inference.vision.tower import Tower
-from engine.values.request import PICTURE_MARK, Message, Picture
+from engine.inference.vision.tower import Tower, read_processor
+from engine.values.request import Message, Picture
 
 _KEY_BIT = 1 << 31
 # Pictures of recent requests as the processor made them, and their features: an agent's next turn
@@ -69,33 +69,35 @@ class PlacedPictures:
 
 
 class Vision:
-    """The pictures that one loaded model sees. Methods say which threads may call them."""
+    """The pictures that one loaded model sees.
 
-    def __init__(self, folder: Path, config: dict[str, Any], model: Any, raw: Any) -> None:
-        text = config.get("text_config") or config
-        embedding = next(part.embed_tokens for part in model.modules() if "embed_tokens" in part)
-        # Of a quantized table the weights are packed: what it returns has the model's type.
-        probe = embedding(mx.array([[0]]))
-        self._tower = Tower(raw, int(probe.shape[-1]), probe.dtype)
-        self._processor = _processor(folder)
+    Args:
+        folder: The model's folder, in which its processor is read when it is first needed.
+        config: Its configuration.
+        model: The text model of mlx-lm, which is changed so that it reads pictures.
+        tower: Its tower.
+    """
+
+    def __init__(self, folder: Path, config: dict[str, Any], model: Any, tower: Tower) -> None:
+        self._folder, self._tower = folder, tower
         self._lock = threading.Lock()
-        own = raw.config
-        self.token = int(getattr(own, "image_token_id", None) or own.image_token_index)
-        # Models with inputs for each layer look up those of a placeholder as those of id 0.
-        self.placeholder = 0 if own.model_type in ("gemma4", "gemma3n") else self.token
-        names = [getattr(self._processor, name, None) for name in ("boi_token", "image_token")]
-        self.marks = [name for name in names if isinstance(name, str) and name]
+        self._loaded: Any = None
         self.reading = Reading()
         self._prepared: OrderedDict[bytes, PreparedPicture] = OrderedDict()
         self._features: OrderedDict[bytes, tuple[Any, Sequence[Any]]] = OrderedDict()
+        text, vision = config["text_config"], config["vision_config"]
         rope = text.get("rope_scaling") or text.get("rope_parameters") or {}
         self._has_grid = "mrope_section" in rope
-        vision = config.get("vision_config") or {}
         self._merge = int(vision.get("spatial_merge_size") or 1)
         let_read(model, self.reading, len(vision.get("deepstack_visual_indexes") or ()))
         if self._has_grid:
-            style: RopeStyle = "sectioned" if "qwen2" in own.model_type else "interleaved"
+            style: RopeStyle = "sectioned" if tower.kind.startswith("qwen2") else "interleaved"
             let_place(model, self.reading, rope["mrope_section"], style)
+
+    @property
+    def token(self) -> int:
+        """The id of the placeholder in prompts."""
+        return self._tower.token
 
     # -- any thread --------------------------------------------------------------------------
 
@@ -113,16 +115,33 @@ class Vision:
             found = self._prepared.get(digest)
             if found is None:
                 image = decoded(picture, field)
-                found = self._prepared[digest] = self._processed(digest, image)
+                try:
+                    found = self._prepared[digest] = self._processed(digest, image)
+                except Exception as error:  # processors raise whatever their libraries do
+                    why = " ".join(str(error).split())[:160] or type(error).__name__
+                    reason = f"the processor of this model cannot read the picture: {why}"
+                    raise InvalidRequest(field, reason) from error
                 size = sum(one.size_bytes for one in self._prepared.values())
                 while size > _MAX_PREPARED_BYTES and len(self._prepared) > 1:
                     size -= self._prepared.popitem(last=False)[1].size_bytes
             self._prepared.move_to_end(digest)
             return found
 
+    @property
+    def _processor(self) -> Any:
+        if self._loaded is None:
+            self._loaded = read_processor(self._folder)
+        return self._loaded
+
+    @property
+    def _marks(self) -> list[str]:
+        """What a template may write for a picture; the first is what the processor expects."""
+        names = [getattr(self._processor, name, None) for name in ("boi_token", "image_token")]
+        return [name for name in names if isinstance(name, str) and name]
+
     def _processed(self, digest: bytes, image: Any) -> PreparedPicture:
         tokenizer = self._processor.tokenizer
-        made = self._processor(text=[self.marks[0]], images=[image], add_special_tokens=False)
+        made = self._processor(text=[self._marks[0]], images=[image], add_special_tokens=False)
         values = {name: value for name, value in made.items() if value is not None}
         ids = np.array(values.pop("input_ids")).ravel().tolist()
         pixels = {
@@ -142,7 +161,7 @@ class Vision:
 
         Each mark that the template has written stands for the next picture.
         """
-        mark = next((mark for mark in self.marks if mark in text), None)
+        mark = next((mark for mark in self._marks if mark in text), None)
         if mark is None or text.count(mark) != len(pictures):
             return None
         first, *others = text.split(mark)
@@ -183,22 +202,22 @@ class Vision:
     def look(self, placed: PlacedPictures, start: int) -> bool:
         """Run the tower for the next picture from a token on; return whether it had to.
 
-        Called between two steps, so that each picture delays running answers once.
+        Each picture delays running answers once, between two steps.
         """
         for place, picture in zip(placed.places, placed.pictures, strict=True):
-            if place[-1] >= start and picture.digest not in self._features:
+            if place[-1] >= start:
+                if picture.digest in self._features:
+                    return False
                 self._look_at(picture)
                 return True
         return False
 
     def _look_at(self, picture: PreparedPicture) -> tuple[Any, Sequence[Any]]:
-        ids = mx.full((1, picture.tokens), self.token)
         pixels = {
             name: mx.array(value) if isinstance(value, np.ndarray) else value
             for name, value in picture.pixels.items()
         }
-        features, added = self._tower.features(ids, pixels)
-        found = features, () if added is None else tuple(added)
+        found = self._tower.features(picture.tokens, pixels)
         mx.eval(found)
         self._features[picture.digest] = found
         size = sum(_nbytes(each) for each in self._features.values())
@@ -244,6 +263,11 @@ class Vision:
             self.reading.features = values, mx.array(mask)
             self.reading.added = added
 
+    def readable(self, ids: Sequence[int]) -> list[int]:
+        """Return token ids as the text model looks them up."""
+        token, placeholder = self._tower.token, self._tower.placeholder
+        return [placeholder if each == token else each for each in ids]
+
     def set_deltas(self, deltas: Sequence[int]) -> None:
         """Note how far the positions of each row are from the number of its tokens."""
         if self._has_grid:
@@ -252,9 +276,3 @@ class Vision:
 
 def _nbytes(features: tuple[Any, Sequence[Any]]) -> int:
     return int(features[0].nbytes) + sum(int(part.nbytes) for part in features[1])
-
-
-def _processor(folder: Path) -> Any:
-    from transformers import AutoProcessor
-
-    return AutoProcessor.from_pretrained(folder, trust_remote_code=False, use_fast=False)

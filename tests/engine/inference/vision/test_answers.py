@@ -1,0 +1,120 @@
+"""Answers to questions with pictures, on the real pipeline."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mlx_vlm")
+
+import mlx.core as mx
+from mlx_vlm.models import cache as oracle_cache
+
+from engine.engine import Engine
+from engine.errors import InvalidRequest
+from engine.stopping.rules import StopRules
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest, Message, Picture, Sampling
+from tests.support.models.seeing import picture, question, write_seeing_model
+
+_TOKENS = 12
+RED, BLUE, TALL = picture("red"), picture("blue"), picture("green", (32, 160))
+CONVERSATIONS = (
+    (question("What is it?", RED),),
+    (question("Compare them", RED, BLUE, TALL),),
+    (question("one two three four five six seven " * 8, BLUE),),
+)
+
+
+async def answer(engine: Engine, *messages: Message) -> Any:
+    request = GenerationRequest(
+        messages=messages,
+        max_tokens=_TOKENS,
+        sampling=Sampling(temperature=0),
+        stops=StopRules(ignore_eos=True),
+    )
+    return await (await engine.generate(request)).collect()
+
+
+def expected(
+    whole: Any, ids: list[int], pictures: tuple[Picture, ...], processor: Any
+) -> list[int]:
+    """Return the answer of mlx-vlm's model to a prompt."""
+    from engine.inference.vision.pictures import decoded
+
+    marks = "<|image_pad|>" * len(pictures)
+    images = [decoded(one, "") for one in pictures]
+    made = processor(text=[marks], images=images)
+    text = whole.language_model
+    cache = oracle_cache.make_prompt_cache(text)
+    pixels, grid = made["pixel_values"], made["image_grid_thw"]
+    logits = whole(mx.array([ids]), pixels, cache=cache, image_grid_thw=grid).logits
+    tokens = []
+    for _ in range(_TOKENS):
+        tokens.append(int(mx.argmax(logits[0, -1]).item()))
+        logits = text(mx.array([[tokens[-1]]]), cache=cache).logits
+    special = whole.config.vision_start_token_id  # it and the ids behind it have no text
+    return [token for token in tokens if token < special]
+
+
+@pytest.mark.parametrize("family", ["qwen3_vl", "qwen3_5"])
+async def test_answers_equal_those_of_mlx_vlm_alone_and_together(
+    family: str, tmp_path: Path
+) -> None:
+    from mlx_vlm import utils
+
+    whole = write_seeing_model(tmp_path, family)
+    processor = utils.load_processor(tmp_path, add_detokenizer=False)
+    texts: list[str] = []
+    for limits in (Limits(), Limits(prefill_chunk=7), Limits(plain_decoding=True)):
+        engine = Engine(limits=limits)
+        assert (await engine.load(tmp_path)).can_see
+        if not texts:
+            for messages in CONVERSATIONS:
+                prompt = await engine.render_prompt(GenerationRequest(messages=messages))
+                tokens = expected(whole, list(prompt.tokens), messages[0].pictures, processor)
+                texts.append(await engine.detokenize(tokens))
+        alone = [(await answer(engine, *messages)).text for messages in CONVERSATIONS]
+        beside = answer(engine, question("Hello there"))
+        *together, _ = await asyncio.gather(
+            *(answer(engine, *messages) for messages in CONVERSATIONS), beside
+        )
+        assert alone == texts
+        assert [one.text for one in together] == texts
+        await engine.aclose()
+
+
+async def test_cached_prompt_is_used_for_the_same_picture_alone(tmp_path: Path) -> None:
+    write_seeing_model(tmp_path)
+    engine = Engine()
+    await engine.load(tmp_path)
+    first, again, other = [
+        (await answer(engine, question("What is it?", shown))).finished.usage
+        for shown in (RED, RED, BLUE)
+    ]
+    assert (first.cached_tokens, again.cached_tokens) == (0, first.prompt_tokens - 1)
+    assert other.prompt_tokens == first.prompt_tokens
+    assert other.cached_tokens < 8
+    await engine.aclose()
+
+
+async def test_model_of_text_alone_refuses_a_picture(engine: Engine) -> None:
+    with pytest.raises(InvalidRequest, match=r"messages\[0\].*does not see"):
+        await answer(engine, question("What is it?", RED))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"GIF89a", picture("red").data[:60], picture("red", (20_001, 1)).data],
+    ids=["empty", "no size", "cut", "too wide"],
+)
+async def test_unreadable_picture_is_refused_by_its_message(data: bytes, tmp_path: Path) -> None:
+    write_seeing_model(tmp_path)
+    engine = Engine()
+    await engine.load(tmp_path)
+    messages = (Message("system", "Look."), question("What is it?", Picture(data)))
+    with pytest.raises(InvalidRequest, match=r"messages\[1\]"):
+        await answer(engine, *messages)
+    assert len((await answer(engine, question("And this?", TALL))).text) > 0
+    await engine.aclose()

@@ -1,0 +1,103 @@
+"""Features of pictures in the text models of mlx-lm, beside the whole models of mlx-vlm."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mlx_vlm")
+
+import mlx.core as mx
+import numpy as np
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.utils import load_model
+from mlx_vlm.models import cache as oracle_cache
+
+from engine.inference.vision.tower import read_tower
+from engine.inference.vision.vision import PreparedPicture, Vision
+from tests.support.models.seeing import write_model
+
+_IMAGE = 290
+_BEHIND = list(range(10, 30))
+
+
+def pictures(family: str) -> list[PreparedPicture]:
+    """Return two pictures of noise in the form that the family's processor gives."""
+    mx.random.seed(3)
+    made = []
+    for number, (height, width) in enumerate(((4, 6), (8, 4))):
+        grid, tokens = None, 4
+        match family:
+            case "qwen3_vl" | "qwen3_5":
+                tokens, grid = height * width // 4, (1, height // 2, width // 2)
+                pixels: dict[str, Any] = {
+                    "pixel_values": mx.random.normal((height * width, 3 * 2 * 16 * 16)),
+                    "image_grid_thw": mx.array([(1, height, width)]),
+                }
+            case "lfm2-vl":
+                pixels = {
+                    "pixel_values": mx.random.normal((1, 16, 48)),
+                    "spatial_shapes": mx.array([[4, 4]]),
+                    "pixel_attention_mask": mx.ones((1, 16), mx.int32),
+                }
+            case "mistral3":
+                pixels = {"pixel_values": mx.random.normal((1, 3, 16, 16))}
+                pixels["image_sizes"] = [(16, 16)]
+            case _:
+                pixels = {"pixel_values": mx.random.uniform(shape=(1, 3, 16, 16))}
+        digest = bytes([number + 1]) * 32
+        made.append(PreparedPicture(digest, "", tokens, pixels, grid))
+    return made
+
+
+def joined(parts: list[Any]) -> Any:
+    return mx.concatenate(parts) if isinstance(parts[0], mx.array) else [*parts[0], *parts[1]]
+
+
+@pytest.mark.parametrize(
+    "family", ["qwen3_vl", "qwen3_5", "gemma3", "gemma4", "mistral3", "lfm2-vl"]
+)
+def test_logits_after_pictures_equal_those_of_mlx_vlm(family: str, tmp_path: Path) -> None:
+    whole = write_model(tmp_path, family)
+    seen = pictures(family)
+    first, second = ([_IMAGE] * one.tokens for one in seen)
+    ids = [5, 6, 7, 288, *first, 289, 8, 9, 288, *second, 289, *_BEHIND]
+    tokens = mx.array([ids])
+    pixels = {name: joined([one.pixels[name] for one in seen]) for name in seen[0].pixels}
+    text = whole.language_model
+    made = oracle_cache.make_prompt_cache(text)
+    found = whole.get_input_embeddings(tokens, **pixels, mask=mx.ones_like(tokens)).to_dict()
+    found = {
+        name: value
+        for name, value in found.items()
+        if value is not None and name != "attention_mask_4d"
+    }
+    expected = text(tokens, cache=made, **found).logits
+    behind = text(mx.array([[33]]), cache=made).logits
+
+    model, config = load_model(tmp_path)
+    vision = Vision(tmp_path, config, model, read_tower(tmp_path, config, model))
+    placed = vision.place(ids, seen)
+    assert placed is not None
+    for chunk in (1000, 16, 7, 1):
+        cache, logits = make_prompt_cache(model), []
+        for start in range(0, len(ids), chunk):
+            part = ids[start : start + chunk]
+            with vision.shown(placed, start, start + len(part)):
+                logits.append(model(mx.array([vision.readable(part)]), cache=cache))
+        assert mx.abs(mx.concatenate(logits, axis=1) - expected).max().item() < 1e-4
+    vision.set_deltas([placed.delta])
+    assert mx.abs(model(mx.array([[33]]), cache=cache) - behind).max().item() < 1e-4
+
+
+def test_keys_of_another_picture_differ_at_every_token_of_it(tmp_path: Path) -> None:
+    write_model(tmp_path, "qwen3_vl")
+    model, config = load_model(tmp_path)
+    vision = Vision(tmp_path, config, model, read_tower(tmp_path, config, model))
+    one, other = pictures("qwen3_vl")
+    ids = [5, *[_IMAGE] * one.tokens, 6]
+    other = PreparedPicture(other.digest, "", one.tokens, one.pixels, one.grid)
+    keys = [np.array(placed.keys) for p in (one, other) if (placed := vision.place(ids, [p]))]
+    assert (keys[0] == keys[1]).tolist() == [True, *[False] * one.tokens, True]
+    assert vision.ids_of(keys[0].tolist()) == ids
+    assert vision.place(ids, [one, other]) is None

@@ -1,0 +1,263 @@
+"""Tiny models that see, with random weights: mlx-vlm's own models are the oracle."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten, tree_map
+
+from app import paths
+from engine.values.request import PICTURE_MARK, Message, Picture
+
+SPECIALS = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
+_TEXT = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "rms_norm_eps": 1e-6,
+    "max_position_embeddings": 4096,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": False,
+}
+_TOWER = {
+    "num_hidden_layers": 2,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_attention_heads": 2,
+    "num_channels": 3,
+    "layer_norm_eps": 1e-6,
+}
+_QWEN_TOWER = {
+    "depth": 3,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "out_hidden_size": 64,
+    "num_heads": 2,
+    "patch_size": 16,
+    "spatial_merge_size": 2,
+    "temporal_patch_size": 2,
+    "num_position_embeddings": 256,
+    "in_channels": 3,
+    "image_size": 32,
+}
+_GEMMA4_ROPE = {
+    "full_attention": {
+        "partial_rotary_factor": 0.25,
+        "rope_theta": 1000000.0,
+        "rope_type": "proportional",
+    },
+    "sliding_attention": {
+        "rope_theta": 10000.0,
+        "rope_type": "default",
+        "partial_rotary_factor": 1.0,
+    },
+}
+
+
+def configuration(family: str, size: int, image: int) -> dict[str, Any]:
+    """Return a configuration with ``size`` ids, of which ``image`` is a picture's."""
+    text = {**_TEXT, "vocab_size": size}
+    without_base = {name: value for name, value in text.items() if name != "rope_theta"}
+    common: dict[str, Any] = {"image_token_id": image, "image_token_index": image}
+    match family:
+        case "qwen3_vl" | "qwen3_5":
+            sections = [3, 3, 2] if family == "qwen3_vl" else [2, 1, 1]
+            rope = {"type": "default", "mrope_section": sections, "mrope_interleaved": True}
+            own: dict[str, Any] = {"model_type": "qwen3_vl_text", "rope_scaling": rope}
+            tower = {**_QWEN_TOWER, "model_type": family, "deepstack_visual_indexes": [0, 1]}
+            if family == "qwen3_5":
+                tower["deepstack_visual_indexes"] = []
+                own = {
+                    "model_type": "qwen3_5_text",
+                    "head_dim": 32,
+                    "linear_num_value_heads": 4,
+                    "linear_num_key_heads": 2,
+                    "linear_key_head_dim": 16,
+                    "linear_value_head_dim": 16,
+                    "linear_conv_kernel_dim": 4,
+                    "full_attention_interval": 2,
+                    "rope_parameters": {
+                        **rope,
+                        "rope_theta": 10000.0,
+                        "partial_rotary_factor": 0.25,
+                    },
+                }
+            ids = {"vision_start_token_id": image - 2, "vision_end_token_id": image - 1}
+            return {
+                "model_type": family,
+                **common,
+                **ids,
+                "video_token_id": image + 1,
+                "text_config": {**text, **own},
+                "vision_config": tower,
+            }
+        case "gemma3":
+            own = {
+                "model_type": "gemma3_text",
+                "mm_tokens_per_image": 4,
+                "sliding_window": 16,
+                "sliding_window_pattern": 2,
+                "query_pre_attn_scalar": 16,
+            }
+            tower = {
+                **_TOWER,
+                "model_type": "siglip_vision_model",
+                "patch_size": 4,
+                "image_size": 16,
+            }
+            more: dict[str, Any] = {"hidden_size": 64, "pad_token_id": 0, "mm_tokens_per_image": 4}
+            text = without_base
+        case "mistral3":
+            own = {"model_type": "mistral"}
+            tower = {
+                "model_type": "pixtral",
+                "num_hidden_layers": 2,
+                "hidden_size": 32,
+                "head_dim": 16,
+                "intermediate_size": 48,
+                "num_attention_heads": 2,
+                "image_size": 64,
+                "patch_size": 4,
+                "num_channels": 3,
+                "rms_norm_eps": 1e-5,
+                "rope_theta": 10000.0,
+            }
+            more = {"spatial_merge_size": 2, "vision_feature_layer": -1}
+        case "lfm2-vl":
+            own = {
+                "model_type": "lfm2",
+                "tie_word_embeddings": True,
+                "block_dim": 64,
+                "norm_eps": 1e-5,
+                "conv_L_cache": 3,
+                "conv_bias": False,
+                "layer_types": ["conv", "full_attention"] * 2,
+                "rope_theta": 10000.0,
+                "block_ff_dim": 96,
+                "block_multiple_of": 16,
+                "block_auto_adjust_ff_dim": False,
+                "block_ffn_dim_multiplier": 1.0,
+            }
+            tower = {**_TOWER, "model_type": "lfm2_vl", "patch_size": 4, "num_patches": 16}
+            more = {"downsample_factor": 2, "projector_hidden_size": 48}
+        case "gemma4":
+            own = {
+                "model_type": "gemma4_text",
+                "global_head_dim": 16,
+                "vocab_size_per_layer_input": size,
+                "num_kv_shared_layers": 0,
+                "hidden_size_per_layer_input": 8,
+                "sliding_window": 16,
+                "sliding_window_pattern": 2,
+                "use_double_wide_mlp": False,
+                "rope_parameters": _GEMMA4_ROPE,
+                "layer_types": ["sliding_attention", "full_attention"] * 2,
+                "tie_word_embeddings": True,
+            }
+            tower = {
+                "model_type": "gemma4_vision",
+                "hidden_size": 32,
+                "intermediate_size": 48,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 2,
+                "num_key_value_heads": 2,
+                "head_dim": 16,
+                "global_head_dim": 16,
+                "default_output_length": 6,
+                "patch_size": 4,
+                "position_embedding_size": 64,
+                "pooling_kernel_size": 2,
+            }
+            more = {"hidden_size": 64, "audio_config": None, "audio_token_id": image + 1}
+            text = without_base
+        case _:
+            raise ValueError(family)
+    return {
+        "model_type": family,
+        "vocab_size": size,
+        **common,
+        **more,
+        "text_config": {**text, **own},
+        "vision_config": tower,
+    }
+
+
+def write_model(folder: Path, family: str, size: int = 300, image: int = 290) -> Any:
+    """Write a model's folder without a tokenizer; return mlx-vlm's model with the same weights."""
+    from mlx_vlm import utils
+
+    config = configuration(family, size, image)
+    (folder / "config.json").write_text(json.dumps(config))
+    kind, _ = utils.get_model_and_args(dict(config))
+    own = kind.ModelConfig.from_dict(config)
+    own = utils.update_module_configs(own, kind, config, ["text", "vision", "projector"])
+    mx.random.seed(7)
+    model = kind.Model(own)
+    model.update(
+        tree_map(
+            lambda part: (
+                part + 0.05 * mx.random.normal(part.shape) if part.dtype == mx.float32 else part
+            ),
+            model.parameters(),
+        )
+    )
+    mx.eval(model.parameters())
+    weights = dict(tree_flatten(model.parameters()))
+    if family == "lfm2-vl":  # its table of embeddings is the head, too
+        weights.pop("language_model.lm_head.weight", None)
+    mx.save_safetensors(str(folder / "model.safetensors"), weights)
+    return model
+
+
+def write_seeing_model(folder: Path, family: str = "qwen3_vl") -> Any:
+    """Write a model's folder with the demo model's words; return mlx-vlm's model."""
+    from tokenizers import AddedToken, Tokenizer
+
+    demo = paths.demo_model()
+    tokenizer = Tokenizer.from_file(str(demo / "tokenizer.json"))
+    first = tokenizer.get_vocab_size()
+    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in SPECIALS])
+    model = write_model(folder, family, first + len(SPECIALS), first + 2)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    shutil.copy(demo / "tokenizer_config.json", folder)
+    (folder / "chat_template.jinja").write_text(_TEMPLATE)
+    processor = {
+        "size": {"longest_edge": 1 << 24, "shortest_edge": 1 << 10},
+        "patch_size": 16,
+        "temporal_patch_size": 2,
+        "merge_size": 2,
+        "image_mean": [0.5] * 3,
+        "image_std": [0.5] * 3,
+        "processor_class": "Qwen3VLProcessor",
+        "image_processor_type": "Qwen2VLImageProcessorFast",
+    }
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    return model
+
+
+_TEMPLATE = """\
+{%- for message in messages -%}
+<|im_start|>{{ message.role }}
+{% if message.content is string %}{{ message.content }}{% else %}{% for part in message.content %}
+{%- if part.type == "image" %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part.text }}
+{%- endif %}{% endfor %}{% endif %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+
+
+def picture(color: str, size: tuple[int, int] = (96, 64), kind: str = "PNG") -> Picture:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("RGB", size, color).save(file, kind)
+    return Picture(file.getvalue())
+
+
+def question(text: str, *pictures: Picture) -> Message:
+    return Message("user", PICTURE_MARK * len(pictures) + text, pictures=pictures)
