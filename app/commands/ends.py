@@ -1,7 +1,6 @@
 """``fullstop ask --times``: counts how several answers to one prompt ended. Main thread."""
 
 import asyncio
-import dataclasses
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +18,6 @@ from engine.errors import EngineError, InvalidRequest
 from engine.recording.ends import (
     SeededAnswer,
     Side,
-    Spread,
     compare_sides,
     make_sides,
     sides_to_json,
@@ -27,7 +25,7 @@ from engine.recording.ends import (
 from engine.values.limits import Limits
 from engine.values.request import TraceLevel
 from engine.values.verdict import plain_cause, shortest
-from engine.wording import counted, quoted
+from engine.wording import counted
 
 
 def repeat(options: AskOptions, prompt: str) -> int:
@@ -129,17 +127,11 @@ def _counts_text(side: Side, *, is_named: bool) -> str:
         lines[0] += "; the others were cancelled and do not count"
     if counts.lengths is None:
         return f"{lines[0]}\n"
-    rows = [
-        (f"{len(group.seeds):,}", group.label, *_spread_cells(group.tokens))
-        for group in counts.ends
-    ]
-    rows.append((f"{counts.answers:,}", "all", *_spread_cells(counts.lengths)))
+    rows = [(f"{len(group.seeds):,}", group.label, *group.tokens.cells) for group in counts.ends]
+    rows.append((f"{counts.answers:,}", "all", *counts.lengths.cells))
     text = table(("answers", "end", "tokens: min", "1/4", "median", "3/4", "max"), rows)
     if side.request.stops.strings:
-        cut_rows = [
-            (quoted(stop.text, 24), f"{stop.fired:,}", _cuts(stop.cuts)) for stop in counts.stops
-        ]
-        text += table(("stop", "fired", "cut behind it"), cut_rows)
+        text += table(("stop", "fired", "cut behind it"), [stop.cells for stop in counts.stops])
     if (odds := counts.eos_odds) is not None:
         text += (
             f"Odds of an end token in the last place: {odds.min:.1%} to {odds.max:.1%}, "
@@ -148,14 +140,6 @@ def _counts_text(side: Side, *, is_named: bool) -> str:
     if side.are_equal:
         text += "All answers are equal; a higher --temperature lets them differ.\n"
     return f"{lines[0]}\n{text}"
-
-
-def _spread_cells(spread: Spread) -> tuple[str, ...]:
-    return tuple(f"{value:,.0f}" for value in dataclasses.astuple(spread))
-
-
-def _cuts(cuts: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"{quoted(text, 24)} × {times:,}" for text, times in cuts) or "nothing"
 
 
 def _side_by_side(one: Side, other: Side) -> str:

@@ -94,6 +94,11 @@ class Spread:
     upper: float
     max: float
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The five figures as a table shows them."""
+        return tuple(f"{value:,.0f}" for value in dataclasses.astuple(self))
+
 
 @dataclass(frozen=True, slots=True)
 class EndGroup:
@@ -113,6 +118,12 @@ class StopCount:
     text: str
     fired: int
     cuts: tuple[tuple[str, int], ...]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The stop, its count and its cuts as a table shows them."""
+        cuts = ", ".join(f"{quoted(text, 24)} × {times:,}" for text, times in self.cuts)
+        return quoted(self.text, 24), f"{self.fired:,}", cuts or "nothing"
 
 
 @dataclass(frozen=True, slots=True)

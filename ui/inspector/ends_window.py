@@ -3,7 +3,6 @@
 Main thread.
 """
 
-import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent
 from PySide6.QtWidgets import QCheckBox, QSizePolicy, QTabWidget, QWidget
 
-from engine.recording.ends import SeededAnswer, Side, Spread, compare_sides, sides_to_json
+from engine.recording.ends import SeededAnswer, Side, compare_sides, sides_to_json
 from engine.stopping.repetition import DEFAULT_DETECTION
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest
@@ -434,25 +433,14 @@ def _figures(side: Side) -> Html:
     title = paragraph(strong(side.name), "  ", colored(head, colors.muted), style="margin:4px 0")
     if counts.lengths is None:
         return title
-    ends = [
-        (f"{len(group.seeds):,}", group.label, *_spread_cells(group.tokens))
-        for group in counts.ends
-    ]
-    ends.append((f"{counts.answers:,}", "all", *_spread_cells(counts.lengths)))
+    ends = [(f"{len(group.seeds):,}", group.label, *group.tokens.cells) for group in counts.ends]
+    ends.append((f"{counts.answers:,}", "all", *counts.lengths.cells))
     parts = [
         title,
         _table(("Answers", "End", "Tokens: Min", "¼", "Median", "¾", "Max"), ends),
     ]
     if counts.stops:
-        stops = [
-            (
-                quoted(stop.text, 24),
-                f"{stop.fired:,}",
-                ", ".join(f"{quoted(text, 24)} × {times:,}" for text, times in stop.cuts)
-                or "nothing",
-            )
-            for stop in counts.stops
-        ]
+        stops = [stop.cells for stop in counts.stops]
         parts.append(_table(("Stop", "Fired", "Cut Behind It"), stops))
     if (odds := counts.eos_odds) is not None:
         text = (
@@ -461,10 +449,6 @@ def _figures(side: Side) -> Html:
         )
         parts.append(paragraph(colored(text, colors.muted), style="margin:4px 0 12px 0"))
     return joined(*parts)
-
-
-def _spread_cells(spread: Spread) -> tuple[str, ...]:
-    return tuple(f"{value:,.0f}" for value in dataclasses.astuple(spread))
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
