@@ -295,7 +295,7 @@ async def take_rereads(application: QApplication, folder: Path) -> None:
             RequestEntry("r", 0, "127.0.0.1", "agent", "POST", "/v1/messages", answers=sent)
         )
         await until(lambda: "read again" in tab.note.text())
-        await save(tab, folder / f"reread-{cause}.png", max_colors=128)
+        await save(tab, folder / f"reread-{cause}.png", max_colors=256)
     window.close()
     await window.finish()
     engine.close()

@@ -32,7 +32,7 @@ from ui.words import describe_error
 
 # A text view lays this many tokens out within a frame.
 _MAX_TOKENS = 20_000
-_LIST_CHARS = 38
+_LIST_CHARS = 46
 _FIELD = re.compile(r"messages\.(\d+)\.(content|reasoning_content|tool_calls\.(\d+))(.*)")
 _TOOL = re.compile(r"tools\.(.+?)(\.description)?( \(in part\))?")
 _OTHERS = {
@@ -202,7 +202,9 @@ class PartList(QListView):
         if reading.no_effect:
             self._add_heading("No effect")
         for name in reading.no_effect:
-            self._add(RowPart(name, icon="warning", icon_color=colors.limit), name)
+            field, _, reason = name.partition(" (")
+            mark = RowPart(field, icon="warning", icon_color=colors.limit)
+            self._add(mark, reason.removesuffix(")"), reason=reason.removesuffix(")"))
         if prompt.parts:
             self._add_heading("Parts of the prompt", "Tokens")
         own = len(prompt.tokens)
@@ -213,7 +215,7 @@ class PartList(QListView):
             mark = RowPart(name, icon="mark", icon_color=getattr(colors, _tone(part)))
             self._add(mark, counted(count, "token"), f"{count:,}", part, inset_px=14 * is_inner)
         if prompt.parts:
-            mark = RowPart("The template’s own text", colors.muted, "mark", colors.faint)
+            mark = RowPart("Text of the template", colors.muted, "mark", colors.faint)
             self._add(mark, counted(own, "token"), f"{own:,}")
         self.setVisible(bool(self.rows.rowCount()))
 
@@ -240,10 +242,14 @@ class PartList(QListView):
         right: str = "",
         part: Part | None = None,
         inset_px: int = 0,
+        reason: str = "",
     ) -> None:
-        item = QStandardItem(f"{title.text}, {about}" if about != title.text else about)
+        item = QStandardItem(", ".join(filter(None, (title.text, about))))
         item.setToolTip(plain_tooltip(item.text()))
-        item.setData(RowContent(title, right=RowPart(right), inset_px=inset_px), CONTENT)
+        content = RowContent(
+            title, right=RowPart(right), subtitle=RowPart(reason), inset_px=inset_px
+        )
+        item.setData(content, CONTENT)
         item.setData(part, _PART)
         self.rows.appendRow(item)
 

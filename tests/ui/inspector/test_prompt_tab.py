@@ -100,10 +100,10 @@ async def test_parts_of_a_request_are_listed_and_selected_in_its_prompt(
     listed = [row.partition(",")[0] for row in rows(tab)]
     assert listed == [
         "In no part of the prompt", "Thinking of message 2",
-        "No effect", "options.seed (the temperature is 0)",
+        "No effect", "options.seed",
         "Parts of the prompt", "System text", "Tools", "Message 1 (user)", "Image placeholder",
         "Message 2 (assistant)", "Call of read_file in message 2", "Message 3 (tool)",
-        "Message 4 (user)", "Opening of the answer", "The template’s own text",
+        "Message 4 (user)", "Opening of the answer", "Text of the template",
     ]  # fmt: skip
     for number, text in (
         (5, "Be brief.\u2029Branch: main"),
@@ -135,7 +135,7 @@ async def test_prompt_without_parts_says_why(
     raw = GenerationRequest(prompt="Once", max_tokens=2)
     tab = await show_request(window, inspector, raw)
     assert "A raw prompt has no parts." in tab.note.text()
-    assert rows(tab) == ["No effect", "options.seed (the temperature is 0)"]
+    assert rows(tab) == ["No effect", "options.seed, the temperature is 0"]
     await ask(window, COUNT)
     inspector.inspector.show_open_conversation()
     await eventually(lambda: "Nothing of the request is missing in it." in tab.note.text())
