@@ -131,6 +131,14 @@ def verdict(finished: Finished, context: AnswerContext) -> Verdict:
 # The text of an exception is written for logs; only our own errors carry sentences.
 
 
+def wrong_model(name: str) -> str:
+    """Return why another model cannot go on from the tokens of an answer."""
+    return (
+        f"This answer is from {name}, and its tokens mean something else to other models. Choose "
+        f"{name} for this conversation to fork it."
+    )
+
+
 def describe_error(error: BaseException) -> str:
     """Return why something failed, as whole sentences."""
     match error:

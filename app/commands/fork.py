@@ -24,7 +24,6 @@ from engine.recording.replay import replay
 from engine.recording.run_trace import RunTrace
 from engine.values.events import Finished, Timing, Usage
 from engine.values.limits import Limits
-from engine.wording import quoted
 
 
 def fork(options: AskOptions) -> int:
@@ -76,7 +75,8 @@ def _end_here(options: AskOptions, run: RunTrace, question: str) -> int:
     usage = Usage(output_tokens=played.output_tokens, thinking_tokens=played.thinking_tokens)
     finished = Finished(ended.stop, usage, Timing(), details=ended.details)
     given = Answer(played.text, played.thinking, played.calls, finished)
-    print_end(given, printer, made, describe_fork(made, "the end"), is_json=options.is_json)
+    remark = describe_fork(made.token_index, made.replaced_text, "")
+    print_end(given, printer, made, remark, is_json=options.is_json)
     return exits.OK
 
 
@@ -98,7 +98,7 @@ async def _go_on(options: AskOptions, run: RunTrace, question: str) -> int:
         if (limit := options.answer.conversation.max_tokens) is not None:
             request = replace(request, max_tokens=limit)
         assert request.fork is not None, "a fork was made"
-        remark = describe_fork(request.fork, quoted(text))
+        remark = describe_fork(request.fork.token_index, request.fork.replaced_text, text)
         return await show_answer(options, engine, request, question, printer, remark)
 
 

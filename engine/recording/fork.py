@@ -103,7 +103,8 @@ def _stats_of(replaced: TokenTrace, chosen: tuple[int, ...]) -> TokenStats | Non
     return None
 
 
-def describe_fork(fork: Fork, chosen: str) -> str:
-    """Return a fork in words: ``token 35 is " END" in place of " the"``."""
-    replaced = quoted(fork.replaced_text) if fork.replaced_text else f"token {fork.replaced}"
-    return f"token {fork.token_index + 1:,} is {chosen} in place of {replaced}"
+def describe_fork(token_index: int, replaced: str, chosen: str) -> str:
+    """Return a fork in words: ``token 35 is “ END” in place of “ the”``; no text is the end."""
+    new = quoted(chosen) if chosen else "the end"
+    old = quoted(replaced) if replaced else "a token without text"
+    return f"token {token_index + 1:,} is {new} in place of {old}"

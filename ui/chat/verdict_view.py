@@ -222,6 +222,8 @@ class VerdictView(QWidget):
         if run.continued_chars:
             earlier = counted(run.continued_chars, "character")
             facts.add("Continues", f"an earlier answer of {earlier}")
+        if run.forked_from is not None:
+            facts.add("Fork of", run.forked_from.sentence)
         stops = "  ".join(visible(stop) for stop in run.stops)
         facts.add("Stop list", stops or "none", is_code=bool(stops))
         for call in run.tool_calls:

@@ -183,6 +183,7 @@ def _facts(shown: ShownRun) -> list[tuple[str, str]]:
     speculation = None if finished is None else finished.speculation
     return [
         ("Model", run.model_id),
+        ("Fork of", "" if run.forked_from is None else run.forked_from.sentence),
         ("Stop list", "  ".join(map(quoted, run.stops)) or "none"),
         ("Limit", "none" if run.max_tokens is None else counted(run.max_tokens, "token")),
         ("Reason", end_label(run)),

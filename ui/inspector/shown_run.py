@@ -6,24 +6,24 @@ Plain values, and what the application adds to them; main thread.
 import math
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntFlag
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from engine import Vocabulary
 from engine.recording.ends import SeededAnswer, Side
-from engine.recording.replay import replay, with_replayed_tokens
+from engine.recording.replay import with_replayed_tokens
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.repetition import Repetition
 from engine.stopping.rules import StopRules
-from engine.values.events import Finished, Timing, TokenTrace, Usage
+from engine.values.events import TokenTrace
 from engine.values.request import GenerationRequest
 from engine.values.tokens import TokenOrigin
 from engine.wording import counted, quoted, visible
 from ui.kit.dates import format_day, format_time
-from ui.records.runs import Run
+from ui.records.runs import Run, recorded_run
 from ui.server.requests import RequestAnswer, RequestEntry
 from ui.words import ORIGIN_DESCRIPTIONS
 
@@ -116,27 +116,8 @@ def question_text(request: GenerationRequest) -> str:
 def shown_recording(recording: RunTrace, name: str, question: str = "") -> ShownRun:
     """Return a saved run as it is shown: its own stops are replayed over its tokens."""
     trace = with_replayed_tokens(recording)
-    played = replay(recording)
-    assert trace.stop is not None, "a saved run has ended"
-    times = [token.time_s for token in trace.tokens] or [0.0]
-    finished = Finished(
-        trace.stop,
-        Usage(output_tokens=len(recording.tokens), thinking_tokens=played.thinking_tokens),
-        Timing(first_token_s=times[0], decode_s=times[-1] - times[0], total_s=times[-1]),
-        speculation=recording.speculation,
-        details=replace(recording.details, repetition=played.repetition),
-    )
-    run = Run(
-        rules=recording.rules,
-        max_tokens=recording.max_tokens,
-        model_id=recording.setting.model,
-        state="finished",
-        text=played.text,
-        thinking=played.thinking,
-        tool_calls=list(played.calls),
-        finished=finished,
-        is_own=False,
-    )
+    run = recorded_run(trace)
+    run.is_own = False
     return ShownRun(run, trace, question, "file", name)
 
 

@@ -47,7 +47,7 @@ from ui.records.conversations import (
     WhenFull,
 )
 from ui.records.messages import ConversationMessage
-from ui.records.runs import LeftOut, Run, RunState, StopChange
+from ui.records.runs import ForkOrigin, LeftOut, Run, RunState, StopChange
 from ui.records.stop_entries import StopEntry
 from ui.records.titles import title_from_file
 from ui.records.tool_calls import result_from, result_values
@@ -195,6 +195,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "pictures": [attachment_values(picture) for picture in run.pictures],
         "paused_at": run.paused_at,
         "left_out": None if run.left_out is None else dataclasses.asdict(run.left_out),
+        "forked_from": to_values(run.forked_from),
         "imported": run.is_imported,
     }
     values.update((name, value) for name, value in optional.items() if value)
@@ -304,6 +305,7 @@ def run_from(fields: Fields, text: str, without_end: RunState = "interrupted") -
         ),
         paused_at=max(fields.maybe("paused_at", int) or 0, 0),
         left_out=_left_out(fields.inner("left_out")) if fields.has("left_out") else None,
+        forked_from=fields.maybe("forked_from", ForkOrigin),
         is_imported=fields.maybe("imported", bool) or False,
         started_at=moment(fields.maybe("started_at", float)),
         id=fields.take("id", str),

@@ -4,13 +4,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from engine.library.model_info import ModelInfo
+from engine.recording.replay import replay
+from engine.recording.run_trace import RunTrace
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import LOCAL_OWNER, CacheOwner, GenerationRequest, Message
 from ui.records.attachments import without_kept_files
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
-from ui.records.runs import NO_CHANGE, Run, StopChange
+from ui.records.runs import NO_CHANGE, ForkOrigin, Run, StopChange, recorded_run
 from ui.records.stop_entries import rules_of
 from ui.records.tool_calls import NOT_RUN
 
@@ -176,6 +178,33 @@ def new_run(
         run.text, run.thinking = begun, continued.thinking
         run.thinking_s, run.continued_chars = continued.thinking_s, len(begun)
         run.left_out = continued.left_out
+    return run
+
+
+def forked_run(original: Run, trace: RunTrace, origin: ForkOrigin) -> Run:
+    """Return the record of an answer that repeats the beginning of another one."""
+    run = Run(
+        rules=trace.rules,
+        stop_change=original.stop_change,
+        max_tokens=trace.max_tokens,
+        model_id=original.model_id,
+        left_out=original.left_out,
+        forked_from=origin,
+    )
+    if original.continued_chars:  # what was there before the recorded tokens
+        run.continued_chars = original.continued_chars
+        run.text = original.text[: original.continued_chars]
+        run.thinking = original.thinking.removesuffix(replay(trace).thinking)
+    return run
+
+
+def ended_run(original: Run, ended: RunTrace, origin: ForkOrigin) -> Run:
+    """Return the record of an answer that ends at a token of another one."""
+    run, played = forked_run(original, ended, origin), recorded_run(ended)
+    run.text, run.thinking = run.text + played.text, run.thinking + played.thinking
+    run.thinking_s = original.thinking_s if run.thinking else None
+    run.tool_calls, run.state, run.finished = played.tool_calls, "finished", played.finished
+    run.prompt_total = run.prompt_processed = original.prompt_total
     return run
 
 

@@ -34,6 +34,8 @@ def _rows(run: Run) -> list[tuple[str, str]]:
     if run.continued_chars:
         earlier = counted(run.continued_chars, "character")
         rows.append(("Continues", f"an earlier answer of {earlier}"))
+    if run.forked_from is not None:
+        rows.append(("Fork of", run.forked_from.sentence))
     if run.finished is not None:
         rows += _finished_rows(run.finished, run.context)
     rows += [("Tool call", _code(f"{call.name}({call.arguments})")) for call in run.tool_calls]

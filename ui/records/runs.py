@@ -9,6 +9,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from engine.recording.fork import describe_fork
+from engine.recording.replay import replay
+from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel, StopKind
 from engine.stopping.repetition import Repetition
 from engine.stopping.rules import StopRules
@@ -18,11 +21,13 @@ from engine.values.events import (
     PromptProgress,
     TextDelta,
     ThinkingDelta,
+    Timing,
     TokenTrace,
     ToolCallAbandoned,
     ToolCallArguments,
     ToolCallCompleted,
     ToolCallStarted,
+    Usage,
 )
 from engine.values.request import ToolCall
 from engine.values.tokens import PromptScores
@@ -107,6 +112,27 @@ class LeftOut:
         return f"{text}; no summary could be made: {self.problem.rstrip('.')}"
 
 
+@dataclass(frozen=True, slots=True)
+class ForkOrigin:
+    """The answer whose beginning another one repeats, and the texts at the token where both differ.
+
+    ``chosen`` is empty for the end of the answer. ``version`` counts the answers to the question
+    from 1; 0 for the answer of another app.
+    """
+
+    run_id: str
+    token_index: int
+    replaced: str
+    chosen: str
+    version: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """``Version 1, but token 35 is “ END” in place of “ the”``."""
+        name = f"Version {self.version}" if self.version else "The original"
+        return f"{name}, but {describe_fork(self.token_index, self.replaced, self.chosen)}"
+
+
 @dataclass(eq=False)
 class GrowingCall:
     """A tool call that the model is writing."""
@@ -173,6 +199,7 @@ class Run:
     finished: Finished | None = None
     refusal: str = ""
     left_out: LeftOut | None = None
+    forked_from: ForkOrigin | None = None
     continued_chars: int = 0
     is_own: bool = True
     started_at: float = field(default_factory=time.time)
@@ -403,3 +430,27 @@ def progress_label(run: Run) -> str:
         rate = run.prompt_tokens_per_s
         return text if rate is None else f"{text}, {figure(rate)} tok/s"
     return "Answering…"
+
+
+def recorded_run(recording: RunTrace) -> Run:
+    """Return the run of a recording that has ended, as its own stops decide it."""
+    played = replay(recording)
+    assert recording.stop is not None, "only runs that have ended are recorded"
+    times = [token.time_s for token in recording.tokens] or [0.0]
+    finished = Finished(
+        recording.stop,
+        Usage(output_tokens=played.output_tokens, thinking_tokens=played.thinking_tokens),
+        Timing(first_token_s=times[0], decode_s=times[-1] - times[0], total_s=times[-1]),
+        speculation=recording.speculation,
+        details=replace(recording.details, repetition=played.repetition),
+    )
+    return Run(
+        rules=recording.rules,
+        max_tokens=recording.max_tokens,
+        model_id=recording.setting.model,
+        state="finished",
+        text=played.text,
+        thinking=played.thinking,
+        tool_calls=list(played.calls),
+        finished=finished,
+    )

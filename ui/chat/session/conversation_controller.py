@@ -8,8 +8,9 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QUndoStack
@@ -17,6 +18,7 @@ from PySide6.QtGui import QUndoStack
 from engine import Engine, Generation, merge_deltas
 from engine.errors import EngineError, RequestCancelled
 from engine.library.model_info import ModelInfo
+from engine.recording.fork import end_here, fork_request
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.repetition import DEFAULT_DETECTION
@@ -29,7 +31,7 @@ from engine.values.events import (
     TokenTrace,
     Usage,
 )
-from engine.values.request import GenerationRequest
+from engine.values.request import Fork, GenerationRequest, Tool
 from engine.values.verdict import UNEXPECTED
 from engine.wording import counted
 from ui.chat.session.background_answers import summary_of
@@ -49,12 +51,15 @@ from ui.records.prompt_fit import (
     last_left_out,
 )
 from ui.records.requests import (
+    cache_owner,
+    ended_run,
     fitted,
+    forked_run,
     new_run,
     request_for,
     stop_rules,
 )
-from ui.records.runs import NO_CHANGE, Run, StopChange
+from ui.records.runs import NO_CHANGE, ForkOrigin, Run, StopChange
 from ui.records.store import ConversationStore
 from ui.records.tool_calls import Decision
 from ui.records.tool_servers import QuestionReply
@@ -62,7 +67,7 @@ from ui.records.variants import Variant
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_rows import history_of
 from ui.tools.toolbox import Toolbox
-from ui.words import describe_error
+from ui.words import describe_error, wrong_model
 
 # At most half a second of a running answer is lost in a crash.
 SAVE_MS = 400
@@ -221,6 +226,56 @@ class ConversationController(QObject):
             return None
         change = run.change_past_stop
         return self._begin(answer.parent, continued=run, change=change, replaced=answer)
+
+    def fork(
+        self,
+        answer: ConversationMessage,
+        trace: RunTrace,
+        token_index: int,
+        chosen: tuple[int, ...] | str,
+    ) -> Run | None:
+        """Let an answer go on from one of its tokens with others; the old one stays as a version.
+
+        ``chosen`` are ids, or the text of them.
+
+        Raises:
+            EngineError: The recording is not whole, or has no such token.
+        """
+        original = answer.run
+        if self.is_answering or answer.parent is None or original is None:
+            return None
+        ids = () if isinstance(chosen, str) else chosen
+        text = chosen if isinstance(chosen, str) else _text_of(ids, trace)
+        origin = self._origin(answer, fork_request(trace, token_index, ids).fork, text)
+        self.show_version(answer)
+        prepare = partial(self._prepare_fork, original, trace, token_index, chosen)
+        return self._start(forked_run(original, trace, origin), answer.parent, prepare)
+
+    def end_at(self, answer: ConversationMessage, trace: RunTrace, token_index: int) -> Run | None:
+        """Let an answer end at one of its tokens; the old one stays as a version. Needs no model.
+
+        Raises:
+            EngineError: The recording is not whole, or has no such token.
+        """
+        original = answer.run
+        if self.is_answering or answer.parent is None or original is None:
+            return None
+        ended, fork = end_here(trace, token_index)
+        run = ended_run(original, ended, self._origin(answer, fork, ""))
+        self.show_version(answer)
+        message, changed = self._add(run, answer.parent)
+        message.text = run.text
+        self._traces.add(run.id, ended)
+        self._traces.end(run.id, self._saved.id)
+        self._report_added(message)
+        self._save_messages(changed)
+        return run
+
+    def _origin(self, answer: ConversationMessage, fork: Fork | None, text: str) -> ForkOrigin:
+        assert fork is not None, "a fork was made"
+        assert answer.run is not None
+        version = self.conversation.tree.versions(answer).index(answer) + 1
+        return ForkOrigin(answer.run.id, fork.token_index, fork.replaced_text, text, version)
 
     def answer_without_stop(self, answer: ConversationMessage) -> Run | None:
         """Answer a question again without the stop that ended its answer, this time only."""
@@ -395,7 +450,7 @@ class ConversationController(QObject):
         change: StopChange = NO_CHANGE,
         replaced: ConversationMessage | None = None,
     ) -> Run:
-        """Add an answer to a question, store the new messages, and start generating it."""
+        """Answer a question, or continue an answer to it."""
         conversation, model = self.conversation, self._model
         begun = "" if continued is None else continued.text_past_stop(self._structure(continued))
         request = self._traces.traced(request_for(conversation, model, parent, begun, change))
@@ -406,50 +461,59 @@ class ConversationController(QObject):
         run.stops_from = self.conversation.stops_from
         if continued is None:
             run.left_out = last_left_out(conversation.tree.path_to(parent))
+        prepare = partial(self._prepare, request, conversation.settings, parent, continued)
+        return self._start(run, parent, prepare, unsaved, replaced)
+
+    def _start(
+        self,
+        run: Run,
+        parent: ConversationMessage,
+        prepare: "_Prepare",
+        unsaved: Sequence[ConversationMessage] = (),
+        replaced: ConversationMessage | None = None,
+    ) -> Run:
+        """Add an answer to a question, store the new messages, and start generating it."""
+        conversation, model = self.conversation, self._model
         if model is None and conversation.model is not None:
             run.model_id, run.live.is_loading = conversation.model.name, True
-        is_first = not any(m.parent is parent for m in conversation.tree)
-        message = ConversationMessage("assistant", run=run)
-        followers = conversation.tree.add_version(message, parent, replaced)
-        self._traces.copy(runs_of(followers), self._saved.id)
-        self.last_answer = message
+        message, changed = self._add(run, parent, replaced)
         answer = self._answer = _RunningAnswer(run, message)
         self._ticks.start()
         self._saves.start()
-        work = self._collect(answer, request, conversation.settings, parent, continued)
+        work = self._collect(answer, prepare)
         answer.task = start_task(self, work, f"answer {run.id}")
         # A task that is cancelled before its first step never runs its own ending.
         answer.task.add_done_callback(lambda _: self._end_answer(answer))
-        if is_first:
-            self.message_appended.emit(message)
-        else:
-            self.path_changed.emit(conversation.messages.index(message))
+        self._report_added(message)
         self._store.save(self._saved)
-        self._save_messages([*unsaved, message, *followers])
+        self._save_messages([*unsaved, *changed])
         self.is_running_changed.emit(True)
         return run
 
-    async def _collect(
-        self,
-        answer: "_RunningAnswer",
-        request: GenerationRequest,
-        settings: ConversationSettings,
-        parent: ConversationMessage,
-        continued: Run | None,
-    ) -> None:
+    def _add(
+        self, run: Run, parent: ConversationMessage, replaced: ConversationMessage | None = None
+    ) -> tuple[ConversationMessage, list[ConversationMessage]]:
+        """Add an answer to a question; return it, and all messages that are to be stored."""
+        message = ConversationMessage("assistant", run=run)
+        followers = self.conversation.tree.add_version(message, parent, replaced)
+        self._traces.copy(runs_of(followers), self._saved.id)
+        self.last_answer = message
+        return message, [message, *followers]
+
+    def _report_added(self, message: ConversationMessage) -> None:
+        if len(self.conversation.tree.versions(message)) == 1:
+            self.message_appended.emit(message)
+        else:
+            self.path_changed.emit(self.conversation.messages.index(message))
+
+    async def _collect(self, answer: "_RunningAnswer", prepare: "_Prepare") -> None:
         """Send the request once all is stored and its model is loaded; collect the answer."""
         run = answer.run
         try:
             await self._store.flush()
-            if self._tools is not None:
-                request = replace(request, tools=await self._tools.offered(run))
+            tools = () if self._tools is None else await self._tools.offered(run)
             async with self._models.ready(self.conversation) as model:
-                exact = await self._going_on(continued, request, settings, model)
-                if exact is not None:
-                    request = exact
-                elif model is not None:
-                    request = await self._fit(answer, parent, request, settings, model)
-                request = fitted(request, settings, model, run.stop_change.without)
+                request = await prepare(answer, tools, model)
                 run.take_model(request.stops, run.model_id if model is None else model.id)
                 generation = await self._engine.generate(request)
             run.prompt_total = generation.prompt_tokens
@@ -472,6 +536,56 @@ class ConversationController(QObject):
             except Exception:
                 answer.fail()
             self._end_answer(answer)
+
+    async def _prepare(
+        self,
+        request: GenerationRequest,
+        settings: ConversationSettings,
+        parent: ConversationMessage,
+        continued: Run | None,
+        answer: "_RunningAnswer",
+        tools: tuple[Tool, ...],
+        model: ModelInfo | None,
+    ) -> GenerationRequest:
+        """Return a request that fits its model."""
+        request = replace(request, tools=tools)
+        exact = await self._going_on(continued, request, settings, model)
+        if exact is not None:
+            request = exact
+        elif model is not None:
+            request = await self._fit(answer, parent, request, settings, model)
+        return fitted(request, settings, model, answer.run.stop_change.without)
+
+    async def _prepare_fork(
+        self,
+        original: Run,
+        trace: RunTrace,
+        token_index: int,
+        chosen: tuple[int, ...] | str,
+        _answer: "_RunningAnswer",
+        _tools: tuple[Tool, ...],
+        model: ModelInfo | None,
+    ) -> GenerationRequest:
+        """Return the recorded request of an answer that is forked."""
+        if model is None or model.id not in (original.model_id, trace.setting.model):
+            raise EngineError(wrong_model(original.model_id))
+        if isinstance(chosen, str):
+            pieces = await self._engine.tokenize(chosen, model.id)
+            chosen = tuple(token_id for token_id, _ in pieces)
+        request = replace(
+            self._traces.traced(fork_request(trace, token_index, chosen)),
+            model=model.id,
+            cache_owner=cache_owner(self.conversation),
+        )
+        if not request.rendered and request.prompt is None:
+            size = await self._engine.count_tokens(request)
+            if size != original.prompt_total:
+                raise EngineError(
+                    f"The prompt of this answer was not recorded. It had "
+                    f"{counted(original.prompt_total, 'token')}; rendered again it has {size:,}. "
+                    "Regenerate the answer, and fork the new one."
+                )
+        return request
 
     def _structure(self, run: Run) -> set[str]:
         """Return texts of tokens that are no part of an answer, as far as they are known."""
@@ -692,6 +806,17 @@ class ConversationController(QObject):
 
     def _keep_stops(self) -> None:
         self.conversation.stops = self.stops.entries()
+
+
+_Prepare = Callable[
+    ["_RunningAnswer", tuple[Tool, ...], ModelInfo | None], Awaitable[GenerationRequest]
+]
+"""Returns the request of an answer once its model is loaded."""
+
+
+def _text_of(ids: Iterable[int], trace: RunTrace) -> str:
+    vocabulary = trace.vocabulary
+    return "" if vocabulary is None else "".join(map(vocabulary.text_of, ids))
 
 
 class _RunningAnswer:

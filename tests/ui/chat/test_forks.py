@@ -1,0 +1,152 @@
+"""An answer goes on from one of its tokens with another, as a version beside it."""
+
+from array import array
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.engine import Engine
+from engine.files.json_fields import Fields
+from engine.stopping.record import StopKind
+from engine.values.request import TraceLevel
+from tests.support.asking import loaded_engine
+from tests.support.memory_store import MemoryConversationStore
+from tests.support.scripted import Stage
+from tests.ui.driving import OneModel, eventually
+from ui.chat.session.conversation_controller import ChatContext, ConversationController
+from ui.chat.session.traces import Traces
+from ui.records.codec import run_from, run_values
+from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.messages import ConversationMessage
+from ui.records.runs import Run
+from ui.records.stop_entries import StopEntry
+
+COUNT = "Count from 1 to 10, one number per line"
+
+
+def chat_of(engine: Engine, *stops: str, **settings: object) -> ConversationController:
+    context = ChatContext(engine, MemoryConversationStore(), Traces(), OneModel(engine))  # type: ignore[arg-type]
+    context.traces.level = TraceLevel.FULL
+    conversation = Conversation(settings=ConversationSettings(**settings))  # type: ignore[arg-type]
+    conversation.stops = [StopEntry.of(stop) for stop in stops]
+    return ConversationController(context, conversation)
+
+
+async def ended(chat: ConversationController, run: Run | None) -> Run:
+    assert run is not None
+    await eventually(lambda: not chat.is_running)
+    return run
+
+
+async def ask(chat: ConversationController, question: str = COUNT) -> ConversationMessage:
+    await ended(chat, chat.send(question))
+    return chat.conversation.messages[-1]
+
+
+async def fork(
+    chat: ConversationController, answer: ConversationMessage, index: int, chosen: object = None
+) -> Run:
+    """Fork an answer at a token, by default with the token that it has there."""
+    assert answer.run is not None
+    trace = chat._traces.get(answer.run.id)
+    assert trace is not None
+    own = (trace.tokens[index].token_id,)
+    return await ended(chat, chat.fork(answer, trace, index, own if chosen is None else chosen))  # type: ignore[arg-type]
+
+
+def outcome(chat: ConversationController, run: Run) -> tuple[object, ...]:
+    trace = chat._traces.get(run.id)
+    assert trace is not None
+    assert run.finished is not None
+    return run.text, run.thinking, run.finished.stop, [(t.token_id, t.stats) for t in trace.tokens]
+
+
+@pytest.mark.parametrize(
+    ("stops", "settings", "positions"),
+    [
+        ((), {}, (0, 7, 19)),
+        (("6",), {}, (0, 9, 10)),
+        ((), {"is_thinking": True}, (1, 5, 30)),
+        ((), {"max_tokens": 9}, (2, 8)),
+    ],
+    ids=["text", "stop", "thinking", "limit"],
+)
+async def test_fork_with_original_token_gives_original_answer_as_version(
+    engine: Engine, stops: tuple[str, ...], settings: dict[str, object], positions: tuple[int, ...]
+) -> None:
+    chat = chat_of(engine, *stops, **settings)
+    answer = await ask(chat)
+    assert answer.run is not None
+    for number, index in enumerate(positions, 2):
+        run = await fork(chat, answer, index)
+        assert outcome(chat, run) == outcome(chat, answer.run), index
+        shown = chat.conversation.messages[-1]
+        assert shown.run is run
+        assert len(chat.conversation.tree.versions(shown)) == number
+        assert run.rules == answer.run.rules
+
+
+async def test_fork_goes_on_from_typed_text_and_names_its_origin(engine: Engine) -> None:
+    chat = chat_of(engine)
+    answer = await ask(chat)
+    assert answer.run is not None
+    run = await fork(chat, answer, 6, "-- ")
+    assert run.text.startswith("1\n2\n3\n-- ")
+    again = run_from(Fields(run_values(run)), run.text)
+    assert again.forked_from == run.forked_from
+    assert run.forked_from is not None
+    assert run.forked_from.run_id == answer.run.id
+    assert run.forked_from.sentence == "Version 1, but token 7 is “--·” in place of “4”"
+    second = await fork(chat, chat.conversation.messages[-1], 2, "7")
+    assert second.text.startswith("1\n7")
+    assert second.forked_from is not None
+    assert second.forked_from.version == 2
+
+
+async def test_end_here_is_version_that_ends_there(engine: Engine) -> None:
+    chat = chat_of(engine)
+    answer = await ask(chat)
+    assert answer.run is not None
+    trace = chat._traces.get(answer.run.id)
+    assert trace is not None
+    run = chat.end_at(answer, trace, 5)
+    assert run is not None
+    shown = chat.conversation.messages[-1]
+    assert (shown.run, shown.text) == (run, "1\n2\n3")
+    assert run.finished is not None
+    assert run.finished.stop.kind is StopKind.EOS
+    assert run.finished.usage.output_tokens == 6
+    assert run.forked_from is not None
+    assert run.forked_from.sentence.endswith("token 6 is the end in place of “⏎”")
+    forked = await fork(chat, shown, 5, "\n")
+    assert forked.text == answer.run.text
+
+
+async def test_fork_of_continued_answer_keeps_text_before_it(engine: Engine) -> None:
+    chat = chat_of(engine, max_tokens=6)
+    answer = await ask(chat)
+    longer = await ended(chat, chat.continue_answer(answer))
+    run = await fork(chat, chat.conversation.messages[-1], 3)
+    assert outcome(chat, run) == outcome(chat, longer)
+    assert run.continued_chars == longer.continued_chars
+
+
+async def test_fork_is_refused_without_its_model_or_prompt(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["one", " two", " three"]})
+    async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
+        chat = chat_of(engine)
+        answer = await ask(chat, "go")
+        original = answer.run
+        assert original is not None
+        trace = chat._traces.get(original.id)
+        assert trace is not None
+        trace.rendered = array("i")  # of an earlier version: the messages are rendered again
+        assert (await fork(chat, answer, 1)).text == "one two three"
+        original.prompt_total += 4
+        run = await fork(chat, answer, 1)
+        assert run.state == "refused"
+        assert "The prompt of this answer was not recorded" in run.refusal
+        original.model_id = "other-7b"
+        trace.setting = replace(trace.setting, model="other-7b")
+        assert "This answer is from other-7b" in (await fork(chat, answer, 1)).refusal
