@@ -7,8 +7,9 @@ from engine.errors import EngineError
 from engine.recording.replay import replay, with_replayed_tokens
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules
 from engine.values.events import TokenTrace
-from engine.values.request import Fork, GenerationRequest
+from engine.values.request import Fork, GenerationRequest, TraceLevel
 from engine.values.tokens import TokenOrigin, TokenStats
 from engine.wording import counted, quoted
 
@@ -31,6 +32,36 @@ def fork_request(run: RunTrace, token_index: int, chosen: tuple[int, ...]) -> Ge
     return replace(
         run.request, stops=run.rules, max_tokens=run.max_tokens, rendered=rendered, fork=fork
     )
+
+
+def likelihood_request(run: RunTrace, token_index: int, count: int) -> GenerationRequest:
+    """Return a request whose only token has the likelihoods, and alternatives, of a run's token.
+
+    Raises:
+        EngineError: As ``fork_request``.
+    """
+    forked = fork_request(run, token_index, ())
+    assert forked.fork is not None, "it was made"
+    return replace(
+        forked,
+        fork=None,
+        begun=(*forked.begun, *forked.fork.tokens),
+        max_tokens=1,
+        stops=StopRules(),
+        thinking_budget=None,
+        constraint=None,
+        trace=TraceLevel.FULL,
+        top_logprobs=count,
+    )
+
+
+def with_stats(run: RunTrace, token_index: int, stats: TokenStats | None) -> RunTrace:
+    """Return a run with the likelihoods of one of its tokens, where these are known."""
+    if stats is None or not run.is_whole:
+        return run
+    tokens = run.tokens.copy()
+    tokens[token_index] = replace(tokens[token_index], stats=stats)
+    return replace(run, tokens=tokens)
 
 
 def end_here(run: RunTrace, token_index: int) -> tuple[RunTrace, Fork]:

@@ -4,20 +4,24 @@ Main thread.
 """
 
 import asyncio
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import Engine
+from engine.errors import EngineError
 from engine.files.json_fields import DamagedFile
+from engine.recording.fork import likelihood_request, with_stats
 from engine.recording.replay import Replayed, replay
 from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json, question_of, to_json
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
+from engine.values.events import TokenTrace
 from engine.values.request import LOCAL_OWNER, GenerationRequest, TraceLevel
+from engine.values.tokens import TokenStats
 from engine.values.verdict import headline
 from engine.wording import counted, quoted
 from ui.chat.session.conversation_controller import ConversationController
@@ -36,7 +40,7 @@ from ui.records.runs import Run
 from ui.records.stop_entries import StopEntry
 from ui.server.requests import RequestEntry
 from ui.stops.stop_list import StopListModel
-from ui.words import FileRefused, unescaped
+from ui.words import FileRefused, describe_error, unescaped, wrong_model
 
 # The replay runs on another thread, a moment after the last change, so that typing never waits.
 
@@ -307,6 +311,96 @@ class Inspector(QObject):
         run = self.shown.run
         shown = self.workspace.current.conversation.messages
         return next((message for message in shown if message.run is run), None)
+
+    @property
+    def fork_obstacle(self) -> str:
+        """Why the shown run cannot go on from one of its tokens now; empty if it can."""
+        shown, state = self.shown, self.workspace.model_selection.state
+        if obstacle := self.version_obstacle:
+            return obstacle
+        assert shown is not None
+        if state.info is not None and state.info.id != shown.run.model_id:
+            return wrong_model(shown.run.model_id)
+        if not state.can_answer:
+            return f"Load {shown.run.model_id} to fork this answer."
+        return ""
+
+    @property
+    def version_obstacle(self) -> str:
+        """Why the shown run can have no other version now; empty if it can."""
+        shown = self.shown
+        if shown is None:
+            return "No answer is shown."
+        current = self.workspace.current
+        if shown.source == "past":
+            return "This answer is in another conversation. Open that one to fork it."
+        if not shown.run.is_over:
+            return "This answer is still running. Fork it when it has ended."
+        if shown.trace is None or not shown.trace.is_whole:
+            return "The first tokens of this answer are no longer recorded."
+        if current.sides:
+            return "Choose one of the two answers first."
+        if current.is_running:
+            return "Another answer is running. Fork this one when that has ended."
+        if self._answer_of(shown) is None:
+            return "This answer is in no conversation."
+        return ""
+
+    def _answer_of(self, shown: ShownRun) -> ConversationMessage | None:
+        """Return the message of a run, in any version of the open conversation."""
+        messages = self.workspace.current.conversation.tree
+        return next((message for message in messages if message.run is shown.run), None)
+
+    def fork(
+        self, token_index: int, chosen: tuple[int, ...] | str, stats: TokenStats | None = None
+    ) -> None:
+        """Let the shown answer go on from a token with ids or a text; a version beside it."""
+        shown = self.shown
+        if self.fork_obstacle or shown is None or shown.trace is None:
+            return
+        answer, trace = self._answer_of(shown), with_stats(shown.trace, token_index, stats)
+        if answer is not None:
+            self._begin(lambda current: current.fork(answer, trace, token_index, chosen))
+
+    def end_at(self, token_index: int) -> None:
+        """Let the shown answer end at a token, in a version beside it."""
+        shown = self.shown
+        if self.version_obstacle or shown is None or shown.trace is None:
+            return
+        answer, trace = self._answer_of(shown), shown.trace
+        if answer is not None:
+            self._begin(lambda current: current.end_at(answer, trace, token_index), False)
+
+    def _begin(
+        self, begin: Callable[[ConversationController], Run | None], needs_model: bool = True
+    ) -> None:
+        try:
+            self.workspace.ask(begin, needs_model=needs_model)
+        except EngineError as error:
+            self.problem_met.emit(describe_error(error))
+
+    def find_alternatives(
+        self, token_index: int, show: Callable[[TokenStats | None], None]
+    ) -> None:
+        """Let the model name the likeliest tokens in the place of one of the shown run."""
+        if self.shown is not None and self.shown.trace is not None:
+            work = self._find_alternatives(self.shown.trace, token_index, show)
+            start_task(self, work, "find alternatives of a token")
+
+    async def _find_alternatives(
+        self, trace: RunTrace, token_index: int, show: Callable[[TokenStats | None], None]
+    ) -> None:
+        info, stats = self.workspace.model_selection.state.info, None
+        try:
+            if info is not None:
+                request = likelihood_request(trace, token_index, self.traces.top_logprobs)
+                generation = await self.engine.generate(replace(request, model=info.id))
+                events = [event async for event in generation.events()]
+                tokens = (event for event in events if isinstance(event, TokenTrace))
+                stats = next((token.stats for token in tokens), None)
+        except EngineError:
+            stats = None
+        show(stats)
 
     def save_case(self, path: Path) -> None:
         """Write the run with the tried stop list as a case that ``fullstop replay`` plays."""

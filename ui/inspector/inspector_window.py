@@ -30,6 +30,7 @@ from engine.values.request import TraceLevel
 from engine.values.verdict import steps
 from engine.wording import format_size, quoted
 from ui.chat.verdict_view import verdict_text
+from ui.inspector.fork_menu import show_fork_menu
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab
 from ui.inspector.prompt_tab import PromptTab
@@ -68,7 +69,10 @@ _LEVELS = (
 _OPENED = "Saved runs (*.json *.fullstop-run)"
 
 _Kind = TypeVar("_Kind", bound=InspectorTab)
-_HINT = "Point at a token, or use the arrow keys, to see its details."
+_HINT = (
+    "Point at a token, or use the arrow keys, to see its details. Click it, or press Return, to "
+    "fork the answer there."
+)
 
 
 class RunBar(QWidget):
@@ -117,6 +121,8 @@ class RunBar(QWidget):
         source = f"From {SOURCE_LABELS[shown.source]}" if shown is not None and is_elsewhere else ""
         if shown is not None and shown.name:
             source += f": {shown.name}"
+        if shown is not None and (origin := shown.run.forked_from) is not None:
+            source = "  ·  ".join(filter(None, (source, origin.sentence)))
         self.choice.clear()
         self.choice.addItems(self._inspector.choices)
         self.choice.setCurrentIndex(self._inspector.choice)
@@ -419,7 +425,9 @@ class InspectorWindow(OwnWindow):
         inspector.grew.connect(self._catch_up)
         inspector.workspace.models.changed.connect(self._refresh_progress)
         self.tape.token_chosen.connect(self._show_token)
+        self.tape.menu_requested.connect(self._show_fork_menu)
         self.tokens.token_chosen.connect(self.tape.choose_token)
+        self.tokens.menu_requested.connect(self.tape.request_menu)
         self.ending.curve.token_chosen.connect(self.tape.choose_token)
 
     # -- showing ---------------------------------------------------------------------------
@@ -472,7 +480,10 @@ class InspectorWindow(OwnWindow):
         tab, trace = self._tabs[self.tabs.currentIndex()], shown.trace
         if trace is None:
             return tab.without_trace
-        if tab.has_odds and all(token.stats is None for token in trace.tokens):
+        # One alone was looked up for a fork.
+        if tab.has_odds and sum(token.stats is not None for token in trace.tokens) < min(
+            2, len(trace.tokens)
+        ):
             return "The probabilities of this run’s tokens were not recorded."
         return ""
 
@@ -495,6 +506,17 @@ class InspectorWindow(OwnWindow):
         if self.isVisible() and (shown is None or not shown.run.is_over):
             self.head.refresh()
 
+    def choose_fork(self) -> None:
+        """Give the tape the keyboard, with its last token chosen: Return forks the answer there."""
+        self.tape.setFocus()
+        trace = None if self.inspector.shown is None else self.inspector.shown.trace
+        if trace is not None and trace.tokens and self.tape.chosen_token is None:
+            self.tape.choose_token(trace.tokens[-1].index)
+
+    def _show_fork_menu(self, position: QPoint) -> None:
+        if (token := self.tape.chosen_token) is not None:
+            show_fork_menu(self, self.inspector, token, position)
+
     def _show_token(self, position: int) -> None:
         shown = self.inspector.shown
         trace = None if shown is None else shown.trace
@@ -503,7 +525,9 @@ class InspectorWindow(OwnWindow):
             self.token.setText(_HINT if self.tape.token_at(0) is not None else "")
             self.others.setText("")
             return
-        self.token.setText(describe_token(token, trace.rules, shown.run.cycles))
+        details = describe_token(token, trace.rules, shown.run.cycles)
+        self.token.setText(details)
+        self.tape.setAccessibleDescription(details)
         names = alternatives(token, trace.vocabulary)
         self.others.setText(f"Likeliest here: {names}" if names else "")
         self.tokens.choose_token(token.index)

@@ -290,12 +290,13 @@ def alternatives(token: TokenTrace, vocabulary: Vocabulary | None) -> str:
     if token.stats is None or not token.stats.top:
         return ""
     return "   ".join(
-        f"{quoted(_name(token_id, vocabulary), 20)} {percent(math.exp(logprob))}"
+        f"{quoted(token_name(token_id, vocabulary), 20)} {percent(math.exp(logprob))}"
         for token_id, logprob in token.stats.top
     )
 
 
-def _name(token_id: int, vocabulary: Vocabulary | None) -> str:
+def token_name(token_id: int, vocabulary: Vocabulary | None) -> str:
+    """Return the text of a token, or its id where that is unknown."""
     text = None if vocabulary is None else vocabulary.text_of(token_id)
     return text or f"id {token_id}"
 

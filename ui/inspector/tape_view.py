@@ -6,9 +6,10 @@ the newest tokens of a long run are drawn.
 
 from bisect import bisect_right
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
+    QContextMenuEvent,
     QFont,
     QKeyEvent,
     QMouseEvent,
@@ -36,6 +37,7 @@ from ui.kit.theme import current_theme, fixed_font
 from ui.records.runs import Run
 from ui.words import ORIGIN_DESCRIPTIONS
 
+FORK_LABEL = "Fork at This Token…"
 MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"
 # Shorter copies have no number: about half a line, as a chip takes a quarter of one.
@@ -52,9 +54,10 @@ LEGEND = {
 
 
 class TapeView(QTextEdit):
-    """Read-only; hover or the arrow keys choose a token."""
+    """Read-only; hover or the arrow keys choose a token, a click or Return requests its menu."""
 
     token_chosen = Signal(int)  # place on the tape, or -1 for none
+    menu_requested = Signal(QPoint)  # position on the screen
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,6 +129,10 @@ class TapeView(QTextEdit):
     def token_at(self, position: int) -> TokenTrace | None:
         return self._tokens[position] if 0 <= position < len(self._tokens) else None
 
+    @property
+    def chosen_token(self) -> TokenTrace | None:
+        return self.token_at(self._chosen)
+
     def choose(self, position: int) -> None:
         if position == self._chosen or not -1 <= position < len(self._tokens):
             return
@@ -146,8 +153,34 @@ class TapeView(QTextEdit):
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
-        position = self.cursorForPosition(event.position().toPoint()).position()
+        self._choose_at(event.position().toPoint())
+
+    def _choose_at(self, point: QPoint) -> None:
+        position = self.cursorForPosition(point).position()
         self.choose(bisect_right(self._begins, position) - 1)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        super().mouseReleaseEvent(event)
+        if event.button() == Qt.MouseButton.LeftButton and not self.textCursor().hasSelection():
+            self._choose_at(event.position().toPoint())
+            if self._chosen >= 0:
+                self.menu_requested.emit(event.globalPosition().toPoint())
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        menu = self.createStandardContextMenu()
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        position = event.globalPos()
+        fork = menu.addAction(FORK_LABEL, lambda: self.menu_requested.emit(position))
+        fork.setEnabled(self._chosen >= 0)
+        menu.popup(position)
+
+    def request_menu(self) -> None:
+        """Request the menu of the chosen token, at the token."""
+        if self._chosen >= 0:
+            self._go_to_chosen()
+            self.ensureCursorVisible()
+            below = self.cursorRect().bottomLeft()
+            self.menu_requested.emit(self.viewport().mapToGlobal(below))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         steps = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
@@ -158,6 +191,8 @@ class TapeView(QTextEdit):
             self.choose(max(0, min(len(self._tokens) - 1, position)))
         elif key in positions:
             self.choose(positions[key])
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.request_menu()
         else:
             super().keyPressEvent(event)
             return

@@ -2,13 +2,15 @@
 
 import math
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QAction, QKeySequence
 
 from engine.recording.run_trace import RunTrace
 from engine.values.events import TokenTrace
 from engine.wording import counted, quoted, seconds, visible
 from ui.inspector.pages import InspectorTab
 from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, chip_text, percent
+from ui.inspector.tape_view import FORK_LABEL
 from ui.kit.buttons import push_button
 from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
@@ -131,6 +133,7 @@ class TokensTab(InspectorTab):
     has_odds = True
 
     token_chosen = Signal(int)  # token's number in the run, from 0
+    menu_requested = Signal()  # of the chosen token
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,6 +153,11 @@ class TokensTab(InspectorTab):
         self.filter.textChanged.connect(self._filter)
         self.copy.clicked.connect(self._copy)
         self.table.add_copy("Copy Rows", lambda rows: self.model.as_tsv(rows or None))
+        self.fork = QAction(FORK_LABEL, self.table)
+        self.fork.setShortcuts([QKeySequence(Qt.Key.Key_Return), QKeySequence(Qt.Key.Key_Enter)])
+        self.fork.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        self.fork.triggered.connect(self.menu_requested)
+        self.table.insertAction(self.table.actions()[0], self.fork)
         self.table.selectionModel().currentRowChanged.connect(self._choose)
 
     def show_run(self, shown: ShownRun | None) -> None:

@@ -76,13 +76,15 @@ def prompt_text(
     then: Callable[[str], object],
     *,
     is_optional: bool = False,
+    keeps_spaces: bool = False,
 ) -> QInputDialog:
     """Ask for one line of text; ``then`` gets it, an empty one only if it is optional."""
     dialog = _input(parent, title, question)
 
     def take(typed: str) -> None:
-        if typed.strip() or is_optional:
-            then(typed.strip())
+        text = typed if keeps_spaces else typed.strip()
+        if text or is_optional:
+            then(text)
 
     dialog.textValueSelected.connect(take)
     dialog.open()

@@ -306,6 +306,12 @@ class MainMenus(QObject):
                 self._can_continue,
             ),
             Command(
+                "For&k at a Token…",
+                self._choose_fork,
+                ("Ctrl+Shift+J",),
+                lambda: self._ended_run() is not None,
+            ),
+            Command(
                 "Earlier &Version",
                 lambda: self._step_version(-1),
                 ("Ctrl+[",),
@@ -474,6 +480,10 @@ class MainMenus(QObject):
     def _answer_several(self) -> None:
         if (run := self._ended_run()) is not None:
             self._window.others.answer_several(run)
+
+    def _choose_fork(self) -> None:
+        if (run := self._ended_run()) is not None:
+            self._window.others.choose_fork(run)
 
     def _can_continue(self) -> bool:
         run = self._last_run()

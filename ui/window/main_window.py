@@ -257,6 +257,7 @@ class MainWindow(WindowParts):
         self.chat.header.stop_panel.clicked.connect(self.stop_panel.toggleViewAction().trigger)
         self.others.chat_requested.connect(self._start_chat)
         self.chat.handling.several_requested.connect(self.others.answer_several)
+        self.chat.handling.fork_requested.connect(self.others.choose_fork)
         self.chat.tools.servers_requested.connect(self.others.show_tool_servers)
         self.chat.problem.solved.connect(self._unsaved.note_saved)
         self.chat.stops_requested.connect(self.stop_panel.show)

@@ -307,6 +307,12 @@ class OtherWindows(QObject):
         self._inspected.show_open_conversation()
         self._answer_several(self._inspected.shown)
 
+    def choose_fork(self, run: Run) -> None:
+        """Show the tokens of an answer of the open conversation, to fork it at one of them."""
+        self._inspected.workspace.show_run(run)
+        self.inspect_answer()
+        self.inspector.choose_fork()
+
     def show_comparison(self, run: Run, other: Run) -> None:
         self._inspected.workspace.show_run(run)
         self.inspect_answer()

@@ -50,6 +50,7 @@ class MessageHandling(QObject):
 
     stop_list_requested = Signal()
     several_requested = Signal(object)  # Run
+    fork_requested = Signal(object)  # Run
 
     def __init__(
         self,
@@ -113,6 +114,9 @@ class MessageHandling(QObject):
         if (run := message.run) is not None and run.finished is not None:
             several = partial(self.several_requested.emit, run)
             entries.append(Command("Answer Several Times…", several))
+        if isinstance(view, AnswerView):
+            fork = partial(self.fork_requested.emit, view.run)
+            entries.append(Command("Fork at a Token…", fork, enabled=is_over))
         is_pinned = message.is_pinned
         speak = Command("Speak", lambda: self.speech.speak(text), enabled=has_text)
         if self.speech.process is not None:

@@ -167,9 +167,12 @@ class Workspace(QObject):
     def forget_read(self, conversation: Conversation) -> None:
         self._engine.forget(cache_owner(conversation))
 
-    def ask(self, begin: Callable[[ConversationController], Run | None]) -> bool:
+    def ask(
+        self, begin: Callable[[ConversationController], Run | None], *, needs_model: bool = True
+    ) -> bool:
         """Begin an answer in the open conversation; return whether it began."""
-        return self._can_ask() and self._begun(begin(self.current))
+        can_begin = self._can_ask() if needs_model else not self.current.sides
+        return can_begin and self._begun(begin(self.current))
 
     def send(
         self, text: str, files: Sequence[Attachment] = (), change: StopChange = NO_CHANGE

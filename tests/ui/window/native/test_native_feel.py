@@ -74,6 +74,7 @@ async def test_entries_that_cannot_be_used_are_disabled(
         "Export This Conversation",
         "Regenerate",
         "Continue Answer",
+        "Fork at a Token",
         "Earlier Version",
         "Later Version",
         "Stop Generating",

@@ -1,0 +1,142 @@
+"""The menu of a token on the tape: forks, and the end."""
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QInputDialog, QMenu
+
+from engine.stopping.record import StopKind
+from engine.values.request import TraceLevel
+from tests.ui.driving import eventually
+from tests.ui.inspector.inspecting import COUNT, ask
+from ui.inspector.inspector_window import InspectorWindow
+from ui.records.runs import Run
+from ui.window.main_window import MainWindow
+
+
+def open_menu(inspector: InspectorWindow, index: int) -> QMenu:
+    """Open the menu of a token with the keyboard."""
+    tape = inspector.tape
+    tape.setFocus()
+    QTest.keyClick(tape, Qt.Key.Key_Home)
+    for _ in range(index):
+        QTest.keyClick(tape, Qt.Key.Key_Right)
+    QTest.keyClick(tape, Qt.Key.Key_Return)
+    return next(m for m in inspector.findChildren(QMenu) if m.isVisible())
+
+
+def labels(menu: QMenu) -> list[str]:
+    return [action.text() for action in menu.actions() if action.text() and action.isVisible()]
+
+
+def choose(menu: QMenu, beginning: str) -> None:
+    action = next(a for a in menu.actions() if a.text().startswith(beginning))
+    assert action.isEnabled(), action.text()
+    action.trigger()
+    menu.close()
+
+
+async def shown_after(window: MainWindow) -> Run:
+    await eventually(lambda: not window.workspace.current.is_running)
+    run = window.workspace.current.shown_run
+    assert run is not None
+    return run
+
+
+async def test_fork_menu_offers_recorded_alternatives_and_end(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT)
+    first = await shown_after(window)
+    menu = open_menu(inspector, 6)
+    assert menu.accessibleName() == "Fork at token 7"
+    listed = labels(menu)
+    assert listed[0] == "Fork at Token 7, “4”"
+    assert listed[-2:] == ["Other Text…", "End Here"]
+    assert len(listed) == 8
+    assert [a.text().split("\t")[0] for a in menu.actions() if a.isChecked()] == ["“4”"]
+    choose(menu, listed[2])
+    forked = await shown_after(window)
+    assert forked is not first
+    assert inspector.inspector.shown is not None
+    assert inspector.inspector.shown.run is forked
+    assert forked.forked_from is not None
+    assert inspector.bar.source.text() == forked.forked_from.sentence
+    choose(open_menu(inspector, 3), "End Here")
+    ended = await shown_after(window)
+    assert ended.text == "1\n2"
+    assert ended.finished is not None
+    assert ended.finished.stop.kind is StopKind.EOS
+    answer = window.workspace.current.conversation.messages[-1]
+    assert len(window.workspace.current.conversation.tree.versions(answer)) == 3
+
+
+async def test_fork_menu_looks_for_alternatives_that_were_not_recorded(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    window.workspace.traces.level = TraceLevel.STOPS
+    await ask(window, COUNT)
+    first = await shown_after(window)
+    menu = open_menu(inspector, 6)
+    await eventually(lambda: any(action.isChecked() for action in menu.actions()))
+    assert len(labels(menu)) == 8
+    choose(menu, "“4”")
+    forked = await shown_after(window)
+    assert forked.text == first.text
+    trace = window.workspace.traces.get(forked.id)
+    assert trace is not None
+    assert [t.index for t in trace.tokens if t.stats is not None] == [6]
+
+
+async def test_fork_takes_typed_text(window: MainWindow, inspector: InspectorWindow) -> None:
+    await ask(window, COUNT)
+    choose(open_menu(inspector, 6), "Other Text…")
+    dialog = inspector.findChild(QInputDialog)
+    assert dialog is not None
+    dialog.setTextValue(" and\\n")
+    dialog.accept()
+    forked = await shown_after(window)
+    assert forked.text.startswith("1\n2\n3\n and\n")
+
+
+async def test_fork_menu_says_why_no_fork_is_possible(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT)
+    run = await shown_after(window)
+    window.workspace.send("Tell me a story")
+    await eventually(lambda: window.workspace.current.is_running)
+    window.workspace.show_run(run)
+    menu = open_menu(inspector, 2)
+    assert labels(menu)[1] == "Another answer is running. Fork this one when that has ended."
+    assert not any(action.isEnabled() for action in menu.actions() if action.text())
+    menu.close()
+    window.workspace.current.cancel()
+    await shown_after(window)
+    window.workspace.show_run(run)
+    run.model_id = "other-7b"
+    menu = open_menu(inspector, 2)
+    assert labels(menu)[1].startswith("This answer is from other-7b")
+    choose(menu, "End Here")
+    assert (await shown_after(window)).text == "1\n"
+
+
+async def test_click_on_token_opens_its_menu(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT)
+    await shown_after(window)
+    view = inspector.tape.viewport()
+    QTest.mouseClick(view, Qt.MouseButton.LeftButton, pos=QPoint(100, 20))
+    menu = next(m for m in inspector.findChildren(QMenu) if m.isVisible())
+    assert menu.accessibleName().startswith("Fork at token")
+    menu.close()
+
+
+async def test_menus_of_answers_open_tape_at_a_token(window: MainWindow) -> None:
+    await ask(window, COUNT)
+    run = await shown_after(window)
+    window.chat.handling.fork_requested.emit(run)
+    tape = window.others.inspector.tape
+    assert window.others.inspector.focusWidget() is tape
+    assert tape.chosen_token is not None
+    assert tape.accessibleDescription().startswith("Token 21")

@@ -1,0 +1,109 @@
+"""The menu of a token: other tokens in its place, another text, or the end. Main thread."""
+
+import math
+from functools import partial
+
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QMenu, QWidget
+from shiboken6 import isValid
+
+from engine.recording.run_trace import RunTrace
+from engine.values.events import TokenTrace
+from engine.values.tokens import TokenStats
+from engine.wording import quoted
+from ui.inspector.inspector import Inspector
+from ui.inspector.shown_run import chip_text, percent, token_name
+from ui.kit.commands import Command, Entry, context_menu, fill_menu
+from ui.kit.dialogs import prompt_text, show_error
+from ui.kit.menus import escape_mnemonics
+from ui.words import unescaped
+
+_TITLE = "Fork at a Token"
+
+
+def show_fork_menu(
+    parent: QWidget, inspector: Inspector, token: TokenTrace, position: QPoint
+) -> QMenu:
+    """Offer the likeliest tokens in a token's place, another text, and the end of the answer."""
+    number, obstacle = f"{token.index + 1:,}", inspector.fork_obstacle
+    entries: list[Entry] = [_note(f"Fork at Token {number}, {_name(token)}")]
+    trace = None if inspector.shown is None else inspector.shown.trace
+    is_unknown = token.stats is None or not token.stats.top
+    if obstacle:
+        entries.append(_note(obstacle))
+    elif trace is not None:
+        known = [] if token.stats is None else _alternatives(inspector, trace, token, token.stats)
+        entries += [None, *(known or [_note("Looking for Alternatives…")])]
+    entries += [
+        None,
+        Command("Other Text…", lambda: _type_text(parent, inspector, token), enabled=not obstacle),
+        Command(
+            "End Here",
+            lambda: inspector.end_at(token.index),
+            enabled=not inspector.version_obstacle,
+        ),
+    ]
+    menu = context_menu(parent, f"Fork at token {number}", entries)
+    menu.popup(position)
+    if trace is not None and is_unknown and not obstacle:
+        inspector.find_alternatives(
+            token.index, lambda stats: _fill_in(menu, inspector, trace, token, stats)
+        )
+    return menu
+
+
+def _fill_in(
+    menu: QMenu,
+    inspector: Inspector,
+    trace: RunTrace,
+    token: TokenTrace,
+    stats: TokenStats | None,
+) -> None:
+    """Replace the note of an open menu by the alternatives that were found."""
+    if not isValid(menu):
+        return
+    note, following = menu.actions()[2:4]
+    if stats is None:
+        note.setText("Alternatives not recorded")
+        return
+    found = QMenu(menu)
+    fill_menu(found, _alternatives(inspector, trace, token, stats))
+    menu.insertActions(following, found.actions())
+    note.setVisible(False)
+
+
+def _alternatives(
+    inspector: Inspector, trace: RunTrace, token: TokenTrace, stats: TokenStats
+) -> list[Entry]:
+    return [
+        Command(
+            escape_mnemonics(
+                f"{quoted(token_name(token_id, trace.vocabulary), 24)}\t"
+                f"{percent(math.exp(logprob))}"
+            ),
+            partial(inspector.fork, token.index, (token_id,), stats),
+            checked=token_id == token.token_id,
+        )
+        for token_id, logprob in stats.top
+    ]
+
+
+def _note(text: str) -> Command:
+    return Command(escape_mnemonics(text), lambda: None, enabled=False)
+
+
+def _name(token: TokenTrace) -> str:
+    return quoted(token.piece, 20) if token.piece else chip_text(token)
+
+
+def _type_text(parent: QWidget, inspector: Inspector, token: TokenTrace) -> None:
+    def take(typed: str) -> None:
+        try:
+            text = unescaped(typed)
+        except ValueError as error:
+            show_error(parent, f"{error}", title=_TITLE)
+            return
+        inspector.fork(token.index, text)
+
+    question = f"Text in place of {_name(token)}. Spaces count; \\n is a line break."
+    prompt_text(parent, _TITLE, question, take, keeps_spaces=True)
