@@ -318,6 +318,7 @@ def _template_text(template: TemplateReport | None) -> str:
         for case in template.cases
     ]
     notes = [f"Adapted: {change}." for change in template.changes]
+    notes.append(template.closing_sentence)
     if template.efforts:
         notes.append(f"Reasoning efforts: {', '.join(template.efforts)}.")
     return "\n".join([table(("CONVERSATION", "CHAT TEMPLATE"), rows), *notes, ""])

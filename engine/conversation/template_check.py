@@ -7,6 +7,7 @@ from engine.conversation.template import ChatTemplate
 from engine.conversation.template_rules import TemplateRules
 from engine.errors import InvalidRequest
 from engine.values.request import GenerationRequest, Message, Tool, ToolCall
+from engine.wording import quoted
 
 Outcome = Literal["as sent", "adapted", "incomplete", "refused"]
 
@@ -74,11 +75,21 @@ class TemplateCase:
 
 @dataclass(frozen=True, slots=True)
 class TemplateReport:
-    """What a chat template takes, and how conversations are adapted to it, in words."""
+    """What a chat template takes, and how conversations are adapted to it, in words.
+
+    ``closing`` is the text behind an answer, by which the model knows its end.
+    """
 
     cases: tuple[TemplateCase, ...]
     changes: tuple[str, ...]
     efforts: tuple[str, ...]
+    closing: str = ""
+
+    @property
+    def closing_sentence(self) -> str:
+        if not self.closing:
+            return "No text closes an answer: only end tokens of the model’s files end it."
+        return f"Closes an answer with {quoted(self.closing)}."
 
 
 def check_template(template: ChatTemplate) -> TemplateReport:
@@ -90,7 +101,18 @@ def check_template(template: ChatTemplate) -> TemplateReport:
     )
     changed = (field for field in fields(rules) if getattr(rules, field.name) != field.default)
     changes = tuple(field.metadata["change"] for field in changed if field.metadata)
-    return TemplateReport(cases, changes, template.effort_names)
+    return TemplateReport(cases, changes, template.effort_names, _closing(template))
+
+
+def _closing(template: ChatTemplate) -> str:
+    request = GenerationRequest(
+        messages=(_QUESTION, _ANSWER), continues_last=False, opens_answer=False
+    )
+    try:
+        text = str(template.render(request, "model")[0])
+    except InvalidRequest:
+        return ""
+    return text.rpartition(_ANSWER.content)[2].strip()
 
 
 def _check(

@@ -99,4 +99,4 @@ def describe_report(report: TemplateReport) -> str:
         for outcome, text in labels.items()
         if by_outcome[outcome]
     ]
-    return " ".join(sentences)
+    return " ".join([*sentences, report.closing_sentence])

@@ -291,7 +291,8 @@ class OtherWindows(QObject):
             return None
         request = request_for(conversation, None, conversation.messages[-1])
         tools = self._toolbox.offered_to(conversation)
-        return replace(request, tools=tools, continues_last=False)
+        thinking = conversation.settings.is_thinking
+        return replace(request, tools=tools, thinking=thinking, continues_last=False)
 
     def show_inspector(self) -> None:
         bring_forward(self.inspector)

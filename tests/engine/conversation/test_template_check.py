@@ -28,6 +28,14 @@ def test_template_check_names_adaptations_and_efforts(
     assert any("system" in change for change in report.changes)
 
 
+def test_template_check_names_the_text_that_closes_an_answer(
+    family_templates: dict[str, ChatTemplate], template_of: Callable[[str], ChatTemplate]
+) -> None:
+    assert check_template(family_templates["qwen38"]).closing == "<|im_end|>"
+    bare = template_of("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")
+    assert check_template(bare).closing_sentence.startswith("No text closes an answer")
+
+
 def test_template_check_names_what_a_template_loses(
     template_of: Callable[[str], ChatTemplate],
 ) -> None:
