@@ -19,6 +19,7 @@ from api.dialects.openai.chat_wire import (
     ChatCompletion,
     ChatCompletionParams,
     DetokenizeParams,
+    PromptParts,
     RenderedChat,
     TokenizeAnswer,
     TokenizeParams,
@@ -84,7 +85,7 @@ async def tokenize(request: ParsedRequest[TokenizeParams]) -> str:
 )
 async def render_chat(request: ParsedRequest[ChatCompletionParams]) -> str:
     """The prompt of a Chat request as token ids and text, for vLLM's clients."""
-    generation, prompt = await _render(request)
+    generation, prompt, parts = await _render(request)
     answer: RenderedChat = {
         "request_id": request.record.request_id,
         "token_ids": prompt.tokens,
@@ -97,7 +98,7 @@ async def render_chat(request: ParsedRequest[ChatCompletionParams]) -> str:
         "stream": bool(request.params.stream),
         "cache_salt": None,
         "priority": 0,
-        "fullstop": {"prompt": prompt.text, "not_in_prompt": list(prompt.missing)},
+        "fullstop": {"prompt": prompt.text, **parts},
     }
     return await asyncio.to_thread(long_json_text, answer)
 
@@ -111,11 +112,8 @@ async def render_chat(request: ParsedRequest[ChatCompletionParams]) -> str:
 )
 async def apply_template(request: ParsedRequest[ChatCompletionParams]) -> str:
     """The prompt of a Chat request as text, for llama.cpp's clients."""
-    _, prompt = await _render(request)
-    answer: AppliedTemplate = {
-        "prompt": prompt.text,
-        "fullstop": {"not_in_prompt": list(prompt.missing)},
-    }
+    _, prompt, parts = await _render(request)
+    answer: AppliedTemplate = {"prompt": prompt.text, "fullstop": parts}
     return await asyncio.to_thread(long_json_text, answer)
 
 
@@ -139,17 +137,26 @@ async def get_props(request: ParsedRequest[None]) -> dict[str, Any]:
 
 async def _render(
     request: ParsedRequest[ChatCompletionParams],
-) -> tuple[GenerationRequest, UnansweredPrompt]:
-    """Return a Chat request's generation and prompt; add its missing parts to the headers."""
+) -> tuple[GenerationRequest, UnansweredPrompt, PromptParts]:
+    """Return a Chat request's generation, prompt and parts; name missing ones in the headers."""
     service, record, model = request.service, request.record, request.params.model
     check_model(service, model)
     record.field_names = {**record.field_names, **_field_names(request.params)}
     generation = address_requests(service, request.generations, model)[0]
     prompt = await service.engine.render_prompt(generation)
-    names = (*prompt.not_applied, *prompt.missing)
-    engines = (rename_field(name, record.field_names) for name in names)
+    engines = (rename_field(name, record.field_names) for name in prompt.not_applied)
     record.not_applied = (*record.not_applied, *engines)
-    return generation, prompt
+    has_places = "".join(prompt.pieces) == prompt.text
+    parts: PromptParts = {
+        "not_in_prompt": list(prompt.missing),
+        "parts": [
+            {"part": part.kind, "field": part.field, "start": part.start, "end": part.end}
+            for part in (prompt.parts if has_places else ())
+        ],
+        "no_effect": list(record.no_effect),
+    }
+    record.not_applied = (*record.not_applied, *prompt.missing)
+    return generation, prompt, parts
 
 
 @query("POST", "/detokenize", request=DetokenizeParams, answer=dict[Literal["prompt"], str])

@@ -28,6 +28,7 @@ from api.dialects.shared.requests import (
     TextPart,
     text_or,
 )
+from engine.values.events import PromptPart
 
 # What ``tool_choice`` was called before there were tools; ``read`` checks it.
 FUNCTION_CALL = WithJsonSchema(
@@ -220,6 +221,15 @@ class DetokenizeParams(WireModel):
     tokens: list[int]
 
 
+class PromptSpan(TypedDict):
+    """The text of one part, from ``start`` to ``end`` in characters of the prompt's text."""
+
+    part: PromptPart
+    field: str
+    start: int
+    end: int
+
+
 class PromptParts(TypedDict):
     """What became of the parts of a request; ``prompt`` is the prompt's text."""
 
@@ -227,6 +237,14 @@ class PromptParts(TypedDict):
     not_in_prompt: Annotated[
         list[str],
         Field(description="the parts of the request that are in no part of the prompt"),
+    ]
+    parts: Annotated[
+        list[PromptSpan],
+        Field(description="the others in their order; empty where their places are not known"),
+    ]
+    no_effect: Annotated[
+        list[str],
+        Field(description="fields, tools and options of the request that change nothing"),
     ]
 
 

@@ -46,7 +46,12 @@ def test_rendered_chat_is_vllms_object_with_the_tokens_that_chat_reads(site: Sit
         "stream": True,
         "cache_salt": None,
         "priority": 0,
-        "fullstop": {"prompt": text, "not_in_prompt": []},
+        "fullstop": {
+            "prompt": text,
+            "not_in_prompt": [],
+            "parts": found["fullstop"]["parts"],
+            "no_effect": [],
+        },
     }
     answered = {"model": "m", "prompt": found["token_ids"], "max_tokens": 1}
     usage = site.send("POST", "/v1/completions", answered).json["usage"]
@@ -57,7 +62,13 @@ def test_applied_template_is_llama_cpps_object(site: Site) -> None:
     reply = site.send("POST", APPLY, {"messages": TURNS})
     turns = "<|im_start|>user\nCount from 1 to 3<|im_end|>\n<|im_start|>assistant\n"
     assert turns in reply.json["prompt"]
-    assert reply.json["fullstop"] == {"not_in_prompt": []}
+    assert reply.json["fullstop"]["not_in_prompt"] == reply.json["fullstop"]["no_effect"] == []
+    parts = reply.json["fullstop"]["parts"]
+    assert [(each["part"], each["field"]) for each in parts] == [
+        ("message", "messages.0.content"),
+        ("answer_opening", "answer_opening"),
+    ]
+    assert reply.json["prompt"][parts[0]["start"] : parts[0]["end"]] == TURNS[0]["content"]
     assert "x-fullstop-not-applied" not in reply.headers
     begun = [*TURNS, {"role": "assistant", "content": "1, 2"}]
     body = {"messages": begun, "add_generation_prompt": False, "continue_final_message": True}
@@ -86,7 +97,9 @@ def test_parts_that_the_template_drops_are_listed_and_named_in_the_header(
         found = reply.json["fullstop"]["not_in_prompt"]
         assert [part for part in found if "messages.0" not in part] == missing
         header = reply.headers["x-fullstop-not-applied"].split(", ")
-        assert header == ["chat_template_kwargs.no_such_option", *found]
+        unused = ["chat_template_kwargs.no_such_option"]
+        assert reply.json["fullstop"]["no_effect"] == unused
+        assert header == [*unused, *found]
 
 
 @pytest.mark.parametrize("path", [RENDER, APPLY])
