@@ -118,10 +118,12 @@ class RunningBatch:
         # Measured from step to step: the device decodes while the last step's tokens are handled.
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
         step = None
-        if decoding and self.can_draft and not self.sequences.reading:
-            with self._stream():
-                self._batch.place(self._batch.decoding)
-                step = self._drafting.step(DecodingRows(self._batch.decoding))
+        if self.can_draft and not self.sequences.reading:
+            rows = DecodingRows(self._batch.decoding)
+            if self._drafting.is_due(rows.numbers):
+                with self._stream():
+                    self._batch.place(self._batch.decoding)
+                    step = self._drafting.step(rows)
         is_plain = step is None
         if step is None:
             step = self._step(max_tokens)

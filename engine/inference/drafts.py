@@ -69,15 +69,18 @@ class Drafting:
         self._is_decode_due = False
         self._forget_pass()
 
-    def step(self, rows: DecodingRows) -> Step | None:
-        """Verify drafts for the decoding rows; None where a decode step is due."""
-        numbers = rows.numbers
+    def is_due(self, numbers: list[int]) -> bool:
+        """Whether few rows decode, and have been the same for some steps."""
+        if not 0 < len(numbers) <= MAX_ROWS:
+            self._rows = []
+            return False
         self._steady = self._steady + 1 if numbers == self._rows else 0
         self._rows = list(numbers)
-        if len(rows) > MAX_ROWS or self._is_decode_due:
-            return None
-        if len(rows) > 1 and self._steady < _STEADY_STEPS:
-            return None
+        return not self._is_decode_due and (len(numbers) == 1 or self._steady >= _STEADY_STEPS)
+
+    def step(self, rows: DecodingRows) -> Step | None:
+        """Verify drafts for the decoding rows; None where a decode step gives more."""
+        numbers = rows.numbers
         sequences = [self._sequences[number] for number in numbers]
         for index, sequence in enumerate(sequences):
             self._extend(sequence, rows.tokens(index))

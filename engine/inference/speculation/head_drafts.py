@@ -31,31 +31,37 @@ MAX_UNREAD = 24
 class _Row:
     """The read and the unread tokens of one sequence.
 
-    ``pieces`` is what the model has read since the last draft: tokens of shape (n,), and the hidden
-    states after them, (n, size). The head has read the first of these tokens. ``cache`` is that of
-    the head's layer; empty for an assistant.
+    ``pieces`` is what the model has read since the last draft: tokens of shape (rows, n), the
+    hidden states after them, (rows, n, size), and of these its row and its number of tokens. The
+    head has read the first of these tokens. ``cache`` is that of its layer; empty for an assistant.
     """
 
     def __init__(self, cache: list[Any]) -> None:
         self.cache = cache
         self.count = 0
-        self.pieces: deque[tuple[mx.array, mx.array]] = deque()
+        self.pieces: deque[tuple[mx.array, mx.array, int, int]] = deque()
 
-    def add(self, tokens: mx.array, hidden: mx.array) -> None:
-        self.pieces.append((tokens, hidden))
-        self.count += tokens.size
-        while self.count - self.pieces[0][0].size > MAX_UNREAD:
-            self.count -= self.pieces.popleft()[0].size
+    def add(self, tokens: mx.array, hidden: mx.array, row: int, count: int) -> None:
+        self.pieces.append((tokens, hidden, row, count))
+        self.count += count
+        while self.count - self.pieces[0][-1] > MAX_UNREAD:
+            self.count -= self.pieces.popleft()[-1]
 
     def remove(self, tokens: int) -> None:
         tokens = min(tokens, self.count)
         self.count -= tokens
         while tokens:
-            last, hidden = self.pieces.pop()
-            kept = max(0, last.size - tokens)
-            tokens -= last.size - kept
+            ids, hidden, row, count = self.pieces.pop()
+            kept = max(0, count - tokens)
+            tokens -= count - kept
             if kept:
-                self.pieces.append((last[:kept], hidden[:kept]))
+                self.pieces.append((ids, hidden, row, kept))
+
+    def unread(self) -> tuple[mx.array, mx.array]:
+        """Return the tokens, of shape (1, n), and the hidden states after them, (1, n, size)."""
+        tokens = [tokens[row, :count] for tokens, _, row, count in self.pieces]
+        hidden = [hidden[row, :count] for _, hidden, row, count in self.pieces]
+        return mx.concatenate(tokens)[None], mx.concatenate(hidden)[None]
 
     def clear(self) -> None:
         self.pieces.clear()
@@ -82,11 +88,12 @@ class HeadCache:
 
     def add(self, tokens: mx.array, hidden: mx.array) -> None:
         """Add tokens of shape (rows, n) that the model reads, and the hidden states after them."""
+        is_crowded, count = len(self.rows) > MAX_ROWS, tokens.shape[1]
         for index, row in enumerate(self.rows):
-            if len(self.rows) > MAX_ROWS:
+            if not is_crowded:
+                row.add(tokens, hidden, index, count)
+            elif row.count:
                 row.clear()
-            else:
-                row.add(tokens[index], hidden[index])
 
     def take_back(self, surplus: Sequence[int]) -> None:
         for row, count in zip(self.rows, surplus, strict=True):
@@ -109,11 +116,11 @@ class HeadCache:
         """Return the drafts for one row, each of shape (1, 1), not computed yet."""
         row = self.rows[index]
         token = mx.array([[pending]], mx.uint32)
-        hidden = mx.concatenate([hidden for _, hidden in row.pieces])[None]
+        tokens, hidden = row.unread()
         read: Any = row.cache
         if read:
-            tokens = mx.concatenate([tokens for tokens, _ in row.pieces])[None, 1:]
-            token = mx.concatenate([tokens.astype(mx.uint32), token], axis=1)[:, -MAX_UNREAD - 1 :]
+            tokens = tokens[:, 1:].astype(mx.uint32)
+            token = mx.concatenate([tokens, token], axis=1)[:, -MAX_UNREAD - 1 :]
         else:
             read = self.head.seen(cache, index)
         hidden = hidden[:, -token.shape[1] :]
@@ -178,10 +185,11 @@ def attach(model: Any, head: DraftHead | Assistant) -> None:
     kind: Any = type(inner)
 
     def call(module: Any, inputs: mx.array, cache: Any = None, *more: Any, **options: Any) -> Any:
-        own = cache and without_head(cache)
-        hidden = kind.__call__(module, inputs, own, *more, **options)
-        if cache and isinstance(cache[-1], HeadCache):
-            cache[-1].add(inputs, hidden)
+        part = cache[-1] if cache else None
+        if not isinstance(part, HeadCache):
+            return kind.__call__(module, inputs, cache, *more, **options)
+        hidden = kind.__call__(module, inputs, cache[:-1], *more, **options)
+        part.add(inputs, hidden)
         return hidden
 
     inside = {"__call__": call, "__module__": kind.__module__}

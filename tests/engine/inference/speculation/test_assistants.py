@@ -50,7 +50,7 @@ def test_logits_are_those_of_the_published_description(kind: str, length: int) -
     known = decoding._next_tokens.tolist()
     tokens = [*decoding.tokens[0], *known]
     seen = assistant.seen(decoding.prompt_cache, 0)
-    hidden = decoding.prompt_cache[-1].rows[0].pieces[-1][1][None, -1:]
+    hidden = decoding.prompt_cache[-1].rows[0].unread()[1][:, -1:]
     plain = PlainAssistant(model, assistant, assistant_config(kind)).logits(tokens, 4)
     token = mx.array([known])
     for expected in plain:

@@ -136,7 +136,7 @@ def test_rows_that_end_early_leave_nothing_behind(
     kinds = [one.finished.stop.kind for one in answers]
     assert kinds[:2] == [StopKind.STOP_STRING, StopKind.MAX_TOKENS]
     assert [one.likelihood() for one in made] == [0.0] * 4
-    assert made[0].draft._answers == 0
+    assert made[0]._draft._answers == 0
     assert answers[-1].text.startswith("1\n2\n3\n")
 
     def full(*_: object) -> None:
@@ -144,7 +144,7 @@ def test_rows_that_end_early_leave_nothing_behind(
 
     monkeypatch.setattr(PromptCache, "store", full)
     runner.run(answered(engine, asked(PROMPTS[2])))
-    assert made[0].draft._answers == 0
+    assert made[0]._draft._answers == 0
 
 
 @pytest.mark.usefixtures("_eager")
