@@ -67,6 +67,7 @@ class StopPanel(QDockWidget):
         workspace.opened.connect(self._show)
         workspace.run_shown.connect(self._show_run)
         workspace.model_selection.changed.connect(self._show_model)
+        workspace.model_selection.changed.connect(self._show_source)
         self._show(workspace.current)
         self._show_model()
 

@@ -8,9 +8,9 @@ from engine.wording import visible
 from ui.chat.messages.answer_view import AnswerView, RawText
 from ui.kit.flow_text import FlowText, selected_text, utf16_length
 
-# What Markdown shows of a text is without these.
-_INSIDE_WORDS = r"[*_`~\\]*"
-_BETWEEN_WORDS = r"[\s*_`~#>|\\+-]+(?:\d+[.)]\s+)?[*_`~\\]*"
+# Markdown shows a text without these.
+_MARKS = frozenset("*_`~#>|\\+-")
+_LIST_NUMBER = re.compile(r"^[ \t]*\d{1,9}[.)](?=\s)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,22 @@ def written_for(shown: str, source: str) -> str:
     """Return the part of a Markdown source that is shown as a text; empty if there is none."""
     if shown in source or len(shown) > MAX_STOP_CHARS:
         return shown
-    parts = re.split(r"(\s+)", shown)
-    pattern = "".join(
-        _BETWEEN_WORDS if part.isspace() else _INSIDE_WORDS.join(map(re.escape, part))
-        for part in parts
-    )
-    match = re.search(pattern, source)
-    return match[0] if match else ""
+    (wanted, _), (text, spans) = _without_marks(shown), _without_marks(source)
+    begin = text.find(wanted) if wanted.strip() else -1
+    return "" if begin < 0 else source[spans[begin][0] : spans[begin + len(wanted) - 1][1]]
+
+
+def _without_marks(source: str) -> tuple[str, list[tuple[int, int]]]:
+    """Return a text with single spaces and without marks, and where each character was."""
+    chars, spans = list[str](), list[tuple[int, int]]()
+    text = _LIST_NUMBER.sub(lambda number: "*" * len(number[0]), source)
+    for index, char in enumerate(text):
+        if char.isspace() and chars[-1:] == [" "]:
+            spans[-1] = (spans[-1][0], index + 1)
+        elif char not in _MARKS:
+            chars.append(" " if char.isspace() else char)
+            spans.append((index, index + 1))
+    return "".join(chars), spans
 
 
 def source_between(source: str, begin: int, end: int, line_break: str = "⏎") -> str:

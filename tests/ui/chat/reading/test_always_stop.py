@@ -70,11 +70,14 @@ def texts(window: MainWindow) -> list[str]:
         ("bold words", "bold** words"),
         ("words.\none", "words.\n\n- one"),
         ("st bo", "st **bo"),
+        ("two\nfirst\nnext", "two\n\n1. first\n2. next"),
+        ("Firstbold", ""),
+        ("\n \n", ""),
         ("never written", ""),
     ],
 )
 def test_selected_text_is_found_as_the_model_wrote_it(shown: str, written: str) -> None:
-    assert written_for(shown, TEXT) == written
+    assert written_for(shown, f"{TEXT}\n1. first\n2. next") == written
 
 
 async def test_selected_text_joins_the_stop_list_and_can_be_undone(window: MainWindow) -> None:
