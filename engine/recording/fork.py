@@ -55,13 +55,12 @@ def likelihood_request(run: RunTrace, token_index: int, count: int) -> Generatio
     )
 
 
-def with_stats(run: RunTrace, token_index: int, stats: TokenStats | None) -> RunTrace:
-    """Return a run with the likelihoods of one of its tokens, where these are known."""
-    if stats is None or not run.is_whole:
-        return run
+def with_likelihoods(run: RunTrace, token_index: int, looked_up: RunTrace) -> RunTrace:
+    """Return a run with what the answer to a ``likelihood_request`` has on one of its tokens."""
+    stats = looked_up.tokens[0].stats if looked_up.tokens else None
     tokens = run.tokens.copy()
     tokens[token_index] = replace(tokens[token_index], stats=stats)
-    return replace(run, tokens=tokens)
+    return replace(run, tokens=tokens, vocabulary=looked_up.vocabulary)
 
 
 def end_here(run: RunTrace, token_index: int) -> tuple[RunTrace, Fork]:
@@ -76,7 +75,8 @@ def end_here(run: RunTrace, token_index: int) -> tuple[RunTrace, Fork]:
     fork = _fork(run, token_index, () if end is None else (end.token_id,))
     kept = list(run.tokens)[:token_index]
     if end is not None:
-        kept.append(replace(end, index=token_index, stats=fork.stats[-1]))
+        time_s = run.tokens[token_index].time_s
+        kept.append(replace(end, index=token_index, time_s=time_s, stats=fork.stats[-1]))
     details = replace(run.details, limit_from=None, planned_call=None, repetition=None)
     if details.budget_end is not None and details.budget_end.token_index >= token_index:
         details = replace(details, budget_end=None, budget_from=None, preset="")

@@ -9,7 +9,6 @@ from shiboken6 import isValid
 
 from engine.recording.run_trace import RunTrace
 from engine.values.events import TokenTrace
-from engine.values.tokens import TokenStats
 from engine.wording import quoted
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import chip_text, percent, token_name
@@ -28,11 +27,10 @@ def show_fork_menu(
     number, obstacle = f"{token.index + 1:,}", inspector.fork_obstacle
     entries: list[Entry] = [_note(f"Fork at Token {number}, {_name(token)}")]
     trace = None if inspector.shown is None else inspector.shown.trace
-    is_unknown = token.stats is None or not token.stats.top
+    known = [] if trace is None else _alternatives(inspector, trace, token)
     if obstacle:
         entries.append(_note(obstacle))
-    elif trace is not None:
-        known = [] if token.stats is None else _alternatives(inspector, trace, token, token.stats)
+    else:
         entries += [None, *(known or [_note("Looking for Alternatives…")])]
     entries += [
         None,
@@ -45,46 +43,36 @@ def show_fork_menu(
     ]
     menu = context_menu(parent, f"Fork at token {number}", entries)
     menu.popup(position)
-    if trace is not None and is_unknown and not obstacle:
-        inspector.find_alternatives(
-            token.index, lambda stats: _fill_in(menu, inspector, trace, token, stats)
-        )
+    if not obstacle and not known:
+        inspector.look_up_alternatives(token.index, partial(_fill_in, menu, inspector, token.index))
     return menu
 
 
-def _fill_in(
-    menu: QMenu,
-    inspector: Inspector,
-    trace: RunTrace,
-    token: TokenTrace,
-    stats: TokenStats | None,
-) -> None:
-    """Replace the note of an open menu by the alternatives that were found."""
+def _fill_in(menu: QMenu, inspector: Inspector, token_index: int, trace: RunTrace | None) -> None:
+    """Replace the note of an open menu by the alternatives that were looked up."""
     if not isValid(menu):
         return
     note, following = menu.actions()[2:4]
-    if stats is None:
+    if trace is None:
         note.setText("Alternatives not recorded")
         return
     found = QMenu(menu)
-    fill_menu(found, _alternatives(inspector, trace, token, stats))
+    fill_menu(found, _alternatives(inspector, trace, trace.tokens[token_index]))
     menu.insertActions(following, found.actions())
     note.setVisible(False)
 
 
-def _alternatives(
-    inspector: Inspector, trace: RunTrace, token: TokenTrace, stats: TokenStats
-) -> list[Entry]:
+def _alternatives(inspector: Inspector, trace: RunTrace, token: TokenTrace) -> list[Entry]:
     return [
         Command(
             escape_mnemonics(
                 f"{quoted(token_name(token_id, trace.vocabulary), 24)}\t"
                 f"{percent(math.exp(logprob))}"
             ),
-            partial(inspector.fork, token.index, (token_id,), stats),
+            partial(inspector.fork, token.index, (token_id,), trace),
             checked=token_id == token.token_id,
         )
-        for token_id, logprob in stats.top
+        for token_id, logprob in (() if token.stats is None else token.stats.top)
     ]
 
 

@@ -13,15 +13,13 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine import Engine
 from engine.errors import EngineError
 from engine.files.json_fields import DamagedFile
-from engine.recording.fork import likelihood_request, with_stats
+from engine.recording.fork import likelihood_request, with_likelihoods
 from engine.recording.replay import Replayed, replay
-from engine.recording.run_trace import RunTrace
+from engine.recording.run_trace import RunTrace, trace_for
 from engine.recording.saved_run import from_json, question_of, to_json
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
-from engine.values.events import TokenTrace
 from engine.values.request import LOCAL_OWNER, GenerationRequest, TraceLevel
-from engine.values.tokens import TokenStats
 from engine.values.verdict import headline
 from engine.wording import counted, quoted
 from ui.chat.session.conversation_controller import ConversationController
@@ -352,15 +350,18 @@ class Inspector(QObject):
         return next((message for message in messages if message.run is shown.run), None)
 
     def fork(
-        self, token_index: int, chosen: tuple[int, ...] | str, stats: TokenStats | None = None
+        self, token_index: int, chosen: tuple[int, ...] | str, trace: RunTrace | None = None
     ) -> None:
-        """Let the shown answer go on from a token with ids or a text; a version beside it."""
+        """Let the shown answer go on from a token with ids or a text, as a version beside it.
+
+        ``trace`` has its likelihoods where these were looked up.
+        """
         shown = self.shown
         if self.fork_obstacle or shown is None or shown.trace is None:
             return
-        answer, trace = self._answer_of(shown), with_stats(shown.trace, token_index, stats)
+        answer, recording = self._answer_of(shown), trace or shown.trace
         if answer is not None:
-            self._begin(lambda current: current.fork(answer, trace, token_index, chosen))
+            self._begin(lambda current: current.fork(answer, recording, token_index, chosen))
 
     def end_at(self, token_index: int) -> None:
         """Let the shown answer end at a token, in a version beside it."""
@@ -379,28 +380,32 @@ class Inspector(QObject):
         except EngineError as error:
             self.problem_met.emit(describe_error(error))
 
-    def find_alternatives(
-        self, token_index: int, show: Callable[[TokenStats | None], None]
+    def look_up_alternatives(
+        self, token_index: int, show: Callable[[RunTrace | None], None]
     ) -> None:
-        """Let the model name the likeliest tokens in the place of one of the shown run."""
-        if self.shown is not None and self.shown.trace is not None:
-            work = self._find_alternatives(self.shown.trace, token_index, show)
-            start_task(self, work, "find alternatives of a token")
+        """Let the model name the likeliest tokens in the place of one of the shown run.
 
-    async def _find_alternatives(
-        self, trace: RunTrace, token_index: int, show: Callable[[TokenStats | None], None]
+        ``show`` gets the run with these; None if the model cannot be asked.
+        """
+        if self.shown is not None and self.shown.trace is not None:
+            work = self._look_up_alternatives(self.shown.trace, token_index, show)
+            start_task(self, work, "alternatives of a token")
+
+    async def _look_up_alternatives(
+        self, trace: RunTrace, token_index: int, show: Callable[[RunTrace | None], None]
     ) -> None:
-        info, stats = self.workspace.model_selection.state.info, None
+        info, found = self.workspace.model_selection.state.info, None
         try:
             if info is not None:
                 request = likelihood_request(trace, token_index, self.traces.top_logprobs)
                 generation = await self.engine.generate(replace(request, model=info.id))
-                events = [event async for event in generation.events()]
-                tokens = (event for event in events if isinstance(event, TokenTrace))
-                stats = next((token.stats for token in tokens), None)
+                looked_up = trace_for(generation)
+                async for event in generation.events():
+                    looked_up.take(event)
+                found = with_likelihoods(trace, token_index, looked_up)
         except EngineError:
-            stats = None
-        show(stats)
+            found = None
+        show(found)
 
     def save_case(self, path: Path) -> None:
         """Write the run with the tried stop list as a case that ``fullstop replay`` plays."""

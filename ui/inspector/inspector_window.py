@@ -507,11 +507,9 @@ class InspectorWindow(OwnWindow):
             self.head.refresh()
 
     def choose_fork(self) -> None:
-        """Give the tape the keyboard, with its last token chosen: Return forks the answer there."""
+        """Give the tape the keyboard; the line below it names the keys."""
+        self.tape.choose(-1)
         self.tape.setFocus()
-        trace = None if self.inspector.shown is None else self.inspector.shown.trace
-        if trace is not None and trace.tokens and self.tape.chosen_token is None:
-            self.tape.choose_token(trace.tokens[-1].index)
 
     def _show_fork_menu(self, position: QPoint) -> None:
         if (token := self.tape.chosen_token) is not None:
