@@ -193,9 +193,9 @@ class ModelSlot:
             and source.user_template == offered.user_template
         ):
             return
-        if self.backend is not None:
-            self.begin(Transition(_source_of(offered), keeps_default=True))
-        elif self.state is not SlotState.LOADING:
+        if self.backend is not None or self.state is SlotState.LOADING:
+            self.do(Transition(_source_of(offered), keeps_default=True))
+        else:
             self.info = None
             self._enter(SlotState.UNLOADED)
 

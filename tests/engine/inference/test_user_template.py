@@ -1,5 +1,6 @@
 """A user's chat template in place of a model's own: loaded with it, or changed in memory."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,10 @@ import pytest
 from engine.engine import Engine
 from engine.inference import mlx_loading
 from engine.scheduling.model_list import OfferedModel
+from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest
 from tests.support.asking import ask, request, run
+from tests.support.several.draft_models import write_draft
 
 # Closes a turn with another special token than the model's own template.
 _OTHER_END = "<|endoftext|>"
@@ -94,3 +97,28 @@ def test_offered_models_are_loaded_with_their_templates_and_follow_a_change(
 
 async def _prompt_of_one(engine: Engine) -> str:
     return (await engine.render_prompt(request("Hi", model="one"))).text
+
+
+def test_changed_template_waits_behind_a_load_that_waits_for_an_answer(
+    demo_model_path: Path, tmp_path: Path
+) -> None:
+    small = write_draft(tmp_path / "small", demo_model_path, layers=1)
+
+    async def change() -> None:
+        async with Engine() as engine:
+            engine.offer([OfferedModel("one", demo_model_path)])
+            endless = request("Count", model="one", rules=StopRules(ignore_eos=True))
+            answer = await engine.generate(endless)
+            loading = asyncio.create_task(engine.load(demo_model_path, draft=small))
+            await asyncio.sleep(0.2)
+            engine.offer(
+                [OfferedModel("one", demo_model_path, draft=small, user_template=TEMPLATE)]
+            )
+            prompt = asyncio.create_task(_prompt_of_one(engine))
+            await asyncio.sleep(0.2)
+            assert not loading.done()
+            answer.cancel()
+            assert (await loading).draft is not None
+            assert "user says" in await prompt
+
+    run(change())
