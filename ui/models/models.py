@@ -17,7 +17,7 @@ from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
 from engine.values.verdict import plain_cause
 from engine.wording import as_sentence
-from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.tasks import finish_tasks, restart_task, start_task
 from ui.models.model_choices import ChoicesState
 from ui.records.conversations import Conversation
 from ui.words import describe_error
@@ -70,7 +70,7 @@ class Models(QObject):
         self.message = ""
         self.failure = ""
         self.path: Path | None = None
-        self._load_number = self._cancelled_number = 0
+        self._is_load_cancelled = False
         self._turn = asyncio.Lock()
         self._load_ended = asyncio.Event()
         self._failure: tuple[Path, Exception] | None = None
@@ -151,18 +151,16 @@ class Models(QObject):
     ) -> None:
         """Load as ``load`` does, without ``chosen``."""
         self.path = path
-        if self.stage == "loading":
-            self._engine.cancel_load()
         self.stage, self.name = "loading", model_name(path)
         self.message = self.failure = ""
         self._failure = None
         self._load_ended.clear()
         self._began_s = time.monotonic()
         self._poll_timer.setInterval(_POLL_LOADING_MS)
-        self._load_number += 1
+        self._is_load_cancelled = False
         self.changed.emit()
-        work = self._load(path, self._load_number, cancels_running, keeps_default)
-        start_task(self, work, f"load {path.name}")
+        # An earlier load is cancelled with its task, and has no report.
+        restart_task(self, self._load(path, cancels_running, keeps_default), "load a model")
 
     def load_again(self, folder: Path | None = None) -> None:
         """Load a model again that failed or got stuck; each chat keeps its model."""
@@ -197,7 +195,7 @@ class Models(QObject):
 
     def cancel_load(self) -> None:
         if self.stage == "loading":
-            self._cancelled_number = self._load_number
+            self._is_load_cancelled = True
             self._engine.cancel_load()
 
     def unload(self, folder: Path | None = None, *, cancels_running: bool = False) -> None:
@@ -256,14 +254,12 @@ class Models(QObject):
             folder is None or (self.stage == "ready" and self.is_at(folder))
         )
 
-    async def _load(
-        self, path: Path, number: int, cancels_running: bool, keeps_default: bool
-    ) -> None:
+    async def _load(self, path: Path, cancels_running: bool, keeps_default: bool) -> None:
         failure: Exception | None = None
         stage: LoadStage = "failed"
         message = ""
         try:
-            if self._cancelled_number == number:
+            if self._is_load_cancelled:
                 raise LoadCancelled  # cancelled before the engine began to load
             await self._engine.load(
                 path,
@@ -284,9 +280,8 @@ class Models(QObject):
         else:
             stage = "ready"
             self.loaded.emit(path)
-        if self._load_number == number:  # a newer load has its own report
-            self._failure = None if failure is None else (path, failure)
-            self._end(stage, message)
+        self._failure = None if failure is None else (path, failure)
+        self._end(stage, message)
 
     async def _unload(self, name: str | None, cancels_running: bool) -> None:
         """Unload a model beside the default one, or without a name the default one."""
