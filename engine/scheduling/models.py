@@ -35,9 +35,8 @@ class Models:
         self._turn_s = 0.0
         self.models: list[ModelSlot] = []
         self._by_id: dict[str, ModelSlot] = {}
-        # The models to load, in order, and whether the first one waits for memory.
+        # The models to load, in order.
         self._load_queue: list[ModelSlot] = []
-        self._is_load_blocked = False
         if previous is None:
             self.default = self._add(None)
         else:
@@ -96,12 +95,10 @@ class Models:
         schedulers = [model.scheduler for model in self.models if model.scheduler is not None]
         if any(scheduler.is_running or scheduler.is_starved for scheduler in schedulers):
             return False
+        is_blocked = any(model.state is SlotState.WAITING for model in self.models)
+        needs_load = any(model.needs_load for model in self.models)
         is_waiting = any(not scheduler.is_idle for scheduler in schedulers)
-        return is_waiting and (self._is_load_blocked or not self._needs_load)
-
-    @property
-    def _needs_load(self) -> bool:
-        return any(model.needs_load for model in self.models)
+        return is_waiting and (is_blocked or not needs_load)
 
     @property
     def is_running(self) -> bool:
@@ -221,8 +218,6 @@ class Models:
             model.drop_cancelled()
 
     def load_next(self, step_others: Callable[[], None]) -> None:
-        if not self._load_queue and not self._needs_load:
-            return
         given_up = [model for model in self._load_queue if not model.needs_load]
         if given_up:  # nobody waits for these any more
             self._load_queue = [model for model in self._load_queue if model.needs_load]
@@ -233,19 +228,16 @@ class Models:
             model for model in self.models if model.needs_load and model not in self._load_queue
         ]
         if not self._load_queue:
-            self._is_load_blocked = False
             return
         model = self._load_queue[0]
         transition = model.transition
         try:
-            self._is_load_blocked = not self._make_memory(model)
+            if not self._make_memory(model):
+                return
         except ModelLoadFailed as error:
-            self._is_load_blocked = False
             del self._load_queue[0]
             model.refuse_load(error)
             self._recheck_blocked_models()
-            return
-        if self._is_load_blocked:
             return
         del self._load_queue[0]
         outcome = model.load(step_others if len(self.models) > 1 else None)
