@@ -89,7 +89,7 @@ def _entry_from_json(number: int, item: object) -> StopEntry:
             "With options it is an object with “sequence”."
         )
     if item.get("scope") not in (None, *(scope.value for scope in StopScope)):
-        raise ValueError(f"Entry {number} of the list has another scope than {_SCOPES}.")
+        raise ValueError(f"Entry {number} of the list: “scope” must be one of {_SCOPES}.")
     if not isinstance(item.get("is_enabled", True), bool):
         raise ValueError(f"Entry {number} of the list: “is_enabled” must be true or false.")
     try:

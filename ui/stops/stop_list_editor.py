@@ -362,6 +362,7 @@ class StopListEditor(QWidget):
         self._following.follow(
             (model.remarks_changed, self._refresh),
             (model.edited, self._refresh),
+            (model.edited, self._hide_refusal),
             (model.row_changed, self._select),
             (model.refused, self._show_refusal),
             (model.mode_changed, self._show_mode),
@@ -432,7 +433,7 @@ class StopListEditor(QWidget):
         self.input.textEdited.connect(self._hide_refusal)
         self.add.clicked.connect(self._add)
         self.fix.clicked.connect(self._fix)
-        self.menu.refused.connect(self._show_refusal)
+        self.menu.refused.connect(self._show_problem)
         self.undo.clicked.connect(lambda: self._model.undo_stack.undo())
         self.redo.clicked.connect(lambda: self._model.undo_stack.redo())
         self.up.clicked.connect(lambda: self._move(-1))
@@ -448,7 +449,6 @@ class StopListEditor(QWidget):
     def _add(self) -> None:
         if self._model.add(self.input.text()):
             self.input.clear()
-            self._hide_refusal()
 
     def _keep_typed(self, typed: str) -> None:
         self._model.pending_input = typed
@@ -505,9 +505,12 @@ class StopListEditor(QWidget):
         self.input.setPlaceholderText(hint)
 
     def _show_refusal(self, message: str) -> None:
+        self._show_problem(message)
+        restyle(self.input, "invalid", True)
+
+    def _show_problem(self, message: str) -> None:
         self.message.setText(message)
         self.message.show()
-        restyle(self.input, "invalid", True)
 
     def _hide_refusal(self) -> None:
         self.message.hide()

@@ -153,7 +153,8 @@ class StopListMenu(QMenu):
             self.refused.emit(str(refusal))
             return
         if self._model is model:  # otherwise the editor shows another list by now
-            self._take(partial(stops_from_file, path.name), text, f"Import {path.name}")
+            read = partial(stops_from_file, path.name)
+            self._take(read, text, f"Import {path.name}", f"{path.name}: ")
 
     async def _export(self, path: Path, entries: list[StopEntry]) -> None:
         try:
@@ -198,11 +199,13 @@ class StopListMenu(QMenu):
     def _has_rows(self) -> bool:
         return bool(self._entries)
 
-    def _take(self, read: Callable[[str], list[StopEntry]], text: str, what: str) -> None:
+    def _take(
+        self, read: Callable[[str], list[StopEntry]], text: str, what: str, source: str = ""
+    ) -> None:
         try:
             entries = read(text)
         except ValueError as error:
-            self.refused.emit(str(error))
+            self.refused.emit(f"{source}{error}")
             return
         if self._model is not None:
             self._model.add_all(entries, what)

@@ -17,6 +17,7 @@ from ui.chat.session.workspace import Workspace
 from ui.records.stop_entries import StopEntry
 from ui.records.stop_files import stops_from_file, stops_from_json, stops_to_file
 from ui.stops.stop_list import StopListModel
+from ui.stops.stop_list_editor import StopListEditor
 from ui.stops.stop_list_menu import StopListMenu
 from ui.stops.stop_rows import StopColumn, StopHistory
 
@@ -100,6 +101,10 @@ async def test_files_are_written_and_read_and_errors_reported(
         await menu.finish()
     menu.export_to(tmp_path / "no" / "folder.json")
     await menu.finish()
+    (tmp_path / "bad.json").write_text("[1]")
+    menu.import_from(tmp_path / "bad.json")
+    await menu.finish()
+    assert heard.pop().startswith("bad.json: Entry 1 of the list is not a string")
     assert heard == [
         "picture is not UTF-8 text.",
         "missing could not be read: there is no such file or folder.",
@@ -169,7 +174,11 @@ async def test_a_running_answer_goes_on_with_the_list_as_it_is_now(
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.json", '[{"sequence": "x", "scope": "here"}]', "Entry 1 of the list has another scope"),
+        (
+            "a.json",
+            '[{"sequence": "x", "scope": "here"}]',
+            "Entry 1 of the list: “scope” must be one of",
+        ),
         ("a.json", '["x", {"scope": "all"}]', "Entry 2 of the list is not a string"),
         ("a.json", '["x", ""]', "Entry 2 of the list is empty; remove it"),
         ("a.json", json.dumps(["y", "x" * 4_097]), "Entry 2 of the list: .* 4097. Shorten"),
@@ -192,3 +201,15 @@ def test_plain_lines_refuse_rows_that_would_lose_something() -> None:
         with pytest.raises(ValueError, match=r"Row 2 .* Export the list as a \.json file"):
             stops_to_file("a.txt", [plain, lost])
         assert stops_from_file("a.json", stops_to_file("a.json", [plain, lost])) == [plain, lost]
+
+
+def test_problem_of_a_list_is_shown_until_the_list_changes(qtbot: QtBot) -> None:
+    editor, model = StopListEditor(), of()
+    qtbot.addWidget(editor)
+    editor.show_model(model)
+    QApplication.clipboard().setText("[1]")
+    choose(editor.menu, "Paste a List")
+    assert editor.message.text().startswith("Entry 1 of the list is not a string")
+    assert not editor.message.isHidden()
+    model.add_sequence("END")
+    assert editor.message.isHidden()
