@@ -109,7 +109,10 @@ class ServeOptions:
         None, help=DRAFT_HELP, metavar="MODEL", example="~/models/some-smaller-mlx-model"
     )
     chat_template: Path | None = declare(
-        None, help=TEMPLATE_HELP, metavar="FILE", example="~/template.jinja"
+        None,
+        help=f"{TEMPLATE_HELP}; of several models, for the first one",
+        metavar="FILE",
+        example="~/template.jinja",
     )
     api_key: str | None = declare(
         None,

@@ -53,7 +53,11 @@ def render(
         if not request.messages:
             raise InvalidRequest("messages", "at least one message is required")
         if not tokenizer.has_chat_template:
-            raise InvalidRequest("messages", "this model has no chat template; send a raw prompt")
+            raise InvalidRequest(
+                "messages",
+                "this model has no chat template; give it one (Chat template in Models, or "
+                "--chat-template FILE), or send a raw prompt",
+            )
         template = template or chat_template(tokenizer)
         text, not_applied = template.render(request, model.id)
         rendered = decode_ids(inner_tokenizer(tokenizer), text) if isinstance(text, list) else text

@@ -365,7 +365,9 @@ class TemplateWindow(OwnWindow):
             self._is_comparing = False
         self._shown = compared
         report = "" if compared.report is None else describe_report(compared.report)
-        self.editor.show_problem(compared.problem, report)
+        # A model without a template begins with an empty text, which is no fault.
+        problem = compared.problem if self._text.strip() else None
+        self.editor.show_problem(problem, report)
         self.panes.show_comparison(compared, has_own=bool(self._own))
         self._refresh_state()
 
@@ -380,10 +382,11 @@ class TemplateWindow(OwnWindow):
         elif is_users:
             self.pill.show_state("Yours", "check", "done")
         else:
-            self.pill.show_state("The model’s own", "mark", "quiet")
+            whose = "The model’s own" if self._own else "None"
+            self.pill.show_state(whose, "mark", "quiet")
         is_valid = self._shown is not None and self._shown.problem is None
         self.use.setEnabled(is_valid and self._text != self._used)
-        self.use_own.setEnabled(is_users and bool(self._own))
+        self.use_own.setEnabled(is_users)
         self.copy_own.setEnabled(self._text != self._own and bool(self._own))
 
     # -- using -----------------------------------------------------------------------------

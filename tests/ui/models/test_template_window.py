@@ -1,5 +1,6 @@
 """A chat template of the user's: edited in its window, used at once, kept, and undone."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,27 @@ async def test_text_that_is_not_used_stays_when_the_window_is_closed(opened: Ope
     assert choices.template == ""
     window.show_model(opened.demo, "demo-model")
     assert "Answer with a tool call" in window.editor.field.text()
+
+
+async def test_model_without_a_template_is_given_one(
+    opened: OpenedModels, tmp_path: Path, demo_model_path: Path
+) -> None:
+    bare = tmp_path / "mine" / "bare"
+    shutil.copytree(demo_model_path, bare, ignore=shutil.ignore_patterns("*.jinja", "training"))
+    opened.window.model_library.add_folder(bare.parent)
+    await eventually(lambda: opened.has("bare"))
+    opened.click("bare")
+    await opened.loaded("bare")
+    window = opened.window.others.template
+    window.show_model(bare, "bare")
+    await eventually(lambda: "no chat template" in window.panes.own.text())
+    assert (window.pill.word, window.editor.verdict.text()) == ("None", "")
+    assert not window.use.isEnabled()
+    window.editor.file_given.emit(demo_model_path / "chat_template.jinja")
+    await eventually(lambda: window.use.isEnabled())
+    window.use.click()
+    await eventually(lambda: opened.info is not None and opened.info.user_template)
+    assert "<|im_start|>user\nHi" in await prompt_of(opened)
 
 
 async def test_file_is_opened_and_one_without_a_template_is_refused_in_words(
