@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from math import gcd
 
 from engine.errors import InvalidRequest
 
@@ -115,16 +116,29 @@ class PeriodRange:
     stride: int
     window: int
 
-    def matching(self, tail: bytes, searched: int) -> Iterator[int]:
-        """Return the periods by which the last tokens match, the smallest first."""
+    def matching(self, tail: bytes, searched: int, smallest: int) -> Iterator[int]:
+        """Return the periods by which the last tokens match, the smallest first.
+
+        Without multiples of the first, and without those whose divisor counts by itself: the
+        theorem of Fine and Wilf names them, and no copies of them are complete any earlier.
+        """
         size = searched * _BYTES
         # The end of the tail first: ``find`` is linear in the worst case, and ``rfind`` is not.
         backwards = tail[: -size - self.last * _BYTES - 1 : -1]
         begin, needle = self.first * _BYTES, backwards[:size]
+        first = 0
         while (found := backwards.find(needle, begin)) >= 0:
-            if found % _BYTES == 0:
-                yield found // _BYTES
             begin = found + 1
+            if found % _BYTES:
+                continue
+            period = found // _BYTES
+            if first and period <= searched and gcd(first, period) >= smallest:
+                continue
+            yield period
+            if not first and period <= searched:
+                first = period
+                if smallest == 1:
+                    begin = searched * _BYTES + 1
 
 
 @lru_cache(maxsize=64)
@@ -183,7 +197,7 @@ class RepetitionDetector:
                 continue
             missing = one.stride
             tail = self._tokens[-one.window :].tobytes()
-            for period in one.matching(tail, one.searched):
+            for period in one.matching(tail, one.searched, detection.min_pattern_size):
                 matches = detection.matches_of(period)
                 if _repeats(tail, period, matches):
                     missing, is_found = 1, True
@@ -224,7 +238,8 @@ def find_repetition(tokens: Sequence[int], detection: RepetitionDetection) -> Re
     """Return the cycle with which tokens end, of the smallest period, with all of its copies."""
     tail = array("I", tokens).tobytes()
     for one in _ranges(detection):
-        for period in one.matching(tail, one.searched + one.stride - 1):
+        searched = one.searched + one.stride - 1
+        for period in one.matching(tail, searched, detection.min_pattern_size):
             if _repeats(tail, period, matches := detection.matches_of(period)):
                 found = _count_matches(tail, period, matches, len(tokens))
                 copies = (found + period) // period

@@ -233,7 +233,7 @@ def _ended(case: Case, end: End) -> _Sum:
             state = state.closed()
             match = find_match(state, rules, known) if counts else None
             if raw:
-                channel, offset = Channel.TEXT, state.length_of(Channel.TEXT)
+                channel, offset = state.channel, state.length_of(state.channel)
             else:
                 channel = offset = None
             calls += found

@@ -196,6 +196,7 @@ FOUND = [
         "sentence-piece", "json calls", ["<think>", "<tool_call>", "a", "</tool_call>"],
         ids=["</tool_call>"], scope=ALL,
     ),
+    found("word-piece", "json calls", ["<think>", "<tool_call>", "\n"], ids=["<|im_end|>"]),
     # Raw prompts.
     found("byte-level", "thinking", ["<think>", "a", "</think>", "\n"], prompt="a", is_raw=True),
     found("byte-level", "special json calls", ["<tool_call>", "a"], prompt="a", is_raw=True),
