@@ -65,8 +65,11 @@ class HubResultModel(QAbstractListModel):
         super().__init__(parent)
         self._finder = finder
         self._library = library
-        finder.changed.connect(self._reset)
-        finder.result_changed.connect(self._row_changed)
+        finder.changed.connect(self.beginResetModel)
+        finder.changed.connect(self.endResetModel)
+        finder.result_changed.connect(
+            lambda row: self.dataChanged.emit(self.index(row), self.index(row))
+        )
         for signal in _availability_signals(library):
             signal.connect(self._all_changed)
 
@@ -108,13 +111,6 @@ class HubResultModel(QAbstractListModel):
         text = (result.name, result.spoken, f"fit: {fit}", available)
         return ", ".join(word for word in text if word)
 
-    def _reset(self) -> None:
-        self.beginResetModel()
-        self.endResetModel()
-
-    def _row_changed(self, row: int) -> None:
-        self.dataChanged.emit(self.index(row), self.index(row))
-
     def _all_changed(self) -> None:
         if self.rowCount():
             self.dataChanged.emit(self.index(0), self.index(self.rowCount() - 1))
@@ -128,7 +124,7 @@ class HubResultList(QListView):
 
     def __init__(self, finder: Finder, library: ModelLibrary) -> None:
         super().__init__()
-        self._picked = ""
+        self.picked_name = ""
         self.results = HubResultModel(finder, library, self)
         self.setObjectName("result_list")
         self.setAccessibleName("Models on the hub")
@@ -150,8 +146,8 @@ class HubResultList(QListView):
         super().currentChanged(now, before)
         result = now.data(_RESULT)
         name = result.name if isinstance(result, HubResult) else ""
-        if name != self._picked:
-            self._picked = name
+        if name != self.picked_name:
+            self.picked_name = name
             self.picked.emit(name)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -163,7 +159,7 @@ class HubResultList(QListView):
 
     def _pick_again(self) -> None:
         """Keep the current result where the new list has it; otherwise its first one."""
-        row = max(self.results.row_of(self._picked), 0)
+        row = max(self.results.row_of(self.picked_name), 0)
         if self.results.rowCount():
             self.setCurrentIndex(self.results.index(row))
         else:
@@ -466,9 +462,10 @@ class FindView(QWidget):
         self.field.chosen.connect(self._search_now)
         self.field.step_requested.connect(lambda _: self._enter_list())
         self._typing.timeout.connect(self._search)
-        self.list.picked.connect(self._pick)
+        self.list.picked.connect(lambda: self.details.show_result(self.list.current))
+        self.list.picked.connect(lambda: self._walking.start())
         self.list.activated_by_key.connect(self.details.act)
-        self._walking.timeout.connect(self._read_card)
+        self._walking.timeout.connect(lambda: finder.look_at(self.list.picked_name))
         self.more.clicked.connect(finder.show_more)
         self.again.clicked.connect(finder.try_again)
         self.stop.clicked.connect(finder.cancel)
@@ -513,14 +510,6 @@ class FindView(QWidget):
     def _enter_list(self) -> None:
         if self.list.results.rowCount():
             self.list.setFocus(Qt.FocusReason.ShortcutFocusReason)
-
-    def _pick(self, _: str) -> None:
-        self.details.show_result(self.list.current)
-        self._walking.start()
-
-    def _read_card(self) -> None:
-        current = self.list.current
-        self.finder.look_at("" if current is None else current.name)
 
     # -- showing ---------------------------------------------------------------------------
 

@@ -218,7 +218,9 @@ class LocalModels(QWidget):
         )
         self._lay_out()
         self.find_button.clicked.connect(self.find_requested)
-        self.add.clicked.connect(self._choose_folder)
+        self.add.clicked.connect(
+            lambda: choose_folder(self, "Add a Folder of Models", library.add_folder)
+        )
         self.check.clicked.connect(upkeep.check)
         upkeep.changed.connect(self._fill)
         library.changed.connect(self._fill)
@@ -353,9 +355,6 @@ class LocalModels(QWidget):
         if self.isVisible():
             for line in self.rows:
                 line.refresh()
-
-    def _choose_folder(self) -> None:
-        choose_folder(self, "Add a Folder of Models", self.library.add_folder)
 
 
 def _focused_name(card: QWidget) -> str:

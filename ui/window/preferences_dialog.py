@@ -64,9 +64,8 @@ class RemovableRows(QWidget):
         for entry in self._preferences.value_of(self._path):
             line = QWidget()
             text = " · ".join(entry[:2])  # the later parts are only for the program
-            button = QPushButton("Remove")
+            button = push_button("Remove", f"Remove {text}")
             button.setAutoDefault(False)
-            button.setAccessibleName(f"Remove {text}")
             button.clicked.connect(lambda _=False, removed=entry: self._remove(removed))
             row((ElidedLabel(text), 1), button, on=line)
             self.buttons.append(button)

@@ -157,11 +157,8 @@ class PermissionRow(QWidget):
         row = QWidget()
         flow = FlowLayout(row)
         for permission, text, when in answers:
-            button = QPushButton(text)
-            accessible_name = (
-                f"Allow {tool} of {server} {when}" if when else f"Deny {tool} of {server}"
-            )
-            button.setAccessibleName(accessible_name)
+            name = f"Allow {tool} of {server} {when}" if when else f"Deny {tool} of {server}"
+            button = push_button(text, name)
             button.setAutoDefault(False)
             button.clicked.connect(lambda _=False, chosen=permission: self._decide(chosen))
             flow.addWidget(button)
