@@ -19,6 +19,7 @@ from tests.support.shown import shown
 from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
 from ui.chat.verdict_view import VerdictView
+from ui.kit.flow_text import FlowText
 from ui.kit.labels import FactTable
 from ui.models.models import ShownModel
 from ui.records.conversations import Conversation
@@ -169,6 +170,11 @@ async def opened(
         finally:
             for generation in scripted.generations if scripted is not None else ():
                 push(generation, [END])
+
+
+def found_texts(view: FlowText) -> list[str]:
+    """Return the highlighted words, as the text spells them."""
+    return [mark.cursor.selectedText() for mark in view.extraSelections()]
 
 
 class OneModel:

@@ -200,11 +200,6 @@ class FlowText(QTextBrowser):
         else:
             self.highlight(self._found)
 
-    @property
-    def found_texts(self) -> list[str]:
-        """The highlighted words, as the text spells them."""
-        return [mark.cursor.selectedText() for mark in self.extraSelections()]
-
     def scroll_to(self, position: int) -> None:
         """Scroll the column around this text until a position is in the upper third."""
         cursor = QTextCursor(self.document())

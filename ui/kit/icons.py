@@ -74,11 +74,6 @@ _PATHS = {
 }
 
 
-def names() -> tuple[str, ...]:
-    """Return the names of all icons."""
-    return tuple(_PATHS)
-
-
 @lru_cache(maxsize=512)
 def pixmap(name: str, color: str, size: int = 18, scale: float = 2.0) -> QPixmap:
     """Return an icon of ``size`` logical pixels, ``scale`` device pixels each."""

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 from tests.support.answers.said import finished_run
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import no_tools
-from tests.ui.driving import Enter, Living, OneModel, ScriptedEngine, eventually
+from tests.ui.driving import Enter, Living, OneModel, ScriptedEngine, eventually, found_texts
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.question_view import QuestionView
@@ -170,7 +170,7 @@ async def test_words_that_were_found_are_marked_and_brought_into_sight(
     await eventually(lambda: isinstance(slot.view, AnswerView))
     view = slot.view
     assert isinstance(view, AnswerView)
-    assert view.text_view.found_texts == ["Needle"]
+    assert found_texts(view.text_view) == ["Needle"]
     assert column._stack.marked is None, "the words are marked, not the message"
 
     def height_on_screen() -> int:
@@ -185,11 +185,11 @@ async def test_words_that_were_found_are_marked_and_brought_into_sight(
     await eventually(lambda: slot.view is None)
     column.verticalScrollBar().setValue(slot.top)
     await eventually(lambda: isinstance(slot.view, AnswerView))
-    assert slot.view.text_view.found_texts == ["Needle"]  # type: ignore[union-attr]
+    assert found_texts(slot.view.text_view) == ["Needle"]  # type: ignore[union-attr]
     column.show_message(messages[0], ("nothing of it",))
     assert column._stack.marked is column._stack.slots[0]
     column.forget_found()
-    assert slot.view is None or slot.view.text_view.found_texts == []  # type: ignore[attr-defined]
+    assert slot.view is None or found_texts(slot.view.text_view) == []  # type: ignore[attr-defined]
 
 
 async def test_message_whose_view_cannot_be_built_does_not_block_the_column(

@@ -88,10 +88,6 @@ class Sideways:
         self._wide: dict[int, _Wide] = {}
 
     @property
-    def bars(self) -> tuple[QScrollBar, ...]:
-        return tuple(self._wide[start].bar for start in sorted(self._wide))
-
-    @property
     def areas(self) -> list[QRectF]:
         return [self._wide[start].area for start in sorted(self._wide)]
 
@@ -221,11 +217,6 @@ class MarkdownView(FlowText):
         """A button for each code block, once the text is complete."""
         return tuple(buttons[0] for buttons in self._cards)
 
-    @property
-    def sideways_bars(self) -> tuple[QScrollBar, ...]:
-        """A scroll bar for each code card, table and formula that is wider than the text."""
-        return self._sideways.bars
-
     def area(self, decoration: Decoration) -> QRectF:
         return self._geometry.area(decoration, self.viewport().width(), self._text.decorations)
 
@@ -263,11 +254,6 @@ class MarkdownView(FlowText):
             self._render()
         elif not self._later.isActive():
             self._later.start(round(wait_s * 1000) + 1)
-
-    def render_now(self) -> None:
-        """Show the text whose rendering was delayed."""
-        self._later.stop()
-        self._render()
 
     def finish(self) -> None:
         """Show the end of a streamed text, with a button for each code block."""

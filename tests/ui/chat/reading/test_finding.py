@@ -6,7 +6,7 @@ from PySide6.QtTest import QTest
 
 from engine.values.request import ToolCall
 from tests.support.answers.said import finished_run
-from tests.ui.driving import eventually
+from tests.ui.driving import eventually, found_texts
 from tests.ui.keyboard import keyboard
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
@@ -63,7 +63,7 @@ async def test_places_in_text_code_and_tables_are_counted_and_marked(window: Mai
     await looking(window, "needle")
     bar = window.chat.find_bar
     assert bar.count.text() == f"1 of {PLACES}"
-    assert len(answer(window).text_view.found_texts) == PLACES - 1
+    assert len(found_texts(answer(window).text_view)) == PLACES - 1
     QTest.keyClick(keyboard(), Qt.Key.Key_Return)
     assert bar.count.text() == f"2 of {PLACES}"
     marks = answer(window).text_view.extraSelections()
@@ -79,7 +79,7 @@ async def test_places_in_text_code_and_tables_are_counted_and_marked(window: Mai
     await eventually(lambda: bar.count.text() == f"1 of {PLACES - 1}")
     QTest.keyClick(bar.field, Qt.Key.Key_Escape)
     assert not bar.isVisible()
-    assert answer(window).text_view.found_texts == []
+    assert found_texts(answer(window).text_view) == []
     assert keyboard() is window.chat.composer.input
     bar.begin("needle")
     await eventually(lambda: bar.count.text() == f"1 of {PLACES - 1}")
@@ -116,22 +116,22 @@ async def test_folded_thinking_results_and_files_are_searched_and_unfolded(
     QTest.keyClick(keyboard(), Qt.Key.Key_Return)
     assert file.is_unfolded
     assert file.text_view is not None
-    assert file.text_view.found_texts == ["needle"]
+    assert found_texts(file.text_view) == ["needle"]
     assert not shown.thinking.head.isChecked()
     for _ in range(2):
         QTest.keyClick(keyboard(), Qt.Key.Key_Return)
     assert count.text() == "4 of 8"
     assert shown.thinking.text_view.isVisible()
-    assert shown.thinking.text_view.found_texts == ["needle"]
+    assert found_texts(shown.thinking.text_view) == ["needle"]
     for _ in range(3):
         QTest.keyClick(keyboard(), Qt.Key.Key_Return)
     assert card.arguments is not None
-    assert card.arguments.found_texts == ["needle"]
+    assert found_texts(card.arguments) == ["needle"]
     assert not card.fold.isChecked()
     QTest.keyClick(keyboard(), Qt.Key.Key_Return)
     assert count.text() == "8 of 8"
-    assert card.result.found_texts == ["needle"]
+    assert found_texts(card.result) == ["needle"]
     QTest.keyClick(keyboard(), Qt.Key.Key_Escape)
-    assert card.result.found_texts == []
+    assert found_texts(card.result) == []
     assert not file.chip.name.is_found
     assert shown.thinking.head.isChecked(), "what was opened stays open to be read"

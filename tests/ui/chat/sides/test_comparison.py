@@ -11,7 +11,17 @@ from engine.stopping.rules import Stop
 from tests.support.kept import preferences_state
 from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost
 from tests.support.shown import main_window
-from tests.ui.driving import END, Enter, Living, ScriptedEngine, eventually, opened, push, session
+from tests.ui.driving import (
+    END,
+    Enter,
+    Living,
+    ScriptedEngine,
+    eventually,
+    found_texts,
+    opened,
+    push,
+    session,
+)
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.sides import CompareDialog, SideColumn, VariantForm
 from ui.kit.theme import Theme
@@ -127,10 +137,10 @@ async def test_comparison_page_shows_verdicts_and_differences(window: MainWindow
     assert left.shown_text.split() == [str(number) for number in range(1, 11)]
     assert right.shown_text.split() == ["1", "2", "3", "4", "5"]
     assert "Stopped by “6”" in right.view.reason.text()
-    assert " ".join(left.view.text_view.found_texts).split() == ["6", "7", "8", "9", "10"]
+    assert " ".join(found_texts(left.view.text_view)).split() == ["6", "7", "8", "9", "10"]
     window.theme.set_mode("dark")
-    assert " ".join(left.view.text_view.found_texts).split() == ["6", "7", "8", "9", "10"]
-    assert right.view.text_view.found_texts == []
+    assert " ".join(found_texts(left.view.text_view)).split() == ["6", "7", "8", "9", "10"]
+    assert found_texts(right.view.text_view) == []
     assert window.chat.composer.text == ""
     assert not window.workspace.send("another question")
     right.view.reason.click()

@@ -13,6 +13,7 @@ from tests.support.looks.rich_text import (
     described,
 )
 from tests.support.random_cases import cases
+from tests.ui.driving import found_texts
 from tests.ui.kit.markdown.views import shown, streamed
 from ui.kit.flow_text import Highlight
 from ui.kit.theme import Theme
@@ -56,7 +57,7 @@ def test_any_text_in_any_pieces_ends_in_the_same_document(
     edges = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
     for begin, end in pairwise(edges):
         live.append_markdown(text[begin:end])
-        live.render_now()
+        live._render()
     live.finish()
     assert described(live.document()) == described(reloaded.document())
     assert live.decorations == reloaded.decorations
@@ -66,7 +67,7 @@ def test_any_text_in_any_pieces_ends_in_the_same_document(
 def test_found_words_are_marked_where_they_stand(theme: Theme, qapp: QApplication) -> None:
     view = shown(theme, qapp, "A 😀 **Stop** sequence.\n\n|stop|\n|-|\n|none|\n\n`STOP`")
     place = view.highlight(Highlight(("stop", "two words")))
-    assert view.found_texts == ["Stop", "stop", "STOP"]
+    assert found_texts(view) == ["Stop", "stop", "STOP"]
     assert place is not None
     picture = view.grab().toImage()
     corner = place.topLeft().toPoint()
@@ -75,6 +76,6 @@ def test_found_words_are_marked_where_they_stand(theme: Theme, qapp: QApplicatio
     assert picture.pixelColor(corner - QPoint(3, -2)).name() != theme.colors.found
     view.append_markdown(" and one more: stop")
     view.finish()
-    assert view.found_texts == ["Stop", "stop", "STOP", "stop"]
+    assert found_texts(view) == ["Stop", "stop", "STOP", "stop"]
     assert view.highlight(Highlight()) is None
-    assert view.found_texts == []
+    assert found_texts(view) == []

@@ -10,7 +10,7 @@ from tests.support.looks.rich_text import (
     area_of,
     block_of,
 )
-from tests.ui.kit.markdown.views import shown
+from tests.ui.kit.markdown.views import shown, sideways_bars
 from ui.kit.theme import Theme
 
 WIDE_TABLE = "|" + "unbreakable_heading|" * 9 + "\n|" + "-|" * 9 + "\n|" + "cell|" * 9 + "\n"
@@ -22,7 +22,7 @@ TALL_FORMULA = "$$\n" + " + ".join(f"x_{{{n}}}" for n in range(60)) + "\n$$\n"
 @pytest.mark.parametrize("text", [f"```\n{LONG}\n```\n", WIDE_TABLE, TALL_FORMULA])
 def test_what_is_too_wide_scrolls_in_its_place(theme: Theme, qapp: QApplication, text: str) -> None:
     view = shown(theme, qapp, f"before\n\n{text}\nafter")
-    (bar,) = view.sideways_bars
+    (bar,) = sideways_bars(view)
     assert bar.isVisibleTo(view)
     assert bar.maximum() > 100
     assert bar.accessibleName()
@@ -39,7 +39,7 @@ def test_a_sideways_wheel_scrolls_what_is_under_it_and_nothing_else(
     theme: Theme, qapp: QApplication
 ) -> None:
     view = shown(theme, qapp, f"text\n\n```\n{LONG}\n```\n")
-    (bar,) = view.sideways_bars
+    (bar,) = sideways_bars(view)
 
     def turn(place: QPointF, across: int, along: int) -> bool:
         none = QPoint(0, 0)
@@ -60,7 +60,7 @@ def test_a_sideways_wheel_scrolls_what_is_under_it_and_nothing_else(
 
 def test_long_words_wrap(theme: Theme, qapp: QApplication) -> None:
     view = shown(theme, qapp, "x" * 900 + "\n\nhttps://example.org/" + "y" * 900, width=300)
-    assert not view.sideways_bars
+    assert not sideways_bars(view)
     assert block_of(view.document(), "xxx").layout().lineCount() > 10
     assert block_of(view.document(), "yyy").layout().lineCount() > 10
     assert view.horizontalScrollBar().maximum() == 0

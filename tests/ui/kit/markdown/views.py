@@ -1,6 +1,6 @@
 """Views of Markdown that the tests of its drawing share."""
 
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QScrollBar
 
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
@@ -23,9 +23,14 @@ def streamed(
     made.show()
     for at in range(0, len(text), step):
         made.append_markdown(text[at : at + step])
-        made.render_now()
+        made._render()
     made.finish()
     return made
 
 
 GRID = "|a|b|\n|:-|-:|\n|1|22|\n|3|4|\n"
+
+
+def sideways_bars(view: MarkdownView) -> list[QScrollBar]:
+    """Return the scroll bars of the parts that are wider than the text."""
+    return [bar for bar in view.viewport().findChildren(QScrollBar) if not bar.isHidden()]

@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 from app.store.conversation_store import open_store
 from engine.stopping.rules import StopRules
 from tests.support.answers.said import sentence_of_stop
-from tests.ui.driving import eventually, facts_text
+from tests.ui.driving import eventually, facts_text, found_texts
 from tests.ui.window.kept.driving_kept import COUNT, Start, action, answered, ask, press, views
 from ui.chat.messages.message_foot import ReasonLine
 from ui.records.attachments import Attachment, PageRange
@@ -80,10 +80,10 @@ async def test_a_search_opens_the_conversation_at_the_message_in_its_hidden_vers
     assert views(window)[0].run.text.startswith("1\n2")
     question = window.chat.column.question_view(first.messages[0])
     assert question is not None
-    assert question.text_view.found_texts == ["one number"]
+    assert found_texts(question.text_view) == ["one number"]
     qtbot.keyClick(window.sidebar.search_field, Qt.Key.Key_Escape)
     assert window.sidebar.list.isVisible()
-    assert question.text_view.found_texts == []
+    assert found_texts(question.text_view) == []
 
 
 async def test_an_interrupted_answer_says_so_and_can_be_continued(
