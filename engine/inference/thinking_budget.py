@@ -220,27 +220,26 @@ class ThinkingBudgets:
 
     def unused_options(self, request: GenerationRequest, family: Family) -> Iterator[str]:
         """Yield the names of options for reasoning without effect, each with the reason."""
+        budget, effort, template = request.thinking_budget, request.effort, self._template
         if request.prompt is not None:
             return
-        budget, effort = request.thinking_budget, request.effort
-        is_known = self._template.effort_of(request) is not None
-        can_end = self.can_end(request, family)
-        if budget and not can_end and "thinking_budget" not in self._template.variables:
+        has_variable = "thinking_budget" in template.variables
+        if budget and not has_variable and not self.can_end(request, family):
             yield "thinking_budget (this model has no reasoning to end)"
         if effort is None:
             is_switched = request.thinking is not None and budget is None
             # A grammar begins with the answer where reasoning is off; template options have a name.
             is_elsewhere = is_constrained(request) or bool(request.template_options)
-            if is_switched and not is_elsewhere and not self._template.knows_thinking:
+            if is_switched and not is_elsewhere and not template.knows_thinking:
                 yield "thinking (the chat template has no switch for it)"
-            return
-        if request.thinking is False or budget == 0:
+        elif request.thinking is False or budget == 0:
             if effort is not Effort.NONE:
                 yield "effort (reasoning is off)"
-        elif not is_known and budget is not None:
-            yield "effort (the thinking budget takes precedence)"
-        elif not is_known and (not can_end or effort not in BUDGET_OF_EFFORT):
-            yield "effort (this model knows no efforts)"
+        elif template.effort_of(request) is None:
+            if budget is not None:
+                yield "effort (the thinking budget takes precedence)"
+            elif effort not in BUDGET_OF_EFFORT or not self.can_end(request, family):
+                yield "effort (this model knows no efforts)"
 
     def processor(
         self,

@@ -66,7 +66,7 @@ class Prompts:
         )
 
     def render(self, request: GenerationRequest) -> tuple[list[int], RenderedPrompt]:
-        tokens, _, rendered = render(self.tokenizer, request, self._model, self._template)
+        tokens, _, rendered, _ = render(self.tokenizer, request, self._model, self._template)
         return tokens, rendered
 
     def add(
