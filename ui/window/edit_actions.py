@@ -4,25 +4,20 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QUndoGroup
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QAbstractSpinBox,
     QApplication,
+    QComboBox,
+    QLineEdit,
     QMenu,
     QMenuBar,
     QPlainTextEdit,
+    QTextEdit,
     QWidget,
 )
 
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
-from ui.kit.flow_text import (
-    TextWidget,
-    can_redo,
-    can_undo,
-    can_write,
-    delete_selected,
-    insert_plain,
-    selected_text,
-    text_widget_of,
-)
+from ui.kit.flow_text import TextWidget, selected_text
 from ui.kit.menus import copied_text, copy_text
 
 
@@ -50,33 +45,41 @@ class EditActions(QObject):
 
     @property
     def text(self) -> TextWidget | None:
-        return text_widget_of(self._focused)
+        """The focused text field, or the field inside the focused control."""
+        widget = self._focused
+        if isinstance(widget, QAbstractSpinBox | QComboBox):
+            widget = widget.findChild(QLineEdit)
+        return widget if isinstance(widget, QLineEdit | QPlainTextEdit | QTextEdit) else None
+
+    @property
+    def _writable(self) -> TextWidget | None:
+        text = self.text
+        return text if text is not None and text.isEnabled() and not text.isReadOnly() else None
 
     @property
     def undo_title(self) -> str:
-        if self.text is not None and can_undo(self.text):
+        if _can_undo(self.text):
             return "&Undo Typing"
         name = "Sidebar Change" if self._undoes_list else self._group.undoText()
         return f"&Undo {name.replace('&', '&&')}".rstrip()
 
     @property
     def redo_title(self) -> str:
-        if self.text is not None and can_redo(self.text):
+        if _can_redo(self.text):
             return "&Redo Typing"
         return f"&Redo {self._group.redoText().replace('&', '&&')}".rstrip()
 
     def can_undo(self) -> bool:
-        types = self.text is not None and can_undo(self.text)
-        return types or self._undoes_list or self._group.canUndo()
+        return _can_undo(self.text) or self._undoes_list or self._group.canUndo()
 
     def can_redo(self) -> bool:
-        return (self.text is not None and can_redo(self.text)) or self._group.canRedo()
+        return _can_redo(self.text) or self._group.canRedo()
 
     def has_selection(self) -> bool:
-        return self.text is not None and bool(selected_text(self.text))
+        return bool(self.selection())
 
     def can_cut(self) -> bool:
-        return self.text is not None and can_write(self.text) and self.has_selection()
+        return self._writable is not None and self.has_selection()
 
     def can_copy(self) -> bool:
         """Return whether text or a row is selected."""
@@ -87,8 +90,7 @@ class EditActions(QObject):
 
     def can_paste(self) -> bool:
         """Return whether the field takes the content of the clipboard."""
-        text = self.text
-        field = text if text is not None and can_write(text) else self._composer
+        field = self._writable or self._composer
         return field.canPaste() if isinstance(field, QPlainTextEdit) else bool(copied_text())
 
     def can_paste_plain(self) -> bool:
@@ -97,8 +99,7 @@ class EditActions(QObject):
     # -- actions -------------------------------------------------------------------------------
 
     def undo(self) -> None:
-        text = self.text
-        if text is not None and can_undo(text):
+        if (text := self.text) is not None and _can_undo(text):
             text.undo()
         elif self._undoes_list:
             self._list.undo_last()
@@ -106,8 +107,7 @@ class EditActions(QObject):
             self._group.undo()
 
     def redo(self) -> None:
-        text = self.text
-        if text is not None and can_redo(text):
+        if (text := self.text) is not None and _can_redo(text):
             text.redo()
         else:
             self._group.redo()
@@ -129,11 +129,17 @@ class EditActions(QObject):
         self._field().paste()
 
     def paste_plain(self) -> None:
-        insert_plain(self._field(), copied_text())
+        field = self._field()
+        insert = field.insert if isinstance(field, QLineEdit) else field.insertPlainText
+        insert(copied_text())
 
     def delete(self) -> None:
-        if self.text is not None and can_write(self.text):
-            delete_selected(self.text)
+        """Delete the selected text, or the character after the caret."""
+        text = self._writable
+        if isinstance(text, QLineEdit):
+            text.del_()
+        elif text is not None:
+            text.textCursor().deleteChar()
 
     def select_all(self) -> None:
         if isinstance(self._focused, QAbstractItemView):
@@ -173,8 +179,19 @@ class EditActions(QObject):
         self._focused = None
 
     def _field(self) -> TextWidget:
-        text = self.text
-        if text is not None and can_write(text):
+        if (text := self._writable) is not None:
             return text
         self._composer.setFocus()
         return self._composer
+
+
+def _can_undo(text: TextWidget | None) -> bool:
+    if text is None or isinstance(text, QLineEdit):
+        return text is not None and text.isUndoAvailable()
+    return not text.isReadOnly() and text.document().isUndoAvailable()
+
+
+def _can_redo(text: TextWidget | None) -> bool:
+    if text is None or isinstance(text, QLineEdit):
+        return text is not None and text.isRedoAvailable()
+    return not text.isReadOnly() and text.document().isRedoAvailable()
