@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QMimeData, QObject, QSignalBlocker, QSize, Qt
 from PySide6.QtGui import (
     QDropEvent,
     QFocusEvent,
+    QImage,
     QInputMethodEvent,
     QKeyEvent,
     QKeySequence,
@@ -106,7 +107,7 @@ class GrowingInput(QPlainTextEdit):
     edge_pressed = Signal(int)  # -1: Up in the first line, 1: Down in the last one
     focus_changed = Signal(bool)  # has the focus
     files_given = Signal(list)  # paths
-    picture_given = Signal()
+    picture_given = Signal(QImage)
     text_given = Signal(str)  # a text too long for the field
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -172,17 +173,17 @@ class GrowingInput(QPlainTextEdit):
         super().inputMethodEvent(event)
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:  # noqa: N802 - Qt's name
-        """Accept files as well as text, and pictures so that the owner can explain the refusal."""
+        """Accept files and pictures as well as text."""
         takes = bool(local_paths(source)) or source.hasImage()
         return takes or super().canInsertFromMimeData(source)
 
     def insertFromMimeData(self, source: QMimeData) -> None:
-        """Pass files and long texts on; insert everything else as plain text."""
+        """Pass files, pictures and long texts on; insert everything else as plain text."""
         paths = local_paths(source)
         if paths:
             self.files_given.emit(paths)
         elif source.hasImage() and not source.hasText():
-            self.picture_given.emit()
+            self.picture_given.emit(QImage(source.imageData()))
         elif source.hasText() and len(source.text()) > MAX_PASTED_CHARS:
             self.text_given.emit(source.text())
         else:

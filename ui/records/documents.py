@@ -33,8 +33,8 @@ _REFUSALS = {
     "memory": "takes too much memory to read. Attach the part that matters",
 }
 _NO_TEXT = (
-    "has no text: its pages are pictures, perhaps a scan, and the model cannot see images. Attach "
-    "a copy with recognized text (OCR)"
+    "has no text: its pages are pictures, perhaps a scan. Attach a copy with recognized text "
+    "(OCR), or pictures of the pages that matter"
 )
 _TOO_SLOW = "takes too long to read. Attach the part that matters, or its text as .txt"
 _NOT_STARTED = "could not be read: the process that reads documents does not start"
@@ -45,15 +45,20 @@ _ENDED = (
 
 
 class FileReader:
-    """Reads one file; ``on_page`` is called on the reading thread: pages read, all pages."""
+    """Reads one file; ``on_page`` is called on the reading thread: pages read, all pages.
+
+    ``store_picture`` stores the content of a picture under its name.
+    """
 
     def __init__(
         self,
         path: Path,
         on_page: Callable[[int, int], object] = lambda done, total: None,
+        store_picture: Callable[[str, bytes], Attachment] | None = None,
     ) -> None:
         self._path = path
         self._on_page = on_page
+        self._store_picture = store_picture
         self._process = HelperProcess(_MODULE)
         self.name = shown_name(path)
 
@@ -61,9 +66,9 @@ class FileReader:
         """Return the file; raises ``FileRefused``, ``HelperClosed`` once it was closed."""
         try:
             head, size = self._look_at_head()
-            if why := refusal_of_head(head):
-                raise self._refused(why)
             kind = kind_of(head)
+            if kind != "picture" and (why := refusal_of_head(head)):
+                raise self._refused(why)
             limit = MAX_TEXT_BYTES if kind == "text" else MAX_DOCUMENT_BYTES
             if size > limit:
                 raise self._refused(
@@ -71,6 +76,8 @@ class FileReader:
                     f"up to {limit / 1e6:.0f} MB. "
                     "Attach the part that matters"
                 )
+            if kind == "picture":
+                return self._picture()
             return self._text() if kind == "text" else self._document(kind)
         except OSError as error:
             raise FileRefused(f"{self.name} could not be read: {os_cause(error)}.") from error
@@ -89,6 +96,11 @@ class FileReader:
             )
         with open(self._path, "rb") as file:
             return file.read(2048), os.fstat(file.fileno()).st_size
+
+    def _picture(self) -> Attachment:
+        if self._store_picture is None:
+            raise self._refused("is an image. Attach text, PDF or Word files")
+        return self._store_picture(self.name, read_bounded(self._path, MAX_DOCUMENT_BYTES))
 
     def _text(self) -> Attachment:
         try:

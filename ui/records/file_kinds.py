@@ -3,10 +3,8 @@
 import re
 from typing import Literal
 
-Kind = Literal["text", "pdf", "zip"]
-_CANNOT_SEE = "The model cannot see images: describe it in words, or attach its text"
+Kind = Literal["text", "pdf", "zip", "picture"]
 _CANNOT_HEAR = "The model reads text only: attach a transcript"
-_IMAGE = f"is an image. {_CANNOT_SEE}"
 _SOUND = f"is a sound recording. {_CANNOT_HEAR}"
 _FILM = f"is a video. {_CANNOT_HEAR}"
 _ARCHIVE = "is an archive. Unpack it and attach the files that matter"
@@ -17,16 +15,19 @@ _OLD_OFFICE = (
 )
 _RICH_TEXT = "is in Rich Text Format. Save it as .docx or .txt"
 _DATABASE = "is a database. Export what matters as .csv or .txt"
+_PICTURES = (
+    rb"\x89PNG\r\n\x1a\n",
+    rb"\xff\xd8\xff",
+    rb"GIF8[79]a",
+    rb"RIFF....WEBP",
+    rb"BM....\x00\x00\x00\x00",
+    rb"II\*\x00|MM\x00\*",
+    rb"\x00\x00\x01\x00",
+    rb"....ftyp(?:heic|heix|hevc|mif1|msf1|avif|avis)",
+    rb"8BPS",
+)
+_PICTURE = re.compile(rb"|".join(_PICTURES), re.DOTALL)
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
-    (rb"\x89PNG\r\n\x1a\n", _IMAGE),
-    (rb"\xff\xd8\xff", _IMAGE),
-    (rb"GIF8[79]a", _IMAGE),
-    (rb"RIFF....WEBP", _IMAGE),
-    (rb"BM....\x00\x00\x00\x00", _IMAGE),
-    (rb"II\*\x00|MM\x00\*", _IMAGE),
-    (rb"\x00\x00\x01\x00", _IMAGE),
-    (rb"....ftyp(?:heic|heix|hevc|mif1|msf1|avif|avis)", _IMAGE),
-    (rb"8BPS", _IMAGE),
     (rb"....ftypM4A", _SOUND),
     (rb"ID3|\xff[\xfb\xf3\xf2]|fLaC|OggS|RIFF....WAVE", _SOUND),
     (rb"....ftyp|\x1aE\xdf\xa3|RIFF....AVI ", _FILM),
@@ -48,6 +49,8 @@ _WITHIN_ZIP = (
 
 def kind_of(head: bytes) -> Kind:
     """Return how to read a file, judged by its first bytes."""
+    if _PICTURE.match(head):
+        return "picture"
     # https://www.iso.org/standard/75839.html: readers accept the header in the first 1,024 bytes.
     if b"%PDF-" in head[:1024]:
         return "pdf"

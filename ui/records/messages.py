@@ -42,8 +42,12 @@ class ConversationMessage:
         """The text that the model gets: all of it, unless files are cut."""
         if not any(chars is not None for chars in self.sent_chars):
             return self.text
-        sent = [replace(file, text=cut_text(file.text, file.sent_chars)) for file in self.files]
-        return with_attachments(self.typed, sent)
+        return with_attachments(self.typed, self.sent_files)
+
+    @property
+    def sent_files(self) -> list[Attachment]:
+        """The files with the text that the model gets of them."""
+        return [replace(file, text=cut_text(file.text, file.sent_chars)) for file in self.files]
 
     @property
     def files(self) -> tuple[Attachment, ...]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from engine import Engine
 from engine.errors import PromptTooLong
 from engine.library.model_info import ModelInfo
-from engine.values.request import GenerationRequest
+from engine.values.request import PICTURE_MARK, GenerationRequest, Message, Picture
 from ui.records.conversations import WhenFull
 from ui.records.messages import ConversationMessage
 from ui.records.runs import LeftOut
@@ -60,6 +60,14 @@ class TokenCounter:
             return await self.engine.count_tokens(request)
         except PromptTooLong as too_long:
             return max(too_long.prompt_tokens, self.context)
+
+    async def picture(self, picture: Picture) -> int:
+        shown = Message("user", PICTURE_MARK, pictures=(picture,))
+        whole, rest = [
+            await self.prompt(GenerationRequest((message,), model=self.model.id))
+            for message in (shown, Message("user", ""))
+        ]
+        return whole - rest
 
     async def text(self, text: str) -> int:
         size = 0
@@ -140,8 +148,10 @@ async def fitted_prompt(
     limit = int(counter.context * _FULL)
     # No text has more tokens than bytes; the template's tokens around a message count as 16.
     texts = (message.content.encode(errors="replace") for message in request.messages)
-    has_calls = any(message.tool_calls or message.thinking for message in request.messages)
-    if not (request.tools or has_calls) and sum(len(text) + 16 for text in texts) < limit:
+    has_more = bool(request.tools) or any(
+        message.tool_calls or message.thinking or message.pictures for message in request.messages
+    )
+    if not has_more and sum(len(text) + 16 for text in texts) < limit:
         return PromptFit(tuple(sent), request, counter.context)
     total = await counter.prompt(request)
     if total <= limit:

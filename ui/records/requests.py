@@ -1,6 +1,6 @@
 """Makes the requests of a conversation to the engine. Pure; main thread."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from engine.library.model_info import ModelInfo
@@ -8,22 +8,33 @@ from engine.recording.replay import replay
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.request import LOCAL_OWNER, CacheOwner, GenerationRequest, Message
-from ui.records.attachments import without_kept_files
+from engine.values.request import (
+    LOCAL_OWNER,
+    PICTURE_MARK,
+    CacheOwner,
+    GenerationRequest,
+    Message,
+    Picture,
+)
+from ui.records.attachments import with_attachments, without_kept_files
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
+from ui.records.pictures import NO_PICTURES, Pictures
 from ui.records.runs import NO_CHANGE, ForkOrigin, Run, StopChange, recorded_run
 from ui.records.stop_entries import rules_of
-from ui.records.tool_calls import NOT_RUN
+from ui.records.tool_calls import NOT_RUN, PICTURE_NOTE, CallResult
 
 # Turns: calls and their results, for models with tools and without.
 
 
-def turns_of(messages: list[ConversationMessage]) -> list[Message]:
+def turns_of(
+    messages: Sequence[ConversationMessage], pictures: Pictures = NO_PICTURES, summarized: str = ""
+) -> list[Message]:
     """Return the messages as turns, each call followed by its result.
 
     Reasoning before a call is kept with the call until the question is answered, so that the model
-    can continue it.
+    can continue it. Pictures that are not given are notes. ``summarized`` is the id of the message
+    whose summary stands for the messages before it.
     """
     questions = [n for n, message in enumerate(messages) if message.role == "user"]
     last_question = questions[-1] if questions else -1
@@ -31,23 +42,50 @@ def turns_of(messages: list[ConversationMessage]) -> list[Message]:
     for number, message in enumerate(messages):
         run = message.run
         if run is None or not run.tool_calls:
-            turns.append(Message(message.role, _read_text(message)))
+            text, shown = _content(message, pictures)
+            if message.id == summarized and (summary := message.summary.strip()):
+                # In the question, because many templates allow a system prompt only at the
+                # beginning, or none.
+                text = f"(Summary of our conversation before this message:\n{summary})\n\n{text}"
+            turns.append(Message(message.role, text, pictures=shown))
             continue
         thinking = run.thinking if number > last_question else ""
         turns.append(Message("assistant", message.text, thinking, tuple(run.tool_calls)))
         for call in run.tool_calls:
             result = run.result_of(call.id)
-            text = NOT_RUN if result is None else result.sent
-            turns.append(Message("tool", text, tool_call_id=call.id, name=call.name))
+            text, shown = (NOT_RUN, ()) if result is None else _result_content(result, pictures)
+            turns.append(
+                Message("tool", text, tool_call_id=call.id, name=call.name, pictures=shown)
+            )
     return turns
 
 
-def _read_text(message: ConversationMessage) -> str:
-    if message.attached_chars:
-        return without_kept_files(message.sent)
+def _content(message: ConversationMessage, pictures: Pictures) -> tuple[str, tuple[Picture, ...]]:
+    """Return the text of a question or an answer, and the pictures that its marks stand for."""
+    if message.run is None and message.attached_chars:
+        files = message.sent_files
+        shown = tuple(pictures[file.kept_file] for file in files if file.kept_file in pictures)
+        if not shown:
+            return without_kept_files(message.sent), ()
+        others = [file for file in files if file.kept_file not in pictures]
+        text = without_kept_files(with_attachments(message.typed, others))
+        return PICTURE_MARK * len(shown) + text.replace(PICTURE_MARK, ""), shown
     if not message.pictures or message.text.strip():
-        return message.text
-    return "(a sound recording)" if message.pictures[0].is_sound else "(a picture)"
+        return message.text, ()
+    return "(a sound recording)" if message.pictures[0].is_sound else "(a picture)", ()
+
+
+def _result_content(result: CallResult, pictures: Pictures) -> tuple[str, tuple[Picture, ...]]:
+    """Return the text of a tool's result, with marks in place of the notes about its pictures."""
+    shown = tuple(
+        pictures[file.kept_file] for file in result.pictures if file.kept_file in pictures
+    )
+    if not shown:
+        return result.sent, ()
+    text = result.sent.replace(PICTURE_MARK, "")
+    if len(PICTURE_NOTE.findall(text)) == len(shown):
+        return PICTURE_NOTE.sub(PICTURE_MARK, text), shown
+    return text + PICTURE_MARK * len(shown), shown
 
 
 def questions_joined(messages: Iterable[Message]) -> list[Message]:
@@ -55,7 +93,9 @@ def questions_joined(messages: Iterable[Message]) -> list[Message]:
     joined: list[Message] = []
     for message in messages:
         if joined and message.role == "user" == joined[-1].role:
-            joined[-1] = Message("user", f"{joined[-1].content}\n\n{message.content}")
+            before = joined[-1]
+            text, shown = f"{before.content}\n\n{message.content}", before.pictures
+            joined[-1] = Message("user", text, pictures=(*shown, *message.pictures))
         else:
             joined.append(message)
     return joined
@@ -71,7 +111,7 @@ def without_tools(messages: Iterable[Message]) -> tuple[Message, ...]:
         elif message.tool_calls:
             called = "\n".join(f"{call.name}({call.arguments})" for call in message.tool_calls)
             content = "\n\n".join(filter(None, (content, called)))
-        converted.append(Message(role, content))
+        converted.append(Message(role, content, pictures=message.pictures))
     return tuple(questions_joined(converted))
 
 
@@ -106,29 +146,18 @@ def request_for(
 
 
 def prompt_messages(
-    sent: Iterable[ConversationMessage],
+    sent: Sequence[ConversationMessage],
     system_prompt: str,
     begun: str = "",
     summarized: str = "",
+    pictures: Pictures = NO_PICTURES,
 ) -> tuple[Message, ...]:
     """Return the messages of a prompt."""
     messages = [Message("system", system_prompt)] if system_prompt.strip() else []
-    with_summary = [
-        replace(message, text=_after_summary(message), attached_chars=0)
-        if message.id == summarized and message.summary.strip()
-        else message
-        for message in sent
-    ]
-    messages += questions_joined(turns_of(with_summary))
+    messages += questions_joined(turns_of(sent, pictures, summarized))
     if begun:
         messages.append(Message("assistant", begun))
     return tuple(messages)
-
-
-def _after_summary(message: ConversationMessage) -> str:
-    # In the question, because many templates allow a system prompt only at the beginning, or none.
-    summary = f"(Summary of our conversation before this message:\n{message.summary.strip()})"
-    return f"{summary}\n\n{_read_text(message)}"
 
 
 def fitted(

@@ -1,6 +1,7 @@
 """Tool calls and their results, which are stored with the answer."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -17,6 +18,8 @@ from ui.records.attachments import (
 from ui.records.tool_servers import ServerQuestion, ToolInfo
 
 NOT_RUN = "This call was not run."
+# Stands for a picture in the text of an MCP tool's result.
+PICTURE_NOTE = re.compile(r"\[image[ /][^\]\n]*, which the model cannot read\]")
 
 Permission = Literal["once", "conversation", "always", "denied"]
 CallState = Literal["done", "failed", "denied", "cancelled"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -43,7 +43,7 @@ async def test_dropped_files_are_attached_sent_and_gone(
     await eventually(lambda: not composer.attachments.is_reading)
     assert composer.action.isEnabled()
     assert composer.attachments.files == (Attachment("notes.txt", "é\n"),)
-    assert "p.png is an image. The model cannot see" in composer.attachments.refusal.text()
+    assert "p.png cannot be attached: conversations are not" in composer.attachments.refusal.text()
     with qtbot.waitSignal(composer.submitted):
         composer.input.submitted.emit()
     assert [composer.message] == ["notes.txt:\n```\né\n```\n\nLook"]
@@ -65,15 +65,6 @@ async def test_a_file_is_attached_wherever_it_is_dropped_in_the_chat(
         QApplication.sendEvent(window.chat, QDropEvent(QPointF(9, 99), *details, none))
         attachments = window.chat.composer.attachments
         await eventually(lambda: attachments.files == (Attachment("notes.txt", "Some notes"),))
-
-
-def test_a_pasted_picture_is_declined_in_words(composer: Composer) -> None:
-    data = QMimeData()
-    data.setImageData(QImage(2, 2, QImage.Format.Format_RGB32))
-    assert composer.input.canInsertFromMimeData(data)
-    composer.input.insertFromMimeData(data)
-    assert "The model cannot see images" in composer.attachments.refusal.text()
-    assert composer.attachments.refusal.isVisible()
 
 
 async def test_pages_are_chosen_in_the_preview_of_a_chip(

@@ -49,7 +49,7 @@ def test_a_guessed_encoding_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
-        ("p.png", b"\x89PNG\r\n\x1a\n\0\0", "p.png is an image. The model cannot see images"),
+        ("p.png", b"\x89PNG\r\n\x1a\n\0\0", "p.png is an image. Attach text"),
         ("p.jpg", b"\xff\xd8\xff\xe0", "p.jpg is an image"),
         ("a.mp3", b"ID3\x04", "a.mp3 is a sound recording"),
         ("z.txt", b"a\0b", "z.txt is not a text file"),

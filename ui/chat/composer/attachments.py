@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import shiboken6
 from PySide6.QtCore import QObject, QSignalBlocker, QSize, QSizeF, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPixmap
+from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPixmap
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
@@ -21,6 +22,12 @@ from PySide6.QtWidgets import (
 
 from engine.helper_process import HelperClosed
 from engine.wording import counted, format_size
+from ui.chat.composer.pictures import (
+    encode_picture,
+    picture_button,
+    show_picture,
+    store_picture,
+)
 from ui.kit import icons
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.dialogs import choose_files
@@ -39,10 +46,7 @@ from ui.words import FileRefused, lines_of
 _OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 MAX_SHOWN_CHARS = 100_000
-_PICTURE = (
-    "The clipboard holds an image. The model cannot see images: describe it in words, or attach "
-    "its text."
-)
+_THUMBNAIL = QSizeF(72, 40)
 
 
 class ReadingFile(QObject):
@@ -50,11 +54,11 @@ class ReadingFile(QObject):
 
     progressed = Signal(int, int)  # pages read, all pages
 
-    def __init__(self, path: Path, owner: object) -> None:
+    def __init__(self, path: Path, owner: object, pictures: Path | None) -> None:
         super().__init__()
         self.owner = owner
         # Called on the reading thread; the signal crosses to the main thread.
-        self.reader = FileReader(path, self.progressed.emit)
+        self.reader = FileReader(path, self.progressed.emit, partial(store_picture, pictures))
         self.name = self.reader.name
 
 
@@ -75,6 +79,7 @@ class FileChip(QFrame):
         self.setObjectName("file_chip")
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._picture = QLabel()
+        self._thumbnail: QPixmap | None = None
         self.name = ElidedLabel(name, mode=Qt.TextElideMode.ElideMiddle)
         self.name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self._caption = label("", "faint", 0.92)
@@ -113,6 +118,16 @@ class FileChip(QFrame):
     def show_progress(self, done: int, total: int) -> None:
         self.show_caption(f"{done:,} of {total:,} pages" if total else "reading…")
 
+    def show_picture(self, path: Path) -> None:
+        """Show a thumbnail in place of the icon, once it is read."""
+        start_task(self, self._show_picture(path), "show a thumbnail")
+
+    async def _show_picture(self, path: Path) -> None:
+        image = await asyncio.to_thread(picture_from, path, _THUMBNAIL)
+        if image is not None and shiboken6.isValid(self):
+            self._thumbnail = QPixmap.fromImage(image)
+            self._tint()
+
     def take_keys(self) -> None:
         """Let Tab reach the chip, and a click open it."""
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -144,15 +159,16 @@ class FileChip(QFrame):
 
     def _tint(self) -> None:
         theme = current_theme()
-        size = 15
-        self._picture.setPixmap(icons.pixmap("report", theme.colors.muted, size))
+        icon = self._thumbnail or icons.pixmap("report", theme.colors.muted, 15)
+        self._picture.setPixmap(icon)
         self.updateGeometry()
 
 
 def file_caption(file: Attachment, tokens: int | None = None) -> str:
     """Return the label of a chip: the file's pages or size, and its tokens if they are known."""
     if file.kept_file:
-        return "sound recording" if file.is_sound else "picture"
+        kind = "sound recording" if file.is_sound else "picture"
+        return kind if tokens is None else f"{kind} · {counted(tokens, 'token')}"
     size = format_size(len(file.text.encode(errors="replace")))
     parts = [size if file.pages is None else str(file.pages)]
     if file.sent_chars is not None:
@@ -293,6 +309,7 @@ class AttachmentRow(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.owner: object = None  # the conversation of the files
+        self.pictures_folder: Path | None = None
         self._tokens: Mapping[Attachment, int] = {}
         self._cuts: Mapping[Attachment, int] = {}
         self.files: tuple[Attachment, ...] = ()
@@ -320,16 +337,16 @@ class AttachmentRow(QWidget):
         return self._preview
 
     def take_from(self, field: GrowingInput) -> None:
-        """Attach files and long texts that are pasted or dropped into a field."""
+        """Attach files, pictures and long texts that are pasted or dropped into a field."""
         field.files_given.connect(self.attach)
-        field.picture_given.connect(self.refuse_picture)
+        field.picture_given.connect(self.add_picture)
         field.text_given.connect(self.add_pasted)
         self.left.connect(field.setFocus)
 
     def attach(self, paths: Iterable[Path]) -> None:
         self._show_refusal("")
         for path in paths:
-            file = ReadingFile(path, self.owner)
+            file = ReadingFile(path, self.owner, self.pictures_folder)
             self._reading.append(file)
             start_task(self, self._read(file), "read an attached file")
         self._on_changed()
@@ -348,16 +365,36 @@ class AttachmentRow(QWidget):
 
     def add_pasted(self, text: str) -> None:
         """Add a long text that was pasted, as a file that can be seen, shortened and removed."""
-        names = {file.name for file in self.files}
-        number = next(n for n in range(1, len(names) + 2) if _pasted_name(n) not in names)
-        self.add(Attachment(_pasted_name(number), text.replace("\r\n", "\n")))
+        self.add(Attachment(self._unused_name("Pasted text"), text.replace("\r\n", "\n")))
+
+    def _unused_name(self, name: str, suffix: str = "") -> str:
+        known = {file.name for file in self.files}
+        names = (f"{name}{f' {n}' if n > 1 else ''}{suffix}" for n in range(1, len(known) + 2))
+        return next(each for each in names if each not in known)
 
     def refuse(self, why: str) -> None:
         """Show why a file is not attached, below earlier reasons."""
         self._show_refusal("\n".join(filter(None, (self.refusal.text(), why))))
 
-    def refuse_picture(self) -> None:
-        self._show_refusal(_PICTURE)
+    def add_picture(self, image: QImage) -> None:
+        """Add a picture from the clipboard, such as a screenshot."""
+        start_task(self, self._add_picture(image, self.owner), "store a pasted picture")
+
+    async def _add_picture(self, image: QImage, owner: object) -> None:
+        name = self._unused_name("Picture", ".png")
+
+        def store() -> Attachment:
+            return store_picture(self.pictures_folder, name, encode_picture(image))
+
+        try:
+            stored = await asyncio.to_thread(store)
+        except FileRefused as error:
+            self.refuse(str(error))
+            return
+        if owner is not self.owner:
+            self.read_for_another.emit(owner, stored)
+        elif all(file.kept_file != stored.kept_file for file in self.files):
+            self.add(stored)
 
     def show_files(self, files: Iterable[Attachment], owner: object = None) -> None:
         self.files, self.owner = tuple(files), owner
@@ -433,7 +470,9 @@ class AttachmentRow(QWidget):
 
     def _open(self, number: int) -> None:
         file, chip = self.files[number], self.chip(number)
-        if chip is not None:
+        if file.kept_file and self.pictures_folder is not None:
+            show_picture(self, file.name, self.pictures_folder / file.kept_file)
+        elif chip is not None:
             self.preview.show_file(file, self._tokens.get(file))
             self.preview.pop_up(chip)
 
@@ -491,6 +530,8 @@ class AttachmentRow(QWidget):
         chip = FileChip(file.name, text, "close", f"Remove {file.name}")
         chip.show_caption(text, file.remark)
         chip.take_keys()
+        if file.kept_file and self.pictures_folder is not None:
+            chip.show_picture(self.pictures_folder / file.kept_file)
         if file.sent_chars is not None:
             chip.offer_cut(is_cut=True)
         chip.cut.clicked.connect(lambda: self._cut(number))
@@ -506,10 +547,6 @@ class AttachmentRow(QWidget):
         return chip
 
 
-def _pasted_name(number: int) -> str:
-    return "Pasted text" if number == 1 else f"Pasted text {number}"
-
-
 class AttachedFile(QWidget):
     """The chip, with the unfolded text below it."""
 
@@ -520,7 +557,7 @@ class AttachedFile(QWidget):
         super().__init__()
         self._file = file
         self.text_view: FlowText | None = None
-        self.picture: QLabel | None = None
+        self.picture: QPushButton | None = None
         if file.kept_file:
             icon, accessible_name = "detach", f"Open {file.name}"
         else:
@@ -552,9 +589,8 @@ class AttachedFile(QWidget):
         image = await asyncio.to_thread(picture_from, path, QSizeF(22 * line_px, 16 * line_px))
         if image is None or not shiboken6.isValid(self):
             return
-        shown = QLabel()
-        shown.setPixmap(QPixmap.fromImage(image))
-        shown.setAccessibleName(f"Picture {self._file.name}")
+        shown = picture_button(self._file.name, image)
+        shown.clicked.connect(self._open)
         layout = self.layout()
         assert layout is not None
         layout.addWidget(shown)

@@ -152,7 +152,9 @@ class Composer(QFrame):
         self.settings = ChipButton("sliders", "Settings")
         self.settings.setToolTip(with_keys(_SETTINGS_HINT, "Ctrl+Shift+S"))
         self._chips = (self.stops, self.thinking, self.tools, self.settings)
-        self.attach = IconButton("attach", "Attach files: text, PDF or Word", keys="Ctrl+Shift+O")
+        self.attach = IconButton(
+            "attach", "Attach files: pictures, text, PDF or Word", keys="Ctrl+Shift+O"
+        )
         self.attachments = AttachmentRow()
         self.meter = label("", "faint", 0.9)
         self.action = QToolButton()

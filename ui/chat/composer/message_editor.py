@@ -1,6 +1,7 @@
 """Edits a message in its place. Main thread."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent
@@ -30,10 +31,12 @@ class MessageEditor(QFrame):
         *,
         accessible_name: str,
         sends: str,
+        pictures_folder: Path | None = None,
     ) -> None:
         super().__init__()
         self._is_busy = False
         self.attachments = AttachmentRow()
+        self.attachments.pictures_folder = pictures_folder
         self.attachments.show_files(files)
         self.setObjectName("composer")
         self.input = GrowingInput()
@@ -99,6 +102,7 @@ class EditedInPlace(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.editor: MessageEditor | None = None
+        self.pictures_folder: Path | None = None
 
     def open_editor(
         self,
@@ -112,7 +116,13 @@ class EditedInPlace(QFrame):
     ) -> None:
         """Show an editor in the place of a part, unless one is open; focus its field."""
         if self.editor is None:
-            editor = MessageEditor(text, files, accessible_name=accessible_name, sends=sends)
+            editor = MessageEditor(
+                text,
+                files,
+                accessible_name=accessible_name,
+                sends=sends,
+                pictures_folder=self.pictures_folder,
+            )
             self.editor = editor
             editor.submitted.connect(self.take_edited)
             editor.left.connect(self.end_editing)

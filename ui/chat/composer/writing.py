@@ -6,6 +6,7 @@ the context. Main thread.
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
@@ -146,6 +147,7 @@ class QueueCards(QWidget):
         self.notice = label("", "muted", 0.93, is_wrapped=True)
         self.more = label("", "faint", 0.92)
         self.cards: list[QueueCard] = []
+        self.pictures_folder: Path | None = None
         self._messages: tuple[QueuedMessage, ...] = ()
         self._cards = column(spacing=6)
         column(self.notice, self._cards, self.more, spacing=6, margins=(0, 0, 0, 8), on=self)
@@ -188,6 +190,7 @@ class QueueCards(QWidget):
 
     def _new_card(self, message: QueuedMessage) -> QueueCard:
         card = QueueCard(message)
+        card.pictures_folder = self.pictures_folder
         card.changed.connect(lambda changed: self._change(card, changed))
         card.send_requested.connect(lambda: self.send_requested.emit(self.cards.index(card)))
         card.left.connect(self.left)
@@ -219,6 +222,8 @@ class MessageSender(QObject):
         self._composer = composer
         self._queue = queue
         self._bar = bar
+        composer.attachments.pictures_folder = workspace.store.pictures_folder
+        queue.pictures_folder = workspace.store.pictures_folder
         self._opened: ConversationController | None = None
         self._sent: list[str] = []
         # Conversations whose queued messages are sent once their answer has ended.

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from engine.wording import quoted
 from ui.chat.composer.composer import Composer
+from ui.chat.composer.pictures import show_picture
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_changes import DELETION, MessageChanges
 from ui.chat.messages.message_column import MessageColumn
@@ -252,7 +253,7 @@ class MessageHandling(QObject):
             view.rewritten.connect(partial(self._rewrite, view.message))
             view.left.connect(self._composer.input.setFocus)
         view.picture_requested.connect(partial(self.show_picture, view))
-        folder = self._workspace.store.pictures_folder
+        folder = view.pictures_folder = self._workspace.store.pictures_folder
         if folder is not None and view.message.pictures:
             view.show_pictures(folder)
         view.unpin_requested.connect(lambda: self.changes.pin(view.message, False))
@@ -266,9 +267,12 @@ class MessageHandling(QObject):
 
     def show_picture(self, view: QWidget, picture: Attachment) -> None:
         folder = self._workspace.store.pictures_folder
-        if folder is not None:
-            what = "Recording" if picture.is_sound else "Picture"
-            confirm_file(view, picture.name, folder / picture.kept_file, what)
+        if folder is None:
+            return
+        if picture.is_sound:
+            confirm_file(view, picture.name, folder / picture.kept_file, "Recording")
+        else:
+            show_picture(view, picture.name, folder / picture.kept_file)
 
     def _rewrite(self, message: ConversationMessage, text: str) -> None:
         self.changes.rewrite(message, text)

@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from PySide6.QtCore import QSizeF, Qt, Signal
-from PySide6.QtGui import QIcon, QPixmap, QTextCursor
+from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
     QLineEdit,
@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.wording import seconds
+from ui.chat.composer.pictures import picture_button
 from ui.kit.buttons import IconBadge, copy_button, push_button
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, thin_bar
@@ -404,16 +405,12 @@ def _shortened(text: str) -> str:
 
 
 def _picture_button(file: Attachment, path: Path) -> QPushButton:
-    """Return a picture that a tool made; a click asks to open it in another program."""
-    button = push_button("", f"Picture {file.name}, a result", kind="picture")
-    button.setToolTip(f"Open {file.name}…")
-    button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+    """Return a picture that a tool made."""
     image = picture_from(path, QSizeF(420, 280))
-    if image is None:
-        button.setText("A picture that cannot be shown here")
-    else:
-        button.setIcon(QIcon(QPixmap.fromImage(image)))
-        button.setIconSize(image.deviceIndependentSize().toSize())
+    if image is not None:
+        return picture_button(file.name, image)
+    button = push_button("A picture that cannot be shown here", f"Picture {file.name}")
+    button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
     return button
 
 

@@ -142,11 +142,12 @@ class ContextMeter(QObject):
         files = await self._file_tokens(target, counter)
         without = (await self._fit(target, ())).tokens if target.files else None
         fit = await self._fit(target, target.files)
-        text = question(target.typed, target.files).sent
+        seen = {file for file in target.files if target.model.can_see and file.kept_file}
+        text = question(target.typed, [file for file in target.files if file not in seen]).sent
         if len(text) > _JOINED_CHARS and files:
             message_tokens = sum(files.values()) + await counter.text(target.typed)
         else:
-            message_tokens = await counter.text(text)
+            message_tokens = sum(files[file] for file in seen) + await counter.text(text)
         when_full = self._planner.when_full_of(target.conversation)
         cuts = await self._fitting_cuts(target, fit)
         return ContextUsage(fit, message_tokens, without, files, when_full, cuts)
@@ -174,7 +175,8 @@ class ContextMeter(QObject):
         toolbox = self._context.toolbox
         if model.can_call_tools and toolbox is not None:
             request = replace(request, tools=toolbox.offered_to(conversation))
-        make = planner.prompt_maker(conversation, request, conversation.settings, model)
+        settings = conversation.settings
+        make = await planner.prompt_maker(conversation, message, request, settings, model)
         uncut = "" if cuts_files else message.id
         fit = await planner.plan(conversation, message, make, model, last_left_out(shown), uncut)
         if fit.tokens is not None:
@@ -186,9 +188,13 @@ class ContextMeter(QObject):
         self, target: CountedDraft, counter: TokenCounter
     ) -> dict[Attachment, int]:
         name, known = target.model.id, self._files
+        pictures = await self._planner.pictures([question("", target.files)], target.model)
         self._files = {}
         for file in target.files:
             if (count := known.get((name, file))) is None:
-                count = await counter.text(cut_text(file.text, file.sent_chars))
+                if (picture := pictures.get(file.kept_file)) is not None:
+                    count = await counter.picture(picture)
+                else:
+                    count = await counter.text(cut_text(file.text, file.sent_chars))
             self._files[name, file] = count
         return {file: self._files[name, file] for file in target.files}

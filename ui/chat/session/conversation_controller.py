@@ -89,7 +89,7 @@ class ChatContext:
     ends_repetition: bool = False
 
     def __post_init__(self) -> None:
-        self.planner = PromptPlanner(self.engine)
+        self.planner = PromptPlanner(self.engine, self.store.pictures_folder)
 
 
 class ConversationController(QObject):
@@ -641,7 +641,7 @@ class ConversationController(QObject):
         """Return a request that fits into the model's context; note the left-out messages."""
         run, planner, conversation = answer.run, self._context.planner, self.conversation
         without = run.stop_change.without
-        make = planner.prompt_maker(conversation, request, settings, model, without)
+        make = await planner.prompt_maker(conversation, parent, request, settings, model, without)
         fit = await planner.plan(conversation, parent, make, model, run.left_out)
         self._note_cuts(fit.cuts)
         run.left_out = fit.left_out

@@ -3,14 +3,17 @@
 Main thread.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from engine import Engine
 from engine.library.model_info import ModelInfo
 from engine.values.request import GenerationRequest
 from ui.records.conversations import Conversation, ConversationSettings, WhenFull
 from ui.records.messages import ConversationMessage
+from ui.records.pictures import Pictures, read_pictures
 from ui.records.prompt_fit import MakeRequest, PromptFit, TokenCounter, fitted_prompt
 from ui.records.requests import fitted, prompt_messages, sent_messages
 from ui.records.runs import LeftOut
@@ -19,8 +22,9 @@ from ui.records.runs import LeftOut
 class PromptPlanner:
     """Fits the messages of conversations into the contexts of their models."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, pictures_folder: Path | None = None) -> None:
         self._engine = engine
+        self._pictures_folder = pictures_folder
         self.when_full: WhenFull = "leave_out"
 
     def when_full_of(self, conversation: Conversation) -> WhenFull:
@@ -30,21 +34,29 @@ class PromptPlanner:
     def counter(self, model: ModelInfo) -> TokenCounter:
         return TokenCounter(self._engine, model)
 
-    def prompt_maker(
+    async def pictures(self, path: Sequence[ConversationMessage], model: ModelInfo) -> Pictures:
+        """Return the pictures of messages that a model sees."""
+        if not model.can_see:
+            return {}
+        return await asyncio.to_thread(read_pictures, self._pictures_folder, path)
+
+    async def prompt_maker(
         self,
         conversation: Conversation,
+        message: ConversationMessage,
         request: GenerationRequest,
         settings: ConversationSettings,
         model: ModelInfo,
         without: str | int | None = None,
     ) -> MakeRequest:
-        """Return the function that puts messages into a request."""
+        """Return the function that puts the messages up to one into a request."""
+        pictures = await self.pictures(conversation.tree.path_to(message), model)
         begun = request.messages[-1].content if request.continues_message else ""
         is_summarized = self.when_full_of(conversation) == "summarize"
 
         def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
             summarized = first if is_summarized else ""
-            sent = prompt_messages(messages, settings.system_prompt, begun, summarized)
+            sent = prompt_messages(messages, settings.system_prompt, begun, summarized, pictures)
             return fitted(replace(request, messages=sent), settings, model, without)
 
         return make

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import time
 from collections.abc import Iterable
@@ -12,13 +11,13 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.files.safe_files import write_whole
 from engine.stopping.record import StopKind
 from engine.values.request import Tool, ToolCall
 from ui.kit.tasks import start_task
-from ui.records.attachments import Attachment, kept_as, picture_kind
+from ui.records.attachments import Attachment, picture_kind
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
+from ui.records.pictures import keep_picture
 from ui.records.runs import Run
 from ui.records.store import ConversationStore
 from ui.records.tool_calls import CallProgress, CallResult, Decision, parse_arguments
@@ -291,13 +290,7 @@ class ToolLoop(QObject):
 
 
 def _write_pictures(folder: Path, pictures: Iterable[bytes], name: str) -> tuple[Attachment, ...]:
-    """Write pictures to the store's folder, each named by its content."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    written = []
-    for number, data in enumerate(pictures, 1):
-        kind = picture_kind(data)
-        file = f"{hashlib.sha256(data).hexdigest()[:32]}.{kind}"
-        if not (folder / file).exists():
-            write_whole(folder / file, data)
-        written.append(kept_as(f"{name} {number}.{kind}", file))
-    return tuple(written)
+    return tuple(
+        keep_picture(folder, f"{name} {number}.{picture_kind(data)}", data)
+        for number, data in enumerate(pictures, 1)
+    )

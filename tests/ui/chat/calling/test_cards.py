@@ -133,8 +133,8 @@ def test_the_pictures_of_a_result_are_shown_in_its_card(
     cards.show_run(run)
     card = cards.cards["c1"]
     assert [one.accessibleName() for one in card.pictures] == [
-        "Picture a.png, a result",
-        "Picture b.png, a result",
+        "Picture a.png",
+        "Picture b.png",
     ]
     shown, not_shown = card.pictures
     assert (shown.iconSize().width(), shown.iconSize().height()) == (420, 140)
