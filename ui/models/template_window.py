@@ -214,8 +214,9 @@ class TemplateWindow(OwnWindow):
         self._library, self._open_request = library, open_request
         self._folder: Path | None = None
         self._own = self._used = ""
-        self._shown: Comparison | None = None
-        self._is_comparing = self._is_stale = False
+        # The text that was checked last, and whether it can be used.
+        self._checked = ("", False)
+        self._is_comparing = self._is_stale = self._is_use_due = False
         self.name = ElidedLabel()
         self.pill = StatusPill("Chat template")
         self.open_file = push_button("Open…", "Open a template file")
@@ -240,7 +241,8 @@ class TemplateWindow(OwnWindow):
         self.setWindowTitle(f"Chat Template of {name}")
         self.undo_bar.hide()
         # Equal to another model's text, it is still another template.
-        self._folder, self._own, self._shown = folder, _normal(chat_template(folder)), None
+        self._folder, self._own = folder, _normal(chat_template(folder))
+        self._checked, self._is_use_due = ("", False), False
         choices = self._library.choices.of(folder)
         self._used = choices.template or self._own
         self.editor.field.setPlainText(choices.template_draft or self._used)
@@ -291,7 +293,7 @@ class TemplateWindow(OwnWindow):
         self.use_own.clicked.connect(lambda: self._apply("", "The model’s own template is used."))
         self.use.clicked.connect(self._use_text)
         self.undo_bar.button.clicked.connect(lambda: self._undo())
-        QShortcut(QKeySequence.StandardKey.Save, self, self.use.click)
+        QShortcut(QKeySequence.StandardKey.Save, self, self._use_text)
         QShortcut(QKeySequence.StandardKey.Open, self, self.open_file.click)
         QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self.close)
 
@@ -363,13 +365,16 @@ class TemplateWindow(OwnWindow):
                     break
         finally:
             self._is_comparing = False
-        self._shown = compared
+        self._checked = given[2], compared.problem is None
         report = "" if compared.report is None else describe_report(compared.report)
         # A model without a template begins with an empty text, which is no fault.
         problem = compared.problem if self._text.strip() else None
         self.editor.show_problem(problem, report)
         self.panes.show_comparison(compared, has_own=bool(self._own))
         self._refresh_state()
+        if self._is_use_due:
+            self._is_use_due = False
+            self._use_text()
 
     @property
     def _is_open_chosen(self) -> bool:
@@ -384,17 +389,19 @@ class TemplateWindow(OwnWindow):
         else:
             whose = "The model’s own" if self._own else "None"
             self.pill.show_state(whose, "mark", "quiet")
-        is_valid = self._shown is not None and self._shown.problem is None
-        self.use.setEnabled(is_valid and self._text != self._used)
+        self.use.setEnabled(self._checked == (self._text, True) and self._text != self._used)
         self.use_own.setEnabled(is_users)
         self.copy_own.setEnabled(self._text != self._own and bool(self._own))
 
     # -- using -----------------------------------------------------------------------------
 
     def _use_text(self) -> None:
+        """Use the text, also if it is still being checked."""
+        text = self._text
         if self.use.isEnabled():
-            text = self._text
             self._apply("" if text == self._own else text, "Your template is used.")
+        else:
+            self._is_use_due = text not in (self._used, self._checked[0])
 
     def _apply(self, template: str, message: str) -> None:
         """Use a template, empty for the model’s own; the text stays as it is."""

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtGui import QKeySequence
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPushButton
 
 from engine.values.request import GenerationRequest, Message
@@ -89,6 +91,17 @@ async def test_syntax_error_names_and_marks_its_line(opened: OpenedModels) -> No
     [mark] = window.editor.field.extraSelections()
     assert mark.cursor.blockNumber() == 2
     assert not window.use.isEnabled()
+
+
+async def test_text_is_used_once_it_was_checked(opened: OpenedModels) -> None:
+    window = await opened_template(opened)
+    for text, is_used in (("{{ messages", False), ("{{ messages }}", True)):
+        window.editor.field.setPlainText(text)
+        assert not window.use.isEnabled()
+        QTest.keySequence(window.editor.field, QKeySequence.StandardKey.Save)
+        await eventually(lambda: not window._is_comparing and not window._delay.isActive())
+        choices = ChoicesState(opened.window.preferences)
+        assert choices.template_of(opened.demo) == (text if is_used else None)
 
 
 async def test_text_that_is_not_used_stays_when_the_window_is_closed(opened: OpenedModels) -> None:
