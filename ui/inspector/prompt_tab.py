@@ -215,7 +215,10 @@ class PartList(QListView):
             mark = RowPart(name, icon="mark", icon_color=getattr(colors, _tone(part)))
             self._add(mark, counted(count, "token"), f"{count:,}", part, inset_px=14 * is_inner)
         if prompt.parts:
-            mark = RowPart("Text of the template", colors.muted, "mark", colors.faint)
+            finished = reading.shown.run.finished
+            is_users = finished is not None and finished.details.has_user_template
+            name = f"Text of {'your' if is_users else 'the'} template"
+            mark = RowPart(name, colors.muted, "mark", colors.faint)
             self._add(mark, counted(own, "token"), f"{own:,}")
         self.setVisible(bool(self.rows.rowCount()))
 
