@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from engine.errors import EngineError
 from engine.values.events import PromptPart
-from engine.values.request import GenerationRequest, Message
+from engine.values.request import PICTURE_MARK, GenerationRequest, Message
 from engine.values.unanswered_prompt import Part
 
 _DATE = re.compile(
@@ -112,7 +112,7 @@ class RenderedPrompt:
 
     @property
     def size_bytes(self) -> int:
-        """Roughly the memory of its text, which the messages and tools have a second time."""
+        """Roughly the memory of its text, which its request has a second time."""
         return 2 * len(self.text)
 
 
@@ -196,7 +196,7 @@ def _locate(
             if text.field.removesuffix(_DESCRIPTION) not in missing:
                 missing.append(text.field)
             continue
-        if _without_space(plain[start:end]) not in map(_without_space, _forms(text.text)):
+        if not _is_whole(plain[start:end], text.text):
             missing.append(f"{text.field}{_IN_PART}")
         spans.append((start, end, text))
     spans.sort(key=lambda span: span[:2])
@@ -256,10 +256,37 @@ def _parts(prompt: str, spans: Sequence[_Span]) -> Iterator[Part]:
             tools.append(part)
         else:
             yield part
-            for note in IMAGE_NOTE.finditer(prompt, start, end):
-                yield part._replace(start=note.start(), end=note.end(), field=text.field + _IMAGE)
+            notes = (note.span() for note in IMAGE_NOTE.finditer(prompt, start, end))
+            for first, last in (*notes, *(_pictures(prompt[start:end], text.text, start) or ())):
+                yield part._replace(start=first, end=last, field=text.field + _IMAGE)
     if tools:
         yield tools[0]._replace(end=max(part.end for part in tools), field="tools")
+
+
+def _pictures(written: str, text: str, start: int = 0) -> list[tuple[int, int]] | None:
+    """Return the placeholders of pictures in a text, moved by ``start``; None if text is missing.
+
+    Pictures without text between them are one.
+    """
+    found, at, before, *others = [], 0, *text.split(PICTURE_MARK)
+    at = max(0, written.find(before.strip())) + len(before.strip())
+    for number, piece in enumerate(others, 1):
+        is_last = number == len(others)
+        inner = piece.strip()
+        place = written.find(inner, at) if inner or not is_last else len(written)
+        if place < 0:
+            return None
+        if place > at:
+            found.append((start + at, start + place))
+        at = place + len(inner)
+    return found
+
+
+def _is_whole(written: str, text: str) -> bool:
+    """Return whether a prompt has all of a text."""
+    if PICTURE_MARK in text:
+        return _pictures(written, text) is not None
+    return _without_space(written) in map(_without_space, _forms(text))
 
 
 def _forms(text: str) -> tuple[str, ...]:

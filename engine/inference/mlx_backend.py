@@ -63,6 +63,17 @@ from engine.values.tokens import TokenOrigin, TokenStats
 _log = logging.getLogger(__name__)
 
 
+def _without_data(request: GenerationRequest) -> GenerationRequest:
+    """Return a request without the files of its pictures and its prediction, to be kept."""
+    if any(message.pictures for message in request.messages):
+        messages = (
+            replace(message, pictures=tuple(replace(each, data=b"") for each in message.pictures))
+            for message in request.messages
+        )
+        request = replace(request, messages=tuple(messages))
+    return replace(request, prediction=None)
+
+
 class MlxBackend:
     """One loaded model."""
 
@@ -138,7 +149,7 @@ class MlxBackend:
         is_on_disk = self.batch.prompt_cache.is_on_disk(owner, keys)
         rendered = replace(
             rendered,
-            request=request,
+            request=_without_data(request),
             render=lambda marked: render_shown(with_shown_tools(marked)),
             thinks=beginning.channel is Channel.THINKING,
         )

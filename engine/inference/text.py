@@ -62,7 +62,7 @@ def render(
         text, not_applied = template.render(request, model.id)
         rendered = decode_ids(inner_tokenizer(tokenizer), text) if isinstance(text, list) else text
         if pictures and vision is not None:
-            text = _with_pictures(vision, pictures, template, request, model, rendered)
+            text = rendered = _with_pictures(vision, pictures, template, request, model, rendered)
         tokens = text if isinstance(text, list) else _bounded(tokenizer, text, "messages", context)
     tokens = spelled_out(
         tokenizer,
@@ -71,10 +71,15 @@ def render(
         model.vocabulary_size,
     )
 
+    shown = [picture.without_pixels() for picture in pictures]  # prompts are kept for long
+
     def text_of(request: GenerationRequest) -> str:
         assert template is not None, "it has rendered this request"
         text, _ = template.render(request, model.id)
-        return decode_ids(inner_tokenizer(tokenizer), text) if isinstance(text, list) else text
+        text = decode_ids(inner_tokenizer(tokenizer), text) if isinstance(text, list) else text
+        if not shown or vision is None:
+            return text
+        return _with_pictures(vision, shown, template, request, model, text)
 
     prompt_text = RenderedPrompt(rendered, len(tokens), request, text_of)
     if request.begun:

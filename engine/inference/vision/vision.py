@@ -45,6 +45,9 @@ class PreparedPicture:
     pixels: dict[str, Any]
     grid: tuple[int, int, int] | None
 
+    def without_pixels(self) -> "PreparedPicture":
+        return replace(self, pixels={})
+
     @property
     def size_bytes(self) -> int:
         return sum(int(getattr(value, "nbytes", 0)) for value in self.pixels.values())

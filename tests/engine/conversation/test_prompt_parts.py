@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from api.dialects.shared.requests import note_of
 from engine.conversation.prompt_parts import RenderedPrompt
 from engine.errors import InvalidRequest
-from engine.values.request import GenerationRequest, Message, Tool, ToolCall
+from engine.values.request import PICTURE_MARK, GenerationRequest, Message, Tool, ToolCall
 
 TURNS = (
     Message("system", "Be brief."),
@@ -44,6 +46,28 @@ def test_note_in_the_place_of_an_image_is_a_part_of_its_message() -> None:
     prompt = RenderedPrompt(render(request), 1, request, render)
     fields = {part.field: prompt.text[part.start : part.end] for part in prompt.parts}
     assert fields == {"messages.0.content": prompt.text, "messages.0.content (image)": note}
+
+
+@pytest.mark.parametrize(
+    ("content", "pictures"),
+    [
+        (f"See {PICTURE_MARK} here.", ["<pad><pad>"]),
+        (f"{PICTURE_MARK}See{PICTURE_MARK}", ["<pad><pad>", "<pad><pad>"]),
+        (f"{PICTURE_MARK}{PICTURE_MARK}", ["<pad><pad><pad><pad>"]),
+    ],
+)
+def test_placeholders_of_pictures_are_parts_of_their_message(
+    content: str, pictures: list[str]
+) -> None:
+    request = GenerationRequest(messages=(Message("user", content),))
+    render: Callable[[GenerationRequest], str] = lambda request: (  # noqa: E731
+        f"<user>{request.messages[0].content}</user>".replace(PICTURE_MARK, "<pad><pad>")
+    )
+    prompt = RenderedPrompt(render(request), 1, request, render)
+    first, *others = [prompt.text[part.start : part.end] for part in prompt.parts]
+    assert f"<user>{first}</user>" == prompt.text
+    assert [other.strip() for other in others] == pictures
+    assert prompt.missing == ()
 
 
 def test_end_of_a_text_is_a_part_and_its_beginning_missing() -> None:
