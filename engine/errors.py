@@ -26,6 +26,14 @@ class InvalidRequest(EngineError):
         self.reason = reason
 
 
+class PictureUnseen(InvalidRequest):
+    """A picture for a model that does not see; ``problem`` is why, where it was made to see."""
+
+    def __init__(self, field: str, problem: str = "") -> None:
+        reason = "this model reads text only and cannot see this image"
+        super().__init__(field, f"{reason}: {problem}" if problem else reason)
+
+
 class PromptTooLong(InvalidRequest):
     """A prompt that leaves no room in the model's context for an answer."""
 

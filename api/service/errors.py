@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 
+from api.service.config import IMAGES_HEADER
 from engine.errors import (
     EngineClosed,
     EngineError,
@@ -14,6 +15,7 @@ from engine.errors import (
     InvalidRequest,
     MemoryShort,
     NoModel,
+    PictureUnseen,
     PromptTooLong,
     QueueFull,
     RequestCancelled,
@@ -26,6 +28,10 @@ from engine.wording import counted
 
 FieldPath = tuple[str | int, ...]
 
+_WITHOUT_IMAGES = (
+    'remove it from the conversation, or send "fullstop": {"images": "note"}, or the header '
+    f"{IMAGES_HEADER}: note, to have a note in its place"
+)
 
 # The engine's message when a generation was ended on purpose.
 _CANCELLED = "the generation was cancelled on the server"
@@ -130,6 +136,11 @@ def required(field: FieldPath) -> ApiError:
     return invalid(field, "Field required", code="missing_required_parameter")
 
 
+def unseen(field: FieldPath, reason: str) -> ApiError:
+    """Return the error for something that the model cannot see or hear."""
+    return invalid(field, f"{reason}; {_WITHOUT_IMAGES}", code="unsupported_content")
+
+
 def unsupported(field: FieldPath, what: str, instead: str = "") -> ApiError:
     """Return the error for an unsupported feature that would change the answer."""
     remedy = f"; use {instead}" if instead else ""
@@ -143,6 +154,8 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
         case PromptTooLong():
             field = field_path(rename_field(error.field, names))
             return ContextOverflow(field, error.prompt_tokens, error.context_length)
+        case PictureUnseen():
+            return unseen(field_path(error.field), error.reason)
         case InvalidRequest():
             return invalid(field_path(rename_field(error.field, names)), error.reason)
         case QueueFull():

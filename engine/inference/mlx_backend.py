@@ -43,6 +43,7 @@ from engine.inference.text import (
     predicted,
     render,
     turn_end,
+    with_notes,
 )
 from engine.inference.thinking_budget import ThinkingBudgets
 from engine.library.model_info import ModelInfo
@@ -123,6 +124,8 @@ class MlxBackend:
 
     def render(self, request: GenerationRequest) -> Prompt:
         """Template and tokenise, on any thread; raises ``InvalidRequest``."""
+        if self.batch.vision is None:
+            request = with_notes(request, self.info.vision_problem)
         family, shows_tools = self._family_of(request), self._shows_tools
 
         def with_shown_tools(request: GenerationRequest) -> GenerationRequest:

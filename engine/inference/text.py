@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from engine.conversation.normalization import behind_results
 from engine.conversation.prompt_parts import RenderedPrompt
 from engine.conversation.template import ChatTemplate
-from engine.errors import InvalidRequest, PromptTooLong
+from engine.errors import InvalidRequest, PictureUnseen, PromptTooLong
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
 from engine.library.model_info import ModelInfo
 from engine.output.vocabulary import decode_ids
-from engine.values.request import GenerationRequest
+from engine.values.request import PICTURE_MARK, GenerationRequest, Message
+from engine.wording import counted
 
 if TYPE_CHECKING:
     from engine.inference.vision.vision import PlacedPictures, PreparedPicture, Vision
@@ -40,9 +41,16 @@ def render(
     not_applied = tuple(f"chat_template_kwargs.{name}" for name in request.template_options)
     context, rendered = model.context_length, ""
     _check_size(request, context)
-    pictures = _prepared(request, vision)
+    pictures = [] if vision is None else vision.prepare(request)
     if isinstance(request.prompt, str):
-        tokens = _bounded(tokenizer, request.prompt, "prompt", context, adds_special=True)
+        raw = request.prompt
+        if vision is not None and pictures:
+            expanded = vision.expand(raw.replace(PICTURE_MARK, vision.mark), pictures)
+            if expanded is None:
+                marks = f"{counted(len(pictures), 'picture')}, each as {vision.mark}"
+                raise InvalidRequest("prompt", f"has no place for {marks}: write these into it")
+            raw = expanded
+        tokens = _bounded(tokenizer, raw, "prompt", context, adds_special=True)
     elif request.prompt is not None:
         check_ids(request.prompt, "prompt", model.vocabulary_size)
         tokens = list(request.prompt)
@@ -95,14 +103,27 @@ def render(
     return tokens, not_applied, prompt_text, placed
 
 
-def _prepared(request: GenerationRequest, vision: "Vision | None") -> "list[PreparedPicture]":
-    """Return the pictures of a request; raises ``InvalidRequest`` where the model sees none."""
-    for index, message in enumerate(request.messages):
-        if message.pictures and vision is None:
-            raise InvalidRequest(
-                f"messages[{index}]", "has a picture, and the model does not see; use one that does"
-            )
-    return [] if vision is None else vision.prepare(request.messages)
+def with_notes(request: GenerationRequest, problem: str) -> GenerationRequest:
+    """Return a request for a model that does not see; raises ``PictureUnseen`` without a note."""
+    for picture in request.pictures:
+        if not picture.note:
+            raise PictureUnseen(picture.field or "prompt", problem)
+    if not any(message.pictures for message in request.messages):
+        return replace(request, pictures=()) if request.pictures else request
+    turns = tuple(_with_notes(message, problem) for message in request.messages)
+    return replace(request, messages=turns, pictures=())
+
+
+def _with_notes(message: Message, problem: str) -> Message:
+    if not message.pictures:
+        return message
+    first, *others = message.content.split(PICTURE_MARK)
+    parts = [first]
+    for picture, text in zip(message.pictures, others, strict=True):
+        if not picture.note:
+            raise PictureUnseen(picture.field or "messages", problem)
+        parts += [picture.note, text]
+    return replace(message, content="\n".join(filter(None, parts)), pictures=())
 
 
 def _with_pictures(

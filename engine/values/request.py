@@ -29,10 +29,19 @@ PICTURE_MARK = "\ufdd0"
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture of a message: the bytes of a PNG, JPEG, WebP or GIF file."""
+    """A picture of a message.
+
+    Attributes:
+        data: The bytes of a PNG, JPEG, WebP or GIF file.
+        is_small: Whether it is read at a low resolution.
+        field: Its place in the client's request, for errors.
+        note: What stands for it where the model does not see; without a note, that is an error.
+    """
 
     data: bytes = field(repr=False)
-    is_small: bool = False  # read at a low resolution
+    is_small: bool = False
+    field: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +298,7 @@ class GenerationRequest:
         effort: How much to reason, if the template knows efforts; otherwise it becomes a budget.
         top_logprobs: Number of the most likely tokens in each full trace, at most 20.
         prompt: Instead of messages, text or token ids to continue directly, without a template.
+        pictures: Those of a prompt that is text, in which the model's own marks stand for them.
         allows_more_keys: Whether objects of a constrained answer, or of a required call, may have
             keys that their schema neither names nor rules out, as JSON Schema allows. If not, they
             have only the named ones: an unsure model could otherwise add keys without end.
@@ -329,6 +339,7 @@ class GenerationRequest:
     trace: TraceLevel = TraceLevel.OFF
     top_logprobs: int = 5
     prompt: str | tuple[int, ...] | None = None
+    pictures: tuple[Picture, ...] = ()
     constraint: OutputConstraint | None = None
     tool_choice: ToolChoice = field(default_factory=ToolChoice)
     allows_more_keys: bool = False

@@ -8,7 +8,7 @@ import binascii
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
 from api.dialects.anthropic.wire import (
     FOREIGN_TYPES,
@@ -26,7 +26,7 @@ from api.dialects.anthropic.wire import (
     ToolUseBlock,
 )
 from api.dialects.shared.foreign_parts import result_text
-from api.dialects.shared.requests import TextPart, note_of
+from api.dialects.shared.requests import Content, TextPart, note_of
 from api.dialects.shared.sealed import REASONING_MARK, open_sealed
 from api.service.errors import FieldPath, invalid, required, shown
 from engine.values.request import Message, Tool, ToolCall
@@ -86,20 +86,15 @@ class History:
             yield self._assistant_turn(message.content, path)
             return
         has_notes = self._has_new_notes if is_new else self._has_old_notes
-        texts: list[str] = []
+        content = Content()
         for index, block in enumerate(message.content):
             block_path = (*path, index)
             match block:
                 case ToolResultBlock():
-                    if texts:
-                        yield Message(message.role, "\n".join(texts))
-                        texts = []
-                    yield Message(
-                        "tool",
-                        self._result_text(block, (*block_path, "content")),
-                        tool_call_id=block.tool_use_id,
-                        name=self._called.get(block.tool_use_id),
-                    )
+                    if content.text:
+                        yield _turn(message.role, content)
+                        content = Content()
+                    yield self._result(block, (*block_path, "content"))
                 case ThinkingBlock() | ToolUseBlock():
                     raise invalid(block_path, f"{block.type} blocks belong in assistant turns")
                 case ForeignBlock() if block.type not in FOREIGN_TYPES:
@@ -109,10 +104,9 @@ class History:
                         code="invalid_value",
                     )
                 case _:
-                    if text := self._block_text(block, block_path, has_notes):
-                        texts.append(text)
-        if texts or not any(isinstance(block, ToolResultBlock) for block in message.content):
-            yield Message(message.role, "\n".join(texts))
+                    self._add_block(content, block, block_path, has_notes)
+        if content.text or not any(isinstance(block, ToolResultBlock) for block in message.content):
+            yield _turn(message.role, content)
 
     def _assistant_turn(self, blocks: Sequence[ContentBlock], path: FieldPath) -> Message:
         texts: list[str] = []
@@ -149,13 +143,39 @@ class History:
             "assistant", "".join(texts), thinking="".join(thoughts), tool_calls=tuple(calls)
         )
 
-    def _result_text(self, block: ToolResultBlock, path: FieldPath) -> str:
-        texts = (
-            self._block_text(part, (*path, index), self._has_old_notes)
-            for index, part in enumerate(block.content or [])
+    def _result(self, block: ToolResultBlock, path: FieldPath) -> Message:
+        content = Content()
+        for index, part in enumerate(block.content or []):
+            self._add_block(content, part, (*path, index), self._has_old_notes, is_result=True)
+        return Message(
+            "tool",
+            f"Error: {content.text}" if block.is_error else content.text,
+            tool_call_id=block.tool_use_id,
+            name=self._called.get(block.tool_use_id),
+            pictures=tuple(content.pictures),
         )
-        text = "\n".join(text for text in texts if text is not None)
-        return f"Error: {text}" if block.is_error else text
+
+    def _add_block(
+        self,
+        content: Content,
+        block: ResultBlock | ToolChangeBlock,
+        path: FieldPath,
+        has_notes: bool,
+        *,
+        is_result: bool = False,
+    ) -> None:
+        """Add a block to a turn; an empty text counts in a result alone."""
+        if isinstance(block, MediaBlock) and block.type == "image":
+            self._note_citations(block, path)
+            _add_image(content, block, path, has_notes)
+            return
+        text = self._block_text(block, path, has_notes)
+        if text or (is_result and text is not None):
+            content.add(text)
+
+    def _note_citations(self, block: MediaBlock | SearchResultBlock, path: FieldPath) -> None:
+        if isinstance(block.citations, dict) and block.citations.get("enabled"):
+            self._name((*path, "citations"))
 
     def _block_text(
         self, block: ResultBlock | ToolChangeBlock, path: FieldPath, has_notes: bool
@@ -171,8 +191,7 @@ class History:
             case ForeignBlock():
                 return self._foreign_text(block, path)
             case MediaBlock() | SearchResultBlock():
-                if isinstance(block.citations, dict) and block.citations.get("enabled"):
-                    self._name((*path, "citations"))
+                self._note_citations(block, path)
                 if isinstance(block, MediaBlock):
                     return _media_text(block, path, has_notes)
                 text = "\n".join(part.text for part in block.content)
@@ -230,10 +249,18 @@ class History:
         return f"This tool can be called now:\n{text}"
 
 
+def _turn(role: Literal["user", "system"], content: Content) -> Message:
+    return Message(role, content.text, pictures=tuple(content.pictures))
+
+
+def _add_image(content: Content, block: MediaBlock, path: FieldPath, has_notes: bool) -> None:
+    source = block.source if isinstance(block.source, dict) else {}
+    given = source.get("data") if source.get("type") == "base64" else source.get("url")
+    content.add_media(given, path, has_note=has_notes, media_type=source.get("media_type"))
+
+
 def _media_text(block: MediaBlock, path: FieldPath, has_notes: bool) -> str:
     """Return the text of a document below its title and its description, or a note."""
-    if block.type == "image":
-        return _note(block, path, has_notes)
     heading = [f"Document: {block.title}"] if block.title else []
     heading += [block.context] if block.context else []
     return "\n".join([*heading, _document_text(block, path, has_notes)])

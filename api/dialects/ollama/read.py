@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from api.dialects.ollama.wire import (
@@ -29,7 +30,7 @@ from api.dialects.shared.request_bodies import (
     functions,
     starts_new_assistant_turn,
 )
-from api.dialects.shared.requests import function_of, note_of, reasoning_text
+from api.dialects.shared.requests import Content, function_of, reasoning_text
 from api.service.errors import FieldPath, invalid
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest, Message, OutputConstraint, ToolCall, TraceLevel
@@ -54,17 +55,20 @@ def chat_from_wire(params: ChatParams, context: ReadContext) -> list[GenerationR
 
 def prompt_from_wire(params: PromptParams, context: ReadContext) -> list[GenerationRequest]:
     """Return the generation that ``/api/generate`` asks for; none if there is no prompt."""
-    notes = _notes(
-        params.images, ("images",), context.allows_image_note(params.fullstop, is_new=True)
+    content = _content(
+        params.prompt,
+        params.images,
+        ("images",),
+        context.allows_image_note(params.fullstop, is_new=True),
     )
-    prompt = "\n".join((params.prompt or "", *notes))
+    prompt, pictures = content.text, tuple(content.pictures)
     if params.raw and params.system:
         raise invalid(("system",), "cannot be used with raw; write it into the prompt")
     if params.raw:
-        request = GenerationRequest(prompt=prompt, **_common(params, context))
+        request = GenerationRequest(prompt=prompt, pictures=pictures, **_common(params, context))
     else:
         system = (Message("system", params.system),) if params.system else ()
-        turns = (*system, Message("user", prompt))
+        turns = (*system, Message("user", prompt, pictures=pictures))
         request = GenerationRequest(messages=turns, **_common(params, context))
     request = with_template_options(request, params.chat_template_kwargs)
     return [request] if params.prompt else []
@@ -103,10 +107,15 @@ def _common(params: AnswerParams, context: ReadContext) -> dict[str, Any]:
     }
 
 
-def _notes(images: Sequence[object] | None, path: FieldPath, has_notes: bool) -> list[str]:
-    return [
-        note_of((*path, index), None, is_allowed=has_notes) for index in range(len(images or ()))
-    ]
+def _content(
+    text: str | None, images: Sequence[object] | None, path: FieldPath, has_notes: bool
+) -> Content:
+    """Return the content of a turn, whose images come before its text, as in Ollama."""
+    content = Content()
+    for index, image in enumerate(images or ()):
+        content.add_media(image, (*path, index), has_note=has_notes)
+    content.add(text or "")
+    return content
 
 
 def _constraint(form: object) -> OutputConstraint | None:
@@ -129,10 +138,13 @@ def _turns(params: ChatParams, context: ReadContext) -> tuple[Message, ...]:
     for index, message in enumerate(params.messages or ()):
         is_new = index == last and message.role == "user"
         has_notes = context.allows_image_note(params.fullstop, is_new=is_new)
-        notes = _notes(message.images, ("messages", index, "images"), has_notes)
-        text = "\n".join((message.content or "", *notes))
+        content = _content(
+            message.content, message.images, ("messages", index, "images"), has_notes
+        )
+        pictures = tuple(content.pictures)
         if message.role == "tool":
-            turns.append(_result(message, text, open_calls))
+            result = _result(message, content.text, open_calls)
+            turns.append(replace(result, pictures=pictures))
             continue
         calls = tuple(
             ToolCall(
@@ -145,7 +157,15 @@ def _turns(params: ChatParams, context: ReadContext) -> tuple[Message, ...]:
         )
         open_calls = list(calls) or open_calls
         thinking = reasoning_text(message.thinking, message.reasoning_content, message.reasoning)
-        turns.append(Message(message.role, text, thinking=thinking, tool_calls=calls))
+        turns.append(
+            Message(
+                message.role,
+                content.text,
+                thinking=thinking,
+                tool_calls=calls,
+                pictures=pictures,
+            )
+        )
     return tuple(turns)
 
 

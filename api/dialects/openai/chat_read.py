@@ -32,10 +32,9 @@ from api.dialects.openai.tools import (
 from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, ReadContext, choices_of, token_limit
 from api.dialects.shared.request_bodies import JsonObject, drop_empty, functions, sampling_and_stops
 from api.dialects.shared.requests import (
+    Content,
     TextPart,
     function_of,
-    media_type_of,
-    note_of,
     reasoning_text,
     tool_from_wire,
 )
@@ -181,14 +180,15 @@ def _turn(
             ),
             tool_calls=tuple(calls),
         )
-    text = "\n".join(
-        part.text
-        if isinstance(part, TextPart)
-        else _note(part, (*path, "content", index), has_notes)
-        for index, part in enumerate(message.content)
-    )
+    content = Content()
+    for index, part in enumerate(message.content):
+        if isinstance(part, TextPart):
+            content.add(part.text)
+        else:
+            _add_media(content, part, (*path, "content", index), has_notes)
+    text, pictures = content.text, tuple(content.pictures)
     if isinstance(message, TextMessage):
-        return Message("user" if message.role == "user" else "system", text)
+        return Message("user" if message.role == "user" else "system", text, pictures=pictures)
     call_id = message.tool_call_id
     if message.role == "function":
         named = (known for known, name in reversed(tool_names.items()) if name == message.name)
@@ -196,7 +196,7 @@ def _turn(
     elif call_id is None:
         raise required((*path, "tool_call_id"))
     name = tool_names.get(call_id or "", message.name)
-    return Message("tool", text, tool_call_id=call_id, name=name)
+    return Message("tool", text, tool_call_id=call_id, name=name, pictures=pictures)
 
 
 def _calls(message: AssistantMessage, path: FieldPath) -> list[ToolCall]:
@@ -220,13 +220,14 @@ def _arguments(call: CalledToolParam) -> str:
     return call.arguments or "{}"
 
 
-def _note(part: MediaPart, path: FieldPath, has_notes: bool) -> str:
+def _add_media(content: Content, part: MediaPart, path: FieldPath, has_note: bool) -> None:
     names = {"image_url": "image", "file": "document", "video_url": "video"}
-    source = part.file if part.type == "file" else part.image_url
+    source, is_small = part.file if part.type == "file" else part.image_url, False
     if isinstance(source, dict):
+        is_small = source.get("detail") == "low"
         source = source.get("file_data" if part.type == "file" else "url")
     what = names.get(part.type, "audio")
-    return note_of(path, media_type_of(source), is_allowed=has_notes, what=what)
+    content.add_media(source, path, has_note=has_note, what=what, is_small=is_small)
 
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:

@@ -45,6 +45,7 @@ from api.dialects.shared.request_bodies import (
     system_apart,
 )
 from api.dialects.shared.requests import (
+    Content,
     TextPart,
     check_left_out,
     media_type_of,
@@ -204,13 +205,19 @@ def _messages(
         has_notes = context.allows_image_note(params.fullstop, is_new=is_new)
         match item:
             case MessageItem(role="assistant"):
-                text = _text(
+                content = _content(
                     item.content, (*path, "content"), has_notes, separator="", left_out=left_out
                 )
-                _add_assistant(turns, Message("assistant", text))
+                _add_assistant(turns, Message("assistant", content.text))
             case MessageItem():
-                text = _text(item.content, (*path, "content"), has_notes)
-                turns.append(Message("user" if item.role == "user" else "system", text))
+                content = _content(item.content, (*path, "content"), has_notes)
+                turns.append(
+                    Message(
+                        "user" if item.role == "user" else "system",
+                        content.text,
+                        pictures=tuple(content.pictures),
+                    )
+                )
             case CallItem():
                 if item.status == "incomplete" and item.call_id not in answered:
                     left_out.append(f"{path_text(path)} ({item.type})")
@@ -224,12 +231,14 @@ def _messages(
                         (*path, "call_id"),
                         f"no call with the id {shown(item.call_id)} comes before this output",
                     )
+                content = _content(item.output, (*path, "output"), has_notes, left_out=left_out)
                 turns.append(
                     Message(
                         "tool",
-                        _text(item.output, (*path, "output"), has_notes, left_out=left_out),
+                        content.text,
                         tool_call_id=item.call_id,
                         name=tool_names[item.call_id],
+                        pictures=tuple(content.pictures),
                     )
                 )
             case McpCallItem():
@@ -282,35 +291,45 @@ def _arguments(item: CallItem, path: FieldPath) -> str:
     raise required((*path, "input" if item.type == "custom_tool_call" else "arguments"))
 
 
-def _text(
+def _content(
     parts: Sequence[Part],
     path: FieldPath,
     has_notes: bool,
     *,
     separator: str = "\n",
     left_out: list[str] | None = None,
-) -> str:
-    """Return the text of a message's content; None for ``left_out`` refuses unknown parts."""
-    texts = []
+) -> Content:
+    """Return a message's content; None for ``left_out`` refuses unknown parts.
+
+    Without a separator it is that of an answer, which has no pictures.
+    """
+    content = Content(separator)
     for index, part in enumerate(parts):
         part_path = (*path, index)
         match part:
             case TextPart():
-                texts.append(part.text)
+                content.add(part.text)
             case RefusalPart():
-                texts.append(part.refusal)
+                content.add(part.refusal)
             case MediaPart():
                 what = "image" if part.type == "input_image" else "document"
-                kind = media_type_of(part.image_url or part.file_data)
-                texts.append(note_of(part_path, kind, is_allowed=has_notes, what=what))
+                source = part.image_url or part.file_data
+                if separator:
+                    is_small = part.detail == "low"
+                    content.add_media(
+                        source, part_path, has_note=has_notes, what=what, is_small=is_small
+                    )
+                else:
+                    kind = media_type_of(source)
+                    content.add(note_of(part_path, kind, is_allowed=has_notes, what=what))
             case ForeignPart() if left_out is None:
                 reason = f"{shown(part.type)} is not supported here"
                 raise invalid((*part_path, "type"), reason, code="invalid_value")
             case ForeignPart(readable=""):
                 left_out.append(f"{path_text(part_path)} ({shown(part.type)})")
             case ForeignPart():
-                texts.append(part.readable)
-    return separator.join(texts)
+                content.add(part.readable)
+    return content
 
 
 def _add_assistant(turns: list[Message], turn: Message) -> None:

@@ -19,9 +19,16 @@ from api.dialects.shared.parameters import (
     with_own_options,
 )
 from api.dialects.shared.request_bodies import JsonObject, drop_empty, sampling_and_stops
-from api.service.errors import invalid
+from api.dialects.shared.requests import Content
+from api.service.errors import FieldPath, invalid
 from engine.stopping.rules import StopRules, checked_token_ids
-from engine.values.request import GenerationRequest, LimitSource, OutputConstraint, TraceLevel
+from engine.values.request import (
+    GenerationRequest,
+    LimitSource,
+    OutputConstraint,
+    Picture,
+    TraceLevel,
+)
 from engine.values.tokens import PromptScoring
 
 _META = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
@@ -51,10 +58,13 @@ def requests_from_wire(params: GenerateParams, context: ReadContext) -> list[Gen
         constraint=_constraint(sampling),
         allows_more_keys=params.fullstop.additional_properties,
     )
+    prompts = _prompts(params)
+    has_note = context.allows_image_note(params.fullstop, is_new=True)
+    shown = _pictures(params.image_data, len(prompts), has_note)
     requests = [
         choice
-        for prompt in _prompts(params)
-        for choice in choices_of(replace(common, prompt=prompt), sampling.n or 1)
+        for prompt, pictures in zip(prompts, shown, strict=True)
+        for choice in choices_of(replace(common, prompt=prompt, pictures=pictures), sampling.n or 1)
     ]
     if len(requests) > MAX_PROMPTS:
         raise invalid(
@@ -88,6 +98,25 @@ def _prompts(params: GenerateParams) -> list[str | tuple[int, ...]]:
         return list(params.text)
     ids: list[Any] = params.input_ids or []
     return [tuple(ids)] if isinstance(ids[0], int) else [tuple(prompt) for prompt in ids]
+
+
+def _pictures(given: Any, prompts: int, has_note: bool) -> list[tuple[Picture, ...]]:
+    """Return the pictures of each prompt: one or a list for the only prompt, else a list each."""
+    path: FieldPath = ("image_data",)
+    if given is None:
+        return [()] * prompts
+    each = [given] if prompts == 1 else given
+    if prompts == 1 and isinstance(given, list) and len(given) == 1 and isinstance(given[0], list):
+        each = given
+    if not isinstance(each, list) or len(each) != prompts:
+        raise invalid(path, f"must be a list for {prompts} prompts")
+    shown = []
+    for index, images in enumerate(each):
+        content = Content()
+        for image in images if isinstance(images, list) else [images] if images else []:
+            content.add_media(image, path if prompts == 1 else (*path, index), has_note=has_note)
+        shown.append(tuple(content.pictures))
+    return shown
 
 
 def _prompt_scoring(params: GenerateParams, sampling: SamplingParams) -> PromptScoring | None:

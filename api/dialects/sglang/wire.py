@@ -67,6 +67,7 @@ class GenerateParams(WireModel):
         ]
         | None
     ) = None
+    image_data: Any = None
     sampling_params: SamplingParams | None = None
     stream: bool | None = None
     # Every frame of a stream repeats it.

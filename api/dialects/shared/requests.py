@@ -3,6 +3,8 @@
 Pure; any thread, any process.
 """
 
+import base64
+import binascii
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -14,9 +16,16 @@ from pydantic_core import PydanticCustomError
 from api.dialects.shared.billing_line import without_billing_line
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import ReadContext
-from api.service.config import IMAGES_HEADER
-from api.service.errors import ApiError, FieldPath, invalid, required, unsupported
-from engine.values.request import GenerationRequest, Tool
+from api.service.errors import (
+    ApiError,
+    FieldPath,
+    invalid,
+    path_text,
+    required,
+    unseen,
+    unsupported,
+)
+from engine.values.request import PICTURE_MARK, GenerationRequest, Picture, Tool
 
 # Converts a request's body to generations, none if it has no prompt; raises ``ApiError`` where the
 # dialect refuses it, ``InvalidRequest`` where the engine would.
@@ -98,16 +107,64 @@ def _flat_text(value: object) -> str:
             return ""
 
 
+class Content:
+    """The text of a turn as it is read from parts, with the pictures among them."""
+
+    def __init__(self, separator: str = "\n") -> None:
+        self.pictures: list[Picture] = []
+        self._separator = separator
+        self._text = ""
+        self._is_begun = False
+
+    @property
+    def text(self) -> str:
+        return self._text
+
+    def add(self, text: str) -> None:
+        """Add a part of text, behind the separator unless a picture comes before it."""
+        # A code point that no text contains marks the pictures.
+        text = text.replace(PICTURE_MARK, "")
+        joins = self._is_begun and not self._text.endswith(PICTURE_MARK)
+        self._text += f"{self._separator}{text}" if joins else text
+        self._is_begun = True
+
+    def add_picture(self, picture: Picture) -> None:
+        self.pictures.append(picture)
+        self._text += PICTURE_MARK
+        self._is_begun = True
+
+    def add_media(
+        self,
+        source: object,
+        path: FieldPath,
+        *,
+        has_note: bool,
+        media_type: object = None,
+        what: str = "image",
+        is_small: bool = False,
+    ) -> None:
+        """Add an image that is given as a data URL or in base64, or the note in its place.
+
+        Other media are not read, nor an image at an address: no request goes out from here.
+        """
+        kind = media_type_of(source) or media_type
+        text = source if isinstance(source, str) else ""
+        is_address = ":" in text[:8] and not text.startswith("data:")
+        if what != "image" or not text or is_address:
+            self.add(note_of(path, kind, is_allowed=has_note, what=what))
+            return
+        try:
+            data = base64.b64decode(text.partition(",")[2] or text, validate=True)
+        except (binascii.Error, ValueError):
+            raise invalid(path, "must be an image in base64") from None
+        note = note_of(path, kind, is_allowed=True) if has_note else ""
+        self.add_picture(Picture(data, is_small, path_text(path), note))
+
+
 def note_of(path: FieldPath, media_type: object, *, is_allowed: bool, what: str = "image") -> str:
     """Return the note that replaces an image, or the like, in the prompt."""
     if not is_allowed:
-        raise invalid(
-            path,
-            f"this model reads text only and cannot see this {what}; remove it from the "
-            'conversation, or send "fullstop": {"images": "note"}, or the header '
-            f"{IMAGES_HEADER}: note, to have a note in its place",
-            code="unsupported_content",
-        )
+        raise unseen(path, f"this model reads text only and cannot see this {what}")
     known = isinstance(media_type, str) and _MEDIA_TYPE.fullmatch(media_type)
     kind = f" ({media_type})" if known else ""
     return f"[{what.capitalize()} not shown{kind}: this model reads text only.]"

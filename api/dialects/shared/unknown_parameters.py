@@ -127,7 +127,7 @@ _REFUSED_NAMES = {
     "choosing an adapter": "adapter_id adapters lora lora_path",
     "a prompt without the tokenizer's own tokens": "add_special_tokens",
     "input other than text": (
-        "audio_data image_data images input_embeds multimodal_data prompt_embeds video_data"
+        "audio_data images input_embeds multimodal_data prompt_embeds video_data"
     ),
     "a chat template in a request": "chat_template template",
     "keeping conversations": "conversation",

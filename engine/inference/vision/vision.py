@@ -20,7 +20,7 @@ from engine.inference.vision.pictures import decoded, digest_of
 from engine.inference.vision.positions import grid_positions
 from engine.inference.vision.text_model import Reading, RopeStyle, let_place, let_read
 from engine.inference.vision.tower import Tower, read_processor
-from engine.values.request import Message, Picture
+from engine.values.request import GenerationRequest, Picture
 
 _KEY_BIT = 1 << 31
 # Pictures of recent requests as the processor made them, and their features: an agent's next turn
@@ -104,13 +104,17 @@ class Vision:
 
     # -- any thread --------------------------------------------------------------------------
 
-    def prepare(self, messages: Sequence[Message]) -> list[PreparedPicture]:
-        """Return the pictures of a conversation; raises ``InvalidRequest``."""
-        return [
-            self._prepare(picture, f"messages[{index}]")
-            for index, message in enumerate(messages)
-            for picture in message.pictures
-        ]
+    def prepare(self, request: GenerationRequest) -> list[PreparedPicture]:
+        """Return the pictures of a prompt in their order; raises ``InvalidRequest``."""
+        given = [(picture, "prompt") for picture in request.pictures]
+        for index, message in enumerate(request.messages):
+            given += [(picture, f"messages[{index}]") for picture in message.pictures]
+        return [self._prepare(picture, picture.field or place) for picture, place in given]
+
+    @property
+    def mark(self) -> str:
+        """What stands for a picture in a raw prompt."""
+        return self._marks[0]
 
     def _prepare(self, picture: Picture, field: str) -> PreparedPicture:
         digest = digest_of(picture)

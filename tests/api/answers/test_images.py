@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from engine.inference.text import with_notes
 from engine.values.request import Message
 
 PNG = "iVBORw0KGgo="
@@ -110,8 +111,8 @@ ASKED: list[tuple[str, dict[str, Any], str, Message]] = [
         "input[2].output[0]",
         Message("tool", NOTE, tool_call_id="c1", name="view_image"),
     ),
-    ("/api/chat", OLLAMA, "messages[0].images[0]", Message("user", f"What is it?\n{PLAIN_NOTE}")),
-    ("/api/generate", GENERATE, "images[0]", Message("user", f"What is it?\n{PLAIN_NOTE}")),
+    ("/api/chat", OLLAMA, "messages[0].images[0]", Message("user", f"{PLAIN_NOTE}\nWhat is it?")),
+    ("/api/generate", GENERATE, "images[0]", Message("user", f"{PLAIN_NOTE}\nWhat is it?")),
 ]
 NAMES = [f"{path} {place}" for path, _, place, _ in ASKED]
 EACH = pytest.mark.parametrize(("path", "body", "place", "turn"), ASKED, ids=NAMES)
@@ -191,10 +192,10 @@ def test_an_image_is_refused_by_the_name_of_its_block_or_replaced_by_a_note(
         assert "the header x-fullstop-images: note" in said
         assert PNG not in said
     assert site.send("POST", path, body | WANTED).status == 200
-    assert turn in asked[0].messages
+    assert turn in with_notes(asked[-1], "").messages
     header = {"x-fullstop-images": "note"}
     assert site.send("POST", path, body, header).status == 200
-    assert turn in asked[1].messages
+    assert turn in with_notes(asked[-1], "").messages
     # The request itself has the last word.
     refused = body | {"fullstop": {"images": "refuse"}}
     assert site.send("POST", path, refused, header).status == 400
@@ -220,4 +221,4 @@ def test_only_an_image_that_the_person_just_sent_is_refused_by_default(
     turns = "input" if "input" in body else "messages"
     later = body | {turns: [*body[turns], {"role": "user", "content": "Go on"}]}
     assert site.send("POST", path, later).status == 200
-    assert turn in asked[-1].messages
+    assert turn in with_notes(asked[-1], "").messages

@@ -59,7 +59,7 @@ CHAT: Documented = {
 
 GENERATE: Documented = {
     "context": ([5], "refused"),
-    "images": (["aGk="], "refused"),
+    "images": (["aGk="], "honoured"),
     "prompt": ("Ho", "honoured"),
     "raw": (True, "honoured"),
     "suffix": ("}", "refused"),
