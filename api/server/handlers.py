@@ -70,10 +70,11 @@ def model_to_wire(model: ListedModel) -> dict[str, Any]:
         "max_model_len": model.context_length,
         "context_length": model.context_length,
         # Ours: the draft model beside it, whether its chat template is the user's, whether it is
-        # in memory, the bytes of its weights
+        # in memory, whether it reads pictures, the bytes of its weights
         "draft_model": model.draft,
         "has_user_template": model.status.user_template is not None,
         "loaded": model.status.is_loaded,
+        "vision": model.can_see,
         "size_bytes": model.size_bytes,
     }
 

@@ -118,6 +118,7 @@ class ListedModel:
 
     Attributes:
         since: When it was loaded, or else when its files were written, in Unix seconds.
+        can_see: Whether it reads pictures.
     """
 
     status: ModelStatus
@@ -126,6 +127,7 @@ class ListedModel:
     architecture: str
     draft: str | None
     since: int
+    can_see: bool
 
 
 def list_model(status: ModelStatus) -> ListedModel:
@@ -142,6 +144,7 @@ def list_model(status: ModelStatus) -> ListedModel:
         "" if known is None else known.architecture,
         draft,
         int(_written_at(status.folder) if info is None else info.loaded_at),
+        known is not None and known.can_see,
     )
 
 

@@ -50,7 +50,7 @@ from engine.inference.speculation.heads import (
 from engine.inference.text import chat_template
 from engine.inference.transformers_internals import bound_templates
 from engine.inference.weights import read_weights, size_of, widen
-from engine.library.architectures import ASSISTANTS, unsupported
+from engine.library.architectures import ASSISTANTS, SEEING, unsupported
 from engine.library.configuration import architecture_of, context_length
 from engine.library.memory_need import CacheSize
 from engine.library.model_files import model_name
@@ -328,10 +328,10 @@ def _vision(
     if not (config.get("vision_config") and config.get("text_config")):
         return None, info
     try:
-        from engine.inference.vision.tower import FAMILIES, read_tower
+        from engine.inference.vision.tower import read_tower
         from engine.inference.vision.vision import Vision
 
-        if info.architecture not in FAMILIES:
+        if info.architecture not in SEEING:
             raise NotImplementedError(f"pictures of {info.architecture} are not known")
         tower = read_tower(folder, config, model)
         vision = Vision(folder, config, model, tower)

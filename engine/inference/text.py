@@ -110,18 +110,21 @@ def with_notes(request: GenerationRequest, problem: str) -> GenerationRequest:
             raise PictureUnseen(picture.field or "prompt", problem)
     if not any(message.pictures for message in request.messages):
         return replace(request, pictures=()) if request.pictures else request
-    turns = tuple(_with_notes(message, problem) for message in request.messages)
+    turns = tuple(
+        _with_notes(message, f"messages[{index}]", problem)
+        for index, message in enumerate(request.messages)
+    )
     return replace(request, messages=turns, pictures=())
 
 
-def _with_notes(message: Message, problem: str) -> Message:
+def _with_notes(message: Message, field: str, problem: str) -> Message:
     if not message.pictures:
         return message
     first, *others = message.content.split(PICTURE_MARK)
     parts = [first]
     for picture, text in zip(message.pictures, others, strict=True):
         if not picture.note:
-            raise PictureUnseen(picture.field or "messages", problem)
+            raise PictureUnseen(picture.field or field, problem)
         parts += [picture.note, text]
     return replace(message, content="\n".join(filter(None, parts)), pictures=())
 

@@ -18,6 +18,11 @@ from engine.wording import escaped
 
 ASSISTANTS = {"gemma4_assistant", "gemma4_unified_assistant"}
 """Architectures that draft from the cache of another model, and answer nothing by themselves."""
+SEEING = frozenset(
+    {"gemma3", "gemma3n", "gemma4", "lfm2-vl", "lfm2_vl", "mistral3", "qwen2_5_vl", "qwen2_vl",
+     "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"}
+)  # fmt: skip
+"""Architectures whose text models in mlx-lm read what mlx-vlm's towers make of pictures."""
 _WITH_ASSISTANTS = {"gemma4", "gemma4_text", "gemma4_unified"}
 
 
@@ -31,6 +36,12 @@ def pairing_of(config: dict[str, Any]) -> str:
     else:
         return ""
     return f"gemma4 {size}" if is_count(size) else ""
+
+
+def sees(config: dict[str, Any]) -> bool:
+    """Whether a model of this configuration reads pictures, with the installed packages."""
+    is_made_for_it = bool(config.get("vision_config")) and architecture_of(config) in SEEING
+    return is_made_for_it and find_spec("mlx_vlm") is not None
 
 
 def problem_of(config: dict[str, Any]) -> str:

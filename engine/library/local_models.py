@@ -15,7 +15,7 @@ from pathlib import Path
 
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import os_cause
-from engine.library.architectures import ASSISTANTS, pairing_of, problem_of
+from engine.library.architectures import ASSISTANTS, pairing_of, problem_of, sees
 from engine.library.configuration import architecture_of, bits_of, context_length
 from engine.library.model_files import listed, model_name, read_json
 from engine.library.model_folder import missing_files
@@ -58,6 +58,7 @@ class FoundModel:
     is_partial: bool = False
     is_gguf: bool = False
     pairing: str = ""
+    can_see: bool = False
 
     @property
     def is_assistant(self) -> bool:
@@ -117,6 +118,7 @@ def look_into(folder: Path, origin: Origin) -> FoundModel:
         obstacle=problem_of(config),
         is_partial=bool(missing),
         pairing=pairing_of(config),
+        can_see=sees(config),
     )
 
 

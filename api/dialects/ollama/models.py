@@ -85,6 +85,7 @@ def model_to_wire(
     """Return the answer of ``/api/show``."""
     capabilities = ["completion"]
     capabilities += ["tools"] if can_call_tools else []
+    capabilities += ["vision"] if model.can_see else []
     capabilities += ["thinking"] if can_think else []
     info = {
         "general.architecture": model.architecture,

@@ -123,15 +123,16 @@ async def get_props(request: ParsedRequest[None]) -> dict[str, Any]:
     status = request.service.resolve_model("")
     if status is None:
         raise NoModel("no model is loaded")
+    model = list_model(status)
     tokens = await asyncio.to_thread(special_tokens, status.folder)
     return {
-        "default_generation_settings": {"n_ctx": list_model(status).context_length},
+        "default_generation_settings": {"n_ctx": model.context_length},
         "total_slots": request.service.engine.limits.max_rows,
         "model_alias": status.id,
         "chat_template": await template_of(status),
         "bos_token": tokens.get("bos_token", ""),
         "eos_token": tokens.get("eos_token", ""),
-        "modalities": {"vision": False, "audio": False},
+        "modalities": {"vision": model.can_see, "audio": False},
     }
 
 

@@ -150,6 +150,8 @@ class Content:
         kind = media_type_of(source) or media_type
         text = source if isinstance(source, str) else ""
         is_address = ":" in text[:8] and not text.startswith("data:")
+        if is_address and what == "image" and not has_note:
+            raise unseen(path, "an image at an address is not fetched: send its data in base64")
         if what != "image" or not text or is_address:
             self.add(note_of(path, kind, is_allowed=has_note, what=what))
             return

@@ -62,7 +62,5 @@ def decoded(picture: Picture, field: str) -> Any:
     except InvalidRequest:
         raise
     except Exception as error:  # decoders raise whatever their libraries do
-        why = " ".join(str(error).split())[:120] or type(error).__name__
-        raise InvalidRequest(
-            field, f"is no picture that can be read as PNG, JPEG, WebP or GIF: {why}"
-        ) from error
+        reason = "is damaged, or none of PNG, JPEG, WebP and GIF; send it in one of these"
+        raise InvalidRequest(field, reason) from error

@@ -11,11 +11,6 @@ import mlx.core as mx
 from mlx import nn
 
 _TEXT = "language_model."
-FAMILIES = frozenset(
-    {"gemma3", "gemma3n", "gemma4", "lfm2-vl", "lfm2_vl", "mistral3", "qwen2_5_vl", "qwen2_vl",
-     "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"}
-)  # fmt: skip
-"""Model types whose text models in mlx-lm read features of mlx-vlm's towers."""
 # mlx-lm multiplies what their tables of embeddings return, and gives each layer inputs of its own,
 # in which a picture has those of id 0.
 _SCALED = frozenset({"gemma3n", "gemma4"})

@@ -34,7 +34,12 @@ def test_a_text_is_tokenized_like_a_raw_prompt(site: Site, tokenizer: Any) -> No
 
 
 def test_a_conversation_is_counted_as_chat_completions_reads_it(site: Site) -> None:
-    image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]}
+    image = {
+        "role": "user",
+        "content": [
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+        ],
+    }
     for more in (
         {},
         {"tools": [TOOL]},

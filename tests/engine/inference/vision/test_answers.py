@@ -100,7 +100,7 @@ async def test_cached_prompt_is_used_for_the_same_picture_alone(tmp_path: Path) 
 
 
 async def test_model_of_text_alone_refuses_a_picture(engine: Engine) -> None:
-    with pytest.raises(InvalidRequest, match=r"messages\[0\].*does not see"):
+    with pytest.raises(InvalidRequest, match=r"messages\[0\].*cannot see"):
         await answer(engine, question("What is it?", RED))
 
 
