@@ -134,6 +134,7 @@ def as_json(given: Answer, fork: Fork | None = None) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "text": given.text,
         "thinking": given.thinking,
+        "verdict": sentence(finished),
         "stop": dataclasses.asdict(finished.stop),
         "usage": dataclasses.asdict(finished.usage),
         "timing": dataclasses.asdict(finished.timing),

@@ -157,6 +157,8 @@ def capture_page(view: CapturedAnswers, colors: Colors) -> Html:
 def _facts(capture: Capture) -> list[tuple[str, str]]:
     usage = capture.usage
     facts = [("Reason", capture.reason or "none")]
+    if capture.verdict is not None:
+        facts.append(("Verdict", capture.verdict))
     if capture.reports_match or capture.matched is not None:
         matched = capture.matched
         named = "null" if matched is None else f"token {matched}"

@@ -304,6 +304,8 @@ def _capture_lines(capture: Capture) -> Iterator[str]:
 def _choice_lines(choice: CapturedChoice, heading: str, usage: str | None = None) -> Iterator[str]:
     named = f", stop {choice.matched!r}" if choice.matched is not None else ""
     yield f"{heading}  {on_one_line(choice.reason or 'none')}{named}"
+    if isinstance(choice, Capture) and choice.verdict is not None:
+        yield f"verdict   {on_one_line(choice.verdict)}"
     if usage is not None:
         yield usage
     if isinstance(choice, Capture) and choice.request_stops:

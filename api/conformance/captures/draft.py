@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from api.conformance.captures.frames import Framed, count, mapping
+from api.conformance.captures.frames import Framed, count, mapping, objects
 from api.conformance.captures.kinds import mismatches
 from api.conformance.captures.schema import schema_of
 from api.conformance.captures.values import (
@@ -278,8 +278,20 @@ class Draft(ChoiceDraft):
             label=framed.label,
             findings=tuple(self._findings),
             answer_id=self.answer_id if isinstance(self.answer_id, str) else None,
+            verdict=self._verdict(),
         )
         return capture.of_choice(self.finish_choice())
+
+    def _verdict(self) -> str | None:
+        """Return the sentence of the object ``fullstop``; None without one."""
+        for frame in reversed(self.framed.frames):
+            value = mapping(frame.value)
+            choices = [one for one in objects(value.get("choices")) if not one.get("index")]
+            for holder in (value, mapping(value.get("response")), *choices):
+                verdict = mapping(holder.get("fullstop")).get("verdict")
+                if isinstance(verdict, str):
+                    return verdict
+        return None
 
 
 def read_usage(

@@ -99,7 +99,10 @@ class CapturedChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture(CapturedChoice):
-    """An answer of some server; its own content is that of the first choice."""
+    """An answer of some server; its own content is that of the first choice.
+
+    ``verdict`` is why it ended, in the words of a server that reports that.
+    """
 
     dialect: WireDialect | None
     is_streamed: bool = False
@@ -116,6 +119,7 @@ class Capture(CapturedChoice):
     label: str = ""
     findings: tuple[Finding, ...] = ()
     answer_id: str | None = None
+    verdict: str | None = None
 
     @property
     def output_tokens(self) -> int | None:

@@ -31,6 +31,7 @@ from engine.values.events import (
 )
 from engine.values.request import LimitSource
 from engine.values.tokens import PromptScores
+from engine.values.verdict import sentence
 
 
 class AnswerEncoder(ABC):
@@ -206,6 +207,7 @@ class BudgetEndReport(TypedDict):
 class FullstopReport(TypedDict):
     """The object ``fullstop`` of an answer, if its request wants it."""
 
+    verdict: Annotated[str, Field(description="why it ended, in one sentence")]
     stop: StopReport
     unfinished_tool_call: str | None
     planned_call: Annotated[
@@ -262,6 +264,7 @@ def report_to_wire(finished: Finished, no_effect: tuple[str, ...]) -> FullstopRe
     del stop["rule_index"]
     speed = tokens_per_s(finished.usage, finished.timing)
     report: FullstopReport = {
+        "verdict": sentence(finished),
         "stop": cast(StopReport, stop),
         "unfinished_tool_call": finished.unfinished_tool_call or None,
         "planned_call": details.planned_call,

@@ -370,10 +370,12 @@ def check_answer(
     assert reply.status == 200, reply.body
     shown = served.shown()
     printed = check_surfaces(view, shown)
-    assert figures_of_report(report_of(reply)) == printed
+    report = report_of(reply)
+    assert figures_of_report(report) == printed
     assert shown.run.finished is not None
     usage, stop = shown.run.finished.usage, shown.run.finished.stop
     [capture] = captures_of(reply.body)  # as ``inspect`` reads it
+    assert capture.verdict == report["verdict"] == sentence(shown.run.finished)
     assert capture.usage is not None
     assert capture.usage.output_tokens == usage.output_tokens
     is_messages = path == "/v1/messages"  # which counts cached tokens apart
