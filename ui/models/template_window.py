@@ -127,7 +127,9 @@ class TemplateEditor(QWidget):
         self.field.setPlaceholderText("A chat template in Jinja. Open or drop a file, or type.")
         self.field.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.verdict = label("", "muted", 0.95, is_wrapped=True)
-        FileDrops(self.field).files_given.connect(lambda paths: self.file_given.emit(paths[0]))
+        # The text area takes the drags over its inner part, before its parents.
+        drops = FileDrops(self.field.viewport())
+        drops.files_given.connect(lambda paths: self.file_given.emit(paths[0]))
         column((self.field, 1), self.verdict, spacing=6, on=self)
 
     def show_problem(self, problem: InvalidTemplate | None, report: str) -> None:
@@ -286,6 +288,7 @@ class TemplateWindow(OwnWindow):
     def _connect_signals(self) -> None:
         self.editor.field.textChanged.connect(self._on_edited)
         self.editor.file_given.connect(self._read)
+        FileDrops(self).files_given.connect(lambda paths: self._read(paths[0]))
         self.panes.conversation.currentIndexChanged.connect(self._compare)
         self._delay.timeout.connect(self._compare)
         self.open_file.clicked.connect(self._choose_file)

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtGui import QKeySequence
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeySequence
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 
 from engine.values.request import GenerationRequest, Message
 from tests.ui.driving import eventually
@@ -35,6 +36,16 @@ def link_text(opened: OpenedModels) -> str:
 async def prompt_of(opened: OpenedModels) -> str:
     request = GenerationRequest(messages=(Message("user", "Hi"),))
     return (await opened.engine.render_prompt(request)).text
+
+
+def drop(target: QWidget, path: Path) -> None:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path))])
+    button, keys = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    copy = Qt.DropAction.CopyAction
+    # Qt sends a drop to the widget that took the drag.
+    QApplication.sendEvent(target, QDragEnterEvent(QPoint(5, 5), copy, data, button, keys))
+    QApplication.sendEvent(target, QDropEvent(QPointF(5, 5), copy, data, button, keys))
 
 
 def edit(window: TemplateWindow, old: str, new: str) -> None:
@@ -136,7 +147,7 @@ async def test_model_without_a_template_is_given_one(
     assert "<|im_start|>user\nHi" in await prompt_of(opened)
 
 
-async def test_file_is_opened_and_one_without_a_template_is_refused_in_words(
+async def test_file_is_dropped_and_one_without_a_template_is_refused_in_words(
     opened: OpenedModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[Any] = []
@@ -145,10 +156,10 @@ async def test_file_is_opened_and_one_without_a_template_is_refused_in_words(
     )
     window = await opened_template(opened)
     (tmp_path / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}\\r\\nend"}')
-    window.editor.file_given.emit(tmp_path / "tokenizer_config.json")
+    drop(window.editor.field.viewport(), tmp_path / "tokenizer_config.json")
     assert window.editor.field.text() == "{{ messages }}\nend"
     (tmp_path / "other.json").write_text("{}")
-    window.editor.file_given.emit(tmp_path / "other.json")
+    drop(window, tmp_path / "other.json")
     [(text, reason)] = shown
     assert text == "other.json was not opened"
     assert reason.startswith("It has no “chat_template”") or "chat_template" in reason
