@@ -143,11 +143,6 @@ class ElidedLabel(QLabel):
             self._found = background, color
             self.update()
 
-    @property
-    def is_found(self) -> bool:
-        """Whether the text is marked as found."""
-        return bool(self._found[0])
-
     def minimumSizeHint(self) -> QSize:
         return QSize(24, super().minimumSizeHint().height())
 

@@ -273,12 +273,8 @@ class ModelLibrary(QObject):
         ]
 
     def _apply_idle_minutes(self) -> None:
-        self.models.unload_after(self._idle_s)
-
-    @property
-    def _idle_s(self) -> float | None:
         minutes = self.preferences.now.models.rests_after_min
-        return minutes * 60.0 if minutes else None
+        self.models.unload_after(minutes * 60.0 if minutes else None)
 
 
 def _found(

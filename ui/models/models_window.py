@@ -393,8 +393,11 @@ class ModelsWindow(OwnWindow):
 
     def _lay_out(self) -> None:
         self.tabs.setDocumentMode(True)
+        top = QFrame()
+        top.setObjectName("chat_header")
+        column(self.loaded, self.memory, spacing=0, on=top)
         column(
-            self._top(),
+            top,
             column(self.question, margins=(20, 6, 20, 6)),
             (self.tabs, 1),
             spacing=0,
@@ -403,12 +406,6 @@ class ModelsWindow(OwnWindow):
         # Filled in their place: what moves is styled again with all that it holds.
         self.tabs.addTab(self.local, "On This Computer")
         self.tabs.addTab(self.finding, "Find Models")
-
-    def _top(self) -> QFrame:
-        top = QFrame()
-        top.setObjectName("chat_header")
-        column(self.loaded, self.memory, spacing=0, on=top)
-        return top
 
     def _connect_signals(self) -> None:
         self.memory.unload_requested.connect(self._unload_at)

@@ -1,7 +1,7 @@
 """The window of a model's chat template: edited, checked, and compared with the model's own."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -105,15 +105,6 @@ class _Text(QPlainTextEdit):
         cursor.setPosition(min(end, last), QTextCursor.MoveMode.KeepAnchor)
         selection.cursor, selection.format = cursor, look
         return selection
-
-
-def _in_units(text: str, spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield ascending spans of a text as Qt counts them."""
-    at = units = 0
-    for begin, end in spans:
-        first = units + utf16_length(text[at:begin])
-        units, at = first + utf16_length(text[begin:end]), end
-        yield first, units
 
 
 class TemplateEditor(QWidget):

@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Signal
 from ui.kit.tasks import finish_tasks, start_task
 from ui.preferences import KeyLocation, Preferences
 from ui.preferences_state import PreferencesState
-from ui.server.requests import RequestLog, usage_text
+from ui.server.requests import RequestLog
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.words import describe_error
 
@@ -124,11 +124,6 @@ class LocalServerState(QObject):
     @property
     def url(self) -> str:
         return self.switch.url or f"http://127.0.0.1:{self.preferences.now.server.port}"
-
-    @property
-    def use_text(self) -> str:
-        """Who is using which model at the moment; empty for no user."""
-        return usage_text(self.log.open)
 
     @property
     def reach_text(self) -> str:

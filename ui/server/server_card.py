@@ -7,6 +7,7 @@ from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.theme import fixed_font, restyle
 from ui.server.local_server import LocalServerState
+from ui.server.requests import usage_text
 from ui.server.server_switch import WINDOW_TITLE
 
 
@@ -50,7 +51,7 @@ class ServerCard(QFrame):
             self._refresh()
 
     def _refresh(self) -> None:
-        server, use = self._server.switch, self._server.use_text
+        server, use = self._server.switch, usage_text(self._server.log.open)
         text = {
             "off": "Off. Turn on to let other apps use this model.",
             "starting": "Starting…",

@@ -578,7 +578,9 @@ class ServerWindow(OwnWindow):
         requests = column(self.notice, (right, 1), spacing=8, margins=(0, 14, 0, 0))
         area = scrolling(requests, "", self)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._settings_area = self._settings_column()
+        inside = column(self.settings, margins=(20, 14, 12, 14))
+        self._settings_area = scrolling(inside, "Settings of the server", goes_sideways=False)
+        self._settings_area.setMinimumWidth(360)
         beside = QSplitter(Qt.Orientation.Horizontal)
         beside.setChildrenCollapsible(False)
         beside.addWidget(self._settings_area)
@@ -591,12 +593,6 @@ class ServerWindow(OwnWindow):
         right.addWidget(self.detail)
         right.setSizes([380, 300])
 
-    def _settings_column(self) -> QScrollArea:
-        inside = column(self.settings, margins=(20, 14, 12, 14))
-        area = scrolling(inside, "Settings of the server", goes_sideways=False)
-        area.setMinimumWidth(360)
-        return area
-
     def _connect_signals(self) -> None:
         server = self._server
         self.switch.clicked.connect(server.switch.turn)
@@ -608,14 +604,13 @@ class ServerWindow(OwnWindow):
         self.log.entry_changed.connect(self._follow_entry)
         self.log.export_failed.connect(self._show_problem)
         self.log.menu_requested.connect(self._show_menu)
-        self.detail.replay_requested.connect(self._replay)
+        self.detail.replay_requested.connect(
+            lambda entry: start_task(self, self._send(entry), "request sent again")
+        )
         self.detail.stop_requested.connect(server.log.stop)
         self.detail.close_button.clicked.connect(self._close_detail)
 
     # -- intents ---------------------------------------------------------------------------
-
-    def _replay(self, entry: RequestEntry) -> None:
-        start_task(self, self._send(entry), "request sent again")
 
     async def _send(self, entry: RequestEntry) -> None:
         try:

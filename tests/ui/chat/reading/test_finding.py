@@ -111,7 +111,7 @@ async def test_folded_thinking_results_and_files_are_searched_and_unfolded(
     # The name of the file, its text, the question, the thinking, the answer, and of the call
     # the name, the argument and the result.
     assert count.text() == "1 of 8"
-    assert file.chip.name.is_found
+    assert any(file.chip.name._found)
     assert not file.is_unfolded
     QTest.keyClick(keyboard(), Qt.Key.Key_Return)
     assert file.is_unfolded
@@ -133,5 +133,5 @@ async def test_folded_thinking_results_and_files_are_searched_and_unfolded(
     assert found_texts(card.result) == ["needle"]
     QTest.keyClick(keyboard(), Qt.Key.Key_Escape)
     assert found_texts(card.result) == []
-    assert not file.chip.name.is_found
+    assert not any(file.chip.name._found)
     assert shown.thinking.head.isChecked(), "what was opened stays open to be read"
