@@ -6,12 +6,7 @@ from functools import cached_property, partial
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import (
-    QApplication,
-    QFrame,
-    QStackedWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QApplication, QFrame, QStackedWidget, QWidget
 
 from engine.wording import as_sentence
 from ui.chat.composer.composer import Composer
@@ -52,12 +47,7 @@ from ui.records.runs import Run, StopChange
 from ui.records.store import Problem, query_terms
 from ui.records.tool_calls import Decision
 from ui.records.tool_choice import tools_button_texts
-from ui.records.tool_servers import (
-    PromptInfo,
-    QuestionReply,
-    ResourceInfo,
-    ToolsRefused,
-)
+from ui.records.tool_servers import PromptInfo, QuestionReply, ResourceInfo, ToolsRefused
 from ui.tools.toolbox import Toolbox
 
 _KEEP_ONE = "Choose an answer to continue"

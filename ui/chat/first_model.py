@@ -3,10 +3,7 @@
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QFrame,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QWidget
 
 from engine.library.local_models import Origin
 from engine.library.suggestions import SuggestedModel, recommended

@@ -2,12 +2,7 @@
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QStandardItem, QStandardItemModel
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QDialogButtonBox,
-    QListView,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QDialogButtonBox, QListView, QWidget
 
 from engine.wording import counted
 from ui.kit.dates import format_day

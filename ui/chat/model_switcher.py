@@ -2,23 +2,9 @@
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import (
-    QAbstractListModel,
-    QModelIndex,
-    QObject,
-    QPoint,
-    Qt,
-    Signal,
-)
-from PySide6.QtGui import (
-    QContextMenuEvent,
-    QHideEvent,
-)
-from PySide6.QtWidgets import (
-    QFrame,
-    QListView,
-    QWidget,
-)
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPoint, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QHideEvent
+from PySide6.QtWidgets import QFrame, QListView, QWidget
 
 from engine.library.memory_need import Fit
 from engine.wording import counted, format_size

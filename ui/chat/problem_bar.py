@@ -1,9 +1,7 @@
 """The bar of a problem in the window. Main thread."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import (
-    QFrame,
-)
+from PySide6.QtWidgets import QFrame
 
 from ui.kit.buttons import IconBadge, IconButton, push_button
 from ui.kit.dialogs import show_in_files

@@ -6,10 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtGui import QFont, QKeyEvent
-from PySide6.QtWidgets import (
-    QListView,
-    QWidget,
-)
+from PySide6.QtWidgets import QListView, QWidget
 
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.search import FoundConversation, MoreHits, Search, role_label, since_days

@@ -5,12 +5,7 @@ from functools import partial
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import (
-    QDockWidget,
-    QFrame,
-    QMainWindow,
-    QWidget,
-)
+from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QWidget
 
 from engine.stopping.record import StopKind
 from engine.wording import counted

@@ -1,10 +1,7 @@
 """The status bar of a running export, import or recovery. Main thread."""
 
 from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import (
-    QProgressBar,
-    QStatusBar,
-)
+from PySide6.QtWidgets import QProgressBar, QStatusBar
 
 from ui.chat.session.transfers import Transfers
 from ui.kit.buttons import push_button

@@ -1,10 +1,7 @@
 """Keeps a window open while text is unsaved. Main thread."""
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import (
-    QMessageBox,
-    QWidget,
-)
+from PySide6.QtWidgets import QMessageBox, QWidget
 
 from ui.kit.commands import Command
 from ui.kit.dialogs import confirm

@@ -33,12 +33,7 @@ from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import OwnWindow, bring_forward
 from ui.models.model_library import ModelLibrary
-from ui.models.template_comparison import (
-    Comparison,
-    Span,
-    compare_templates,
-    describe_report,
-)
+from ui.models.template_comparison import Comparison, Span, compare_templates, describe_report
 
 # A text view lays this much out within a frame.
 _MAX_SHOWN_CHARS = 300_000

@@ -12,30 +12,11 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from engine.errors import InvalidRequest
-from engine.files.json_fields import (
-    DamagedFile,
-    Fields,
-    from_values,
-    parsed_json,
-    to_values,
-)
+from engine.files.json_fields import DamagedFile, Fields, from_values, parsed_json, to_values
 from engine.recording.saved_run import read_details
 from engine.stopping.record import StopInfo
-from engine.stopping.rules import (
-    OWN_STOP_OPTIONS,
-    Stop,
-    StopOptions,
-    StopRules,
-    checked_strings,
-)
-from engine.values.events import (
-    CacheMiss,
-    Finished,
-    PromptDifference,
-    Speculation,
-    Timing,
-    Usage,
-)
+from engine.stopping.rules import OWN_STOP_OPTIONS, Stop, StopOptions, StopRules, checked_strings
+from engine.values.events import CacheMiss, Finished, PromptDifference, Speculation, Timing, Usage
 from engine.values.request import ToolCall
 from ui.records.attachments import attachment_from, attachment_values
 from ui.records.conversations import (

@@ -22,12 +22,7 @@ from PySide6.QtWidgets import (
 
 from engine.helper_process import HelperClosed
 from engine.wording import counted, format_size
-from ui.chat.composer.pictures import (
-    encode_picture,
-    picture_button,
-    show_picture,
-    store_picture,
-)
+from ui.chat.composer.pictures import encode_picture, picture_button, show_picture, store_picture
 from ui.kit import icons
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.dialogs import choose_files

@@ -4,11 +4,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QToolButton, QWidget
 
 from engine.wording import counted
 from ui.chat.composer.attachments import AttachmentRow

@@ -6,18 +6,8 @@ from functools import cached_property
 from pathlib import Path
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import (
-    QColor,
-    QContextMenuEvent,
-    QTextCharFormat,
-    QTextCursor,
-)
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QHBoxLayout,
-    QLabel,
-    QWidget,
-)
+from PySide6.QtGui import QColor, QContextMenuEvent, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QWidget
 
 from engine.stopping.record import StopKind
 from engine.values.figures import figures

@@ -7,14 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QSizeF, Qt, Signal
 from PySide6.QtGui import QTextCursor
-from PySide6.QtWidgets import (
-    QFrame,
-    QLineEdit,
-    QPlainTextEdit,
-    QPushButton,
-    QSizePolicy,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QLineEdit, QPlainTextEdit, QPushButton, QSizePolicy, QWidget
 
 from engine.wording import seconds
 from ui.chat.composer.pictures import picture_button

@@ -43,13 +43,7 @@ from ui.models.models import Models
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage, question, runs_of
-from ui.records.prompt_fit import (
-    Cuts,
-    MakeRequest,
-    PromptFit,
-    cut_message,
-    last_left_out,
-)
+from ui.records.prompt_fit import Cuts, MakeRequest, PromptFit, cut_message, last_left_out
 from ui.records.requests import (
     cache_owner,
     ended_run,

@@ -4,26 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from PySide6.QtCore import (
-    QAbstractListModel,
-    QObject,
-    Qt,
-    QTimer,
-    Signal,
-)
+from PySide6.QtCore import QAbstractListModel, QObject, Qt, QTimer, Signal
 
 from engine.wording import counted
 from ui.kit.labels import plain_tooltip
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.tasks import finish_tasks, start_task
-from ui.records.store import (
-    EVERYWHERE,
-    MAX_HITS,
-    ConversationStore,
-    Hit,
-    SearchFilter,
-    query_terms,
-)
+from ui.records.store import EVERYWHERE, MAX_HITS, ConversationStore, Hit, SearchFilter, query_terms
 
 _ROLES = {
     "user": "You",

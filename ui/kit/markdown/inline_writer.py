@@ -1,14 +1,7 @@
 """Writes inline text of Markdown: emphasis, code, links, boxes and formulas."""
 
 from markdown_it.token import Token
-from PySide6.QtGui import (
-    QBrush,
-    QColor,
-    QFont,
-    QTextCharFormat,
-    QTextCursor,
-    QTextFormat,
-)
+from PySide6.QtGui import QBrush, QColor, QFont, QTextCharFormat, QTextCursor, QTextFormat
 
 from ui.kit.labels import plain_tooltip
 from ui.kit.markdown.parser import formula_source

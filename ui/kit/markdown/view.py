@@ -8,14 +8,7 @@ from functools import cache
 from importlib import import_module
 
 from PySide6.QtCore import QMimeData, QPointF, QRect, QRectF, QSizeF, Qt, QTimer, QUrl, Signal
-from PySide6.QtGui import (
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QResizeEvent,
-    QTextLength,
-    QWheelEvent,
-)
+from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QResizeEvent, QTextLength, QWheelEvent
 from PySide6.QtWidgets import QScrollBar, QToolButton, QWidget
 
 from ui.kit.flow_text import FlowText, Highlight, anchor_position, link_targets
