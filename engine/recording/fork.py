@@ -134,6 +134,12 @@ def _stats_of(replaced: TokenTrace, chosen: tuple[int, ...]) -> TokenStats | Non
     return None
 
 
+def chosen_text(run: RunTrace, chosen: tuple[int, ...]) -> str:
+    """Return the text of tokens as a run's vocabulary has it; empty without one."""
+    vocabulary = run.vocabulary
+    return "" if vocabulary is None else "".join(map(vocabulary.text_of, chosen))
+
+
 def describe_fork(token_index: int, replaced: str, chosen: str) -> str:
     """Return a fork in words: ``token 35 is “ END” in place of “ the”``; no text is the end."""
     new = quoted(chosen) if chosen else "the end"

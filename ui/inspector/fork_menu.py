@@ -24,7 +24,7 @@ def show_fork_menu(
     parent: QWidget, inspector: Inspector, token: TokenTrace, position: QPoint
 ) -> QMenu:
     """Offer the likeliest tokens in a token's place, another text, and the end of the answer."""
-    number, obstacle = f"{token.index + 1:,}", inspector.fork_obstacle
+    number, obstacle = f"{token.index + 1:,}", inspector.forks.obstacle
     entries: list[Entry] = [_note(f"Fork at Token {number}, {_name(token)}")]
     trace = None if inspector.shown is None else inspector.shown.trace
     known = [] if trace is None else _alternatives(inspector, trace, token)
@@ -37,14 +37,14 @@ def show_fork_menu(
         Command("Other Text…", lambda: _type_text(parent, inspector, token), enabled=not obstacle),
         Command(
             "End Here",
-            lambda: inspector.end_at(token.index),
-            enabled=not inspector.version_obstacle,
+            lambda: inspector.forks.end_at(token.index),
+            enabled=not inspector.forks.end_obstacle,
         ),
     ]
     menu = context_menu(parent, f"Fork at token {number}", entries)
     menu.popup(position)
     if not obstacle and not known:
-        inspector.look_up_alternatives(token.index, partial(_fill_in, menu, inspector, token.index))
+        inspector.forks.look_up(token.index, partial(_fill_in, menu, inspector, token.index))
     return menu
 
 
@@ -69,7 +69,7 @@ def _alternatives(inspector: Inspector, trace: RunTrace, token: TokenTrace) -> l
                 f"{quoted(token_name(token_id, trace.vocabulary), 24)}\t"
                 f"{percent(math.exp(logprob))}"
             ),
-            partial(inspector.fork, token.index, (token_id,), trace),
+            partial(inspector.forks.fork, token.index, (token_id,), trace),
             checked=token_id == token.token_id,
         )
         for token_id, logprob in (() if token.stats is None else token.stats.top)
@@ -91,7 +91,7 @@ def _type_text(parent: QWidget, inspector: Inspector, token: TokenTrace) -> None
         except ValueError as error:
             show_error(parent, f"{error}", title=_TITLE)
             return
-        inspector.fork(token.index, text)
+        inspector.forks.fork(token.index, text)
 
     question = f"Text in place of {_name(token)}. Spaces count; \\n is a line break."
     prompt_text(parent, _TITLE, question, take, keeps_spaces=True)

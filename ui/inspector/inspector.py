@@ -4,18 +4,16 @@ Main thread.
 """
 
 import asyncio
-from collections.abc import Callable, Set
+from collections.abc import Set
 from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import Engine
-from engine.errors import EngineError
 from engine.files.json_fields import DamagedFile
-from engine.recording.fork import likelihood_request, with_likelihoods
 from engine.recording.replay import Replayed, replay
-from engine.recording.run_trace import RunTrace, trace_for
+from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json, question_of, to_json
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
@@ -24,6 +22,7 @@ from engine.values.verdict import headline
 from engine.wording import counted, quoted
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
+from ui.inspector.forks import Forks
 from ui.inspector.shown_run import (
     ShownRun,
     end_label,
@@ -38,7 +37,7 @@ from ui.records.runs import Run
 from ui.records.stop_entries import StopEntry
 from ui.server.requests import RequestEntry
 from ui.stops.stop_list import StopListModel
-from ui.words import FileRefused, describe_error, unescaped, wrong_model
+from ui.words import FileRefused, unescaped
 
 # The replay runs on another thread, a moment after the last change, so that typing never waits.
 
@@ -166,6 +165,7 @@ class Inspector(QObject):
         self.engine = engine
         self.choice = 0
         self._request: RequestEntry | None = None
+        self.forks = Forks(self)
         self._following = Following()
         self._is_tried = False
         self._growth = QTimer(self, singleShot=True, interval=100)
@@ -310,103 +310,6 @@ class Inspector(QObject):
         shown = self.workspace.current.conversation.messages
         return next((message for message in shown if message.run is run), None)
 
-    @property
-    def fork_obstacle(self) -> str:
-        """Why the shown run cannot go on from one of its tokens now; empty if it can."""
-        shown, state = self.shown, self.workspace.model_selection.state
-        if obstacle := self.version_obstacle:
-            return obstacle
-        assert shown is not None
-        if state.info is not None and state.info.id != shown.run.model_id:
-            return wrong_model(shown.run.model_id)
-        if not state.can_answer:
-            return f"Load {shown.run.model_id} to fork this answer."
-        return ""
-
-    @property
-    def version_obstacle(self) -> str:
-        """Why the shown run can have no other version now; empty if it can."""
-        shown = self.shown
-        if shown is None:
-            return "No answer is shown."
-        current = self.workspace.current
-        if shown.source == "past":
-            return "This answer is in another conversation. Open that one to fork it."
-        if not shown.run.is_over:
-            return "This answer is still running. Fork it when it has ended."
-        if shown.trace is None or not shown.trace.is_whole:
-            return "The first tokens of this answer are no longer recorded."
-        if current.sides:
-            return "Choose one of the two answers first."
-        if current.is_running:
-            return "Another answer is running. Fork this one when that has ended."
-        if self._answer_of(shown) is None:
-            return "This answer is in no conversation."
-        return ""
-
-    def _answer_of(self, shown: ShownRun) -> ConversationMessage | None:
-        """Return the message of a run, in any version of the open conversation."""
-        messages = self.workspace.current.conversation.tree
-        return next((message for message in messages if message.run is shown.run), None)
-
-    def fork(
-        self, token_index: int, chosen: tuple[int, ...] | str, trace: RunTrace | None = None
-    ) -> None:
-        """Let the shown answer go on from a token with ids or a text, as a version beside it.
-
-        ``trace`` has its likelihoods where these were looked up.
-        """
-        shown = self.shown
-        if self.fork_obstacle or shown is None or shown.trace is None:
-            return
-        answer, recording = self._answer_of(shown), trace or shown.trace
-        if answer is not None:
-            self._begin(lambda current: current.fork(answer, recording, token_index, chosen))
-
-    def end_at(self, token_index: int) -> None:
-        """Let the shown answer end at a token, in a version beside it."""
-        shown = self.shown
-        if self.version_obstacle or shown is None or shown.trace is None:
-            return
-        answer, trace = self._answer_of(shown), shown.trace
-        if answer is not None:
-            self._begin(lambda current: current.end_at(answer, trace, token_index), False)
-
-    def _begin(
-        self, begin: Callable[[ConversationController], Run | None], needs_model: bool = True
-    ) -> None:
-        try:
-            self.workspace.ask(begin, needs_model=needs_model)
-        except EngineError as error:
-            self.problem_met.emit(describe_error(error))
-
-    def look_up_alternatives(
-        self, token_index: int, show: Callable[[RunTrace | None], None]
-    ) -> None:
-        """Let the model name the likeliest tokens in the place of one of the shown run.
-
-        ``show`` gets the run with these; None if the model cannot be asked.
-        """
-        if self.shown is not None and self.shown.trace is not None:
-            work = self._look_up_alternatives(self.shown.trace, token_index, show)
-            start_task(self, work, "alternatives of a token")
-
-    async def _look_up_alternatives(
-        self, trace: RunTrace, token_index: int, show: Callable[[RunTrace | None], None]
-    ) -> None:
-        info, found = self.workspace.model_selection.state.info, None
-        try:
-            if info is not None:
-                request = likelihood_request(trace, token_index, self.traces.top_logprobs)
-                generation = await self.engine.generate(replace(request, model=info.id))
-                looked_up = trace_for(generation)
-                async for event in generation.events():
-                    looked_up.take(event)
-                found = with_likelihoods(trace, token_index, looked_up)
-        except EngineError:
-            found = None
-        show(found)
-
     def save_case(self, path: Path) -> None:
         """Write the run with the tried stop list as a case that ``fullstop replay`` plays."""
         case = self.what_if.case()
@@ -419,6 +322,7 @@ class Inspector(QObject):
             start_task(self, self._save(path, shown.trace, shown.question), "save a run")
 
     async def finish(self) -> None:
+        await self.forks.finish()
         await self.what_if.finish()
         await finish_tasks(self)
 
@@ -426,13 +330,13 @@ class Inspector(QObject):
 
     def _follow_session(self, opened: ConversationController) -> None:
         self._following.follow(
-            (opened.run_changed, self._note_growth),
-            (opened.text_appended, self._note_growth),
-            (opened.thinking_appended, self._note_growth),
+            (opened.run_changed, self.note_growth),
+            (opened.text_appended, self.note_growth),
+            (opened.thinking_appended, self.note_growth),
             (opened.run_finished, self._note_end),
         )
 
-    def _note_growth(self, run: Run, _text: str = "") -> None:
+    def note_growth(self, run: Run, _text: str = "") -> None:
         if self.shown is not None and run is self.shown.run:
             if self.shown.trace is None and self.traces.get(run.id) is not None:
                 self._show_chat(run)  # it has been accepted, so there is a trace now
@@ -464,7 +368,7 @@ class Inspector(QObject):
             return
         if shown.source == "chat":
             self._show_chat(shown.run)
-        elif shown.source == "past":
+        elif shown.source in ("past", "fork"):
             self.show(replace(shown, trace=None))
         elif shown.source == "request" and self._request is not None:
             self.show_request(self._request, self.choice)

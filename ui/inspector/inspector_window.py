@@ -192,7 +192,9 @@ class VerdictHead(QWidget):
         self.raise_limit = QPushButton("Raise the Limit and Continue")
         self.without = QPushButton("Regenerate Without This Stop")
         self.past = QPushButton("Continue Past Stop")
-        self._actions = (self.keep_on, self.raise_limit, self.past, self.without)
+        self.stop = QPushButton("Stop Generating")
+        self.stop.clicked.connect(inspector.forks.cancel)
+        self._actions = (self.stop, self.keep_on, self.raise_limit, self.past, self.without)
         self.keep_on.clicked.connect(self._continue)
         self.raise_limit.clicked.connect(self._raise_limit)
         self.without.clicked.connect(self._answer_without)
@@ -217,6 +219,8 @@ class VerdictHead(QWidget):
         elif shown is not None and shown.run.verdict is not None:
             is_known = shown.run.state != "unrecorded"
             self.keep_on.setVisible(is_known and self._can_continue(shown))
+        elif shown is not None and shown.source == "fork":
+            self.stop.setVisible(self._inspector.forks.is_running)
         elif shown is not None and (held := shown.run.live.held):
             parts = [f"Holding {quoted(held, 40)} back: it could still become a stop."]
         self._show_text(icon, tone, sentence, parts)
@@ -426,6 +430,7 @@ class InspectorWindow(OwnWindow):
         inspector.workspace.models.changed.connect(self._refresh_progress)
         self.tape.token_chosen.connect(self._show_token)
         self.tape.menu_requested.connect(self._show_fork_menu)
+        inspector.forks.made.connect(self._compare_with_past)
         self.tokens.token_chosen.connect(self.tape.choose_token)
         self.tokens.menu_requested.connect(self.tape.request_menu)
         self.ending.curve.token_chosen.connect(self.tape.choose_token)

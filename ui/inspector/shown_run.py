@@ -37,13 +37,14 @@ CHANNEL_NAMES = {
     Channel.TOOL: "Tool call",
 }
 
-RunSource = Literal["chat", "past", "request", "file", "several"]
+RunSource = Literal["chat", "past", "request", "file", "several", "fork"]
 SOURCE_LABELS: dict[RunSource, str] = {
     "chat": "this window",
     "past": "another conversation",
     "request": "another app",
     "file": "a saved run",
     "several": "several answers",
+    "fork": "a fork",
 }
 _DRAFTED = (TokenOrigin.LOOKUP, TokenOrigin.PREDICTION, TokenOrigin.DRAFT, TokenOrigin.HEAD)
 

@@ -1,9 +1,12 @@
 """The menu of a token on the tape: forks, and the end."""
 
+from pathlib import Path
+
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QInputDialog, QMenu
 
+from engine.recording.saved_run import from_json
 from engine.stopping.record import StopKind
 from engine.values.request import TraceLevel
 from tests.ui.driving import eventually
@@ -143,3 +146,35 @@ async def test_menus_of_answers_open_tape_at_a_token(window: MainWindow) -> None
     assert "press Return, to fork" in window.others.inspector.token.text()
     QTest.keyClick(tape, Qt.Key.Key_End)
     assert tape.accessibleDescription().startswith("Token 21")
+
+
+async def test_saved_run_is_forked_beside_its_original(
+    window: MainWindow, inspector: InspectorWindow, tmp_path: Path
+) -> None:
+    await ask(window, COUNT, "9")
+    await shown_after(window)
+    state, path = inspector.inspector, tmp_path / "run.json"
+    state.save_run(path)
+    await eventually(path.exists)
+    assert state.shown is not None
+    asked = state.shown.trace
+    assert asked is not None
+    assert list(from_json(path.read_text()).rendered) == list(asked.rendered) != []
+    state.open_file(path)
+    await eventually(lambda: state.shown is not None and state.shown.source == "file")
+    original = state.shown
+    menu = open_menu(inspector, 6)
+    await eventually(lambda: any(action.isChecked() for action in menu.actions()))
+    choose(menu, "“4”")
+    await eventually(lambda: inspector.tabs.currentWidget() is inspector.compare)
+    assert state.shown is not None
+    assert state.shown is not original
+    assert state.shown.source == "fork"
+    assert state.shown.run.text == original.run.text
+    assert inspector.compare.sentence.text() == "Both answers are identical."
+    assert inspector.bar.source.text() == (
+        "From a fork: run.json  ·  The original, but token 7 is “4” in place of “4”"
+    )
+    choose(open_menu(inspector, 2), "End Here")
+    assert state.shown.run.text == "1\n"
+    assert len(window.workspace.current.conversation.messages) == 2

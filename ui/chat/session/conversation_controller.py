@@ -18,7 +18,7 @@ from PySide6.QtGui import QUndoStack
 from engine import Engine, Generation, merge_deltas
 from engine.errors import EngineError, RequestCancelled
 from engine.library.model_info import ModelInfo
-from engine.recording.fork import end_here, fork_request
+from engine.recording.fork import chosen_text, end_here, fork_request
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.repetition import DEFAULT_DETECTION
@@ -239,7 +239,7 @@ class ConversationController(QObject):
         if self.is_answering or answer.parent is None or original is None:
             return None
         ids = () if isinstance(chosen, str) else chosen
-        text = chosen if isinstance(chosen, str) else _text_of(ids, trace)
+        text = chosen if isinstance(chosen, str) else chosen_text(trace, ids)
         origin = self._origin(answer, fork_request(trace, token_index, ids).fork, text)
         self.show_version(answer)
         prepare = partial(self._prepare_fork, original, trace, token_index, chosen)
@@ -806,11 +806,6 @@ _Prepare = Callable[
     ["_RunningAnswer", tuple[Tool, ...], ModelInfo | None], Awaitable[GenerationRequest]
 ]
 """Returns the request of an answer once its model is loaded."""
-
-
-def _text_of(ids: Iterable[int], trace: RunTrace) -> str:
-    vocabulary = trace.vocabulary
-    return "" if vocabulary is None else "".join(map(vocabulary.text_of, ids))
 
 
 class _RunningAnswer:
