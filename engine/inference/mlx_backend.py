@@ -320,6 +320,8 @@ class MlxBackend:
         sources: list[DraftSource] = [NgramDrafts(prompt.keys)]
         if prompt.prediction:
             sources.append(NgramDrafts(prompt.prediction, TokenOrigin.PREDICTION))
+        if request.fork is not None:
+            sources.append(NgramDrafts(request.fork.tokens, TokenOrigin.FORCED))
         return sources
 
     def _no_calls(self) -> list[tuple[int, float]]:

@@ -76,7 +76,7 @@ class Forks(QObject):
             return "" if state.can_answer else f"Load {name} to fork this answer."
         if shown.trace is None or shown.trace.request is None:
             return "The prompt of this run was not saved. Answer the question again, and save that."
-        if self._loaded_id(name) is None:
+        if self._loaded_id(name := shown.trace.setting.model) is None:
             return f"Load {name} to fork this answer."
         return ""
 
@@ -156,7 +156,7 @@ class Forks(QObject):
     async def _fork_alone(
         self, shown: ShownRun, trace: RunTrace, token_index: int, chosen: Chosen
     ) -> None:
-        inspector, model, text = self._inspector, self._loaded_id(shown.run.model_id), chosen
+        inspector, model, text = self._inspector, self._loaded_id(trace.setting.model), chosen
         try:
             if isinstance(chosen, str):
                 pieces = await self._engine.tokenize(chosen, model)
@@ -199,7 +199,7 @@ class Forks(QObject):
         """
         shown = self._inspector.shown
         if shown is not None and shown.trace is not None:
-            model = self._loaded_id(shown.run.model_id)
+            model = self._loaded_id(shown.trace.setting.model)
             work = self._look_up(shown.trace, model, token_index, show)
             start_task(self, work, "alternatives of a token")
 

@@ -112,6 +112,24 @@ async def test_a_large_request_with_a_long_answer_is_shown_whole(
         assert "word word" in inspector.tab(PromptTab).page.toPlainText()
 
 
+async def test_request_is_forked_beside_its_answer(theme: Theme, tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["one", " two", " three"]})
+    body = {"model": "m", "messages": [{"role": "user", "content": "go"}], "temperature": 0}
+    async with served(stage, theme) as (window, url):
+        await post(f"{url}/v1/chat/completions", body)
+        inspector, state = await inspected(window), window.inspector
+        original = state.shown
+        assert original is not None
+        assert state.forks.obstacle == ""
+        state.forks.fork(1, (stage.id(" two"),))
+        await eventually(lambda: inspector.tabs.currentWidget() is inspector.compare)
+        assert state.shown is not None
+        assert state.shown is not original
+        assert state.shown.run.text == original.run.text == "one two three"
+        assert inspector.compare.sentence.text() == "Both answers are identical."
+        assert inspector.bar.source.text().startswith("From a fork: ")
+
+
 async def test_the_request_of_a_client_that_left_is_shown_with_its_text_until_then(
     theme: Theme, tmp_path: Path
 ) -> None:
