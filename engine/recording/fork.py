@@ -6,7 +6,7 @@ from dataclasses import replace
 from engine.errors import EngineError
 from engine.recording.replay import replay, with_replayed_tokens
 from engine.recording.run_trace import RunTrace
-from engine.stopping.record import StopKind
+from engine.stopping.record import FORK_SOURCE, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import TokenTrace
 from engine.values.request import Fork, GenerationRequest, TraceLevel
@@ -81,6 +81,10 @@ def end_here(run: RunTrace, token_index: int) -> tuple[RunTrace, Fork]:
     if details.budget_end is not None and details.budget_end.token_index >= token_index:
         details = replace(details, budget_end=None, budget_from=None, preset="")
     ended = replace(run, tokens=deque(kept), residue="", details=details)
+    if end is not None:
+        sources = dict(zip(run.setting.eos, run.setting.eos_sources, strict=False))
+        named = ((sources | {end.token_id: FORK_SOURCE}).get(i, "") for i in run.setting.eos)
+        ended.setting = replace(run.setting, eos_sources=tuple(named))
     if end is None:
         ended.stop = replace(run.stop, kind=StopKind.CANCELLED) if run.stop else None
     played = replay(ended)

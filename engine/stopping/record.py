@@ -9,6 +9,9 @@ from enum import StrEnum
 TEMPLATE_SOURCE = "template"
 """The source of an end token that the model's files do not name, and its chat template does."""
 
+FORK_SOURCE = "fork"
+"""The source of an end token that the user chose in the place of another token."""
+
 
 class StopKind(StrEnum):
     """Every way in which a generation can end."""
@@ -49,7 +52,7 @@ class StopInfo:
         held: Text that was being held back when generation ended otherwise, and was released.
         dropped: The matched stop and the text after it that was thrown away.
         source: Where the end token is named (``EOS`` only): ``tokenizer``, a file of the model,
-            ``mlx-lm`` or ``template``; None where that is not known.
+            ``mlx-lm``, ``template`` or ``fork``; None where that is not known.
     """
 
     kind: StopKind
@@ -69,4 +72,6 @@ def describe_source(source: str) -> str:
     """Return where an end token is named, for a person: a file, or the chat template alone."""
     if source == TEMPLATE_SOURCE:
         return "the chat template, not by the model’s files"
+    if source == FORK_SOURCE:
+        return "the user, at a fork"
     return f"the {source}" if source == "tokenizer" else source

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from engine.stopping.record import (
+    FORK_SOURCE,
     TEMPLATE_SOURCE,
     Channel,
     StopInfo,
@@ -116,7 +117,7 @@ def headline(stop: StopInfo) -> str:
         return f"Stopped by {_sequence(stop, 80)}"
     if stop.kind is StopKind.STOP_TOKEN:
         return f"Stopped by token {stop.value}{_in_brackets(stop.token_text)}"
-    return _NAMES[stop.kind][0]
+    return "Ended at a fork" if stop.source == FORK_SOURCE else _NAMES[stop.kind][0]
 
 
 def headline_of_several(stop: StopInfo) -> str:
@@ -166,6 +167,9 @@ def _verdict_text(end: Finished, context: AnswerContext) -> VerdictText:
     # A file of another program may tell why an answer ended, but not how many tokens it has.
     is_counted = usage.output_tokens > 0 or stop.text_offset == 0
     match stop.kind:
+        case StopKind.EOS if stop.source == FORK_SOURCE:
+            who = "You ended" if context.is_own else "The user ended"
+            return VerdictText(short, short, f"{who} this answer at a fork.", "")
         case StopKind.EOS:
             named = f" token {stop.token_text}" if stop.token_text else ""
             if stop.source == TEMPLATE_SOURCE:
@@ -324,8 +328,11 @@ def steps(
             odds = f" Its probability there was {probability}." if probability else ""
             name = quoted(stop.token_text, max_chars=_LABEL_CHARS) if stop.token_text else ""
             cut = "The tool call was not complete, so it was not made."
+            first = f"{name} is one of the model’s end tokens." if name else "An end token came."
+            if stop.source == FORK_SOURCE:
+                first = "The end was chosen in place of the next token."
             lines = [
-                f"{name} is one of the model’s end tokens." if name else "An end token came.",
+                first,
                 f"{_came(stop, context)}{odds}",
                 _released(stop) or (cut if end.unfinished_tool_call else "Nothing was cut off."),
             ]

@@ -49,7 +49,7 @@ def test_fork_that_ends_here_loads_no_model(
     assert main(["ask", "--from-run", str(saved), "--at", "4", "--end"]) == 0
     out, err = capsys.readouterr()
     assert out == "1\n2\n"
-    assert "token 4 is the end in place of “⏎” · Ended by itself" in err
+    assert "token 4 is the end in place of “⏎” · Ended at a fork" in err
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from shiboken6 import isValid
 from engine.recording.run_trace import RunTrace
 from engine.values.events import TokenTrace
 from engine.wording import quoted
-from ui.inspector.inspector import Inspector
+from ui.inspector.forks import Forks
 from ui.inspector.shown_run import chip_text, percent, token_name
 from ui.kit.commands import Command, Entry, context_menu, fill_menu
 from ui.kit.dialogs import prompt_text, show_error
@@ -20,35 +20,33 @@ from ui.words import unescaped
 _TITLE = "Fork at a Token"
 
 
-def show_fork_menu(
-    parent: QWidget, inspector: Inspector, token: TokenTrace, position: QPoint
-) -> QMenu:
+def show_fork_menu(parent: QWidget, forks: Forks, token: TokenTrace, position: QPoint) -> QMenu:
     """Offer the likeliest tokens in a token's place, another text, and the end of the answer."""
-    number, obstacle = f"{token.index + 1:,}", inspector.forks.obstacle
+    number, obstacle = f"{token.index + 1:,}", forks.obstacle
     entries: list[Entry] = [_note(f"Fork at Token {number}, {_name(token)}")]
-    trace = None if inspector.shown is None else inspector.shown.trace
-    known = [] if trace is None else _alternatives(inspector, trace, token)
+    trace = None if forks.inspector.shown is None else forks.inspector.shown.trace
+    known = [] if trace is None else _alternatives(forks, trace, token)
     if obstacle:
         entries.append(_note(obstacle))
     else:
         entries += [None, *(known or [_note("Looking for Alternatives…")])]
     entries += [
         None,
-        Command("Other Text…", lambda: _type_text(parent, inspector, token), enabled=not obstacle),
+        Command("Other Text…", lambda: _type_text(parent, forks, token), enabled=not obstacle),
         Command(
             "End Here",
-            lambda: inspector.forks.end_at(token.index),
-            enabled=not inspector.forks.end_obstacle,
+            lambda: forks.end_at(token.index),
+            enabled=not forks.end_obstacle,
         ),
     ]
     menu = context_menu(parent, f"Fork at token {number}", entries)
     menu.popup(position)
     if not obstacle and not known:
-        inspector.forks.look_up(token.index, partial(_fill_in, menu, inspector, token.index))
+        forks.look_up(token.index, partial(_fill_in, menu, forks, token.index))
     return menu
 
 
-def _fill_in(menu: QMenu, inspector: Inspector, token_index: int, trace: RunTrace | None) -> None:
+def _fill_in(menu: QMenu, forks: Forks, token_index: int, trace: RunTrace | None) -> None:
     """Replace the note of an open menu by the alternatives that were looked up."""
     if not isValid(menu):
         return
@@ -57,19 +55,19 @@ def _fill_in(menu: QMenu, inspector: Inspector, token_index: int, trace: RunTrac
         note.setText("Alternatives not recorded")
         return
     found = QMenu(menu)
-    fill_menu(found, _alternatives(inspector, trace, trace.tokens[token_index]))
+    fill_menu(found, _alternatives(forks, trace, trace.tokens[token_index]))
     menu.insertActions(following, found.actions())
     note.setVisible(False)
 
 
-def _alternatives(inspector: Inspector, trace: RunTrace, token: TokenTrace) -> list[Entry]:
+def _alternatives(forks: Forks, trace: RunTrace, token: TokenTrace) -> list[Entry]:
     return [
         Command(
             escape_mnemonics(
                 f"{quoted(token_name(token_id, trace.vocabulary), 24)}\t"
                 f"{percent(math.exp(logprob))}"
             ),
-            partial(inspector.forks.fork, token.index, (token_id,), trace),
+            partial(forks.fork, token.index, (token_id,), trace),
             checked=token_id == token.token_id,
         )
         for token_id, logprob in (() if token.stats is None else token.stats.top)
@@ -84,14 +82,14 @@ def _name(token: TokenTrace) -> str:
     return quoted(token.piece, 20) if token.piece else chip_text(token)
 
 
-def _type_text(parent: QWidget, inspector: Inspector, token: TokenTrace) -> None:
+def _type_text(parent: QWidget, forks: Forks, token: TokenTrace) -> None:
     def take(typed: str) -> None:
         try:
             text = unescaped(typed)
         except ValueError as error:
             show_error(parent, f"{error}", title=_TITLE)
             return
-        inspector.forks.fork(token.index, text)
+        forks.fork(token.index, text)
 
     question = f"Text in place of {_name(token)}. Spaces count; \\n is a line break."
     prompt_text(parent, _TITLE, question, take, keeps_spaces=True)

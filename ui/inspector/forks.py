@@ -6,7 +6,6 @@ compares both.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
@@ -22,15 +21,13 @@ from engine.recording.fork import (
 from engine.recording.run_trace import RunTrace, trace_for
 from engine.values.request import LOCAL_OWNER, Fork
 from ui.chat.session.conversation_controller import ConversationController
+from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import ShownRun
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.messages import ConversationMessage
 from ui.records.requests import ended_run, forked_run
 from ui.records.runs import ForkOrigin, Run
 from ui.words import describe_error, wrong_model
-
-if TYPE_CHECKING:
-    from ui.inspector.inspector import Inspector
 
 Chosen = tuple[int, ...] | str
 """The token ids, or the text, in the place of a token."""
@@ -41,9 +38,9 @@ class Forks(QObject):
 
     made = Signal(object)  # ShownRun, the original of a fork that the inspector shows
 
-    def __init__(self, inspector: "Inspector") -> None:
-        super().__init__(inspector)
-        self._inspector = inspector
+    def __init__(self, inspector: Inspector, parent: QObject) -> None:
+        super().__init__(parent)
+        self.inspector = inspector
         self._workspace, self._engine = inspector.workspace, inspector.engine
         self._generation: Generation | None = None
 
@@ -65,7 +62,7 @@ class Forks(QObject):
     @property
     def obstacle(self) -> str:
         """Why the shown run cannot go on from one of its tokens now; empty if it can."""
-        shown, state = self._inspector.shown, self._workspace.model_selection.state
+        shown, state = self.inspector.shown, self._workspace.model_selection.state
         if reason := self.end_obstacle:
             return reason
         assert shown is not None
@@ -83,7 +80,7 @@ class Forks(QObject):
     @property
     def end_obstacle(self) -> str:
         """Why the shown run cannot end at one of its tokens; empty if it can."""
-        shown, current = self._inspector.shown, self._workspace.current
+        shown, current = self.inspector.shown, self._workspace.current
         if shown is None:
             return "No answer is shown."
         if not shown.run.is_over:
@@ -117,7 +114,7 @@ class Forks(QObject):
 
         ``trace`` has the token's likelihoods where these were looked up.
         """
-        shown = self._inspector.shown
+        shown = self.inspector.shown
         if self.obstacle or shown is None or (trace := trace or shown.trace) is None:
             return
         message, recording = self._message_of(shown), trace
@@ -129,7 +126,7 @@ class Forks(QObject):
 
     def end_at(self, token_index: int) -> None:
         """Let the shown answer end at a token; needs no model."""
-        shown = self._inspector.shown
+        shown = self.inspector.shown
         if self.end_obstacle or shown is None or (trace := shown.trace) is None:
             return
         message = self._message_of(shown)
@@ -139,10 +136,10 @@ class Forks(QObject):
         try:
             ended, fork = end_here(trace, token_index)
         except EngineError as error:
-            self._inspector.problem_met.emit(describe_error(error))
+            self.inspector.problem_met.emit(describe_error(error))
             return
         run = ended_run(shown.run, ended, _origin(shown, fork, ""))
-        self._inspector.show(ShownRun(run, ended, shown.question, "fork", shown.name))
+        self.inspector.show(ShownRun(run, ended, shown.question, "fork", shown.name))
         self.made.emit(shown)
 
     def _begin(
@@ -151,12 +148,12 @@ class Forks(QObject):
         try:
             self._workspace.ask(begin, needs_model=needs_model)
         except EngineError as error:
-            self._inspector.problem_met.emit(describe_error(error))
+            self.inspector.problem_met.emit(describe_error(error))
 
     async def _fork_alone(
         self, shown: ShownRun, trace: RunTrace, token_index: int, chosen: Chosen
     ) -> None:
-        inspector, model, text = self._inspector, self._loaded_id(trace.setting.model), chosen
+        inspector, model, text = self.inspector, self._loaded_id(trace.setting.model), chosen
         try:
             if isinstance(chosen, str):
                 pieces = await self._engine.tokenize(chosen, model)
@@ -197,7 +194,7 @@ class Forks(QObject):
 
         ``show`` gets the run with these; None if the model cannot be asked.
         """
-        shown = self._inspector.shown
+        shown = self.inspector.shown
         if shown is not None and shown.trace is not None:
             model = self._loaded_id(shown.trace.setting.model)
             work = self._look_up(shown.trace, model, token_index, show)
@@ -213,7 +210,7 @@ class Forks(QObject):
         found = None
         try:
             if model is not None:
-                count = self._inspector.traces.top_logprobs
+                count = self.inspector.traces.top_logprobs
                 request = likelihood_request(trace, token_index, count)
                 request = replace(request, model=model, cache_owner=LOCAL_OWNER)
                 generation = await self._engine.generate(request)

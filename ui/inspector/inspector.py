@@ -22,7 +22,6 @@ from engine.values.verdict import headline
 from engine.wording import counted, quoted
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
-from ui.inspector.forks import Forks
 from ui.inspector.shown_run import (
     ShownRun,
     end_label,
@@ -165,7 +164,6 @@ class Inspector(QObject):
         self.engine = engine
         self.choice = 0
         self._request: RequestEntry | None = None
-        self.forks = Forks(self)
         self._following = Following()
         self._is_tried = False
         self._growth = QTimer(self, singleShot=True, interval=100)
@@ -322,7 +320,6 @@ class Inspector(QObject):
             start_task(self, self._save(path, shown.trace, shown.question), "save a run")
 
     async def finish(self) -> None:
-        await self.forks.finish()
         await self.what_if.finish()
         await finish_tasks(self)
 

@@ -31,6 +31,7 @@ from engine.values.verdict import steps
 from engine.wording import format_size, quoted
 from ui.chat.verdict_view import verdict_text
 from ui.inspector.fork_menu import show_fork_menu
+from ui.inspector.forks import Forks
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab
 from ui.inspector.prompt_tab import PromptTab
@@ -181,9 +182,9 @@ class RunBar(QWidget):
 class VerdictHead(QWidget):
     """Says why a run ended, or its progress, and offers the next steps."""
 
-    def __init__(self, inspector: Inspector) -> None:
+    def __init__(self, inspector: Inspector, forks: Forks) -> None:
         super().__init__()
-        self._inspector = inspector
+        self._inspector, self._forks = inspector, forks
         self._badge = IconBadge(32)
         self.sentence = label("", "title", 1.2, is_wrapped=True)
         self.steps = label("", "muted", 0.98, is_wrapped=True)
@@ -193,7 +194,7 @@ class VerdictHead(QWidget):
         self.without = QPushButton("Regenerate Without This Stop")
         self.past = QPushButton("Continue Past Stop")
         self.stop = QPushButton("Stop Generating")
-        self.stop.clicked.connect(inspector.forks.cancel)
+        self.stop.clicked.connect(forks.cancel)
         self._actions = (self.stop, self.keep_on, self.raise_limit, self.past, self.without)
         self.keep_on.clicked.connect(self._continue)
         self.raise_limit.clicked.connect(self._raise_limit)
@@ -220,7 +221,7 @@ class VerdictHead(QWidget):
             is_known = shown.run.state != "unrecorded"
             self.keep_on.setVisible(is_known and self._can_continue(shown))
         elif shown is not None and shown.source == "fork":
-            self.stop.setVisible(self._inspector.forks.is_running)
+            self.stop.setVisible(self._forks.is_running)
         elif shown is not None and (held := shown.run.live.held):
             parts = [f"Holding {quoted(held, 40)} back: it could still become a stop."]
         self._show_text(icon, tone, sentence, parts)
@@ -334,7 +335,8 @@ class InspectorWindow(OwnWindow):
         self.inspector = inspector
         self._is_sized = False  # the user chose how high the tape is
         self.bar = RunBar(inspector)
-        self.head = VerdictHead(inspector)
+        self.forks = Forks(inspector, self)
+        self.head = VerdictHead(inspector, self.forks)
         self.tape = TapeView()
         self.legend = ElidedLabel("", "", 0.92)
         self.token = ElidedLabel("")
@@ -359,6 +361,7 @@ class InspectorWindow(OwnWindow):
     async def finish(self) -> None:
         for part in self._tabs:
             await part.finish()
+        await self.forks.finish()
         await self.inspector.finish()
 
     # -- Qt's side -------------------------------------------------------------------------
@@ -430,7 +433,7 @@ class InspectorWindow(OwnWindow):
         inspector.workspace.models.changed.connect(self._refresh_progress)
         self.tape.token_chosen.connect(self._show_token)
         self.tape.menu_requested.connect(self._show_fork_menu)
-        inspector.forks.made.connect(self._compare_with_past)
+        self.forks.made.connect(self._compare_with_past)
         self.tokens.token_chosen.connect(self.tape.choose_token)
         self.tokens.menu_requested.connect(self.tape.request_menu)
         self.ending.curve.token_chosen.connect(self.tape.choose_token)
@@ -518,7 +521,7 @@ class InspectorWindow(OwnWindow):
 
     def _show_fork_menu(self, position: QPoint) -> None:
         if (token := self.tape.chosen_token) is not None:
-            show_fork_menu(self, self.inspector, token, position)
+            show_fork_menu(self, self.forks, token, position)
 
     def _show_token(self, position: int) -> None:
         shown = self.inspector.shown

@@ -120,8 +120,8 @@ async def test_request_is_forked_beside_its_answer(theme: Theme, tmp_path: Path)
         inspector, state = await inspected(window), window.inspector
         original = state.shown
         assert original is not None
-        assert state.forks.obstacle == ""
-        state.forks.fork(1, (stage.id(" two"),))
+        assert inspector.forks.obstacle == ""
+        inspector.forks.fork(1, (stage.id(" two"),))
         await eventually(lambda: inspector.tabs.currentWidget() is inspector.compare)
         assert state.shown is not None
         assert state.shown is not original

@@ -69,6 +69,7 @@ async def test_fork_menu_offers_recorded_alternatives_and_end(
     assert ended.text == "1\n2"
     assert ended.finished is not None
     assert ended.finished.stop.kind is StopKind.EOS
+    assert inspector.head.sentence.text() == "You ended this answer at a fork."
     answer = window.workspace.current.conversation.messages[-1]
     assert len(window.workspace.current.conversation.tree.versions(answer)) == 3
 
