@@ -59,12 +59,7 @@ _KEYS = Qt.Key
 class FolderDialog(OwnDialog):
     """Edits a folder; the conversations in it stay unchanged."""
 
-    def __init__(
-        self,
-        folder: ConversationFolder,
-        folders: FolderList,
-        parent: QWidget,
-    ) -> None:
+    def __init__(self, folder: ConversationFolder, folders: FolderList, parent: QWidget) -> None:
         super().__init__(f"Folder {folder.name}", parent)
         self._folder = folder
         self._folders = folders

@@ -33,12 +33,7 @@ _PAD = 9
 _GAP = 5
 
 
-def label(
-    text: str = "",
-    role: str = "",
-    scale: float = 1.0,
-    is_wrapped: bool = False,
-) -> QLabel:
+def label(text: str = "", role: str = "", scale: float = 1.0, is_wrapped: bool = False) -> QLabel:
     """Return a plain-text label; the style sheet has the color and the weight of its role."""
     made = WrappedLabel(text) if is_wrapped else QLabel(text)
     made.setTextFormat(Qt.TextFormat.PlainText)

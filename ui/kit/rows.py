@@ -301,13 +301,7 @@ class RowsView(QTableView):
     It follows the newest row as long as the last one is in sight.
     """
 
-    def __init__(
-        self,
-        model: RowsModel,
-        accessible_name: str,
-        *,
-        is_code: bool = False,
-    ) -> None:
+    def __init__(self, model: RowsModel, accessible_name: str, *, is_code: bool = False) -> None:
         super().__init__()
         self.setModel(model)
         self.setAccessibleName(accessible_name)

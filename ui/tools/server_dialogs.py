@@ -140,11 +140,7 @@ class PasteDialog(_KeptDialog):
 
     added = Signal(object)  # AddedServers
 
-    def __init__(
-        self,
-        parent: QWidget,
-        host: ToolHost,
-    ) -> None:
+    def __init__(self, parent: QWidget, host: ToolHost) -> None:
         super().__init__("Paste JSON", "Add", parent)
         self._host = host
         self.text = QPlainTextEdit()
@@ -175,12 +171,7 @@ class PasteDialog(_KeptDialog):
 class ServerForm(_KeptDialog):
     """Edits one server, or adds one."""
 
-    def __init__(
-        self,
-        parent: QWidget,
-        config: ToolServerConfig | None,
-        host: ToolHost,
-    ) -> None:
+    def __init__(self, parent: QWidget, config: ToolServerConfig | None, host: ToolHost) -> None:
         super().__init__("Edit Tool Server" if config else "Add Tool Server", "Save", parent)
         self._config = config or ToolServerConfig("")
         self._host = host
