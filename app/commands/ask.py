@@ -18,7 +18,9 @@ from app.settings.options import AskOptions, ModelOptions, RunOptions
 from app.terminal.answers import read_files, show_answer
 from app.terminal.status_line import LoadMeter, live_line
 from engine.values.limits import Limits
-from ui.records.attachments import with_attachments
+from engine.values.request import PICTURE_MARK, Message
+from ui.records.messages import question
+from ui.records.requests import turns_of
 
 _MAX_CHARS = 16_000_000
 
@@ -35,14 +37,16 @@ def run(options: AskOptions) -> int:
         return fork(options)
     if options.at is not None or options.choices:
         raise CommandError("--at, --with, --token and --end need --from-run", exits.USAGE)
-    prompt = with_attachments(whole_prompt(options.prompt or ""), read_files(options.files))
+    prompt = whole_prompt(options.prompt or "")
+    files, pictures = read_files(options.files)
+    [turn] = turns_of([question(prompt, files)], pictures)
     if options.times is not None:
         from app.commands.ends import repeat
 
-        return repeat(options, prompt)
+        return repeat(options, turn)
     if options.versus_stops or options.versus_temperature is not None:
         raise CommandError("--versus-stop and --versus-temperature need --times", exits.USAGE)
-    return asyncio.run(_ask(options, prompt))
+    return asyncio.run(_ask(options, turn))
 
 
 def run_model(options: RunOptions) -> int:
@@ -56,14 +60,15 @@ def run_model(options: RunOptions) -> int:
     return run(AskOptions(**of_model, prompt=prompt or "-", files=options.files))
 
 
-async def _ask(options: AskOptions, prompt: str) -> int:
-    request = options.request(prompt)
+async def _ask(options: AskOptions, turn: Message) -> int:
+    request = options.request(turn)
     printer = Printer()
     folder = options.model or paths.demo_model()
     template = read_user_template(options.template, folder)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
             await load(engine, folder, options.draft, template)
+        prompt = turn.content.replace(PICTURE_MARK, "(a picture)\n")
         return await show_answer(options, engine, request, prompt, printer)
 
 

@@ -23,20 +23,20 @@ from engine.recording.ends import (
     sides_to_json,
 )
 from engine.values.limits import Limits
-from engine.values.request import TraceLevel
+from engine.values.request import Message, TraceLevel
 from engine.values.verdict import plain_cause, shortest
 from engine.wording import counted
 
 
-def repeat(options: AskOptions, prompt: str) -> int:
+def repeat(options: AskOptions, turn: Message) -> int:
     """Answer a prompt several times, print how the answers ended, and return the exit code."""
     if options.saved_run is not None:
         raise CommandError("--times saves no run; leave --save-run out", exits.USAGE)
-    return asyncio.run(_repeat(options, prompt))
+    return asyncio.run(_repeat(options, turn))
 
 
-async def _repeat(options: AskOptions, prompt: str) -> int:
-    sides = _sides(options, prompt)
+async def _repeat(options: AskOptions, turn: Message) -> int:
+    sides = _sides(options, turn)
     is_interrupted = False
     folder = options.model or paths.demo_model()
     template = read_user_template(options.template, folder)
@@ -61,9 +61,9 @@ async def _repeat(options: AskOptions, prompt: str) -> int:
     return exits.INTERRUPTED if is_interrupted else exits.OK
 
 
-def _sides(options: AskOptions, prompt: str) -> list[Side]:
+def _sides(options: AskOptions, turn: Message) -> list[Side]:
     assert options.times is not None, "the answers are counted"
-    request = options.request(prompt)
+    request = options.request(turn)
     request = replace(request, trace=TraceLevel.FULL, top_logprobs=0)
     first = 1 if options.answer.seed is None else options.answer.seed
     other = request

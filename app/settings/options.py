@@ -21,7 +21,7 @@ from ui.records.stop_files import MAX_BYTES, refusal, stops_from_file
 
 LOCAL_MODEL, REMOTE_MODEL = "MODEL", "OWNER/NAME"
 """Placeholders in help for a model on this computer and on the hub; completion knows both."""
-_FILE_HELP = "a text, PDF or Word file that comes before the prompt; repeatable"
+_FILE_HELP = "a picture, or a text, PDF or Word file, that comes before the prompt; repeatable"
 LITERAL_PREFIX = "="
 """Marks the value of ``--stop`` and ``--system``, which argparse must not interpret."""
 
@@ -211,9 +211,9 @@ class AskOptions(ModelOptions):
         """How many choices there are for the replaced token of a saved run."""
         return sum((self.chosen_text is not None, self.chosen_token is not None, self.is_end))
 
-    def request(self, prompt: str) -> GenerationRequest:
+    def request(self, turn: Message) -> GenerationRequest:
         detection = repetition_detection(self.repetition_detection)
-        request = self.answer.request((Message("user", prompt),))
+        request = self.answer.request((turn,))
         return replace(request, stops=replace(request.stops, repetition=detection))
 
 

@@ -22,10 +22,11 @@ from engine.stopping.record import StopKind
 from engine.values.events import Finished, TextDelta, ThinkingDelta, ToolCallCompleted
 from engine.values.figures import figures
 from engine.values.no_effect import plain_name
-from engine.values.request import Fork, GenerationRequest, ToolCall, TraceLevel
+from engine.values.request import Fork, GenerationRequest, Picture, ToolCall, TraceLevel
 from engine.values.verdict import plain_cause, sentence
-from ui.records.attachments import Attachment
+from ui.records.attachments import Attachment, kept_as, picture_kind
 from ui.records.documents import FileReader
+from ui.records.pictures import kept_name
 from ui.words import FileRefused
 
 _EXIT_CODES = {StopKind.CANCELLED: exits.INTERRUPTED, StopKind.ERROR: exits.FAILURE}
@@ -150,15 +151,28 @@ def as_json(given: Answer, fork: Fork | None = None) -> dict[str, Any]:
     return facts
 
 
-def read_files(files: Iterable[str], printer: Printer | None = None) -> tuple[Attachment, ...]:
-    """Read text, PDF and Word files, or raise ``CommandError``; remarks go to standard error."""
+def read_files(
+    files: Iterable[str], printer: Printer | None = None
+) -> tuple[tuple[Attachment, ...], dict[str, Picture]]:
+    """Read pictures, text, PDF and Word files, or raise ``CommandError``.
+
+    The pictures' contents are returned beside the files. Remarks go to standard error.
+    """
     printer = printer or Printer()
+    pictures: dict[str, Picture] = {}
+
+    def store(name: str, data: bytes) -> Attachment:
+        if not picture_kind(data):
+            raise FileRefused(f"{name} is an image of an unknown kind. Save it as PNG or JPEG.")
+        pictures[kept_name(data)] = Picture(data, field=f"--file {name}")
+        return kept_as(name, kept_name(data))
+
     read = []
     for typed in files:
         file_path = paths.typed_path(typed)
         if not os.path.exists(file_path):
             raise CommandError(f"there is no file {file_path}")
-        reader = FileReader(file_path)
+        reader = FileReader(file_path, store_picture=store)
         printer.status(f"reading {reader.name} …")
         try:
             file = reader.read()
@@ -170,4 +184,4 @@ def read_files(files: Iterable[str], printer: Printer | None = None) -> tuple[At
         if file.remark:
             printer.remark(f"{file.title}: {file.remark}")
         read.append(file)
-    return tuple(read)
+    return tuple(read), pictures

@@ -72,7 +72,7 @@ async def _chat(options: ModelOptions, files: Iterable[str]) -> int:
         session.model = await _loaded(engine, folder, options.draft, template)
         printer.remark(f"{model_name(folder)} is ready. /help lists commands, Ctrl-D ends.")
         for file in session.conversation.attachments:
-            printer.remark(f"{file.title} goes with the first question")
+            printer.remark(session.remark_on(file, "first"))
         with Interrupts() as interrupts:
             await _converse(engine, session, printer, interrupts)
     return exits.OK

@@ -19,13 +19,14 @@ from engine.files.safe_files import read_bounded, write_whole
 from engine.library.model_info import ModelInfo
 from engine.stopping.record import StopKind
 from engine.stopping.rules import checked_strings
-from engine.values.request import SAMPLING_OPTIONS, GenerationRequest
+from engine.values.request import SAMPLING_OPTIONS, GenerationRequest, Picture
 from engine.wording import counted, escaped, quoted
 from ui.preferences import NewConversation, declared
-from ui.records.attachments import attached_chars, with_attachments
+from ui.records.attachments import Attachment
 from ui.records.conversations import ChosenModel, Conversation, ConversationSettings
 from ui.records.exchange.archive import conversations_from_json, conversations_json
 from ui.records.messages import ConversationMessage
+from ui.records.messages import question as made_question
 from ui.records.prompt_fit import TokenCounter, cut_message, fitted_prompt, last_left_out
 from ui.records.requests import fitted as adapted
 from ui.records.requests import new_run, prompt_messages, request_for, sent_messages
@@ -46,7 +47,7 @@ HELP = """\
 /model NAME        go on with another model
 /tools             list the tool servers
 /tools NAME        let the model use one, or no longer; each call is asked about
-/file FILE         add a text, PDF or Word file to the next question
+/file FILE         add a picture, or a text, PDF or Word file, to the next question
 /save FILE         save the conversation; the window imports such files, too
 /load FILE         go on with a saved conversation, with its settings and stops
 /new               forget the conversation, keep the settings
@@ -83,6 +84,7 @@ class ChatSession:
         self.requested_model: Path | None = None
         self.requested_tools: str | None = None
         self.conversation = options.new_conversation()
+        self.pictures: dict[str, Picture] = {}
         self._file: Path | None = None
         self._commands: dict[str, Callable[[str], str]] = {
             "/stop": self._stop,
@@ -117,11 +119,7 @@ class ChatSession:
     def ask(self, question: str) -> tuple[ConversationMessage, GenerationRequest]:
         """Add a question with its files, and return it with the request that answers it."""
         files = self.conversation.attachments
-        message = ConversationMessage(
-            "user",
-            with_attachments(question, files),
-            attached_chars=attached_chars(question, files),
-        )
+        message = made_question(question, files)
         self.conversation.add(message)
         return message, request_for(self.conversation, self.model, message)
 
@@ -134,9 +132,10 @@ class ChatSession:
             return request, None
         path = conversation.tree.path_to(turn)
         settings = conversation.settings
+        pictures = self.pictures if model.can_see else {}
 
         def make(messages: Sequence[ConversationMessage], _first: str) -> GenerationRequest:
-            complete = prompt_messages(messages, settings.system_prompt)
+            complete = prompt_messages(messages, settings.system_prompt, pictures=pictures)
             return adapted(replace(request, messages=complete), settings, model)
 
         sent = sent_messages(conversation, turn)
@@ -292,15 +291,25 @@ class ChatSession:
         return ""
 
     def attach(self, files: Iterable[str], printer: Printer | None = None) -> None:
-        added = read_files(files, printer)
+        added, pictures = read_files(files, printer)
         self.conversation.attachments = (*self.conversation.attachments, *added)
+        self.pictures.update(pictures)
 
     def _file_added(self, rest: str) -> str:
         if not rest.strip():
             titles = [file.title for file in self.conversation.attachments]
             return "\n".join(titles) if titles else "/file takes the path of a file"
         self.attach([rest.strip()])
-        return f"{self.conversation.attachments[-1].title} goes with the next question"
+        return self.remark_on(self.conversation.attachments[-1], "next")
+
+    def remark_on(self, file: Attachment, which: str) -> str:
+        """Return with which question a file goes, and whether the model sees it."""
+        goes = f"{file.title} goes with the {which} question"
+        model = self.model
+        if model is None or model.can_see or not file.kept_file:
+            return goes
+        cause = f": {model.vision_problem}" if model.vision_problem else ""
+        return f"{goes} as a note: {model.id} reads text only{cause}"
 
     def _save(self, rest: str) -> str:
         typed = rest.strip()
@@ -319,7 +328,8 @@ class ChatSession:
         except OSError as error:
             return f"not saved: {os_cause(error)}"
         self._file = file
-        return f"saved as {file}"
+        has_pictures = any(message.pictures for message in self.conversation.tree)
+        return f"saved as {file}{', without its pictures' if has_pictures else ''}"
 
     def _load(self, rest: str) -> str:
         if not rest.strip():

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication, QFrame, QStackedWidget, QWidget
 
 from engine.wording import as_sentence
 from ui.chat.composer.composer import Composer
+from ui.chat.composer.picture_notice import PictureNotice
 from ui.chat.composer.settings_popover import (
     PresetOffers,
     SettingsBasis,
@@ -236,6 +237,7 @@ class ChatPanel(QWidget):
         self.offers.chosen.connect(self._use_preset)
         self.queue = QueueCards()
         self.context_bar = ContextBar()
+        self.picture_notice = PictureNotice(workspace, self.composer.attachments)
         self.message_sender = MessageSender(
             workspace, self.composer, self.queue, self.context_bar, self
         )
@@ -359,6 +361,7 @@ class ChatPanel(QWidget):
         column(
             row(STRETCH, (self.handling.undo_bar, 1000), STRETCH),
             self.queue,
+            row(self.picture_notice, margins=(0, 0, 0, 8)),
             row(self.context_bar, margins=(0, 0, 0, 8)),
             self.composer,
             spacing=0,

@@ -17,10 +17,15 @@ Pictures = Mapping[str, Picture]
 NO_PICTURES: Pictures = MappingProxyType({})
 
 
+def kept_name(data: bytes) -> str:
+    """Return the name of a picture's file."""
+    return f"{hashlib.sha256(data).hexdigest()[:32]}.{picture_kind(data)}"
+
+
 def keep_picture(folder: Path, name: str, data: bytes) -> Attachment:
     """Write a picture to the store's folder, unless it is there, and return it as an attachment."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = f"{hashlib.sha256(data).hexdigest()[:32]}.{picture_kind(data)}"
+    file = kept_name(data)
     if not (folder / file).exists():
         write_whole(folder / file, data)
     return kept_as(name, file)

@@ -12,6 +12,7 @@ from app.commands import ask
 from app.commands.ask import whole_prompt
 from app.exits import CommandError
 from app.settings.options import AskOptions
+from engine.values.request import PICTURE_MARK, Message
 from tests.support.outside.documents import pdf, word
 
 Piped = Callable[[bytes], None]
@@ -62,8 +63,9 @@ def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What ``ask`` would send to the model."""
     sent: list[str] = []
 
-    async def answered(_options: AskOptions, prompt: str) -> int:
-        sent.append(prompt)
+    async def answered(_options: AskOptions, turn: Message) -> int:
+        sent.extend(picture.data.decode("latin-1") for picture in turn.pictures)
+        sent.append(turn.content)
         return 0
 
     monkeypatch.setattr(ask, "_ask", answered)
@@ -74,7 +76,7 @@ def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     ("content", "name", "reason"),
     [
-        (b"\x89PNG\r\n\x1a\n", "a.png", "is an image"),
+        (b"BM1234\0\0\0\0", "a.bmp", "is an image of an unknown kind"),
         (b"", "a.txt", "is empty"),
         (b"%PDF-1.4 nonsense", "a.pdf", "is damaged"),
     ],
@@ -91,6 +93,12 @@ def test_ask_unreadable_file_is_named(
     assert main(["ask", "Why?", "--file", str(tmp_path / name)]) == 1
     assert f"{name} {reason}" in capsys.readouterr().err
     assert prompts == []
+
+
+def test_ask_sends_pictures_before_the_prompt(prompts: list[str], tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n1")
+    assert main(["ask", "Why?", "--file", str(tmp_path / "a.png")]) == 0
+    assert prompts == ["\x89PNG\r\n\x1a\n1", f"{PICTURE_MARK}Why?"]
 
 
 def test_ask_reads_pdf_and_docx(prompts: list[str], tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ from engine.generation import Answer
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopOptions, StopScope
 from engine.values.events import Finished, Timing, Usage
-from engine.values.request import GenerationRequest, Message
+from engine.values.request import PICTURE_MARK, GenerationRequest, Message
 from tests.support.asking import loaded_engine
 from tests.support.scripted import Stage
+from tests.ui.driving import MODEL, ScriptedEngine
 from ui.preferences import NewConversation, ToolPreferences
 from ui.records.exchange.archive import conversations_json
 
@@ -214,6 +216,28 @@ def test_a_file_goes_with_the_next_question_alone(session: ChatSession, tmp_path
     record(session, "Why?", answer("1"))
     assert session.conversation.title == "Why?"
     assert request(session, "And?").messages[-1].content == "And?"
+
+
+async def test_a_picture_goes_with_each_turn_to_a_model_that_sees(
+    session: ChatSession, tmp_path: Path
+) -> None:
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n1")
+    session.model = MODEL
+    reply = session.obey(f"/file {tmp_path / 'a.png'}")
+    assert reply == "a.png goes with the next question as a note: scripted reads text only"
+    record(session, "Why?", answer("1"))
+
+    async def sent() -> Message:
+        asked, made = session.ask("And?")
+        fitted, _ = await session.fitted(asked, made, ScriptedEngine())  # type: ignore[arg-type]
+        session.withdraw(asked)
+        return fitted.messages[1]
+
+    assert "a picture, which you cannot see" in (await sent()).content
+    session.model = replace(MODEL, can_see=True)
+    seen = await sent()
+    assert (seen.content, len(seen.pictures)) == (f"{PICTURE_MARK}Why?", 1)
+    assert session.obey(f"/save {tmp_path / 'talk'}").endswith("without its pictures")
 
 
 def test_a_file_stays_for_the_next_question_if_none_was_answered(

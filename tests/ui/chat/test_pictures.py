@@ -8,6 +8,8 @@ from PySide6.QtCore import QMimeData, QUrl
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
+from engine.library.local_models import FoundModel, Origin
+from engine.library.memory_need import Fit
 from engine.values.events import TextDelta
 from engine.values.request import PICTURE_MARK, Message
 from tests.support.memory_store import MemoryConversationStore
@@ -16,6 +18,7 @@ from tests.ui.driving import END, MODEL, ScriptedEngine, eventually
 from ui.chat.composer.pictures import PictureDialog
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.theme import Theme
+from ui.models.model_library import LibraryModel
 from ui.window.main_window import MainWindow
 
 
@@ -125,3 +128,30 @@ async def test_a_picture_of_a_question_is_shown_large_by_a_click(
         [dialog] = dialogs
         await eventually(lambda: "96 × 64 pixels" in dialog.picture.accessibleName())
         dialog.reject()
+
+
+async def test_a_text_model_is_named_before_a_picture_is_sent_and_one_that_sees_offered(
+    theme: Theme, scripted: ScriptedEngine, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shown(main_window(scripted, theme), quits=True) as window:
+        library, notice = window.workspace.library, window.chat.picture_notice
+        paste(window)
+        await eventually(notice.isVisible)
+        assert notice.caption.text().startswith(
+            "scripted reads text only. It gets a note in place of the picture. Models such as"
+        )
+        assert not notice.use.isVisible()
+        found = FoundModel("Qwen3-VL", Path("/models/vl"), Origin.FOLDER, can_see=True)
+        library.local = [LibraryModel(found, None, Fit.FITS, used_at=0.0)]
+        library.changed.emit()
+        assert notice.use.text() == "Use Qwen3-VL"
+        chosen: list[Path] = []
+        monkeypatch.setattr(window.workspace.model_selection, "choose", chosen.append)
+        notice.use.click()
+        assert chosen == [Path("/models/vl")]
+        scripted.model = replace(MODEL, vision_problem="pictures need mlx-vlm")
+        library.changed.emit()
+        assert "reads text only: pictures need mlx-vlm." in notice.caption.text()
+        [question] = await ask(window, scripted, "Look")
+        assert "a picture, which you cannot see" in question.content
+        assert not notice.isVisible()

@@ -111,7 +111,8 @@ class PictureDialog(OwnDialog):
         self.open_elsewhere.clicked.connect(lambda: confirm_file(self, name, path, "Picture"))
         self.close_button.clicked.connect(self.close)
         area = self.screen().availableGeometry().size() * 0.8
-        self.resize(area.boundedTo(QSize(1100, 800)))
+        size = QImageReader(str(path)).size() / self.devicePixelRatioF()
+        self.resize((size + QSize(40, 90)).expandedTo(QSize(420, 300)).boundedTo(area))
         start_task(self, self._read(name, path, QSizeF(area)), "show a picture")
 
     async def _read(self, name: str, path: Path, maximum: QSizeF) -> None:

@@ -1,0 +1,67 @@
+"""A notice above the composer that the model sees no pictures, with one that does. Main thread."""
+
+from PySide6.QtWidgets import QFrame
+
+from engine.library.local_models import FoundModel
+from engine.library.model_info import ModelInfo
+from ui.chat.composer.attachments import AttachmentRow
+from ui.chat.session.workspace import Workspace
+from ui.kit.buttons import push_button
+from ui.kit.labels import label
+from ui.kit.layouts import column
+from ui.records.attachments import Attachment
+
+
+class PictureNotice(QFrame):
+    """Shown while a picture is attached that the model does not see."""
+
+    def __init__(self, workspace: Workspace, attachments: AttachmentRow) -> None:
+        super().__init__()
+        self.setObjectName("card")
+        self._workspace = workspace
+        self._attachments = attachments
+        self._offered: FoundModel | None = None
+        self.caption = label("", "muted", 0.95, is_wrapped=True)
+        self.use = push_button("Use Another Model", kind="link")
+        self.use.setProperty("is_flush", True)
+        self.use.clicked.connect(self._use)
+        column(self.caption, self.use, spacing=2, margins=(12, 8, 12, 6), on=self)
+        for changed in (
+            attachments.changed,
+            workspace.opened,
+            workspace.model_selection.changed,
+            workspace.library.changed,
+        ):
+            changed.connect(self.refresh)
+        self.hide()
+
+    def refresh(self) -> None:
+        library, selection = self._workspace.library, self._workspace.model_selection
+        model = selection.state.info
+        files = self._attachments.files
+        pictures = [file for file in files if file.kept_file and not file.is_sound]
+        is_shown = bool(pictures) and model is not None and not model.can_see
+        if is_shown and not (library.has_looked or library.is_looking):
+            library.refresh()  # its end leads here again
+        seeing = (each.found for each in library.local)
+        self._offered = next((m for m in seeing if m.can_see and m.can_be_loaded), None)
+        if model is not None and is_shown:
+            self._show(model, pictures)
+        self.setVisible(is_shown)
+
+    def _show(self, model: ModelInfo, pictures: list[Attachment]) -> None:
+        what = "the picture" if len(pictures) == 1 else "the pictures"
+        cause = f": {model.vision_problem}" if model.vision_problem else ""
+        sentences = [f"{model.id} reads text only{cause}.", f"It gets a note in place of {what}."]
+        if self._offered is None and not model.vision_problem:
+            sentences.append("Models such as Qwen3-VL and Gemma 3 see; none is on this computer.")
+        self.caption.setText(" ".join(sentences))
+        self.use.setVisible(self._offered is not None)
+        if self._offered is not None:
+            self.use.setText(f"Use {self._offered.name}")
+            self.use.setAccessibleName(f"Use {self._offered.name}, which sees {what}")
+
+    def _use(self) -> None:
+        if self._offered is not None:
+            self._workspace.model_selection.choose(self._offered.folder)
+        self._attachments.left.emit()
