@@ -31,16 +31,12 @@ _Delta = TextDelta | ThinkingDelta | ToolCallArguments
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer, as collected from the events of one generation.
-
-    ``no_effect`` are the parts of its request that changed nothing.
-    """
+    """A whole answer, as collected from the events of one generation."""
 
     text: str
     thinking: str
     tool_calls: tuple[ToolCall, ...]
     finished: Finished
-    no_effect: tuple[str, ...] = ()
 
 
 class Generation:

@@ -21,7 +21,6 @@ from engine.recording.saved_run import fork_to_fields, to_json
 from engine.stopping.record import StopKind
 from engine.values.events import Finished, TextDelta, ThinkingDelta, ToolCallCompleted
 from engine.values.figures import figures
-from engine.values.no_effect import plain_name
 from engine.values.request import Fork, GenerationRequest, Picture, ToolCall, TraceLevel
 from engine.values.verdict import plain_cause, sentence
 from ui.records.attachments import Attachment, kept_as, picture_kind
@@ -78,8 +77,7 @@ async def stream_answer(
         finally:
             generation.cancel()
     assert finished is not None, "every generation ends in Finished"
-    no_effect = tuple(map(plain_name, generation.not_applied))
-    return Answer("".join(text), "".join(thinking), tuple(calls), finished, no_effect), trace
+    return Answer("".join(text), "".join(thinking), tuple(calls), finished), trace
 
 
 async def show_answer(
@@ -115,7 +113,8 @@ def print_end(
     if is_json:
         print(json.dumps(as_json(given, fork), ensure_ascii=False), flush=True)
         return
-    unused = f"no effect: {', '.join(given.no_effect)}" if given.no_effect else ""
+    no_effect = given.finished.details.no_effect
+    unused = f"no effect: {', '.join(no_effect)}" if no_effect else ""
     facts = (remark, sentence(given.finished), *figures(given.finished), unused)
     printer.end_line()
     printer.remark(f"[{' · '.join(filter(None, facts))}]")
@@ -140,7 +139,6 @@ def as_json(given: Answer, fork: Fork | None = None) -> dict[str, Any]:
         "usage": dataclasses.asdict(finished.usage),
         "timing": dataclasses.asdict(finished.timing),
         "speculation": dataclasses.asdict(finished.speculation),
-        "no_effect": given.no_effect,
     }
     details = dataclasses.asdict(finished.details)
     facts.update((name, fact) for name, fact in details.items() if fact)

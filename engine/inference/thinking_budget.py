@@ -29,13 +29,16 @@ from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.stopping.repetition import Repetition, RepetitionDetection, RepetitionDetector
 from engine.values.events import BudgetEnd
-from engine.values.request import Effort, GenerationRequest
+from engine.values.request import Effort, GenerationRequest, LimitSource
 
 BUDGET_OF_EFFORT = {
     **dict.fromkeys((Effort.NONE, Effort.MINIMAL, Effort.LOW), 1_024),
     Effort.MEDIUM: 8_192,
 }
 """Most tokens of reasoning, if the template does not know efforts; other efforts have no limit."""
+
+# Budgets that no request set.
+_DEFAULTS = (LimitSource.SERVER, LimitSource.API, LimitSource.MODEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +227,8 @@ class ThinkingBudgets:
         if request.prompt is not None:
             return
         has_variable = "thinking_budget" in template.variables
-        if budget and not has_variable and not self.can_end(request, family):
+        is_default = request.thinking_budget_from in _DEFAULTS
+        if budget and not (is_default or has_variable or self.can_end(request, family)):
             yield "thinking_budget (this model has no reasoning to end)"
         if effort is None:
             is_switched = request.thinking is not None and budget is None

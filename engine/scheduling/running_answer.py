@@ -24,6 +24,7 @@ from engine.values.events import (
     VerifiedDrafts,
     add_pass,
 )
+from engine.values.no_effect import plain_name
 from engine.values.request import GenerationRequest, LimitSource, TraceLevel
 from engine.values.tokens import PromptScores, TokenOrigin, TokenStats
 
@@ -183,6 +184,7 @@ class RunningAnswer:
                 stop.kind, self.builder.thinking, request, has_calls=self.builder.has_calls
             ),
             self.prompt.has_user_template,
+            tuple(map(plain_name, self.generation.not_applied)),
         )
 
 

@@ -278,6 +278,7 @@ class EndDetails:
         planned_call: The tool of which the reasoning has a call, although the answer then ended by
             itself or by a stop without any call.
         has_user_template: Whether the user's own chat template made the prompt.
+        no_effect: The parts of the request that changed nothing, with the reason in parentheses.
     """
 
     limit_from: LimitSource | None = None
@@ -287,6 +288,7 @@ class EndDetails:
     repetition: Repetition | None = None
     planned_call: str | None = None
     has_user_template: bool = False
+    no_effect: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

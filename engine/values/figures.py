@@ -186,6 +186,11 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
     if usage.prompt_tokens:
         cached = f", {usage.cached_tokens:,} cached" if usage.cached_tokens else ""
         facts.append(EndFact("Prompt", f"{counted(usage.prompt_tokens, 'token')}{cached}"))
+    if usage.prompt_difference is not None:
+        again, _, cause = describe_difference(usage.prompt_difference).partition(" read again: ")
+        facts.append(EndFact("Read again", f"{again}, because {cause}"))
+    if details.no_effect:
+        facts.append(EndFact("No effect", ", ".join(details.no_effect)))
     if details.has_user_template:
         facts.append(EndFact("Chat template", "yours"))
     if usage.output_tokens:

@@ -161,8 +161,11 @@ class _Reading:
     @property
     def no_effect(self) -> tuple[str, ...]:
         """The parts of the request without effect, as its client spelled them."""
-        recorded = self.shown.no_effect
-        return tuple(map(plain_name, self.prompt.not_applied)) if recorded is None else recorded
+        if self.shown.no_effect is not None:
+            return self.shown.no_effect
+        finished = self.shown.run.finished
+        recorded = () if finished is None else finished.details.no_effect
+        return recorded or tuple(map(plain_name, self.prompt.not_applied))
 
 
 class PartList(QListView):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.engine import Engine
-from engine.values.request import Effort, GenerationRequest
+from engine.values.request import Effort, GenerationRequest, LimitSource
 from tests.support.asking import request, run
 from tests.support.scripted import Stage
 
@@ -21,6 +21,7 @@ SWITCH = "{{ messages[0].content }}<|go|>{% if enable_thinking %}{% endif %}"
     [
         (TAGS, {"thinking_budget": 9}, ()),
         ({}, {"thinking_budget": 9}, ("thinking_budget (this model has no reasoning to end)",)),
+        ({}, {"thinking_budget": 9, "thinking_budget_from": LimitSource.SERVER}, ()),
         (TAGS, {"effort": Effort.LOW}, ()),
         (TAGS, {"effort": Effort.HIGH}, ("effort (this model knows no efforts)",)),
         ({}, {"effort": Effort.LOW}, ("effort (this model knows no efforts)",)),
@@ -46,8 +47,9 @@ def test_reasoning_options_without_effect_are_named(
             await engine.load(tmp_path)
             generation = await engine.generate(asked)
             rendered = await engine.render_prompt(asked)
-            await generation.collect()
+            answer = await generation.collect()
             assert rendered.not_applied == generation.not_applied
+            assert answer.finished.details.no_effect == generation.not_applied
             return generation.not_applied
 
     found = run(not_applied(replace(request("go"), **fields)))

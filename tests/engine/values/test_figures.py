@@ -1,8 +1,17 @@
 from dataclasses import replace
 
 from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import BudgetEnd, EndDetails, Finished, Speculation, Timing, Usage
-from engine.values.figures import figures
+from engine.values.events import (
+    BudgetEnd,
+    EndDetails,
+    Finished,
+    PromptDifference,
+    PromptPart,
+    Speculation,
+    Timing,
+    Usage,
+)
+from engine.values.figures import end_facts, figures
 from engine.values.request import LimitSource
 
 
@@ -36,3 +45,13 @@ def test_spent_budget_of_reasoning_is_shown_with_who_set_it() -> None:
     assert figures(by_server)[-1] == (
         "thinking ended by its budget of 64, set by the server’s default, at token 66"
     )
+
+
+def test_facts_have_tokens_read_again_and_options_without_effect() -> None:
+    difference = PromptDifference(9, PromptPart.TOOLS, "here", "before", 1800)
+    usage = Usage(prompt_tokens=2000, output_tokens=5, prompt_difference=difference)
+    details = EndDetails(no_effect=("seed (the temperature is 0)", "no_such_field"))
+    finished = Finished(StopInfo(StopKind.EOS), usage, Timing(total_s=1), details=details)
+    facts = {fact.name: fact.value for fact in end_facts(finished)}
+    assert facts["Read again"] == "1,800 tokens, because the tools differ"
+    assert facts["No effect"] == "seed (the temperature is 0), no_such_field"
