@@ -95,6 +95,7 @@ class ContinuousBatch:
             group = self._next_group()
             rows = self._rows_of(group)
             counts = _counts(rows, max(1, max_tokens // len(rows)))
+            self._keep_whole(rows[0], counts)
             if self._look(rows[0]):
                 return group, dict.fromkeys(rows, 0), {}
             scores: dict[int, PromptScores] = {}
@@ -202,6 +203,14 @@ class ContinuousBatch:
             sequence.cache = None
         self.groups.append(group)
         return group
+
+    def _keep_whole(self, sequence: Sequence, counts: dict[Sequence, int]) -> None:
+        """Let a pass cut no picture that has to be read as a whole."""
+        if self.vision is not None and sequence.pictures is not None:
+            end = sequence.read + counts[sequence]
+            counts[sequence] = (
+                self.vision.whole_end(sequence.pictures, sequence.read, end) - sequence.read
+            )
 
     def _next_ids(self, sequence: Sequence, count: int) -> list[int]:
         ids = sequence.tokens[sequence.read : sequence.read + count]

@@ -22,9 +22,11 @@ class Reading:
         features: Embeddings of shape (rows, tokens, size), and which of them, (rows, tokens, 1),
             stand in place of those of token ids.
         added: What is added behind each of the first layers, each of shape (rows, tokens, size).
+        blocks: For each token of the pass the number of its picture, of shape (tokens,), or -1;
+            where the tokens of a picture see those behind them, too.
     """
 
-    __slots__ = ("added", "deltas", "features", "positions")
+    __slots__ = ("added", "blocks", "deltas", "features", "positions")
 
     def __init__(self) -> None:
         self.deltas: mx.array | None = None
@@ -34,6 +36,33 @@ class Reading:
         self.positions: mx.array | None = None
         self.features: tuple[mx.array, mx.array] | None = None
         self.added: Sequence[mx.array] = ()
+        self.blocks: mx.array | None = None
+
+
+class _SeeingBothWays:
+    """Added to the class of Gemma 4's inner model."""
+
+    reading: Reading
+
+    def _make_masks(self, hidden: Any, cache: Any) -> Any:
+        masks: Any = super()._make_masks(hidden, cache)  # type: ignore[misc]
+        if (blocks := self.reading.blocks) is None:
+            return masks
+        before = next((int(part.offset) for part in cache if part is not None), 0)
+        made: dict[int, Any] = {}  # layers of one kind share a mask
+        for mask in masks:
+            if id(mask) not in made:
+                made[id(mask)] = _opened(mask, blocks, before)
+        return [made[id(mask)] for mask in masks]
+
+
+def _opened(mask: Any, blocks: Any, before: int) -> Any:
+    """Return a mask in which the tokens of a picture see each other."""
+    tokens = len(blocks)
+    same = (blocks[:, None] == blocks[None]) & (blocks[:, None] >= 0)
+    if not isinstance(mask, mx.array):  # "causal", behind as many tokens as the cache holds
+        mask = mx.arange(before, before + tokens)[:, None] >= mx.arange(before + tokens)[None]
+    return mask | mx.pad(same, [(0, 0), (mask.shape[-1] - tokens, 0)])
 
 
 class _PictureEmbedding:
@@ -125,6 +154,14 @@ def let_place(model: Any, reading: Reading, sections: Sequence[int], style: Rope
         if rope is not None and hasattr(rope, "dims") and hasattr(rope, "base"):
             _become(rope, _PictureRope)
             rope.follow(reading, axes_of(sections, rope.dims // 2, style))
+
+
+def let_see_both_ways(model: Any, reading: Reading) -> None:
+    """Let the tokens of a picture see each other in Gemma 4."""
+    for module in model.modules():
+        if hasattr(module, "_make_masks"):
+            _become(module, _SeeingBothWays)
+            module.reading = reading
 
 
 def _become(module: Any, kind: type) -> None:

@@ -18,7 +18,13 @@ import numpy as np
 from engine.errors import InvalidRequest
 from engine.inference.vision.pictures import decoded, digest_of
 from engine.inference.vision.positions import grid_positions
-from engine.inference.vision.text_model import Reading, RopeStyle, let_place, let_read
+from engine.inference.vision.text_model import (
+    Reading,
+    RopeStyle,
+    let_place,
+    let_read,
+    let_see_both_ways,
+)
 from engine.inference.vision.tower import Tower, read_processor
 from engine.values.request import GenerationRequest, Picture
 
@@ -93,6 +99,9 @@ class Vision:
         self._has_grid = "mrope_section" in rope
         self._merge = int(vision.get("spatial_merge_size") or 1)
         let_read(model, self.reading, len(vision.get("deepstack_visual_indexes") or ()))
+        self.sees_both_ways = text.get("use_bidirectional_attention") == "vision"
+        if self.sees_both_ways:
+            let_see_both_ways(model, self.reading)
         if self._has_grid:
             style: RopeStyle = "sectioned" if tower.kind.startswith("qwen2") else "interleaved"
             let_place(model, self.reading, rope["mrope_section"], style)
@@ -239,6 +248,12 @@ class Vision:
             yield
             return
         reading = self.reading
+        if self.sees_both_ways:
+            blocks = np.full(end - start, -1)
+            for number, place in enumerate(placed.places):
+                low, high = np.searchsorted(place, (start, end))
+                blocks[place[low:high] - start] = number
+            reading.blocks = mx.array(blocks) if (blocks >= 0).any() else None
         if placed.positions is not None:
             reading.positions = mx.array(placed.positions[:, None, start:end])
         self._put_features(placed, start, end)
@@ -269,6 +284,17 @@ class Vision:
         if values is not None:
             self.reading.features = values, mx.array(mask)
             self.reading.added = added
+
+    def whole_end(self, placed: PlacedPictures, start: int, end: int) -> int:
+        """Return where a pass from ``start`` ends that cuts no picture whose tokens see each other.
+
+        It ends before the picture at ``end``, or behind that where it begins with it.
+        """
+        if self.sees_both_ways:
+            for place in placed.places:
+                if place[0] < end <= place[-1]:
+                    return int(place[0]) if place[0] > start else int(place[-1]) + 1
+        return end
 
     def readable(self, ids: Sequence[int]) -> list[int]:
         """Return token ids as the text model looks them up."""

@@ -146,8 +146,9 @@ def configuration(family: str, size: int, image: int) -> dict[str, Any]:
             }
             tower = {**_TOWER, "model_type": "lfm2_vl", "patch_size": 4, "num_patches": 16}
             more = {"downsample_factor": 2, "projector_hidden_size": 48}
-        case "gemma4":
+        case "gemma4" | "gemma4_both_ways":
             own = {
+                "use_bidirectional_attention": "vision" if family != "gemma4" else None,
                 "model_type": "gemma4_text",
                 "global_head_dim": 16,
                 "vocab_size_per_layer_input": size,
@@ -175,7 +176,7 @@ def configuration(family: str, size: int, image: int) -> dict[str, Any]:
                 "pooling_kernel_size": 2,
             }
             more = {"hidden_size": 64, "audio_config": None, "audio_token_id": image + 1}
-            text = without_base
+            text, family = without_base, "gemma4"
         case _:
             raise ValueError(family)
     return {

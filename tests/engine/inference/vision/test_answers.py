@@ -12,10 +12,21 @@ import mlx.core as mx
 from mlx_vlm.models import cache as oracle_cache
 
 from engine.engine import Engine
-from engine.errors import InvalidRequest
+from engine.errors import InvalidRequest, PictureUnseen
+from engine.inference.cache.disk import DiskCache
+from engine.inference.vision.tower import Tower
+from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.limits import Limits
-from engine.values.request import GenerationRequest, Message, Picture, Sampling
+from engine.values.request import (
+    CacheOwner,
+    GenerationRequest,
+    Message,
+    OutputConstraint,
+    Picture,
+    Sampling,
+    TextForm,
+)
 from tests.support.models.seeing import picture, question, write_seeing_model
 
 _TOKENS = 12
@@ -27,12 +38,10 @@ CONVERSATIONS = (
 )
 
 
-async def answer(engine: Engine, *messages: Message) -> Any:
+async def answer(engine: Engine, *messages: Message, **options: Any) -> Any:
+    options = {"stops": StopRules(ignore_eos=True), **options}
     request = GenerationRequest(
-        messages=messages,
-        max_tokens=_TOKENS,
-        sampling=Sampling(temperature=0),
-        stops=StopRules(ignore_eos=True),
+        messages=messages, max_tokens=_TOKENS, sampling=Sampling(temperature=0), **options
     )
     return await (await engine.generate(request)).collect()
 
@@ -117,4 +126,82 @@ async def test_unreadable_picture_is_refused_by_its_message(data: bytes, tmp_pat
     with pytest.raises(InvalidRequest, match=r"messages\[1\]"):
         await answer(engine, *messages)
     assert len((await answer(engine, question("And this?", TALL))).text) > 0
+    await engine.aclose()
+
+
+async def test_next_turn_after_a_restart_reads_the_picture_from_disk(tmp_path: Path) -> None:
+    folder, files = tmp_path / "model", tmp_path / "disk"
+    folder.mkdir()
+    write_seeing_model(folder)
+    long = question("one two three four five six seven " * 8, BLUE, RED)
+    owner = CacheOwner("me", "a conversation")
+    texts, usages = [], []
+    for run in range(3):
+        disk = DiskCache(files if run < 2 else tmp_path / "empty", 1 << 30)
+        engine = Engine(disk=disk)
+        await engine.load(folder)
+        turns = (long,) if run == 0 else (long, Message("assistant", texts[0]), question("And?"))
+        one = await answer(engine, *turns, cache_owner=owner)
+        texts.append(one.text)
+        usages.append(one.finished.usage)
+        await engine.aclose()
+        disk.close()
+    assert usages[1].disk_tokens > usages[0].prompt_tokens - 64
+    assert usages[2].cached_tokens == 0
+    assert texts[1] == texts[2]
+
+
+async def test_a_faulty_tower_ends_its_answer_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_seeing_model(tmp_path)
+    engine = Engine()
+    await engine.load(tmp_path)
+
+    def fail(*_: object) -> None:
+        raise ValueError("shapes do not match")
+
+    monkeypatch.setattr(Tower, "features", fail)
+    seen, text = await asyncio.gather(
+        answer(engine, question("What is it?", RED)), answer(engine, question("Hello there"))
+    )
+    assert seen.finished.stop.kind is StopKind.ERROR
+    assert "cannot read the picture: shapes do not match" in (seen.finished.error or "")
+    assert text.finished.stop.kind is StopKind.MAX_TOKENS
+    await engine.aclose()
+
+
+async def test_model_without_its_tower_reads_text(tmp_path: Path) -> None:
+    write_seeing_model(tmp_path)
+    file = tmp_path / "model.safetensors"
+    weights: Any = mx.load(str(file))
+    kept = {name: value for name, value in weights.items() if "vision_tower" not in name}
+    mx.save_safetensors(str(file), kept)
+    engine = Engine()
+    info = await engine.load(tmp_path)
+    assert not info.can_see
+    assert "vision_tower" in info.vision_problem
+    with pytest.raises(PictureUnseen, match="vision_tower"):
+        await answer(engine, question("What is it?", RED))
+    assert (await answer(engine, question("Hello there"))).finished.usage.output_tokens == _TOKENS
+    await engine.aclose()
+
+
+async def test_stop_ends_an_answer_about_a_picture_where_it_ends_the_text(tmp_path: Path) -> None:
+    write_seeing_model(tmp_path)
+    engine = Engine()
+    await engine.load(tmp_path)
+    whole = await answer(engine, question("What is it?", RED))
+    stop = whole.text[3:6]
+    ended = await answer(engine, question("What is it?", RED), stops=StopRules.of(stop))
+    assert (ended.text, ended.finished.stop.value) == (whole.text[: whole.text.index(stop)], stop)
+    choices = TextForm(choices=("red", "blue"))
+    chosen = await answer(
+        engine,
+        question("What is it?", BLUE),
+        constraint=OutputConstraint(text_form=choices),
+        thinking_budget=0,
+        stops=StopRules(),
+    )
+    assert chosen.text in ("red", "blue")
     await engine.aclose()

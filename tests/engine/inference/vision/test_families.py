@@ -55,7 +55,8 @@ def joined(parts: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize(
-    "family", ["qwen3_vl", "qwen3_5", "gemma3", "gemma4", "mistral3", "lfm2-vl"]
+    "family",
+    ["qwen3_vl", "qwen3_5", "gemma3", "gemma4", "gemma4_both_ways", "mistral3", "lfm2-vl"],
 )
 def test_logits_after_pictures_equal_those_of_mlx_vlm(family: str, tmp_path: Path) -> None:
     whole = write_model(tmp_path, family)
@@ -72,6 +73,8 @@ def test_logits_after_pictures_equal_those_of_mlx_vlm(family: str, tmp_path: Pat
         for name, value in found.items()
         if value is not None and name != "attention_mask_4d"
     }
+    if family == "gemma4_both_ways":
+        found["mm_token_type_ids"] = (tokens == _IMAGE).astype(mx.int32)
     expected = text(tokens, cache=made, **found).logits
     behind = text(mx.array([[33]]), cache=made).logits
 
@@ -81,10 +84,13 @@ def test_logits_after_pictures_equal_those_of_mlx_vlm(family: str, tmp_path: Pat
     assert placed is not None
     for chunk in (1000, 16, 7, 1):
         cache, logits = make_prompt_cache(model), []
-        for start in range(0, len(ids), chunk):
-            part = ids[start : start + chunk]
-            with vision.shown(placed, start, start + len(part)):
-                logits.append(model(mx.array([vision.readable(part)]), cache=cache))
+        start = 0
+        while start < len(ids):
+            end = vision.whole_end(placed, start, min(len(ids), start + chunk))
+            with vision.shown(placed, start, end):
+                part = vision.readable(ids[start:end])
+                logits.append(model(mx.array([part]), cache=cache))
+            start = end
         assert mx.abs(mx.concatenate(logits, axis=1) - expected).max().item() < 1e-4
     vision.set_deltas([placed.delta])
     assert mx.abs(model(mx.array([[33]]), cache=cache) - behind).max().item() < 1e-4
