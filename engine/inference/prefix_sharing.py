@@ -27,7 +27,10 @@ WORTH_TOKENS = 256
 
 
 class PrefixSharing:
-    """The sequences of one batch: some wait for others to read their common beginning."""
+    """The sequences of one batch: those with a ``prefix_donor`` wait for what it reads.
+
+    All others have joined the batch, and are in ``reading`` until they decode.
+    """
 
     def __init__(
         self, by_number: "dict[int, Sequence]", batch: ContinuousBatch, *, is_cut_anywhere: bool
@@ -71,7 +74,6 @@ class PrefixSharing:
 
     def stop_reading(self, sequence: Sequence) -> None:
         """Note that a sequence decodes from now on, or leaves while its prompt is read."""
-        sequence.is_reading = False
         self.reading.remove(sequence)
 
     def take_stopped_waiting(self) -> list[int]:
@@ -87,11 +89,11 @@ class PrefixSharing:
             if (donor := sequence.prefix_donor) is not None:
                 sequence.cache = None
                 del donor.prefix_dependents[sequence]
-            elif sequence.is_joined:
+            else:
                 joined.append(sequence)
         caches = self._batch.remove(joined) if joined else {}
         for sequence, (cache, held) in caches.items():
-            if sequence.is_reading:
+            if sequence in self.reading:
                 self.stop_reading(sequence)
             sequence.cache, sequence.held = extracted(without_head(cache)), held
         for sequence in removed:
@@ -114,12 +116,9 @@ class PrefixSharing:
 
     def reset(self) -> list[Sequence]:
         """Let waiting sequences join the emptied batch; return the others, dropped."""
-        waiting = [
-            sequence for sequence in self.by_number.values() if sequence.prefix_donor is not None
-        ]
-        dropped = [
-            sequence for sequence in self.by_number.values() if sequence.prefix_donor is None
-        ]
+        sequences = list(self.by_number.values())
+        waiting = [sequence for sequence in sequences if sequence.prefix_donor is not None]
+        dropped = [sequence for sequence in sequences if sequence.prefix_donor is None]
         for sequence in dropped:
             del self.by_number[sequence.number]
         self.reading.clear()
@@ -169,7 +168,8 @@ class PrefixSharing:
         best: tuple[Sequence, int] | None = None
         max_spared = -1
         for other in self.by_number.values():
-            if not other.is_joined or other.owner.name != sequence.owner.name:
+            is_waiting = other is sequence or other.prefix_donor is not None
+            if is_waiting or other.owner.name != sequence.owner.name:
                 continue
             # Each reads at least its last token itself.
             shared = min(common_tokens(sequence.key, other.key), length - 1, len(other) - 1)
@@ -188,7 +188,6 @@ class PrefixSharing:
 
     def _join(self, sequence: Sequence) -> None:
         sequence.read = sequence.cached
-        sequence.is_joined = sequence.is_reading = True
         self.reading.append(sequence)
         self._batch.wait(sequence)
 
