@@ -1,7 +1,5 @@
 """Recommends a first model to download. Main thread."""
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QWidget
 
@@ -12,11 +10,9 @@ from ui.kit.buttons import IconBadge, push_button
 from ui.kit.labels import label, show_text
 from ui.kit.layouts import STRETCH, column, row
 from ui.models.downloads import DownloadRow
+from ui.models.loading_after import LoadingAfter
 from ui.models.model_library import ModelLibrary
 from ui.models.model_words import duration
-
-if TYPE_CHECKING:
-    from ui.models.models_window import LoadingAfter
 
 
 def figures_of(suggestion: SuggestedModel) -> str:
@@ -38,7 +34,6 @@ class FirstModel(QFrame):
         self._library = library
         self._suggestion: SuggestedModel | None = None
         self._row: DownloadRow | None = None
-        self._loading: LoadingAfter | None = None
         badge = IconBadge(40)
         badge.show_icon("download", "match")
         self.name = label("", "title", 1.2, is_wrapped=True)
@@ -60,6 +55,9 @@ class FirstModel(QFrame):
             margins=(18, 16, 18, 16),
             on=self,
         )
+        self._loading = LoadingAfter(library, self)
+        self._loading.ready.connect(lambda _: self.ready.emit())
+        self._loading.not_loaded.connect(lambda _, why: show_text(self.problem, why))
         library.changed.connect(self.refresh)
         library.downloads.changed.connect(self.refresh)
         library.downloads.progressed.connect(self._show_progress)
@@ -105,8 +103,7 @@ class FirstModel(QFrame):
         self._show_progress()
 
     async def finish(self) -> None:
-        if self._loading is not None:
-            await self._loading.finish()
+        await self._loading.finish()
 
     def _show_progress(self) -> None:
         if self._row is not None:
@@ -115,15 +112,6 @@ class FirstModel(QFrame):
     def _start(self) -> None:
         if self._suggestion is None:
             return
-        if self._loading is None:
-            # The module of the models' window must not hold up the main window.
-            from ui.models.models_window import LoadingAfter
-
-            self._loading = LoadingAfter(self._library, self)
-            self._loading.ready.connect(lambda _: self.ready.emit())
-            self._loading.not_loaded.connect(lambda _, why: self._show_problem(why))
         self._loading.want(self._suggestion.name)
-        self._show_problem(as_sentence(self._library.downloads.start(self._suggestion.name)))
-
-    def _show_problem(self, problem: str) -> None:
-        show_text(self.problem, problem)
+        problem = self._library.downloads.start(self._suggestion.name)
+        show_text(self.problem, as_sentence(problem))
