@@ -11,16 +11,21 @@ from engine.files.json_fields import Fields
 from engine.stopping.record import StopKind
 from engine.values.request import TraceLevel
 from tests.support.asking import loaded_engine
+from tests.support.kept import preferences_state
 from tests.support.memory_store import MemoryConversationStore
+from tests.support.models.formats import tool_template
+from tests.support.outside.tool_hosts import SUMS_ON, DictatedHost
 from tests.support.scripted import Stage
 from tests.ui.driving import OneModel, eventually
 from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
+from ui.preferences import Preferences
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.records.stop_entries import StopEntry
+from ui.tools.toolbox import Toolbox
 
 COUNT = "Count from 1 to 10, one number per line"
 
@@ -150,3 +155,41 @@ async def test_fork_is_refused_without_its_model_or_prompt(tmp_path: Path) -> No
         original.model_id = "other-7b"
         trace.setting = replace(trace.setting, model="other-7b")
         assert "This answer is from other-7b" in (await fork(chat, answer, 1)).refusal
+
+
+async def test_answer_with_call_is_forked_before_its_call(tmp_path: Path) -> None:
+    call = '{"name": "add", "arguments": {"a": 1, "b": 22}}'
+    script = ["so ", "<tool_call>", *call, "</tool_call>"]
+    marks = ["<tool_call>", "</tool_call>"]
+    template = tool_template("<tool_call> tool_call.name")
+    stage = Stage(tmp_path, {"go": script}, plain=marks, template=template)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
+        toolbox = Toolbox(DictatedHost(), preferences_state(Preferences()))
+        context = ChatContext(
+            engine,
+            MemoryConversationStore(),
+            Traces(),
+            OneModel(engine),  # type: ignore[arg-type]
+            toolbox,
+        )
+        conversation = Conversation()
+        conversation.tools = SUMS_ON
+        chat = ConversationController(context, conversation)
+        chat.send("go")
+        await eventually(lambda: conversation.needs_user)
+        chat.cancel()
+        answer = conversation.messages[-1]
+        original = await ended(chat, answer.run)
+        trace = chat._traces.get(original.id)
+        assert trace is not None
+        run = chat.end_at(answer, trace, 1)
+        assert run is not None
+        assert (run.text, run.tool_calls, chat.is_running) == ("so ", [], False)
+        chat.fork(answer, trace, 1, (trace.tokens[1].token_id,))
+        await eventually(lambda: conversation.needs_user)
+        forked = conversation.messages[-1].run
+        assert forked is not None
+        [again], [called] = forked.tool_calls, original.tool_calls
+        assert (again.name, again.arguments) == (called.name, called.arguments)
+        chat.cancel()
+        await ended(chat, forked)
