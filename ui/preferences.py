@@ -209,11 +209,11 @@ class ModelPreferences:
     )
     choices: tuple[ModelChoices, ...] = declare(
         (),
-        help="per folder of a model: its draft model, whether it stays in memory once it is "
-        "loaded, the settings and stop list that new conversations with it begin with, and its "
-        "last use",
+        help="per folder of a model: its draft model, your chat template for it, whether it stays "
+        "in memory once it is loaded, the settings and stop list that new conversations with it "
+        "begin with, and its last use",
         section=MODELS_WINDOW,
-        label="Draft Model, Pin",
+        label="Draft Model, Chat Template, Pin",
     )
 
 

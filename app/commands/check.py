@@ -14,6 +14,7 @@ import time
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,18 @@ from app.engines import open_engine, read_user_template
 from app.exits import CommandError, did_you_mean
 from app.printer import Printer, table
 from app.terminal.status_line import LoadMeter, live_line
-from engine import Engine, LoadCancelled, TemplateReport, compare_with_plain_loop, mlx_in_use
+from engine import (
+    SAMPLE_REQUEST,
+    Engine,
+    LoadCancelled,
+    TemplateReport,
+    compare_with_plain_loop,
+    mlx_in_use,
+    preview_template,
+)
 from engine.errors import EngineError, ModelLoadFailed
 from engine.library.model_info import ModelInfo
+from engine.library.template_files import chat_template
 from engine.stopping.record import StopKind, describe_source
 from engine.stopping.rules import StopOptions, StopRules
 from engine.values.events import Finished, TokenTrace, tokens_per_s
@@ -78,6 +88,8 @@ class Report:
     comparisons: dict[str, Comparison]
     measurements: tuple[Measurement, ...]
     template: TemplateReport | None = None
+    # A unified diff of a sample's prompts, by the model's own template and by the user's.
+    template_difference: tuple[str, ...] = ()
 
     @property
     def is_right(self) -> bool:
@@ -141,12 +153,11 @@ def _must_exist(folder: Path) -> None:
 
 
 async def _report(options: Namespace, printer: Printer) -> Report:
+    user_template = read_user_template(options.template, options.model)
     async with open_engine() as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
             model = await engine.load(
-                options.model,
-                draft=options.draft,
-                user_template=read_user_template(options.template, options.model),
+                options.model, draft=options.draft, user_template=user_template
             )
         answers: dict[str, list[_Tokens]] = {}
         for text in (_FREE, _COPY):
@@ -159,7 +170,19 @@ async def _report(options: Namespace, printer: Printer) -> Report:
         measurements = await _measure(engine, model, options.tokens, printer)
         template = await engine.check_template()
     # Only now, so that the model is never in memory twice.
-    return Report(model, await _compare(model.path, answers), measurements, template)
+    compared = await _compare(model.path, answers)
+    difference = () if user_template is None else _template_difference(model.path, user_template)
+    return Report(model, compared, measurements, template, difference)
+
+
+def _template_difference(folder: Path, user_template: str) -> tuple[str, ...]:
+    previews = (
+        preview_template(folder, source, SAMPLE_REQUEST)
+        for source in (chat_template(folder), user_template)
+    )
+    prompts = (preview.prompt or str(preview.problem or "") for preview in previews)
+    own, users = (prompt.splitlines() for prompt in prompts)
+    return tuple(unified_diff(own, users, "the model's own", "yours", lineterm=""))
 
 
 async def _measure(
@@ -302,6 +325,7 @@ def _as_text(report: Report) -> str:
             table(head, compared),
             table(("TEXT", "DRAFTS", "TOKENS/S", "GAIN", "GUESSED", "RIGHT"), measured),
             _template_text(report.template),
+            *((*report.template_difference, "") if report.template_difference else ()),
             report.verdict,
         )
     )
@@ -359,6 +383,7 @@ def _as_json(report: Report) -> str:
             {"answers": how, **asdict(comparison)} for how, comparison in report.comparisons.items()
         ],
         "template": None if report.template is None else asdict(report.template),
+        "template_difference": report.template_difference,
         "measurements": [asdict(measurement) for measurement in report.measurements],
         "is_right": report.is_right,
         "verdict": report.verdict,
