@@ -1,4 +1,4 @@
-"""The prefill budget: how many tokens of prompts each step of a batch reads.
+"""Chunked prefill: how many tokens of prompts each step of a batch reads.
 
 A step reads for about a quarter of a second where nothing decodes. Beside running answers it
 reads for about as long as a decode step takes, and then decodes alone until it has made up for

@@ -192,7 +192,7 @@ def _headroom(weights: int) -> int:
     return max(256 << 20, weights // 10)
 
 
-def cache_budget(now: Memory, size: CacheSize, weights: int, kept: int) -> tuple[int, int]:
+def max_cache_bytes(now: Memory, size: CacheSize, weights: int, kept: int) -> tuple[int, int]:
     """Return the bytes that the caches of all running answers, and of cached prompts, may take.
 
     4,096 tokens are accepted however little memory seems to be free: the system can free much of

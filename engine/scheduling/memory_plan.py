@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.errors import InvalidRequest, MemoryShort, ModelLoadFailed
 from engine.inference.backend import Prompt
-from engine.library.memory_need import Memory, MemoryNeed, cache_budget, memory
+from engine.library.memory_need import Memory, MemoryNeed, max_cache_bytes, memory
 from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
 from engine.scheduling.admission import choices_field
@@ -167,7 +167,7 @@ class MemoryPlanner:
         return MemoryPlan(free, after_eviction, total, prompts)
 
     def _caches(self, info: ModelInfo, available: Memory) -> tuple[int, int]:
-        return cache_budget(
+        return max_cache_bytes(
             available, info.answer_cache, info.weights_bytes, self._prompt_cache_bytes
         )
 

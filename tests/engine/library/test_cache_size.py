@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.library.memory_need import CacheSize, Memory, cache_budget, estimated
+from engine.library.memory_need import CacheSize, Memory, estimated, max_cache_bytes
 
 ATTENTION = {
     "num_hidden_layers": 6,
@@ -70,14 +70,14 @@ def test_as_many_tokens_fit_as_take_no_more_than_the_room(room: int, most: int) 
 def test_the_room_is_what_is_free_less_kept_prompts_and_headroom() -> None:
     size = CacheSize(1000)
     gib = 1 << 30
-    found = cache_budget(Memory(64 * gib, 40 * gib), size, weights=5 * gib, kept=gib)
+    found = max_cache_bytes(Memory(64 * gib, 40 * gib), size, weights=5 * gib, kept=gib)
     assert found == (40 * gib - gib - gib // 2, gib)
     # On a Mac, the graphics processor may have less than what is free.
-    found = cache_budget(Memory(24 * gib, 30 * gib), size, weights=10 * gib, kept=gib)
+    found = max_cache_bytes(Memory(24 * gib, 30 * gib), size, weights=10 * gib, kept=gib)
     assert found == (14 * gib - gib - gib, gib)
 
 
 def test_a_machine_that_seems_full_still_accepts_short_answers() -> None:
     size = CacheSize(1000)
-    answers, _ = cache_budget(Memory(8 << 30, 10), size, weights=1, kept=1 << 30)
+    answers, _ = max_cache_bytes(Memory(8 << 30, 10), size, weights=1, kept=1 << 30)
     assert answers == 4096 * 1000
