@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-Image = pytest.importorskip("PIL.Image")
+pytest.importorskip("PIL")
+
+from PIL import Image
 
 from engine.errors import InvalidRequest
 from engine.inference.vision.pictures import decoded, digest_of
