@@ -144,7 +144,7 @@ def _roomy(need: MemoryNeed, memory: Memory) -> str:
     )
 
 
-async def _asked(ask: Callable[..., T], *values: object) -> T:
+async def ask_hub(ask: Callable[..., T], *values: object) -> T:
     """Call a function that waits for the hub; a cancelled task cancels the request."""
     hub = Hub()
     try:
@@ -225,7 +225,7 @@ class ModelCards(QObject):
 
     async def _read(self, name: str) -> None:
         try:
-            text, is_cut = _beginning(await _asked(card, name))
+            text, is_cut = _beginning(await ask_hub(card, name))
         except HubFailed as error:
             shown = ModelCard("missing", as_sentence(str(error)))
         except Exception:  # a bug must not leave the preview waiting
@@ -377,12 +377,12 @@ class Finder(QObject):
             self._fail(as_sentence(UNEXPECTED))
 
     async def _search(self, text: str, limit: int) -> None:
-        models, self.has_more = await _asked(found_for, text, limit)
+        models, self.has_more = await ask_hub(found_for, text, limit)
         self._list([HubResult(model) for model in models])
         unchecked = [result.model for result in self._found if not result.is_checked]
         # A few at a time: each takes a thread, and many threads would slow the main one down.
         for start in range(0, len(unchecked), 3):
-            for model in await _asked(with_needs, tuple(unchecked[start : start + 3])):
+            for model in await ask_hub(with_needs, tuple(unchecked[start : start + 3])):
                 self._replace(model)
         if unchecked:
             self._arrange()  # only now is it known of each whether it fits
@@ -390,7 +390,7 @@ class Finder(QObject):
     async def _suggest(self) -> None:
         chosen = suggestions(self.memory)
         self._list([HubResult(one.model(), one.purpose, is_checked=True) for one in chosen])
-        for model in await _asked(look_up_all, tuple(suggestion.name for suggestion in chosen)):
+        for model in await ask_hub(look_up_all, tuple(suggestion.name for suggestion in chosen)):
             if model is not None:
                 self._replace(model)
 
@@ -446,7 +446,7 @@ class Finder(QObject):
 
     async def _read_size(self, name: str) -> None:
         try:
-            model = await _asked(look_up, name)
+            model = await ask_hub(look_up, name)
         except HubFailed:
             return  # the place of the card says why
         self._replace(model)

@@ -13,7 +13,6 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine.errors import EngineError
-from engine.library.hub import Hub, HubCancelled
 from engine.library.hub_models import HubModel, look_up_all
 from engine.library.local_models import (
     FoundModel,
@@ -24,10 +23,12 @@ from engine.library.local_models import (
 )
 from engine.values.verdict import UNEXPECTED
 from engine.wording import as_sentence, counted, format_size
-from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.tasks import cancel_tasks, finish_tasks, start_task
+from ui.models.finder import ask_hub
 from ui.models.model_library import ModelLibrary
 from ui.words import describe_error
 
+_CHECK = "look for updates"
 _log = logging.getLogger(__name__)
 
 
@@ -41,7 +42,6 @@ class Upkeep(QObject):
     def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._library = library
-        self._hub = Hub()
         self.updates: dict[str, HubModel] = {}
         self.is_checking = False
         self._checked_at_s = -math.inf
@@ -105,8 +105,7 @@ class Upkeep(QObject):
             self._checked_at_s = time.monotonic()
             self.is_checking, self.outcome = True, ""
             self.changed.emit()
-            self._hub = Hub()
-            start_task(self, self._check(self._hub, is_requested), "look for updates")
+            start_task(self, self._check(is_requested), _CHECK)
 
     def check_sometimes(self) -> None:
         """Ask the hub, because the window of models is open, if that was not done for hours."""
@@ -120,7 +119,7 @@ class Upkeep(QObject):
         self._library.downloads.start(model.name)
 
     async def finish(self) -> None:
-        self._hub.gives_up.set()
+        cancel_tasks(self, _CHECK)
         await finish_tasks(self)
 
     def _downloaded(self) -> list[FoundModel]:
@@ -131,13 +130,10 @@ class Upkeep(QObject):
             if model.origin is Origin.HUGGING_FACE and not model.is_partial
         ]
 
-    async def _check(self, hub: Hub, is_requested: bool) -> None:
+    async def _check(self, is_requested: bool) -> None:
         here = self._downloaded()
         try:
-            replies = await asyncio.to_thread(look_up_all, hub, tuple(model.name for model in here))
-            self._take(here, replies)
-        except HubCancelled:
-            pass
+            self._take(here, await ask_hub(look_up_all, tuple(model.name for model in here)))
         except EngineError as error:
             self.outcome = describe_error(error)
         except Exception:
