@@ -45,6 +45,8 @@ def likelihood_request(run: RunTrace, token_index: int, count: int) -> Generatio
     return replace(
         forked,
         fork=None,
+        # Its token is then one of the likeliest, unlike one of a run that these lack.
+        sampling=replace(forked.sampling, temperature=0.0, xtc_probability=None),
         begun=(*forked.begun, *forked.fork.tokens),
         max_tokens=1,
         stops=StopRules(),
@@ -130,12 +132,13 @@ def _fork(run: RunTrace, token_index: int, chosen: tuple[int, ...]) -> Fork:
 def _stats_of(replaced: TokenTrace, chosen: tuple[int, ...]) -> TokenStats | None:
     """Return how likely the first chosen token was, if the run recorded it."""
     stats = replaced.stats
-    if stats is None or chosen[:1] == (replaced.token_id,):
-        return stats
+    if stats is None:
+        return None
     for rank, (token_id, logprob) in enumerate(stats.top):
         if (token_id,) == chosen[:1]:
             return replace(stats, logprob=logprob, rank=rank)
-    return None
+    is_own = chosen[:1] == (replaced.token_id,) and stats.rank >= len(stats.top)
+    return stats if is_own else None
 
 
 def chosen_text(run: RunTrace, chosen: tuple[int, ...]) -> str:

@@ -61,16 +61,21 @@ def _fill_in(menu: QMenu, forks: Forks, token_index: int, trace: RunTrace | None
 
 
 def _alternatives(forks: Forks, trace: RunTrace, token: TokenTrace) -> list[Entry]:
+    if (stats := token.stats) is None or not stats.top:
+        return []
+    listed: list[tuple[int, float | None]] = list(stats.top)
+    if token.token_id not in dict(stats.top):
+        listed.append((token.token_id, stats.logprob if stats.rank >= len(stats.top) else None))
     return [
         Command(
             escape_mnemonics(
                 f"{quoted(token_name(token_id, trace.vocabulary), 24)}\t"
-                f"{percent(math.exp(logprob))}"
+                f"{'' if logprob is None else percent(math.exp(logprob))}"
             ),
             partial(forks.fork, token.index, (token_id,), trace),
             checked=token_id == token.token_id,
         )
-        for token_id, logprob in (() if token.stats is None else token.stats.top)
+        for token_id, logprob in listed
     ]
 
 

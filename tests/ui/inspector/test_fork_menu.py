@@ -102,6 +102,12 @@ async def test_fork_takes_typed_text(window: MainWindow, inspector: InspectorWin
     dialog.accept()
     forked = await shown_after(window)
     assert forked.text.startswith("1\n2\n3\n and\n")
+    menu = open_menu(inspector, 6)  # its token is none of the likeliest
+    await eventually(lambda: any(action.isChecked() for action in menu.actions()))
+    assert [a.text() for a in menu.actions() if a.isChecked()] == [f"{labels(menu)[6]}"]
+    assert len(labels(menu)) == 9
+    choose(menu, labels(menu)[6])
+    assert (await shown_after(window)).text.startswith("1\n2\n3\n ")
 
 
 async def test_fork_menu_says_why_no_fork_is_possible(
