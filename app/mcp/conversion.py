@@ -207,8 +207,10 @@ def _block_text(block: ContentBlock) -> str:
     match block.type:
         case "text":
             return str(block.text)
-        case "image" | "audio":
-            return f"[{block.type} {block.mime_type}, {_size(block.data)}{_UNREADABLE}]"
+        case "image":
+            return f"[image {block.mime_type}, {_size(block.data)}]"
+        case "audio":
+            return f"[audio {block.mime_type}, {_size(block.data)}{_UNREADABLE}]"
         case "resource":
             return _contents_text(block.resource)
         case "resource_link":
@@ -220,7 +222,9 @@ def _contents_text(
 ) -> str:
     if isinstance(contents, TextResourceContents):
         return contents.text
-    return f"[{contents.mime_type or 'binary data'}, {_size(contents.blob)}{_UNREADABLE}]"
+    kind = contents.mime_type or "binary data"
+    unreadable = "" if kind.startswith("image/") else _UNREADABLE
+    return f"[{kind}, {_size(contents.blob)}{unreadable}]"
 
 
 def _size(data: str) -> str:

@@ -101,7 +101,8 @@ async def _converse(
     stored = StoredPreferences(paths.config_folder())
     if stored.notice:
         printer.remark(stored.notice)
-    tools = ChatTools(printer, partial(_read, asking, interrupts), stored.preferences().tools)
+    ask = partial(_read, asking, interrupts)
+    tools = ChatTools(printer, ask, stored.preferences().tools, session.pictures)
     try:
         while not session.has_ended:
             try:

@@ -15,9 +15,11 @@ from app.exits import did_you_mean
 from app.mcp.host import ToolServers
 from app.printer import Printer
 from app.process.signals import Interrupts
-from engine.values.request import Tool, ToolCall
+from engine.values.request import Picture, Tool, ToolCall
 from ui.preferences import ToolPreferences
+from ui.records.attachments import kept_as
 from ui.records.conversations import Conversation
+from ui.records.pictures import kept_name
 from ui.records.runs import Run
 from ui.records.tool_calls import CallResult, CallState, parse_arguments
 from ui.records.tool_choice import approval_of, enabled_tools, engine_tools
@@ -39,8 +41,10 @@ class ChatTools:
         printer: Printer,
         ask: Callable[[str], Awaitable[str | None]],
         preferences: ToolPreferences,
+        pictures: dict[str, Picture],
     ) -> None:
         self.preferences = preferences
+        self._pictures = pictures  # of results, by the names of their files
         self._printer = printer
         self._ask = ask
         self._host = ToolServers(
@@ -146,7 +150,11 @@ class ChatTools:
             self._printer.status("")
         state: CallState = "failed" if answer.is_error else "done"
         took_s = time.monotonic() - began_s
-        return CallResult(call.id, state, answer.text, tool.server, tool.name, took_s)
+        made = {kept_name(data): Picture(data) for data in answer.pictures}
+        self._pictures.update(made)
+        kept = tuple(kept_as(tool.title, name) for name in made)
+        text = answer.text
+        return CallResult(call.id, state, text, tool.server, tool.name, took_s, pictures=kept)
 
     async def _declined(self, question: ServerQuestion) -> QuestionReply:
         """Show what a server asks; forms are filled in only in the window."""

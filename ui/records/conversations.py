@@ -5,7 +5,7 @@ Plain records without Qt; changed on the main thread only.
 
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,6 +130,14 @@ class Conversation:
         """Whether it has no messages, and the composer is empty."""
         is_written = bool(self.draft.strip() or self.attachments or self.queue)
         return not self.has_messages and not is_written
+
+    @property
+    def pictures(self) -> Iterator[Attachment]:
+        """The pictures and recordings of all messages, and of what is not sent yet."""
+        for message in self.tree:
+            yield from message.pictures
+        unsent = (self.attachments, *(files for _, files in self.queue))
+        yield from (file for files in unsent for file in files if file.kept_file)
 
     @property
     def is_running(self) -> bool:

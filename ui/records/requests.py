@@ -81,7 +81,8 @@ def _result_content(result: CallResult, pictures: Pictures) -> tuple[str, tuple[
         pictures[file.kept_file] for file in result.pictures if file.kept_file in pictures
     )
     if not shown:
-        return result.sent, ()
+        unseen = r"[\1, which the model cannot see]"
+        return PICTURE_NOTE.sub(unseen, result.sent) if result.pictures else result.sent, ()
     text = result.sent.replace(PICTURE_MARK, "")
     if len(PICTURE_NOTE.findall(text)) == len(shown):
         return PICTURE_NOTE.sub(PICTURE_MARK, text), shown

@@ -19,7 +19,7 @@ from ui.records.tool_servers import ServerQuestion, ToolInfo
 
 NOT_RUN = "This call was not run."
 # Stands for a picture in the text of an MCP tool's result.
-PICTURE_NOTE = re.compile(r"\[image[ /][^\]\n]*, which the model cannot read\]")
+PICTURE_NOTE = re.compile(r"\[(image[ /][^\]\n]*?)(?:, which the model cannot read)?\]")
 
 Permission = Literal["once", "conversation", "always", "denied"]
 CallState = Literal["done", "failed", "denied", "cancelled"]

@@ -121,7 +121,7 @@ def test_progress_and_pictures_of_a_call(asking: Served) -> None:
     [picture] = drawn.pictures
     assert picture.startswith(b"\x89PNG")
     assert drawn.text.splitlines()[0] == "drawn"
-    assert "[image image/png, 70 bytes, which the model cannot read]" in drawn.text
+    assert "[image image/png, 70 bytes]" in drawn.text
 
 
 def form(**properties: Any) -> Any:

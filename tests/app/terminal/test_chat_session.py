@@ -385,7 +385,7 @@ async def test_forty_turns_in_a_context_of_1024_tokens_are_all_answered(tmp_path
     session = ChatSession(AnswerOptions())
     async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
         session.model = engine.model
-        tools = ChatTools(printer, nobody, ToolPreferences())
+        tools = ChatTools(printer, nobody, ToolPreferences(), {})
         with Interrupts() as interrupts:
             for question in asked:
                 await _answer(engine, session, question, printer, interrupts, tools)

@@ -35,7 +35,7 @@ async def test_terminal_follows_the_limits_and_approvals_of_the_user(
     )
     given = {}
     monkeypatch.setattr(terminal_tools, "ToolServers", lambda _, **how: given.update(how) or host)
-    tools = ChatTools(Printer(), refuse, preferences)
+    tools = ChatTools(Printer(), refuse, preferences, {})
     assert (given["call_timeout_s"](), given["max_result_bytes"]) == (7, 2_000)
     run = Run(tool_calls=[ToolCall("1", "t", "{}")])
     conversation = Conversation()

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 from engine.library.local_models import FoundModel, Origin
 from engine.library.memory_need import Fit
 from engine.values.events import TextDelta
-from engine.values.request import PICTURE_MARK, Message
+from engine.values.request import PICTURE_MARK, Message, Picture, ToolCall
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.shown import main_window, shown
 from tests.ui.driving import END, MODEL, ScriptedEngine, eventually
@@ -19,6 +19,11 @@ from ui.chat.composer.pictures import PictureDialog
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.theme import Theme
 from ui.models.model_library import LibraryModel
+from ui.records.attachments import kept_as
+from ui.records.messages import ConversationMessage
+from ui.records.requests import turns_of
+from ui.records.runs import Run
+from ui.records.tool_calls import CallResult
 from ui.window.main_window import MainWindow
 
 
@@ -155,3 +160,15 @@ async def test_a_text_model_is_named_before_a_picture_is_sent_and_one_that_sees_
         [question] = await ask(window, scripted, "Look")
         assert "a picture, which you cannot see" in question.content
         assert not notice.isVisible()
+
+
+def test_a_tools_picture_replaces_its_note_for_a_model_that_sees() -> None:
+    call = ToolCall("c", "shot", "{}")
+    picture = kept_as("shot 1.png", f"{'0' * 32}.png")
+    text = "before [image image/png, 70 bytes] after"
+    run = Run(tool_calls=[call], results=[CallResult("c", "done", text, pictures=(picture,))])
+    answer = ConversationMessage("assistant", run=run)
+    shown = {picture.kept_file: Picture(b"png")}
+    assert turns_of([answer], shown)[1].content == f"before {PICTURE_MARK} after"
+    unseen = "before [image image/png, 70 bytes, which the model cannot see] after"
+    assert turns_of([answer])[1].content == unseen

@@ -127,7 +127,7 @@ class InlineWriter:
         return form
 
     def _write_image(self, token: Token, form: QTextCharFormat) -> None:
-        """Show a picture that is in the text, others as source with a link: nothing is loaded."""
+        """Show a picture of the text itself; of others a card with the address: none is loaded."""
         target = str(token.attrGet("src") or "")
         if _is_data(target):
             shown = picture(target, self._style.em)
@@ -138,7 +138,18 @@ class InlineWriter:
         title = token.attrGet("title")
         end = f' "{title}")' if title else ")"
         source = f"![{token.content}]({target}{end}"
-        self._cursor.insertText(source, form if _is_data(target) else self._linked(form, target))
+        if _is_data(target):
+            self._cursor.insertText(source, form)
+            return
+        form = self._linked(form, target)
+        form.setToolTip(plain_tooltip(f"This picture is not loaded from {target}"))
+        form.setForeground(QBrush(QColor(self._style.colors.muted)))
+        form.setBackground(QBrush(QColor(self._style.colors.sunken)))
+        form.setFontUnderline(False)
+        form.setProperty(SOURCE_PROPERTY, source)
+        name = f"Picture: {token.content}" if token.content else "Picture"
+        card = " · ".join(filter(None, (name, target, str(title or ""))))
+        self._cursor.insertText(f"\u00a0{card}\u00a0", form)
 
     def _write_reference(self, label: str, form: QTextCharFormat) -> None:
         form = self._linked(form, NOTE_PREFIX + label)

@@ -111,13 +111,12 @@ def read_archive_item(item: JsonItem, contents: FileContents) -> None:
 
 
 def _take_pictures(conversation: Conversation, contents: FileContents) -> None:
-    """Keep the pictures of messages, and count the missing ones."""
-    for message in conversation.tree:
-        for picture in message.pictures:
-            name = picture.kept_file
-            kept = not picture.is_sound and contents.pictures.file_of(name)
-            if not (kept or contents.pictures.is_here(name)):
-                contents.left_out["sound recording" if picture.is_sound else "picture"] += 1
+    """Keep the pictures of messages and drafts, and count the missing ones."""
+    for picture in conversation.pictures:
+        name = picture.kept_file
+        kept = not picture.is_sound and contents.pictures.file_of(name)
+        if not (kept or contents.pictures.is_here(name)):
+            contents.left_out["sound recording" if picture.is_sound else "picture"] += 1
 
 
 def conversation_markdown(conversation: Conversation) -> str:

@@ -53,8 +53,7 @@ class ExportedFile:
         else:
             self._write(self._as_text(conversation))
         self._count += 1
-        for message in conversation.tree:
-            self._picture_files |= {picture.kept_file for picture in message.pictures}
+        self._picture_files |= {picture.kept_file for picture in conversation.pictures}
 
     def add_trace(self, kept: StoredTrace, content: bytes) -> None:
         """Write the trace of an answer."""

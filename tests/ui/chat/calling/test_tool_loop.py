@@ -1,13 +1,14 @@
 """The loop of calls: asked, allowed, denied, stopped, limited, and told to the model."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.files.json_fields import Fields
 from engine.stopping.record import StopKind
-from engine.values.request import ToolCall
+from engine.values.request import PICTURE_MARK, ToolCall
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import ADD, SUMS_ON
 from tests.ui.chat.calling.talking import Talk, adding, ended
@@ -187,6 +188,8 @@ async def test_the_pictures_of_a_result_are_kept_with_the_call(
     scripted: ScriptedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MemoryConversationStore, "pictures_folder", tmp_path / "pictures")
+    assert scripted.model is not None
+    scripted.model = replace(scripted.model, can_see=True)
     async with Talk(scripted, allowed=[approval_of(ADD)]) as talk:
         talk.host.pictures = (b"\x89PNG\r\n\x1a\n1", b"GIF89a2")
         talk.session.send("Draw.")
@@ -194,6 +197,9 @@ async def test_the_pictures_of_a_result_are_kept_with_the_call(
         talk.call(adding(1, 2))
         await talk.asked(2)
         talk.answer("Drawn.")
+        result = scripted.requests[1].messages[-1]
+        assert result.content.endswith(PICTURE_MARK * 2)
+        assert tuple(picture.data for picture in result.pictures) == talk.host.pictures
     message = next(one for one in talk.conversation.messages if one.run and one.run.results)
     assert message.run is not None
     first, second = message.run.results[0].pictures

@@ -13,6 +13,7 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication, QButtonGroup, QMessageBox
 from pytestqt.qtbot import QtBot
 
+from engine.values.request import PICTURE_MARK
 from tests.ui.chat.session.conftest import every, workspace_on
 from tests.ui.driving import ScriptedEngine
 from ui.chat.messages.answer_view import AnswerView
@@ -25,6 +26,7 @@ from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversation_markdown
 from ui.records.exchange.contents import FileContents
 from ui.records.messages import question
+from ui.records.pictures import keep_picture, read_pictures
 from ui.records.requests import turns_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
@@ -130,6 +132,9 @@ async def test_pictures_come_in_with_their_questions_and_leave_with_the_last_of_
         (turn,) = turns_of(cat.messages)
         assert first.kept_file not in turn.content
         assert "cannot see" in turn.content
+        (turn,) = turns_of(cat.messages, read_pictures(folder, cat.messages))
+        assert turn.content.startswith(PICTURE_MARK * 2)
+        assert [picture.data for picture in turn.pictures] == [PNG, JPEG]
         twin = cat.duplicate()
         assert twin.messages[0].files == message.files
         workspace.store.delete(cat)
@@ -273,6 +278,8 @@ async def test_our_archive_takes_pictures_to_another_computer(
 
     async with workspace_on(scripted, tmp_path / "conversations.db") as (workspace, _store):
         await take(workspace, await looked_into(workspace, lm_studio(tmp_path / "export")))
+        draft = keep_picture(tmp_path / "pictures", "draft.jpg", JPEG)
+        workspace.change_draft("", (draft,))
         for path in (archive, bare):
             workspace.files.export_all_to(path)
             await workspace.files.finish()
@@ -285,9 +292,9 @@ async def test_our_archive_takes_pictures_to_another_computer(
             return said, kept(store.pictures_folder)
 
     said, pictures = await elsewhere(archive, tmp_path / "second")
-    assert ("Left out" in said, list(pictures.values())) == (False, [PNG])
+    assert ("Left out" in said, sorted(pictures.values())) == (False, sorted([PNG, JPEG]))
     said, pictures = await elsewhere(bare, tmp_path / "third")
-    assert ("Left out: 1 picture." in said, pictures) == (True, {})
+    assert ("Left out: 2 pictures." in said, pictures) == (True, {})
 
 
 def test_a_picture_is_a_chip_that_asks_before_another_program_opens_it(

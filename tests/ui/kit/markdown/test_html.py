@@ -171,4 +171,9 @@ def test_no_other_picture_is_loaded_or_lost(
     view = shown(theme, qapp, f"![alt]({address})")
     view.grab()
     assert asked == []
-    assert view.shown_text() == f"![alt]({address})"
+    source = f"![alt]({address})"
+    card = f" Picture: alt · {address} "
+    is_source = address.startswith(("data:", "file:"))
+    assert view.toPlainText() == (source if is_source else card)
+    view.selectAll()
+    assert view.createMimeDataFromSelection().text() == source
