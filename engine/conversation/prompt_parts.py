@@ -7,6 +7,7 @@ that the template writes are the places of its parts. Pure; any thread.
 import functools
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -78,22 +79,17 @@ class RenderedPrompt:
         return self._found[1]
 
     @property
-    def opening(self) -> tuple[Part, ...]:
+    def opening(self) -> str:
         """The end of the text, with which the template opens the answer; empty for none."""
         if not self.text or not self.request.opens_answer or self.request.continues_message:
-            return ()
+            return ""
         try:
             closed = self.render(replace(self.request, opens_answer=False))
         except EngineError:
-            return ()
+            return ""
         start = common_chars(self.text, closed)
-        if (
-            start == len(self.text)
-            or not self.parts
-            or start < max(part.end for part in self.parts)
-        ):
-            return ()
-        return (Part(PromptPart.ANSWER_OPENING, 0, "", start, len(self.text), OPENING),)
+        end = max((part.end for part in self.parts), default=len(self.text))
+        return self.text[start:] if end <= start else ""
 
     @functools.cached_property
     def _found(self) -> tuple[tuple[Part, ...], tuple[str, ...]]:
@@ -230,12 +226,15 @@ def common_chars(text: str, other: str) -> int:
 
 
 def _moved(spans: Sequence[_Span], plain: str, prompt: str) -> Iterator[_Span]:
-    """Yield spans at their places in a prompt whose other text differs."""
+    """Yield spans at their places in a prompt whose other text differs, or whose accents do."""
     position = 0
     for start, end, text in spans:
-        if (at := prompt.find(plain[start:end], position)) >= 0:
-            position = at + end - start
-            yield at, position, text
+        written = plain[start:end]
+        for form in (written, unicodedata.normalize("NFC", written)):
+            if (at := prompt.find(form, position)) >= 0:
+                position = at + len(form)
+                yield at, position, text
+                break
 
 
 def _parts(prompt: str, spans: Sequence[_Span]) -> Iterator[Part]:

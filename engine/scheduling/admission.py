@@ -5,7 +5,7 @@ from collections import abc
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.conversation.prompt_parts import BEGUN
+from engine.conversation.prompt_parts import BEGUN, OPENING
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.generation import Generation
 from engine.grammar.masks import is_constrained
@@ -134,14 +134,16 @@ def render_prompt(backend: "MlxBackend", request: GenerationRequest) -> Unanswer
     _check_length(request, prompt, backend.info.context_length)
     left_out = () if grammar is None else grammar.left_out
     rendered, pieces = prompt.rendered, tuple(backend.vocabulary.pieces(prompt.tokens))
-    whole = "".join(pieces)
-    parts = (*rendered.parts, *rendered.opening)
-    if whole[: len(rendered.text)] != rendered.text:  # a decoder may change its white space
-        rendered = replace(rendered, text="".join(pieces[: rendered.tokens]))
-        parts = rendered.parts
+    text, opening = "".join(pieces[: rendered.tokens]), rendered.opening
+    end, whole = len(text), len("".join(pieces))
+    if rendered.text and text != rendered.text:  # a tokenizer may change white space and accents
+        rendered = replace(rendered, text=text)
+    parts = rendered.parts
+    if opening and text.endswith(opening):
+        start = end - len(opening)
+        parts += (Part(PromptPart.ANSWER_OPENING, 0, "", start, end, OPENING),)
     if request.begun and parts:
-        start = len("".join(pieces[: rendered.tokens]))
-        parts += (Part(PromptPart.MESSAGE, 0, "assistant", start, len(whole), BEGUN),)
+        parts += (Part(PromptPart.MESSAGE, 0, "assistant", end, whole, BEGUN),)
     return UnansweredPrompt(
         prompt.tokens,
         backend.detokenize(prompt.tokens),
