@@ -91,12 +91,10 @@ def test_template_that_refuses_marks_has_no_known_parts() -> None:
 
 def test_parts_are_found_where_the_tokenizer_composes_accents_or_a_time_differs() -> None:
     request = GenerationRequest(messages=(Message("user", "A cafe\u0301."), Message("user", "Go?")))
-    render: Callable[[GenerationRequest], str] = lambda request: (
-        "12:01 "
-        + " ".join(  # noqa: E731
-            turn.content for turn in request.messages
-        )
-    )
+
+    def render(request: GenerationRequest) -> str:
+        return "12:01 " + " ".join(turn.content for turn in request.messages)
+
     text = render(request).replace("e\u0301", "\u00e9").replace("12:01", "at 12:02")
     prompt = RenderedPrompt(text, 1, request, render)
     found = [text[part.start : part.end] for part in prompt.parts]
