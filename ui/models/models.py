@@ -32,7 +32,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ShownModel:
-    """The state of one model, for the window."""
+    """The state of one model, for the window.
+
+    Attributes:
+        stage: Of a load from the user's click to its end; else as the engine has it.
+        is_loading: Also while the engine loads an unloaded model again for a request.
+        is_idle: Ready, but not in memory: the next request loads it again.
+        has_lost_folder: Ready, but its folder is gone.
+    """
 
     name: str
     folder: Path | None
@@ -53,7 +60,12 @@ class ShownModel:
 
 
 class Models(QObject):
-    """Loads and unloads models, and follows their state in the engine."""
+    """Loads and unloads models, and follows their state in the engine.
+
+    Attributes:
+        stage: Of the default model, as are ``name``, ``path`` and ``message``.
+        failure: The load or unload that failed while another model stays; ``message`` says why.
+    """
 
     changed = Signal()
     loaded = Signal(object)
@@ -299,18 +311,14 @@ class Models(QObject):
 
     def _end(self, stage: LoadStage, message: str) -> None:
         self._poll_timer.setInterval(_POLL_MS)
-        info = self._default
-        failed_name = self.name
+        self.message, self.failure, self.stage = message, "", stage
         # A load that was cancelled or failed leaves the previous model in place.
-        self.stage = "ready" if info is not None else stage
-        if info is not None:
-            self.name = self._default_name(info)
+        if (info := self._default) is not None:
+            tried, self.name, self.stage = self.name, self._default_name(info), "ready"
+            if stage == "failed":
+                self.failure = f"Could not load {tried}. {self.name} stays loaded."
         elif stage == "none":
             self.name = ""
-        has_failed = stage == "failed" and info is not None
-        text = f"Could not load {failed_name}. {self.name} stays loaded."
-        self.failure = text if has_failed else ""
-        self.message = message
         self._load_ended.set()
         self.changed.emit()
 
