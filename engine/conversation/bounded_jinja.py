@@ -5,6 +5,7 @@ multiplied, padded or doubled texts, and loops in loops. Rendering holds the int
 all streams would wait for it.
 """
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -43,11 +44,19 @@ class BoundedTemplate(jinja2.Template):
 
     def render(self, *args: Any, **kwargs: Any) -> str:
         """Return the rendered text; raises ``TemplateRuntimeError``."""
-        token = _ENDS_AT_S.set(time.thread_time() + MAX_RENDER_S)
-        try:
+        with rendering_limited():
             return super().render(*args, **kwargs)
-        finally:
-            _ENDS_AT_S.reset(token)
+
+
+@contextlib.contextmanager
+def rendering_limited() -> Iterator[None]:
+    """Limit the processor time of all that is rendered inside; the outermost limit counts."""
+    outer = _ENDS_AT_S.get()
+    token = _ENDS_AT_S.set(time.thread_time() + MAX_RENDER_S if outer is None else outer)
+    try:
+        yield
+    finally:
+        _ENDS_AT_S.reset(token)
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):

@@ -11,6 +11,7 @@ from typing import Any
 
 import jinja2
 
+from engine.conversation.bounded_jinja import rendering_limited
 from engine.conversation.template import ChatTemplate
 from engine.conversation.template_check import TemplateReport, check_template
 from engine.errors import InvalidRequest, InvalidTemplate
@@ -55,13 +56,17 @@ def preview_template(folder: Path, source: str, request: GenerationRequest) -> T
 
 
 def validate_template(folder: Path, source: str) -> TemplateReport:
-    """Return what a template takes; raises ``InvalidTemplate`` if it fails with a question."""
+    """Return what a template takes; raises ``InvalidTemplate`` if it fails with a question.
+
+    All conversations together may take as long as one prompt.
+    """
     if not source.strip():
         raise InvalidTemplate("it is empty")
     template = _template(folder, source)
-    if _QUESTION.messages[0].content not in _render(template, _QUESTION):
-        raise InvalidTemplate("the user’s message is not in the prompt that it makes")
-    return check_template(template)
+    with rendering_limited():
+        if _QUESTION.messages[0].content not in _render(template, _QUESTION):
+            raise InvalidTemplate("the user’s message is not in the prompt that it makes")
+        return check_template(template)
 
 
 def _template(folder: Path, source: str) -> ChatTemplate:

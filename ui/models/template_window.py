@@ -215,6 +215,9 @@ class TemplateWindow(OwnWindow):
         self.undo_bar = UndoBar()
         self._undo: Callable[[], None] = lambda: None
         self._delay = QTimer(self, singleShot=True, interval=250)
+        # A template may take seconds; most are checked before this is shown.
+        self._slow = QTimer(self, singleShot=True, interval=1_000)
+        self._slow.timeout.connect(lambda: self.editor.show_problem(None, "Checking…"))
         self._lay_out()
         self._connect_signals()
 
@@ -339,6 +342,7 @@ class TemplateWindow(OwnWindow):
             self._is_stale = True
             return
         self._is_comparing = True
+        self._slow.start()
         start_task(self, self._run_comparison(), "compare chat templates")
 
     async def _run_comparison(self) -> None:
@@ -354,6 +358,7 @@ class TemplateWindow(OwnWindow):
                     break
         finally:
             self._is_comparing = False
+            self._slow.stop()
         self._checked = given[2], compared.problem is None
         report = "" if compared.report is None else describe_report(compared.report)
         # A model without a template begins with an empty text, which is no fault.

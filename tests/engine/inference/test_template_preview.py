@@ -1,9 +1,11 @@
 """A user's chat template is checked before a model has it."""
 
+import time
 from pathlib import Path
 
 import pytest
 
+from engine.conversation import bounded_jinja
 from engine.engine import Engine
 from engine.errors import InvalidTemplate
 from engine.inference.template_preview import (
@@ -66,3 +68,15 @@ def test_refused_conversation_leaves_the_template_valid(demo_model_path: Path) -
     assert outcomes["a call and its result"] == "refused"
     problem = preview_template(demo_model_path, source, SAMPLE_REQUEST).problem
     assert str(problem) == "line 2: it refuses this conversation: no tools"
+
+
+def test_all_checks_of_a_template_take_as_long_as_one_prompt(
+    demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_jinja, "MAX_RENDER_S", 0.5)
+    slow = "{% if messages|length > 1 %}{% for a in range(9999) %}{% for b in range(9999) %}"
+    slow += "{% endfor %}{% endfor %}{% endif %}"
+    begin_s = time.thread_time()
+    with pytest.raises(InvalidTemplate, match="it takes more than"):
+        validate_template(demo_model_path, _TURNS + slow)
+    assert time.thread_time() - begin_s < 3
