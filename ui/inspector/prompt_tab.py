@@ -40,7 +40,8 @@ _OTHERS = {
     "answer_opening": "Opening of the answer",
     "begun": "Beginning of the answer",
 }
-_SPOKEN = {" (image)": "image placeholder", " (in part)": "{}, in part"}
+_IMAGE = " (image)"
+_SPOKEN = {_IMAGE: "image placeholder", " (in part)": "{}, in part"}
 _DIFFERS = 3
 _NO_BAND = (1 << 62, 1 << 62, None)
 _PART = Qt.ItemDataRole.UserRole + 1
@@ -115,7 +116,7 @@ def _tone(part: Part) -> str:
             return "tool"
         case PromptPart.THINKING | PromptPart.ANSWER_OPENING:
             return "quiet"
-        case _ if part.field.endswith(" (image)"):
+        case _ if part.field.endswith(_IMAGE):
             return "limit"
         case _:
             return {"user": "match", "tool": "tool"}.get(part.role, "done")
@@ -213,7 +214,7 @@ class PartList(QListView):
         own = len(prompt.tokens)
         for part in prompt.parts:
             name, count = part_name(part.field, reading.request), reading.count(part)
-            is_inner = part.field.endswith(" (image)")
+            is_inner = part.field.endswith(_IMAGE)
             own -= 0 if is_inner else count
             mark = RowPart(name, icon="mark", icon_color=getattr(colors, _tone(part)))
             self._add(mark, counted(count, "token"), f"{count:,}", part, inset_px=14 * is_inner)
@@ -361,6 +362,7 @@ class PromptTab(InspectorTab):
         if first:
             cursor.insertText(f"… {counted(first, 'token')} before these\n", old)
         self._places.clear()
+        fields = {part.field: part for part in reading.prompt.parts}
         spans = _spans(reading, first, last, cached)
         for (look, part), group in groupby(spans, key=lambda span: span[:2]):
             form = QTextCharFormat((special, old, plain, differing)[look])
@@ -372,10 +374,10 @@ class PromptTab(InspectorTab):
             cursor.insertText("".join(text for _, _, text in group), form)
             if look == _DIFFERS and (difference := reading.difference) is not None:
                 self._places[difference] = begin, cursor.position()
-            for each in reading.prompt.parts if part is not None else ():
-                if part is each or each.start <= part.start < part.end <= each.end:
-                    begin = self._places.get(each, (begin, 0))[0]
-                    self._places[each] = begin, cursor.position()
+            inner = () if part is None else (part, fields[part.field.removesuffix(_IMAGE)])
+            for each in dict.fromkeys(inner):  # a placeholder is a piece of its message, too
+                start = self._places.get(each, (begin, 0))[0]
+                self._places[each] = start, cursor.position()
         if last < len(pieces):
             cursor.insertText(f"\n… {counted(len(pieces) - last, 'token')} after these", old)
         cursor.endEditBlock()
