@@ -6,6 +6,7 @@ model and the number of rows, so it is measured. Costs are in decode steps of as
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from functools import partial
 from statistics import median_low
 
 from engine.inference.speculation.sources import WIDTHS, DraftSource
@@ -28,8 +29,10 @@ class PassCosts:
 
     def __init__(self) -> None:
         # The last seconds of a decode step (width 1), a pass, or one draft of a model (width 0), by
-        # the number of rows.
-        self._times_s: defaultdict[int, dict[int, deque[float]]] = defaultdict(dict)
+        # the number of rows, and their medians.
+        self._last_s: defaultdict[tuple[int, int], deque[float]]
+        self._last_s = defaultdict(partial(deque, maxlen=5))
+        self._times_s: defaultdict[int, dict[int, float]] = defaultdict(dict)
         self._steps = 0
 
     def choose(self, rows: int, sources: Sequence[DraftSource]) -> tuple[int, float]:
@@ -39,7 +42,7 @@ class PassCosts:
         """
         times_s = self._times_s[rows]
         best, best_gain = 0, _MIN_GAIN
-        if not sources or len(times_s.get(1, ())) < 3:
+        if not sources or len(self._last_s[rows, 1]) < 3:
             return 0, 0.0
         drafts_cost = self._draft_cost(rows) if any(one.is_computed for one in sources) else 0.0
         for width in WIDTHS:
@@ -56,22 +59,20 @@ class PassCosts:
         """Return the cost of a pass, estimated from the narrow one before it was measured."""
         times_s = self._times_s[rows]
         if 1 in times_s and width in times_s:
-            return max(1.0, median_low(times_s[width]) / median_low(times_s[1]))
+            return max(1.0, times_s[width] / times_s[1])
         if width != WIDTHS[0] and WIDTHS[0] in times_s:
             return 1 + (self.cost(rows, WIDTHS[0]) - 1) * _EXPECTED_WIDE_COST
         return 1 + _EXPECTED_TOKEN_COST * (width - 1)
 
     def _draft_cost(self, rows: int) -> float:
         times_s = self._times_s[rows]
-        if 0 not in times_s:
-            return _EXPECTED_DRAFT_COST
-        return median_low(times_s[0]) / median_low(times_s[1])
+        return times_s[0] / times_s[1] if 0 in times_s else _EXPECTED_DRAFT_COST
 
     def record(self, rows: int, width: int, took_s: float) -> None:
         """Record a decode step (width 1), a pass, or the time of one draft by a model (width 0)."""
-        self._times_s[rows].setdefault(width, deque(maxlen=5)).append(took_s)
+        self._last_s[rows, width].append(took_s)
+        self._times_s[rows][width] = median_low(self._last_s[rows, width])
         self._steps += 1
         if self._steps % _REMEASURED_AFTER == 0:
-            for times_s in self._times_s.values():
-                for other in [other for other in times_s if other != 1]:
-                    del times_s[other]
+            for rows, width in [key for key in self._last_s if key[1] != 1]:
+                del self._last_s[rows, width], self._times_s[rows][width]
