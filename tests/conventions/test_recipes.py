@@ -29,7 +29,7 @@ from ui.inspector.pages import InspectorTab
 from ui.inspector.shown_run import ShownRun
 from ui.kit.commands import Command, Entry
 from ui.kit.following import Following
-from ui.kit.rows import TableColumn
+from ui.kit.tables import TableColumn
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.exchange import exported_file

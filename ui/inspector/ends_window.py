@@ -30,7 +30,7 @@ from ui.kit.html import Html, cell, colored, joined, paragraph, strong, table
 from ui.kit.labels import ElidedLabel, label, show_text, thin_bar
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.menus import copy_from
-from ui.kit.rows import RowsModel, RowsView, TableColumn
+from ui.kit.tables import TableColumn, TableModel, TableView
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, restyle
 from ui.kit.windows import OwnWindow
@@ -203,8 +203,8 @@ class EndsWindow(OwnWindow):
         self.plot = EndsPlot()
         self.described = ElidedLabel("", "muted")
         self.summary = ReadingPage("Counts of the ends", "The figures appear as answers end.")
-        self.model = RowsModel(COLUMNS, self)
-        self.table = RowsView(self.model, "Answers")
+        self.model = TableModel(COLUMNS, self)
+        self.table = TableView(self.model, "Answers")
         self.tabs = QTabWidget()
         self.other = OtherSide(workspace.stop_lists)
         self._lay_out()

@@ -26,7 +26,7 @@ from ui.kit.buttons import Choice, push_button
 from ui.kit.html import SPACE, Html, cell, code, colored, joined, paragraph, table, visible_breaks
 from ui.kit.labels import label
 from ui.kit.layouts import column, row, scrolling
-from ui.kit.rows import RowsModel, RowsView, TableColumn
+from ui.kit.tables import TableColumn, TableModel, TableView
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, restyle
 from ui.records.runs import Run
@@ -345,9 +345,9 @@ class RunsTab(InspectorTab):
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
         self._inspector = inspector
-        self.model = RowsModel((TableColumn("When", 16, self._when), *COLUMNS), self)
-        self.table = RowsView(self.model, "Runs")
-        self.table.setSelectionMode(RowsView.SelectionMode.SingleSelection)
+        self.model = TableModel((TableColumn("When", 16, self._when), *COLUMNS), self)
+        self.table = TableView(self.model, "Runs")
+        self.table.setSelectionMode(TableView.SelectionMode.SingleSelection)
         self.note = label("", "muted", 0.92)
         self.open = push_button("Show", "Show the chosen run")
         self.compare = QPushButton("Compare with the Shown Run")

@@ -16,7 +16,7 @@ from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
-from ui.kit.rows import RowsModel, RowsView, TableColumn
+from ui.kit.tables import TableColumn, TableModel, TableView
 from ui.words import ORIGIN_NAMES
 
 # New tokens are added in batches, not one by one. It shows only the newest rows of a
@@ -49,7 +49,7 @@ COLUMNS = (
 )
 
 
-class TokenTable(RowsModel):
+class TokenTable(TableModel):
     """Shows the newest tokens of one trace."""
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -141,7 +141,7 @@ class TokensTab(InspectorTab):
         self.filter = SearchLineEdit("Filter tokens", "Clear Filter", has_icon=False)
         self.filter.setPlaceholderText("Filter by text, id, part or origin")
         self.copy = push_button("Copy as Table", "Copy the tokens as tab-separated values")
-        self.table = RowsView(self.model, "Tokens", is_code=True)
+        self.table = TableView(self.model, "Tokens", is_code=True)
         self.note = label("", "muted", 0.92)
         column(
             row((self.filter, 1), self.note, self.copy),

@@ -16,7 +16,8 @@ from ui.kit.dialogs import choose_target
 from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
-from ui.kit.rows import DISPLAY, Index, RowsModel, RowsView, TableColumn
+from ui.kit.rows import DISPLAY, Index
+from ui.kit.tables import TableColumn, TableModel, TableView
 from ui.kit.tasks import finish_tasks, start_task, write_text
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, program_of, stop_label
 from ui.words import FileRefused
@@ -100,7 +101,7 @@ COLUMNS = (
 """The columns, in the order of ``RequestColumn``."""
 
 
-class RequestTable(RowsModel):
+class RequestTable(TableModel):
     """Rows of those entries that pass the filters, newest last."""
 
     entry_updated = Signal(object)  # RequestEntry
@@ -263,8 +264,8 @@ class RequestLogPanel(QWidget):
         self.pause = ChipButton("pause", "Pause", is_toggle=True)
         self.export = IconButton("report", "Save the shown requests as JSON Lines")
         self.clear = IconButton("trash", "Clear the list of requests")
-        self.view = RowsView(self.table, "Requests")
-        self.view.setSelectionMode(RowsView.SelectionMode.SingleSelection)
+        self.view = TableView(self.table, "Requests")
+        self.view.setSelectionMode(TableView.SelectionMode.SingleSelection)
         self._empty = label("", "muted", 1.0, is_wrapped=True)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._status = label("", "faint", 0.92)

@@ -1,0 +1,236 @@
+"""Tables: their columns, their model, and their view. Main thread."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from PySide6.QtCore import QAbstractTableModel, QObject, Qt
+from PySide6.QtGui import QAction, QColor, QKeySequence, QPainter
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QMenu,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+)
+
+from ui.kit.commands import Command, Entry, context_menu, fill_menu
+from ui.kit.labels import plain_tooltip
+from ui.kit.menus import copy_text, escape_mnemonics
+from ui.kit.rows import DISPLAY, NO_PARENT, Index
+from ui.kit.theme import current_theme, fixed_font
+
+_MIDDLE = Qt.AlignmentFlag.AlignVCenter
+_TEXT_ALIGNMENT = Qt.AlignmentFlag.AlignLeft | _MIDDLE
+_NUMBER_ALIGNMENT = Qt.AlignmentFlag.AlignRight | _MIDDLE
+_CELL_PX = 7
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column and the text that it shows of a row's object. The last one may have width 0."""
+
+    title: str
+    width_chars: int
+    text: Callable[[Any], str]
+    is_number: bool = False
+    tooltip: str = ""  # of the header
+
+    @property
+    def alignment(self) -> Qt.AlignmentFlag:
+        return _NUMBER_ALIGNMENT if self.is_number else _TEXT_ALIGNMENT
+
+
+class TableModel(QAbstractTableModel):
+    """A table with an object for each row, and a column for each ``TableColumn``."""
+
+    def __init__(self, columns: Sequence[TableColumn], parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.columns = tuple(columns)
+        self.rows: list[Any] = []
+
+    def show_rows(self, rows: list[Any]) -> None:
+        self.beginResetModel()
+        self.rows = rows
+        self.endResetModel()
+
+    def append_rows(self, rows: Sequence[Any]) -> None:
+        first = len(self.rows)
+        self.beginInsertRows(NO_PARENT, first, first + len(rows) - 1)
+        self.rows += rows
+        self.endInsertRows()
+
+    def remove_first_rows(self, count: int) -> None:
+        self.beginRemoveRows(NO_PARENT, 0, count - 1)
+        del self.rows[:count]
+        self.endRemoveRows()
+
+    def as_tsv(self, rows: Sequence[int] | None = None) -> str:
+        """Return rows, all by default, as tab-separated values with a header line."""
+        target = range(len(self.rows)) if rows is None else rows
+        lines = ["\t".join(column.title for column in self.columns)]
+        lines += [
+            "\t".join(column.text(self.rows[row]) for column in self.columns) for row in target
+        ]
+        return "\n".join(lines) + "\n"
+
+    def text(self, row: Any, column: int) -> str:
+        return self.columns[column].text(row)
+
+    def tooltip(self, row: Any, column: int) -> str:
+        return self.text(row, column)
+
+    def color(self, row: Any, column: int) -> str:
+        """Return the name of a cell's color in ``Colors``."""
+        return "text"
+
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
+        return 0 if parent.isValid() else len(self.rows)
+
+    def columnCount(self, parent: Index = NO_PARENT) -> int:
+        return 0 if parent.isValid() else len(self.columns)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> Any:
+        if orientation == Qt.Orientation.Horizontal:
+            column, roles = self.columns[section], Qt.ItemDataRole
+            match role:
+                case roles.DisplayRole:
+                    return column.title
+                case roles.TextAlignmentRole:
+                    return column.alignment
+                case roles.ToolTipRole:
+                    return column.tooltip or None
+        return None
+
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
+        column, roles = index.column(), Qt.ItemDataRole
+        match role:
+            case roles.DisplayRole:
+                return self.text(self.rows[index.row()], column)
+            case roles.ToolTipRole:
+                tooltip = self.tooltip(self.rows[index.row()], column)
+                return plain_tooltip(tooltip) if tooltip else None
+            case roles.TextAlignmentRole:
+                return self.columns[column].alignment
+            case roles.ForegroundRole:
+                color = self.color(self.rows[index.row()], column)
+                return QColor(getattr(current_theme().colors, color))
+            case roles.AccessibleTextRole:
+                text = self.text(self.rows[index.row()], column)
+                return f"{self.columns[column].title}: {text}"
+        return None
+
+
+class CellDelegate(QStyledItemDelegate):
+    """Draws a cell's text and nothing else: a style sheet would cost ten times as much."""
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        self.initStyleOption(option, index)
+        roles = option.palette.ColorRole
+        if option.state & option.state.State_Selected:
+            painter.fillRect(option.rect, option.palette.color(roles.Highlight))
+        if not option.text:
+            return
+        painter.setPen(option.palette.color(roles.Text))
+        painter.setFont(option.font)
+        area = option.rect.adjusted(_CELL_PX, 0, -_CELL_PX, 0)
+        text = option.fontMetrics.elidedText(option.text, Qt.TextElideMode.ElideRight, area.width())
+        painter.drawText(area, int(option.displayAlignment | _MIDDLE), text)
+
+
+class TableView(QTableView):
+    """A table whose rows are selected as a whole; the theme keeps its visible columns.
+
+    It follows the newest row as long as the last one is in sight.
+    """
+
+    def __init__(self, model: TableModel, accessible_name: str, *, is_code: bool = False) -> None:
+        super().__init__()
+        self.setModel(model)
+        self.setAccessibleName(accessible_name)
+        self.setProperty("kind", "rows")
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setFont(fixed_font(self.font(), 0.95) if is_code else self.font())
+        self.setItemDelegate(CellDelegate(self))
+        rows = self.verticalHeader()
+        rows.hide()
+        # All rows have one height: measuring each would cost more than drawing the visible ones.
+        rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        rows.setDefaultSectionSize(self.fontMetrics().height() + 9)
+        head = self.horizontalHeader()
+        head.setHighlightSections(False)
+        head.setStretchLastSection(True)
+        character_px = self.fontMetrics().averageCharWidth()
+        for number, column in enumerate(model.columns):
+            width_px = character_px * column.width_chars + 2 * _CELL_PX
+            if column.width_chars:
+                self.setColumnWidth(number, max(width_px, head.sectionSizeHint(number)))
+        head.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        head.customContextMenuRequested.connect(
+            lambda position: context_menu(self, "Columns", self.column_entries()).popup(
+                head.mapToGlobal(position)
+            )
+        )
+        # The heads take no focus, so the menu of the rows offers the columns, too.
+        menu = QMenu("Columns", self)
+        fill_menu(menu, (), self.column_entries)
+        self.addAction(menu.menuAction())
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        self._show_chosen_columns()
+        self._is_at_end = True
+        model.rowsAboutToBeInserted.connect(self._note_end)
+        model.rowsInserted.connect(self._follow_end)
+
+    def _note_end(self) -> None:
+        bar = self.verticalScrollBar()
+        self._is_at_end = bar.value() >= bar.maximum() - 1
+
+    def _follow_end(self) -> None:
+        if self._is_at_end:
+            self.scrollToBottom()
+
+    def selected_rows(self) -> list[int]:
+        return sorted(index.row() for index in self.selectionModel().selectedRows())
+
+    def add_copy(self, label: str, text: Callable[[list[int]], str]) -> QAction:
+        action = QAction(label, self)
+        action.setShortcut(QKeySequence.StandardKey.Copy)
+        action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        action.triggered.connect(lambda: copy_text(text(self.selected_rows())))
+        self.insertAction(self.actions()[0], action)
+        return action
+
+    def column_entries(self) -> list[Entry]:
+        """Return a check box for each column, and an entry that shows all."""
+        entries: list[Entry] = []
+        columns = range(self.horizontalHeader().count())
+        shown = [column for column in columns if not self.isColumnHidden(column)]
+        for column in columns:
+            others = [other for other in shown if other != column]
+            chosen = others if column in shown else [*shown, column]
+            name, is_last = escape_mnemonics(self._column_name(column)), shown == [column]
+            choose, is_shown = partial(self._choose_columns, chosen), column in shown
+            entries.append(Command(name, choose, enabled=not is_last, checked=is_shown))
+        return [*entries, None, Command("All Columns", partial(self._choose_columns, []))]
+
+    def _column_name(self, column: int) -> str:
+        return str(self.model().headerData(column, Qt.Orientation.Horizontal))
+
+    def _show_chosen_columns(self) -> None:
+        names = current_theme().columns_of(self.accessibleName())
+        columns = range(self.horizontalHeader().count())
+        known = [column for column in columns if self._column_name(column) in names]
+        for column in columns:
+            self.setColumnHidden(column, bool(known) and column not in known)
+
+    def _choose_columns(self, columns: Sequence[int]) -> None:
+        names = [self._column_name(column) for column in columns]
+        current_theme().choose_columns(self.accessibleName(), names)
+        self._show_chosen_columns()
