@@ -19,7 +19,7 @@ from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json, question_of
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.events import EndDetails, Finished, Timing, Usage
+from engine.values.events import Finished, Timing, Usage
 from engine.values.verdict import headline, sentence
 from engine.wording import counted
 
@@ -84,17 +84,17 @@ def _reason(played: Replayed, recording: RunTrace) -> str:
         reason = headline(played.stop)
     else:
         usage = Usage(output_tokens=played.output_tokens)
-        details = EndDetails(repetition=played.repetition)
-        reason = sentence(Finished(played.stop, usage, Timing(), details=details))
+        reason = sentence(Finished(played.stop, usage, Timing(), details=played.details))
     return f"{reason} · token {played.output_tokens:,} of {len(recording.tokens):,}"
 
 
 def _as_json(played: Replayed) -> dict[str, object]:
+    cycle = played.details.repetition
     return {
         "text": played.text,
         "thinking": played.thinking,
         "tool_calls": [dataclasses.asdict(call) for call in played.calls],
         "stop": None if played.stop is None else dataclasses.asdict(played.stop),
         "output_tokens": played.output_tokens,
-        "repetition": None if played.repetition is None else dataclasses.asdict(played.repetition),
+        "repetition": None if cycle is None else dataclasses.asdict(cycle),
     }

@@ -79,9 +79,7 @@ def end_here(run: RunTrace, token_index: int) -> tuple[RunTrace, Fork]:
     if end is not None:
         time_s = run.tokens[token_index].time_s
         kept.append(replace(end, index=token_index, time_s=time_s, stats=fork.stats[-1]))
-    details = replace(run.details, limit_from=None, planned_call=None, repetition=None)
-    if details.budget_end is not None and details.budget_end.token_index >= token_index:
-        details = replace(details, budget_end=None, budget_from=None, preset="")
+    details = replace(run.details, limit_from=None, planned_call=None)
     ended = replace(run, tokens=deque(kept), residue="", details=details)
     if end is not None:
         sources = dict(zip(run.setting.eos, run.setting.eos_sources, strict=False))
@@ -93,7 +91,7 @@ def end_here(run: RunTrace, token_index: int) -> tuple[RunTrace, Fork]:
     if run.request is not None:
         ended.request = replace(run.request, fork=fork)
     ended.stop = played.stop or run.stop
-    ended.details = replace(details, repetition=played.repetition)
+    ended.details = played.details
     return with_replayed_tokens(ended), fork
 
 

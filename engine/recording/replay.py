@@ -23,10 +23,16 @@ from engine.output.tool_calls.call_text import (
 from engine.output.vocabulary import Vocabulary
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.stopping.repetition import Repetition
 from engine.stopping.rules import StopRules
-from engine.values.events import Event, TextDelta, ThinkingDelta, TokenTrace, ToolCallCompleted
-from engine.values.request import ToolCall
+from engine.values.events import (
+    EndDetails,
+    Event,
+    TextDelta,
+    ThinkingDelta,
+    TokenTrace,
+    ToolCallCompleted,
+)
+from engine.values.request import LimitSource, ToolCall
 
 _T = TypeVar("_T")
 
@@ -45,7 +51,7 @@ class Replayed:
     output_tokens: int = 0
     thinking_tokens: int = 0
     events: list[Event] = field(default_factory=list)
-    repetition: Repetition | None = None
+    details: EndDetails = field(default_factory=EndDetails)
 
 
 def replay(
@@ -91,8 +97,20 @@ def replay(
         output_tokens=builder.count,
         thinking_tokens=builder.reader.thinking_tokens,
         events=events,
-        repetition=builder.repetition,
+        details=_details(run, stop, builder),
     )
+
+
+def _details(run: RunTrace, stop: StopInfo | None, builder: AnswerBuilder) -> EndDetails:
+    """Return the run's own details, as far as they hold for the replayed end."""
+    details = run.details
+    if stop is None or run.stop is None or stop.kind is not run.stop.kind:
+        details = replace(details, limit_from=None, planned_call=None)
+    if (end := details.budget_end) is not None and builder.count <= end.token_index:
+        details = replace(details, budget_end=None, budget_from=None)
+    if LimitSource.PRESET not in (details.limit_from, details.budget_from):
+        details = replace(details, preset="")
+    return replace(details, repetition=builder.repetition)
 
 
 def with_replayed_tokens(run: RunTrace) -> RunTrace:

@@ -62,3 +62,13 @@ def test_replay_of_invalid_file(
     assert captured.out == ""
     assert str(path) in captured.err
     assert reason in captured.err
+
+
+def test_replay_of_a_limit_says_who_set_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "run.json")
+    assert main(["ask", COUNT, "--max-tokens", "3", "--save-run", path]) == 0
+    assert main(["replay", path]) == 0
+    end = "[Reached the limit of 3 tokens, set by an option of the command · "
+    assert capfd.readouterr().err.count(end) == 2

@@ -442,7 +442,7 @@ def recorded_run(recording: RunTrace) -> Run:
         Usage(output_tokens=played.output_tokens, thinking_tokens=played.thinking_tokens),
         Timing(first_token_s=times[0], decode_s=times[-1] - times[0], total_s=times[-1]),
         speculation=recording.speculation,
-        details=replace(recording.details, repetition=played.repetition),
+        details=played.details,
     )
     return Run(
         rules=recording.rules,
