@@ -84,7 +84,8 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
 
 def open_traces(store: ConversationStore, preferences: PreferencesState) -> TraceFiles:
     """Return what keeps the recorded tokens of conversations, those of deleted ones left out."""
-    traces = TraceFiles(paths.traces_folder(), preferences.now.kept_traces_bytes)
+    bound = preferences.now.kept_traces_bytes
+    traces = TraceFiles(paths.traces_folder(), bound, store.pictures_folder)
     preferences.changed.connect(lambda _: traces.limit_to(preferences.now.kept_traces_bytes))
     if store.problem is None and not has_set_aside(paths.conversations_file()):
         # Where conversations could not be read, nobody knows which were deleted.

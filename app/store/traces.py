@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -19,6 +20,7 @@ from engine.files.json_fields import DamagedFile
 from engine.files.safe_files import read_bounded, write_whole
 from engine.recording.run_trace import RunTrace
 from engine.recording.stored_trace import StoredTrace, packed, unpacked
+from ui.records.pictures import load_pictures, name_pictures
 
 _SUFFIX = ".trace"
 _MAX_FILE_BYTES = 64 << 20
@@ -63,9 +65,11 @@ class TraceFiles:
     Args:
         folder: The folder, which is made when it is needed.
         max_bytes: The size of all files; 0 stores none.
+        pictures: The folder of the conversations' pictures, which traces only name.
     """
 
-    def __init__(self, folder: Path, max_bytes: int) -> None:
+    def __init__(self, folder: Path, max_bytes: int, pictures: Path | None = None) -> None:
+        self._pictures = pictures
         self.thread = ThreadPoolExecutor(1, "fullstop-traces")
         self._max_bytes = max_bytes
         self._folder = folder
@@ -75,6 +79,8 @@ class TraceFiles:
 
     @_on_thread
     def save(self, conversation_id: str, run_id: str, trace: RunTrace) -> None:
+        if self._pictures is not None and trace.request is not None:
+            trace = replace(trace, request=name_pictures(trace.request))
         content = packed(trace)
         if self._is_allowed(conversation_id, run_id, content):
             self._write(StoredTrace(run_id, conversation_id, time.time()), content)
@@ -83,11 +89,20 @@ class TraceFiles:
     async def load(self, run_id: str) -> RunTrace | None:
         content = await asyncio.wrap_future(self.content(run_id))
         try:
-            return None if content is None else await asyncio.to_thread(unpacked, content)
+            return None if content is None else await asyncio.to_thread(self._unpacked, content)
         except DamagedFile as error:
             # The file is not deleted: a later version may have written it.
             _log.warning("the trace of the run %s cannot be read: %s", run_id, error)
             return None
+
+    def _unpacked(self, content: bytes) -> RunTrace:
+        trace = unpacked(content)
+        if self._pictures is not None and trace.request is not None:
+            try:
+                trace.request = load_pictures(trace.request, self._pictures)
+            except OSError:  # deleted by hand
+                trace.request = None
+        return trace
 
     @_on_thread
     def limit_to(self, max_bytes: int) -> None:

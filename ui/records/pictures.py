@@ -2,12 +2,13 @@
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 from engine.files.safe_files import read_bounded, write_whole
-from engine.values.request import Picture
+from engine.values.request import GenerationRequest, Picture
 from ui.records.attachments import Attachment, kept_as, picture_kind
 from ui.records.messages import ConversationMessage
 
@@ -31,7 +32,11 @@ def keep_picture(folder: Path, name: str, data: bytes) -> Attachment:
     return kept_as(name, file)
 
 
-def read_pictures(folder: Path | None, messages: Iterable[ConversationMessage]) -> Pictures:
+def read_pictures(
+    folder: Path | None,
+    messages: Iterable[ConversationMessage],
+    known: Pictures = NO_PICTURES,
+) -> Pictures:
     """Return the pictures of questions and of tools' results; missing files are left out."""
     read: dict[str, Picture] = {}
     for message in messages:
@@ -40,5 +45,41 @@ def read_pictures(folder: Path | None, messages: Iterable[ConversationMessage]) 
             if folder is None or file.is_sound or name in read:
                 continue
             with contextlib.suppress(OSError):
-                read[name] = Picture(read_bounded(folder / name, MAX_PICTURE_BYTES))
+                read[name] = known.get(name) or _read(folder, name)
     return read
+
+
+def _read(folder: Path, name: str) -> Picture:
+    return Picture(read_bounded(folder / name, MAX_PICTURE_BYTES))
+
+
+def name_pictures(request: GenerationRequest) -> GenerationRequest:
+    """Return a request with the names of its pictures' files in place of their contents."""
+
+    def named(picture: Picture) -> Picture:
+        return replace(picture, data=b"", field=kept_name(picture.data))
+
+    return _with_pictures(request, named)
+
+
+def load_pictures(request: GenerationRequest, folder: Path) -> GenerationRequest:
+    """Return a request of ``name_pictures`` with the contents; raises ``OSError``."""
+
+    def loaded(picture: Picture) -> Picture:
+        if picture.data:
+            return picture
+        return replace(picture, data=_read(folder, Path(picture.field).name).data, field="")
+
+    return _with_pictures(request, loaded)
+
+
+def _with_pictures(
+    request: GenerationRequest, change: Callable[[Picture], Picture]
+) -> GenerationRequest:
+    if not any(message.pictures for message in request.messages):
+        return request
+    messages = (
+        replace(message, pictures=tuple(map(change, message.pictures)))
+        for message in request.messages
+    )
+    return replace(request, messages=tuple(messages))

@@ -1,6 +1,7 @@
 """Traces on disk: whole after a restart, within their budget, gone when they are to be."""
 
 import asyncio
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,13 @@ from engine.engine import Engine
 from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import to_json
 from engine.recording.stored_trace import packed, unpacked
-from engine.values.request import TraceLevel
+from engine.values.request import (
+    PICTURE_MARK,
+    GenerationRequest,
+    Message,
+    Picture,
+    TraceLevel,
+)
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, confirm_deletion, eventually
 from tests.ui.inspector.conftest import Record
@@ -21,6 +28,7 @@ from ui.inspector.request_tabs import ApiTab
 from ui.inspector.shown_run import alternatives
 from ui.kit.theme import Theme
 from ui.records.messages import runs_of
+from ui.records.pictures import keep_picture
 
 
 def test_a_trace_is_the_same_after_it_was_packed(record: Record) -> None:
@@ -99,6 +107,28 @@ def test_traces_are_deleted_with_their_conversation(record: Record, tmp_path: Pa
     files.save("../c3", "r4", trace)
     files.forget_all().result(60)
     assert kept(tmp_path) == set()
+    files.close()
+
+
+def test_kept_trace_names_the_pictures_of_its_prompt(record: Record, tmp_path: Path) -> None:
+    data = b"\x89PNG\r\n\x1a\n" + bytes(100_000)
+    picture = keep_picture(tmp_path / "pictures", "a.png", data)
+    trace = trace_of(record(["a"]))
+    turn = Message("user", f"{PICTURE_MARK}Look", pictures=(Picture(data),))
+    trace.request = GenerationRequest((turn,))
+    files = TraceFiles(tmp_path / "traces", 1_000_000, tmp_path / "pictures")
+    files.save("c1", "r1", trace)
+    stored = zlib.decompress(files.content("r1").result(60) or b"")
+    assert b"00" * 1000 not in stored
+
+    async def request() -> GenerationRequest | None:
+        found = await files.load("r1")
+        assert found is not None
+        return found.request
+
+    assert asyncio.run(request()) == trace.request
+    (tmp_path / "pictures" / picture.kept_file).unlink()
+    assert asyncio.run(request()) is None
     files.close()
 
 

@@ -188,7 +188,8 @@ class ContextMeter(QObject):
         self, target: CountedDraft, counter: TokenCounter
     ) -> dict[Attachment, int]:
         name, known = target.model.id, self._files
-        pictures = await self._planner.pictures([question("", target.files)], target.model)
+        new = [file for file in target.files if (name, file) not in known]
+        pictures = await self._planner.pictures([question("", new)], target.model) if new else {}
         self._files = {}
         for file in target.files:
             if (count := known.get((name, file))) is None:

@@ -13,7 +13,7 @@ from engine.library.model_info import ModelInfo
 from engine.values.request import GenerationRequest
 from ui.records.conversations import Conversation, ConversationSettings, WhenFull
 from ui.records.messages import ConversationMessage
-from ui.records.pictures import Pictures, read_pictures
+from ui.records.pictures import NO_PICTURES, Pictures, read_pictures
 from ui.records.prompt_fit import MakeRequest, PromptFit, TokenCounter, fitted_prompt
 from ui.records.requests import fitted, prompt_messages, sent_messages
 from ui.records.runs import LeftOut
@@ -25,6 +25,7 @@ class PromptPlanner:
     def __init__(self, engine: Engine, pictures_folder: Path | None = None) -> None:
         self._engine = engine
         self._pictures_folder = pictures_folder
+        self._pictures = NO_PICTURES  # of the last plan
         self.when_full: WhenFull = "leave_out"
 
     def when_full_of(self, conversation: Conversation) -> WhenFull:
@@ -38,7 +39,10 @@ class PromptPlanner:
         """Return the pictures of messages that a model sees."""
         if not model.can_see:
             return {}
-        return await asyncio.to_thread(read_pictures, self._pictures_folder, path)
+        # The requests of a conversation's turns, which are recorded, share their pictures.
+        folder, before = self._pictures_folder, self._pictures
+        self._pictures = await asyncio.to_thread(read_pictures, folder, path, before)
+        return self._pictures
 
     async def prompt_maker(
         self,
