@@ -13,7 +13,7 @@ import jinja2
 from jinja2 import meta
 from jinja2.ext import loopcontrols
 
-from engine.conversation.bounded_jinja import BoundedEnvironment
+from engine.conversation.bounded_jinja import BoundedEnvironment, rendering_limited
 from engine.conversation.normalization import normalize
 from engine.conversation.template_rules import SAMPLE_TOOL, TemplateRules, learn_rules
 from engine.errors import InvalidRequest
@@ -133,7 +133,7 @@ class ChatTemplate:
 
     def rules(self, *, has_tools: bool) -> TemplateRules:
         """Return the rules of conversations that it accepts, learnt at the first call."""
-        with self._learning:
+        with self._learning, rendering_limited():
             if has_tools not in self._rules:
                 tools = [SAMPLE_TOOL] if has_tools else None
 

@@ -1,9 +1,11 @@
 """What ``models check`` finds out about a chat template."""
 
+import time
 from collections.abc import Callable
 
 import pytest
 
+from engine.conversation import bounded_jinja
 from engine.conversation.template import ChatTemplate
 from engine.conversation.template_check import check_template
 from tests.support.families.templates import TEMPLATES
@@ -51,3 +53,14 @@ def test_template_check_names_refused_conversations(
     report = check_template(template_of(refusing))
     outcomes = {case.conversation: case.outcome for case in report.cases}
     assert outcomes["a call and its result"] == "refused"
+
+
+def test_rules_of_a_slow_template_are_learnt_within_the_time_of_one_prompt(
+    template_of: Callable[[str], ChatTemplate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_jinja, "MAX_RENDER_S", 0.5)
+    slow = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
+    template = template_of("{% if messages|length > 1 %}" + slow + "{% endif %}{{ messages }}")
+    begin_s = time.thread_time()
+    template.rules(has_tools=False)
+    assert time.thread_time() - begin_s < 3
