@@ -148,18 +148,20 @@ class RunningBatch:
     def _note_ends(self, step: Step) -> None:
         """Note whose thinking has ended by its budget, and which sequences cannot go on.
 
-        The draw from logits that are not numbers is the first or the last id, and the same at each
-        step: the device is asked about these tokens only.
+        The draw from logits that are not numbers is the first or the last id, or the same at each
+        step: the device is asked about these tokens only, because it delays the step.
         """
         suspects: list[tuple[Sequence, mx.array]] = []
         for number, row in step.items():
             sequence = self.sequences.by_number[number]
             for token_id, logprobs in row.sampled:
+                is_same = token_id == sequence.last_token
+                sequence.repeats = sequence.repeats + 1 if is_same else 0
+                sequence.last_token = token_id
                 if logprobs is not None and (
-                    token_id in (0, logprobs.shape[-1] - 1) or token_id == sequence.last_token
+                    token_id in (0, logprobs.shape[-1] - 1) or sequence.repeats > 1
                 ):
                     suspects.append((sequence, logprobs[token_id]))
-                sequence.last_token = token_id
                 budget = sequence.thinking_budget
                 if budget is not None and (end := budget.take(token_id)):
                     row.budget_end = end
