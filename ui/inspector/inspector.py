@@ -31,6 +31,7 @@ from ui.inspector.shown_run import (
 from ui.kit.following import Following
 from ui.kit.tasks import cancel_tasks, finish_tasks, read_text, restart_task, start_task, write_text
 from ui.records.messages import ConversationMessage
+from ui.records.pictures import read_pictures
 from ui.records.requests import request_for
 from ui.records.runs import Run
 from ui.records.stop_entries import StopEntry
@@ -288,7 +289,10 @@ class Inspector(QObject):
             if message is None or message.parent is None:
                 return None
             model = self.workspace.model_selection.state.info
-            request = request_for(conversation, model, message.parent)
+            path = conversation.tree.path_to(message.parent)
+            folder = self.workspace.store.pictures_folder
+            seen = read_pictures(folder, path) if model is not None and model.can_see else {}
+            request = request_for(conversation, model, message.parent, pictures=seen)
             if shown.run.finished is not None:
                 request = replace(request, stops=shown.run.rules)
         return replace(

@@ -5,6 +5,7 @@ Main thread. It reads and renders only while it is visible.
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -17,7 +18,7 @@ from engine.errors import EngineError
 from engine.values.events import CacheMiss, PromptPart, Usage
 from engine.values.figures import describe_difference
 from engine.values.no_effect import plain_name
-from engine.values.request import GenerationRequest
+from engine.values.request import PICTURE_MARK, GenerationRequest, Message, Picture
 from engine.values.unanswered_prompt import Part, UnansweredPrompt
 from engine.wording import counted
 from ui.inspector.inspector import Inspector
@@ -25,6 +26,7 @@ from ui.inspector.pages import InspectorTab, align
 from ui.inspector.shown_run import ShownRun
 from ui.kit.labels import label, plain_tooltip
 from ui.kit.layouts import column, row
+from ui.kit.markdown.pictures import picture_size
 from ui.kit.rows import CONTENT, RowContent, RowDelegate, RowPart
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, fixed_font
@@ -138,6 +140,27 @@ class _Reading:
         return self.token_at(part.end) - self.token_at(part.start)
 
     @property
+    def pictures(self) -> dict[Part, str]:
+        """The names of what the model saw at placeholders: of one picture, or several in a row."""
+        names: dict[Part, str] = {}
+        for index, message in enumerate(self.request.messages):
+            places = (
+                p for p in self.prompt.parts if p.field == f"messages.{index}.content{_IMAGE}"
+            )
+            for part, pictures in zip(places, _in_a_row(message), strict=False):
+                if self._is_placeholder(part):
+                    sizes = [picture_size(picture.data) for picture in pictures]
+                    shown = ", ".join(f"{size.width():,} × {size.height():,}" for size in sizes)
+                    many = f"{len(sizes):,} pictures: {shown}"
+                    names[part] = f"Picture {shown}" if len(sizes) == 1 else many
+        return names
+
+    def _is_placeholder(self, part: Part) -> bool:
+        """Whether a part is one token again and again, and no note in place of a picture."""
+        ids = self.prompt.tokens[self.token_at(part.start) : self.token_at(part.end)]
+        return bool(ids) and Counter(ids).most_common(1)[0][1] * 2 > len(ids)
+
+    @property
     def usage(self) -> Usage | None:
         finished = self.shown.run.finished
         return None if finished is None else finished.usage
@@ -167,6 +190,17 @@ class _Reading:
         finished = self.shown.run.finished
         recorded = () if finished is None else finished.details.no_effect
         return recorded or tuple(map(plain_name, self.prompt.not_applied))
+
+
+def _in_a_row(message: Message) -> list[list[Picture]]:
+    """Return the pictures of a message, those together between which there is no text."""
+    rows: list[list[Picture]] = [[]]
+    texts = message.content.split(PICTURE_MARK)[1:]
+    for picture, text in zip(message.pictures, texts, strict=False):
+        rows[-1].append(picture)
+        if text.strip():
+            rows.append([])
+    return rows if rows[-1] else rows[:-1]
 
 
 class PartList(QListView):
@@ -211,9 +245,10 @@ class PartList(QListView):
             self._add(mark, reason.removesuffix(")"), reason=reason.removesuffix(")"))
         if prompt.parts:
             self._add_heading("Parts of the prompt", "Tokens")
-        own = len(prompt.tokens)
+        own, pictures = len(prompt.tokens), reading.pictures
         for part in prompt.parts:
-            name, count = part_name(part.field, reading.request), reading.count(part)
+            name = pictures.get(part) or part_name(part.field, reading.request)
+            count = reading.count(part)
             is_inner = part.field.endswith(_IMAGE)
             own -= 0 if is_inner else count
             mark = RowPart(name, icon="mark", icon_color=getattr(colors, _tone(part)))
@@ -363,6 +398,7 @@ class PromptTab(InspectorTab):
             cursor.insertText(f"… {counted(first, 'token')} before these\n", old)
         self._places.clear()
         fields = {part.field: part for part in reading.prompt.parts}
+        folded = reading.pictures
         spans = _spans(reading, first, last, cached)
         for (look, part), group in groupby(spans, key=lambda span: span[:2]):
             form = QTextCharFormat((special, old, plain, differing)[look])
@@ -371,7 +407,11 @@ class PromptTab(InspectorTab):
                 form.setBackground(QColor(getattr(colors, f"{_tone(part)}_soft")))
             if look == _DIFFERS:
                 form.setBackground(QColor(colors.fault_soft))
-            cursor.insertText("".join(text for _, _, text in group), form)
+            text = "".join(text for _, _, text in group)
+            if part in folded:
+                has_begun, count = part in self._places, counted(reading.count(part), "token")
+                text = "" if has_begun else f"⟦{folded[part]}, {count}⟧"
+            cursor.insertText(text, form)
             if look == _DIFFERS and (difference := reading.difference) is not None:
                 self._places[difference] = begin, cursor.position()
             inner = () if part is None else (part, fields[part.field.removesuffix(_IMAGE)])

@@ -127,13 +127,14 @@ def request_for(
     question: ConversationMessage,
     begun: str = "",
     change: StopChange = NO_CHANGE,
+    pictures: Pictures = NO_PICTURES,
 ) -> GenerationRequest:
     """Return the request that answers a question of a conversation."""
     settings = conversation.settings
     sent = sent_messages(conversation, question)
     return fitted(
         GenerationRequest(
-            messages=prompt_messages(sent, settings.system_prompt, begun),
+            messages=prompt_messages(sent, settings.system_prompt, begun, pictures=pictures),
             sampling=settings.sampling,
             stops=stop_rules(conversation, None, change),
             max_tokens=settings.max_tokens,

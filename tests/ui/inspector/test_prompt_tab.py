@@ -2,14 +2,25 @@
 
 from array import array
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
-from PySide6.QtGui import QTextCursor
+from PySide6.QtGui import QImage, QTextCursor
 
 from engine.values.events import CacheMiss, PromptDifference, PromptPart
-from engine.values.request import GenerationRequest, Message, Sampling, Tool, ToolCall
+from engine.values.request import (
+    PICTURE_MARK,
+    GenerationRequest,
+    Message,
+    Picture,
+    Sampling,
+    Tool,
+    ToolCall,
+)
+from engine.values.unanswered_prompt import Part, UnansweredPrompt
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, ask
+from ui.chat.composer.pictures import encode_picture
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.prompt_tab import PromptTab
 from ui.kit.theme import current_theme
@@ -157,3 +168,36 @@ async def test_long_prompt_shows_the_page_with_the_chosen_part(
     tab.list.setCurrentIndex(tab.list.rows.index(5, 0))
     assert tab.page.textCursor().selectedText() == "Be brief.\u2029Branch: main"
     assert "after these" in tab.page.toPlainText()
+
+
+async def test_the_placeholders_of_a_picture_are_one_chip_with_its_size_and_tokens(
+    window: MainWindow, inspector: InspectorWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = ("<s>", "<pad>", "<pad>", "<pad>", "What is it?")
+    ends = list(accumulate(map(len, pieces)))
+    about = PromptPart.MESSAGE, 1, "user"
+    parts = (
+        Part(*about, 3, ends[-1], "messages.0.content"),
+        Part(*about, 3, ends[3], "messages.0.content (image)"),
+    )
+    prompt = UnansweredPrompt([1, 9, 9, 9, 4], "", pieces, (), (), parts)
+
+    async def rendered(_request: GenerationRequest) -> UnansweredPrompt:
+        return prompt
+
+    image = QImage(96, 64, QImage.Format.Format_RGB32)
+    image.fill(0)
+    picture = Picture(encode_picture(image))
+    turn = Message("user", f"{PICTURE_MARK}What is it?", pictures=(picture,))
+    await eventually(lambda: window.workspace.models.stage == "ready")
+    answer = await (await inspector.inspector.engine.generate(AGENT)).collect()
+    request = GenerationRequest((turn,))
+    answers = (RequestAnswer(request, answer.finished, answer.text),)
+    entry = RequestEntry("r", 1.0, "c", "agent", "POST", "/", status=200, answers=answers)
+    monkeypatch.setattr(inspector.inspector.engine, "render_prompt", rendered)
+    tab = inspector.tab(PromptTab)
+    inspector.tabs.setCurrentWidget(tab)
+    inspector.inspector.show_request(entry)
+    await eventually(lambda: "What is it?" in tab.page.toPlainText())
+    assert tab.page.toPlainText() == "<s>⟦Picture 96 × 64, 3 tokens⟧What is it?"
+    assert "Picture 96 × 64, 3 tokens" in rows(tab)

@@ -166,6 +166,14 @@ def decoded_image(content: bytes, maximum: QSizeF) -> QImage | None:
     return image
 
 
+def picture_size(content: bytes) -> QSize:
+    """Return the size of a picture by the beginning of its file; invalid if it is none."""
+    buffer = QBuffer()
+    buffer.setData(QByteArray(content))
+    buffer.open(QIODevice.OpenModeFlag.ReadOnly)
+    return QImageReader(buffer).size()
+
+
 def picture_from(path: Path, maximum: QSizeF) -> QImage | None:
     """Return the picture in a file, as ``decoded_image`` does; blocks, any thread."""
     try:
