@@ -228,8 +228,12 @@ class ThinkingBudgets:
             return
         has_variable = "thinking_budget" in template.variables
         is_default = request.thinking_budget_from in _DEFAULTS
-        if budget and not (is_default or has_variable or self.can_end(request, family)):
-            yield "thinking_budget (this model has no reasoning to end)"
+        if budget and not (is_default or has_variable):
+            limit = request.max_tokens
+            if not self.can_end(request, family):
+                yield "thinking_budget (this model has no reasoning to end)"
+            elif limit is not None and budget >= limit:
+                yield f"thinking_budget (the limit of {limit} comes first)"
         if effort is None:
             is_switched = request.thinking is not None and budget is None
             # A grammar begins with the answer where reasoning is off; template options have a name.

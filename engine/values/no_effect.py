@@ -26,6 +26,8 @@ def overruled_options(request: GenerationRequest, sampling: Sampling) -> Iterato
         for name, value in given.items():
             if value is not None and (name == "seed" or value != _OFF[name]):
                 yield f"sampling.{name} (the temperature is 0)"
+    elif sampling.xtc_threshold is not None and not sampling.xtc_probability:
+        yield "sampling.xtc_threshold (xtc_probability is 0)"
     if not rules.stops and not rules.token_ids:
         if rules.min_tokens and rules.repetition is None:
             yield "stops.min_tokens (there are no stops)"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.engine import Engine
-from engine.values.request import Effort, GenerationRequest, LimitSource
+from engine.values.request import Effort, GenerationRequest, LimitSource, Sampling
 from tests.support.asking import request, run
 from tests.support.scripted import Stage
 
@@ -22,7 +22,19 @@ SWITCH = "{{ messages[0].content }}<|go|>{% if enable_thinking %}{% endif %}"
         (TAGS, {"thinking_budget": 9}, ()),
         ({}, {"thinking_budget": 9}, ("thinking_budget (this model has no reasoning to end)",)),
         ({}, {"thinking_budget": 9, "thinking_budget_from": LimitSource.SERVER}, ()),
+        (
+            TAGS,
+            {"thinking_budget": 9, "max_tokens": 9},
+            ("thinking_budget (the limit of 9 comes first)",),
+        ),
+        (TAGS, {"thinking_budget": 8, "max_tokens": 9}, ()),
         (TAGS, {"effort": Effort.LOW}, ()),
+        (
+            {},
+            {"sampling": Sampling(temperature=1, xtc_threshold=0.2)},
+            ("xtc_threshold (xtc_probability is 0)",),
+        ),
+        ({}, {"sampling": Sampling(temperature=1, xtc_threshold=0.2, xtc_probability=0.5)}, ()),
         (TAGS, {"effort": Effort.HIGH}, ("effort (this model knows no efforts)",)),
         ({}, {"effort": Effort.LOW}, ("effort (this model knows no efforts)",)),
         (
@@ -49,8 +61,7 @@ def test_reasoning_options_without_effect_are_named(
             rendered = await engine.render_prompt(asked)
             answer = await generation.collect()
             assert rendered.not_applied == generation.not_applied
-            assert answer.finished.details.no_effect == generation.not_applied
-            return generation.not_applied
+            return answer.finished.details.no_effect
 
     found = run(not_applied(replace(request("go"), **fields)))
     assert found == expected
