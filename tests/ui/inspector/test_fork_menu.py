@@ -185,3 +185,22 @@ async def test_saved_run_is_forked_beside_its_original(
     choose(open_menu(inspector, 2), "End Here")
     assert state.shown.run.text == "1\n"
     assert len(window.workspace.current.conversation.messages) == 2
+
+
+async def test_fork_loads_model_of_its_answer(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    window.workspace.traces.level = TraceLevel.STOPS
+    await ask(window, COUNT)
+    first, models = await shown_after(window), window.workspace.models
+    models.unload()
+    await eventually(lambda: models.stage != "ready")
+    menu = open_menu(inspector, 6)
+    await eventually(lambda: "Alternatives not recorded" in labels(menu))
+    choose(menu, "Other Text…")
+    dialog = inspector.findChild(QInputDialog)
+    assert dialog is not None
+    dialog.setTextValue("4")
+    dialog.accept()
+    forked = await shown_after(window)
+    assert (forked.text, models.stage) == (first.text, "ready")
