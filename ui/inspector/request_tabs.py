@@ -1,5 +1,7 @@
 """The tab of the request as each API sends it. Main thread; it renders only while it is visible."""
 
+import re
+
 from PySide6.QtWidgets import (
     QPlainTextEdit,
 )
@@ -18,6 +20,8 @@ from ui.words import describe_error
 
 _NOTE = "API keys are left out. Ids differ each time a server answers."
 _CUT = "{} more are not shown here; the copy has them."
+# A picture in base64, of which the page shows the beginning; the copy has it whole.
+_PICTURE_DATA = re.compile(r"[A-Za-z0-9+/]{400,}={0,2}")
 PARTS = (
     ("Streamed Answer", "stream"),
     ("Whole Answer", "whole"),
@@ -25,6 +29,11 @@ PARTS = (
     ("curl", "curl"),
     ("Python", "python"),
 )
+
+
+def _shorten_data(match: re.Match[str]) -> str:
+    data = match[0]
+    return f"{data[:40]}… {counted(len(data) - 40, 'more character')}"
 
 
 class ApiTab(InspectorTab):
@@ -110,7 +119,7 @@ class ApiTab(InspectorTab):
         if not has_view:
             self.page.clear()
             return
-        text = self._text()
+        text = _PICTURE_DATA.sub(_shorten_data, self._text())
         shown = text[:300_000]  # a text view lays this much out within a frame
         cut = len(text) - len(shown)
         self.page.setPlainText(shown)

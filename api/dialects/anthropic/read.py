@@ -24,6 +24,7 @@ from api.dialects.shared.parameters import (
 from api.dialects.shared.request_bodies import (
     JsonObject,
     arguments_of,
+    content_to_wire,
     drop_empty,
     starts_new_assistant_turn,
     system_apart,
@@ -220,17 +221,23 @@ def _turn_to_wire(message: Message) -> JsonObject:
         result = {
             "type": "tool_result",
             "tool_use_id": message.tool_call_id or "",
-            "content": message.content,
+            "content": content_to_wire(message, "text", _picture_to_wire),
         }
         return {"role": "user", "content": [result]}
     if not message.tool_calls:
-        return {"role": message.role, "content": message.content}
+        content = content_to_wire(message, "text", _picture_to_wire)
+        return {"role": message.role, "content": content}
     text = [{"type": "text", "text": message.content}] if message.content else []
     calls = [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_of(call)}
         for call in message.tool_calls
     ]
     return {"role": "assistant", "content": [*text, *calls]}
+
+
+def _picture_to_wire(media_type: str, data: str) -> JsonObject:
+    source = {"type": "base64", "media_type": media_type, "data": data}
+    return {"type": "image", "source": source}
 
 
 def _choice_to_wire(choice: ToolChoice) -> JsonObject | None:

@@ -1,5 +1,6 @@
 """Converts requests of Ollama's API to the engine's, and back. Pure functions."""
 
+import base64
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +34,14 @@ from api.dialects.shared.request_bodies import (
 from api.dialects.shared.requests import Content, function_of, reasoning_text
 from api.service.errors import FieldPath, invalid
 from engine.stopping.rules import StopRules
-from engine.values.request import GenerationRequest, Message, OutputConstraint, ToolCall, TraceLevel
+from engine.values.request import (
+    PICTURE_MARK,
+    GenerationRequest,
+    Message,
+    OutputConstraint,
+    ToolCall,
+    TraceLevel,
+)
 
 
 def chat_from_wire(params: ChatParams, context: ReadContext) -> list[GenerationRequest]:
@@ -208,4 +216,11 @@ def _turn_to_wire(message: Message) -> JsonObject:
         {"function": {"name": call.name, "arguments": arguments_of(call)}}
         for call in message.tool_calls
     ]
-    return {"role": message.role, "content": message.content, **drop_empty(tool_calls=calls)}
+    return {
+        "role": message.role,
+        "content": message.content.replace(PICTURE_MARK, ""),
+        **drop_empty(
+            tool_calls=calls,
+            images=[base64.b64encode(picture.data).decode() for picture in message.pictures],
+        ),
+    }

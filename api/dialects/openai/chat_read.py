@@ -30,7 +30,14 @@ from api.dialects.openai.tools import (
     offer_function,
 )
 from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, ReadContext, choices_of, token_limit
-from api.dialects.shared.request_bodies import JsonObject, drop_empty, functions, sampling_and_stops
+from api.dialects.shared.request_bodies import (
+    JsonObject,
+    content_to_wire,
+    data_url,
+    drop_empty,
+    functions,
+    sampling_and_stops,
+)
 from api.dialects.shared.requests import (
     Content,
     TextPart,
@@ -269,9 +276,13 @@ def _turn_to_wire(message: Message) -> JsonObject:
     ]
     return {
         "role": message.role,
-        "content": message.content,
+        "content": content_to_wire(message, "text", _picture_to_wire),
         **drop_empty(tool_calls=calls, tool_call_id=message.tool_call_id),
     }
+
+
+def _picture_to_wire(media_type: str, data: str) -> JsonObject:
+    return {"type": "image_url", "image_url": {"url": data_url(media_type, data)}}
 
 
 def prompt_from_wire(params: TokenizeParams, context: ReadContext) -> list[GenerationRequest]:

@@ -39,6 +39,8 @@ from api.dialects.shared.foreign_parts import result_text
 from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, ReadContext, token_limit
 from api.dialects.shared.request_bodies import (
     JsonObject,
+    content_to_wire,
+    data_url,
     drop_empty,
     functions,
     sampling_and_stops,
@@ -398,11 +400,12 @@ def _items(message: Message) -> Iterator[JsonObject]:
         yield {
             "type": "function_call_output",
             "call_id": message.tool_call_id or "",
-            "output": message.content,
+            "output": content_to_wire(message, "input_text", _picture_to_wire),
         }
         return
     if message.content:
-        yield {"role": message.role, "content": message.content}
+        content = content_to_wire(message, "input_text", _picture_to_wire)
+        yield {"role": message.role, "content": content}
     for call in message.tool_calls:
         yield {
             "type": "function_call",
@@ -410,3 +413,7 @@ def _items(message: Message) -> Iterator[JsonObject]:
             "name": call.name,
             "arguments": call.arguments,
         }
+
+
+def _picture_to_wire(media_type: str, data: str) -> JsonObject:
+    return {"type": "input_image", "image_url": data_url(media_type, data)}

@@ -148,6 +148,8 @@ def _constraint(sampling: SamplingParams) -> OutputConstraint | None:
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation, for the inspector."""
+    if any(message.pictures for message in request.messages):
+        return None
     raw = request.prompt
     body: JsonObject = {"input_ids": list(raw)} if isinstance(raw, tuple) else {"text": prompt}
     body["sampling_params"] = {

@@ -1,11 +1,12 @@
 """Parts of the bodies that ask for a generation, which the inspector shows for each API. Pure."""
 
+import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from api.dialects.shared.parameters import sampling_to_wire, stop_options_to_wire
-from engine.values.request import GenerationRequest, Message, ToolCall
+from engine.values.request import PICTURE_MARK, GenerationRequest, Message, ToolCall
 
 JsonObject = dict[str, Any]
 
@@ -62,3 +63,33 @@ def arguments_of(call: ToolCall) -> Any:
         return json.loads(call.arguments)
     except (ValueError, RecursionError):
         return {}
+
+
+def content_to_wire(
+    message: Message, kind: str, picture: Callable[[str, str], JsonObject]
+) -> str | list[JsonObject]:
+    """Return the text of a turn; with pictures, parts of this kind and what ``picture`` makes.
+
+    It is called with the media type of a picture and its data in base64.
+    """
+    if not message.pictures:
+        return message.content
+    parts: list[JsonObject] = []
+    texts = message.content.split(PICTURE_MARK)
+    for text, seen in zip(texts, (*message.pictures, None), strict=True):
+        if text:
+            parts.append({"type": kind, "text": text})
+        if seen is not None:
+            data = base64.b64encode(seen.data).decode()
+            parts.append(picture(_media_type(seen.data), data))
+    return parts
+
+
+def _media_type(data: bytes) -> str:
+    kinds = {b"\x89PNG": "png", b"GIF8": "gif", b"RIFF": "webp"}
+    return f"image/{kinds.get(data[:4], 'jpeg')}"
+
+
+def data_url(media_type: str, data: str) -> str:
+    """Return data in base64 as an address."""
+    return f"data:{media_type};base64,{data}"

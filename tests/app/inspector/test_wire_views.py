@@ -23,9 +23,11 @@ from app.inspector.shown_apis import body_of, wire_views
 from engine.engine import Engine
 from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.request import (
+    PICTURE_MARK,
     GenerationRequest,
     Message,
     OutputConstraint,
+    Picture,
     Sampling,
     TextForm,
     Tool,
@@ -127,6 +129,19 @@ def asked_again(dialect: Dialect, request: GenerationRequest) -> GenerationReque
 @pytest.mark.parametrize("dialect", WITH_TURNS, ids=lambda dialect: dialect.name)
 def test_a_body_makes_the_same_request_as_the_run(dialect: Dialect) -> None:
     assert comparable(asked_again(dialect, ASKED)) == comparable(ASKED)
+
+
+@pytest.mark.parametrize("dialect", WITH_TURNS, ids=lambda dialect: dialect.name)
+def test_a_body_contains_the_pictures_of_questions_and_results(dialect: Dialect) -> None:
+    shown = Picture(b"\x89PNG\r\n\x1a\n1"), Picture(b"\xff\xd8\xff2")
+    asked, said, result = ASKED.messages[1], ASKED.messages[2], ASKED.messages[3]
+    asked = dataclasses.replace(asked, content=PICTURE_MARK * 2 + "Weather?", pictures=shown)
+    result = dataclasses.replace(result, content=f"Sunny{PICTURE_MARK}", pictures=shown[:1])
+    request = dataclasses.replace(ASKED, messages=(asked, said, result))
+    again = [message for message in asked_again(dialect, request).messages if message.pictures]
+    data = [[picture.data for picture in message.pictures] for message in again]
+    assert data == [[picture.data for picture in shown], [shown[0].data]]
+    assert [message.content.replace(PICTURE_MARK, "") for message in again] == ["Weather?", "Sunny"]
 
 
 RICH = GenerationRequest(
