@@ -9,6 +9,7 @@ from mlx_lm.tokenizer_utils import load
 from engine.conversation.template import ChatTemplate
 from engine.inference.mlx_lm_internals import inner_tokenizer
 from engine.inference.text import chat_template
+from engine.inference.transformers_internals import bound_templates
 from tests.support.families.templates import TEMPLATES
 from tests.support.scripted import write_tokenizer
 
@@ -16,6 +17,8 @@ from tests.support.scripted import write_tokenizer
 @pytest.fixture
 def template_of(tmp_path: Path) -> Callable[[str], ChatTemplate]:
     """Return the chat template with a Jinja text."""
+
+    bound_templates()
 
     def build(source: str) -> ChatTemplate:
         write_tokenizer(tmp_path, template=source)
