@@ -1,6 +1,7 @@
 """The menu of a token: other tokens in its place, another text, or the end. Main thread."""
 
 import math
+import re
 from functools import partial
 
 from PySide6.QtCore import QPoint
@@ -27,7 +28,7 @@ def show_fork_menu(parent: QWidget, forks: Forks, token: TokenTrace, position: Q
     trace = None if forks.inspector.shown is None else forks.inspector.shown.trace
     known = [] if trace is None else _alternatives(forks, trace, token)
     if obstacle:
-        entries.append(_note(obstacle))
+        entries += map(_note, re.split(r"(?<=\.) ", obstacle))  # entries do not wrap
     else:
         entries += [None, *(known or [_note("Looking for Alternatives…")])]
     entries += [

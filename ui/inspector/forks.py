@@ -66,13 +66,14 @@ class Forks(QObject):
         if reason := self.end_obstacle:
             return reason
         assert shown is not None
+        assert shown.trace is not None
+        if shown.trace.request is None:
+            return "The prompt was not recorded. Regenerate the answer, and fork the new one."
         name = shown.run.model_id
         if shown.source == "chat":
             if state.info is not None and state.info.id != name:
                 return wrong_model(name)
             return "" if state.can_answer else f"Load {name} to fork this answer."
-        if shown.trace is None or shown.trace.request is None:
-            return "The prompt of this run was not saved. Answer the question again, and save that."
         if self._loaded_id(name := shown.trace.setting.model) is None:
             return f"Load {name} to fork this answer."
         return ""

@@ -119,7 +119,10 @@ async def test_fork_menu_says_why_no_fork_is_possible(
     await eventually(lambda: window.workspace.current.is_running)
     window.workspace.show_run(run)
     menu = open_menu(inspector, 2)
-    assert labels(menu)[1] == "Another answer is running. Fork this one when that has ended."
+    assert labels(menu)[1:3] == [
+        "Another answer is running.",
+        "Fork this one when that has ended.",
+    ]
     assert not any(action.isEnabled() for action in menu.actions() if action.text())
     menu.close()
     window.workspace.current.cancel()
@@ -128,6 +131,12 @@ async def test_fork_menu_says_why_no_fork_is_possible(
     run.model_id = "other-7b"
     menu = open_menu(inspector, 2)
     assert labels(menu)[1].startswith("This answer is from other-7b")
+    menu.close()
+    trace = window.workspace.traces.get(run.id)
+    assert trace is not None
+    trace.request = None  # its pictures were deleted
+    menu = open_menu(inspector, 2)
+    assert labels(menu)[1].startswith("The prompt was not recorded")
     choose(menu, "End Here")
     assert (await shown_after(window)).text == "1\n"
 
