@@ -325,7 +325,7 @@ def _vision(
     folder: Path, config: dict[str, Any], model: Any, info: ModelInfo
 ) -> "tuple[Vision | None, ModelInfo]":
     """Return what a model sees, and its figures with that; a faulty tower harms no text."""
-    if not (config.get("vision_config") and config.get("text_config")):
+    if not config.get("vision_config"):
         return None, info
     try:
         from engine.inference.vision.tower import read_tower

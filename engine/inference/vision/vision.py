@@ -94,7 +94,7 @@ class Vision:
         self.reading = Reading()
         self._prepared: OrderedDict[bytes, PreparedPicture] = OrderedDict()
         self._features: OrderedDict[bytes, tuple[Any, Sequence[Any]]] = OrderedDict()
-        text, vision = config["text_config"], config["vision_config"]
+        text, vision = config.get("text_config") or config, config["vision_config"]
         rope = text.get("rope_scaling") or text.get("rope_parameters") or {}
         self._has_grid = "mrope_section" in rope
         self._merge = int(vision.get("spatial_merge_size") or 1)

@@ -97,6 +97,25 @@ def configuration(family: str, size: int, image: int) -> dict[str, Any]:
                 "text_config": {**text, **own},
                 "vision_config": tower,
             }
+        case "qwen2_vl" | "qwen2_5_vl":  # whose configurations have no part for the text
+            tower = {
+                **_QWEN_TOWER,
+                "model_type": family,
+                "embed_dim": 32,
+                "fullatt_block_indexes": [1],
+            }
+            tower |= {"hidden_size": 64} if family == "qwen2_vl" else {}
+            rope = {"type": "mrope", "mrope_section": [3, 3, 2]}
+            ids = {"vision_start_token_id": image - 2, "vision_end_token_id": image - 1}
+            return {
+                **text,
+                "model_type": family,
+                **common,
+                **ids,
+                "video_token_id": image + 1,
+                "rope_scaling": rope,
+                "vision_config": tower,
+            }
         case "gemma3":
             own = {
                 "model_type": "gemma3_text",

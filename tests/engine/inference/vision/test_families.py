@@ -28,7 +28,7 @@ def pictures(family: str) -> list[PreparedPicture]:
     for number, (height, width) in enumerate(((4, 6), (8, 4))):
         grid, tokens = None, 4
         match family:
-            case "qwen3_vl" | "qwen3_5":
+            case "qwen2_vl" | "qwen2_5_vl" | "qwen3_vl" | "qwen3_5":
                 tokens, grid = height * width // 4, (1, height // 2, width // 2)
                 pixels: dict[str, Any] = {
                     "pixel_values": mx.random.normal((height * width, 3 * 2 * 16 * 16)),
@@ -56,7 +56,17 @@ def joined(parts: list[Any]) -> Any:
 
 @pytest.mark.parametrize(
     "family",
-    ["qwen3_vl", "qwen3_5", "gemma3", "gemma4", "gemma4_both_ways", "mistral3", "lfm2-vl"],
+    [
+        "qwen2_vl",
+        "qwen2_5_vl",
+        "qwen3_vl",
+        "qwen3_5",
+        "gemma3",
+        "gemma4",
+        "gemma4_both_ways",
+        "mistral3",
+        "lfm2-vl",
+    ],
 )
 def test_logits_after_pictures_equal_those_of_mlx_vlm(family: str, tmp_path: Path) -> None:
     whole = write_model(tmp_path, family)
