@@ -53,6 +53,8 @@ def facts(model: FoundModel, used_at: float, draft: Path | None = None) -> str:
         text.append(format_size(model.size_bytes))
     if model.context_length:
         text.append(f"{counted(model.context_length, 'token')} of context")
+    if model.can_see:
+        text.append("sees pictures")
     text.append(ORIGINS[model.origin])
     if draft is not None:
         text.append(f"draft model: {model_name(draft)}")

@@ -12,7 +12,7 @@ from engine.errors import EngineError
 from engine.library.model_info import ModelInfo
 from ui.chat.session.conversation_controller import ChatContext
 from ui.kit.tasks import finish_tasks, start_task
-from ui.records.attachments import Attachment, cut_text
+from ui.records.attachments import Attachment, cut_text, without_kept_files
 from ui.records.conversations import Conversation, WhenFull
 from ui.records.messages import question
 from ui.records.prompt_fit import PromptFit, TokenCounter, last_left_out
@@ -143,7 +143,8 @@ class ContextMeter(QObject):
         without = (await self._fit(target, ())).tokens if target.files else None
         fit = await self._fit(target, target.files)
         seen = {file for file in target.files if target.model.can_see and file.kept_file}
-        text = question(target.typed, [file for file in target.files if file not in seen]).sent
+        others = [file for file in target.files if file not in seen]
+        text = without_kept_files(question(target.typed, others).sent)
         if len(text) > _JOINED_CHARS and files:
             message_tokens = sum(files.values()) + await counter.text(target.typed)
         else:
@@ -196,6 +197,7 @@ class ContextMeter(QObject):
                 if (picture := pictures.get(file.kept_file)) is not None:
                     count = await counter.picture(picture)
                 else:
-                    count = await counter.text(cut_text(file.text, file.sent_chars))
+                    sent = without_kept_files(cut_text(file.text, file.sent_chars))
+                    count = await counter.text(sent)
             self._files[name, file] = count
         return {file: self._files[name, file] for file in target.files}
