@@ -131,7 +131,7 @@ class History:
                         arguments = json.dumps(arguments or {}, ensure_ascii=False)
                     calls.append(ToolCall(block.id, block.name, arguments))
                 case ForeignBlock() | ToolReferenceBlock() | ToolChangeBlock():
-                    if text := self._block_text(block, block_path, has_notes=True):
+                    if text := self._block_text(block, block_path):
                         texts.append(f"{text}\n\n")
                 case ToolResultBlock() | MediaBlock() | SearchResultBlock():
                     raise invalid(block_path, f"{block.type} blocks belong in user turns")
@@ -165,11 +165,12 @@ class History:
         is_result: bool = False,
     ) -> None:
         """Add a block to a turn; an empty text counts in a result alone."""
-        if isinstance(block, MediaBlock) and block.type == "image":
+        if isinstance(block, MediaBlock):
             self._note_citations(block, path)
-            _add_image(content, block, path, has_notes)
+            add = _add_image if block.type == "image" else _add_document
+            add(content, block, path, has_notes)
             return
-        text = self._block_text(block, path, has_notes)
+        text = self._block_text(block, path)
         if text or (is_result and text is not None):
             content.add(text)
 
@@ -178,7 +179,9 @@ class History:
             self._name((*path, "citations"))
 
     def _block_text(
-        self, block: ResultBlock | ToolChangeBlock, path: FieldPath, has_notes: bool
+        self,
+        block: TextPart | ForeignBlock | ToolReferenceBlock | ToolChangeBlock | SearchResultBlock,
+        path: FieldPath,
     ) -> str | None:
         """Return the text of a block in the prompt; None for a block that is left out."""
         match block:
@@ -190,10 +193,8 @@ class History:
                 return self._change_text(block, (*path, "tool"))
             case ForeignBlock():
                 return self._foreign_text(block, path)
-            case MediaBlock() | SearchResultBlock():
+            case SearchResultBlock():
                 self._note_citations(block, path)
-                if isinstance(block, MediaBlock):
-                    return _media_text(block, path, has_notes)
                 text = "\n".join(part.text for part in block.content)
                 return f"Search result: {block.title} ({block.source})\n{text}"
             case _:
@@ -259,50 +260,43 @@ def _add_image(content: Content, block: MediaBlock, path: FieldPath, has_notes: 
     content.add_media(given, path, has_note=has_notes, media_type=source.get("media_type"))
 
 
-def _media_text(block: MediaBlock, path: FieldPath, has_notes: bool) -> str:
-    """Return the text of a document below its title and its description, or a note."""
-    heading = [f"Document: {block.title}"] if block.title else []
-    heading += [block.context] if block.context else []
-    return "\n".join([*heading, _document_text(block, path, has_notes)])
-
-
-def _document_text(block: MediaBlock, path: FieldPath, has_notes: bool) -> str:
+def _add_document(content: Content, block: MediaBlock, path: FieldPath, has_notes: bool) -> None:
+    """Add the text of a document below its title and its description, or a note."""
+    if block.title:
+        content.add(f"Document: {block.title}")
+    if block.context:
+        content.add(block.context)
     source = block.source if isinstance(block.source, dict) else {}
-    kind, source_path = source.get("type"), (*path, "source")
-    if kind == "text":
-        data = source.get("data")
+    kind, data, source_path = source.get("type"), source.get("data"), (*path, "source")
+    if kind == "content":
+        _add_parts(content, source.get("content"), (*source_path, "content"), has_notes)
+    elif kind == "text":
         if not isinstance(data, str):
             raise invalid((*source_path, "data"), "must be text")
-        return data
-    if kind == "content":
-        return _content_text(source.get("content"), (*source_path, "content"), has_notes)
-    if kind == "base64" and str(source.get("media_type", "")).startswith("text/"):
-        return _decode_text(source.get("data"), (*source_path, "data"))
-    return _note(block, path, has_notes)
+        content.add(data)
+    elif kind == "base64" and str(source.get("media_type", "")).startswith("text/"):
+        content.add(_decode_text(data, (*source_path, "data")))
+    else:
+        note = note_of(path, source.get("media_type"), is_allowed=has_notes, what=block.type)
+        content.add(note)
 
 
-def _content_text(content: Any, path: FieldPath, has_notes: bool) -> str:
-    """Return the text of a document that consists of blocks of text and images."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
+def _add_parts(content: Content, parts: Any, path: FieldPath, has_notes: bool) -> None:
+    """Add the text of a document that consists of blocks of text and images."""
+    if isinstance(parts, str):
+        content.add(parts)
+        return
+    if not isinstance(parts, list):
         raise invalid(path, "must be text or a list of blocks")
-    texts = []
-    for index, item in enumerate(content):
+    for index, item in enumerate(parts):
         part = item if isinstance(item, dict) else {}
         if part.get("type") == "text" and isinstance(part.get("text"), str):
-            texts.append(part["text"])
+            content.add(part["text"])
         elif part.get("type") == "image":
             image = MediaBlock(type="image", source=part.get("source"))
-            texts.append(_note(image, (*path, index), has_notes))
+            _add_image(content, image, (*path, index), has_notes)
         else:
             raise invalid((*path, index), "must be a block of text or an image")
-    return "\n".join(texts)
-
-
-def _note(block: MediaBlock, path: FieldPath, has_notes: bool) -> str:
-    kind = block.source.get("media_type") if isinstance(block.source, dict) else None
-    return note_of(path, kind, is_allowed=has_notes, what=block.type)
 
 
 def _decode_text(data: object, path: FieldPath) -> str:

@@ -148,6 +148,7 @@ class Content:
         Other media are not read, nor an image at an address: no request goes out from here.
         """
         kind = media_type_of(source) or media_type
+        what = "image" if str(kind).startswith("image/") else what
         text = source if isinstance(source, str) else ""
         is_address = ":" in text[:8] and not text.startswith("data:")
         if is_address and what == "image" and not has_note:
@@ -156,7 +157,8 @@ class Content:
             self.add(note_of(path, kind, is_allowed=has_note, what=what))
             return
         try:
-            data = base64.b64decode(text.partition(",")[2] or text, validate=True)
+            encoded = "".join((text.partition(",")[2] or text).split())  # some break its lines
+            data = base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
             raise invalid(path, "must be an image in base64") from None
         note = note_of(path, kind, is_allowed=True) if has_note else ""
