@@ -66,7 +66,7 @@ def differences(first: str, second: str) -> Iterator[tuple[Span, Span]]:
 def _changed(first: Sequence[str], second: Sequence[str]) -> Iterator[tuple[Span, Span]]:
     """Yield the differing parts of two sequences, as spans of their joined texts."""
     offsets = [_offsets(first), _offsets(second)]
-    matcher = SequenceMatcher(None, first, second, autojunk=False)
+    matcher = SequenceMatcher(None, first, second)
     for kind, begin, end, other_begin, other_end in matcher.get_opcodes():
         if kind != "equal":
             one, other = offsets

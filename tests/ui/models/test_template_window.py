@@ -181,3 +181,9 @@ def test_differences_are_whole_words_and_special_tokens(
 ) -> None:
     pairs = differences(first, second)
     assert [(first[slice(*one)], second[slice(*other)]) for one, other in pairs] == parts
+
+
+def test_differences_in_a_long_conversation_are_found_quickly() -> None:
+    turns = (f"<|im_start|>user\nQuestion {n}\n" + "\nword\n" * 10 for n in range(400))
+    first = "".join(turns)
+    assert len(list(differences(first, first.replace("<|im_start|>", "[INST]")))) == 400
