@@ -61,7 +61,7 @@ def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address |
     return mapped or address
 
 
-# The rule for pictures, which no model here can see: the request is refused; only if the picture
+# The rule for pictures that a model cannot see: the request is refused; only if the picture
 # is in its last message, otherwise a note replaces the picture; or always a note.
 ImageRule = Literal["refuse", "refuse-new", "note"]
 # The header of a request with a rule of its own.

@@ -160,7 +160,7 @@ class ServeOptions:
     )
     images: ImageRule = declare(
         _SERVER.images,
-        help="what becomes of pictures, which no model here can see: refuse, refuse-new (only in "
+        help="what becomes of pictures where the model does not see: refuse, refuse-new (only in "
         "the last message; a note stands for earlier pictures and for those of tools, so that "
         "agents go on), or note (always a note)",
     )
