@@ -33,6 +33,7 @@ from tests.support.shown import whole_window
 from tests.support.sources import modules, nodes
 from tests.ui.driving import Enter, Living, eventually, opened
 from tests.ui.walks import MAX_STEPS, answered, settled, wrong
+from ui.chat.composer.pictures import show_picture
 from ui.kit.colors import DARK, LIGHT, Colors
 from ui.kit.theme import Theme
 from ui.preferences import Preferences, ServerPreferences
@@ -117,6 +118,12 @@ async def open_preview(window: MainWindow, _: Path) -> None:
     chip.opened.emit()
 
 
+async def open_picture(window: MainWindow, folder: Path) -> None:
+    path = folder / "p.png"
+    QImage(96, 64, QImage.Format.Format_RGB32).save(str(path))
+    show_picture(window.chat, path.name, path)
+
+
 async def open_form(window: MainWindow, _: Path) -> None:
     window.others.show_tool_servers()
     servers = window.others.tool_servers
@@ -188,6 +195,7 @@ OPENED: dict[str, Open] = {
     "ModelsWindow": by("others.show_models"),
     "PageWindow": by("others.show_guide"),
     "PasteDialog": open_paste,
+    "PictureDialog": open_picture,
     "PreferencesDialog": by("others.show_preferences"),
     "ProbeWindow": by("others.show_probe"),
     "ServerForm": open_form,
