@@ -84,13 +84,16 @@ class _Text(QPlainTextEdit):
     def show_difference(self, index: int) -> None:
         """Scroll to a marked part, and frame it."""
         begin, end = self._spans[index]
-        cursor = QTextCursor(self.document())
-        cursor.setPosition(min(begin, self.document().characterCount() - 1))
-        self.setTextCursor(cursor)
-        self.centerCursor()
+        self.scroll_to_difference(index)
         look = QTextCharFormat()
         look.setBackground(QColor(current_theme().colors.found))
         self.setExtraSelections([*self._marks, self._selection(look, begin, end)])
+
+    def scroll_to_difference(self, index: int) -> None:
+        cursor = QTextCursor(self.document())
+        cursor.setPosition(min(self._spans[index][0], self.document().characterCount() - 1))
+        self.setTextCursor(cursor)
+        self.centerCursor()
 
     def _selection(self, look: QTextCharFormat, begin: int, end: int) -> QTextEdit.ExtraSelection:
         last = self.document().characterCount() - 1
@@ -177,9 +180,13 @@ class PromptPanes(QWidget):
         self.summary.setText(text if is_shown else "")
         for button in (self.previous, self.next):
             button.setEnabled(bool(self._count))
+        if self._count:
+            for pane in (self.own, self.users):
+                pane.scroll_to_difference(0)
 
     def _step(self, by: int) -> None:
-        self._at = 0 if self._at < 0 and by > 0 else (self._at + by) % self._count
+        # From no difference, one step back is the last.
+        self._at = (max(self._at, -1 if by > 0 else 0) + by) % self._count
         self.summary.setText(f"Difference {self._at + 1:,} of {self._count:,}")
         for pane in (self.own, self.users):
             pane.show_difference(self._at)

@@ -89,10 +89,15 @@ async def test_differences_are_marked_side_by_side_and_visited(opened: OpenedMod
     panes = (window.panes.own, window.panes.users)
     marked = [[one.cursor.selectedText() for one in pane.extraSelections()] for pane in panes]
     assert marked == [["Reply", "a"], ["Answer", "one"]]
+    assert panes[1].textCursor().position() == panes[1].text().index("Answer with")
     window.panes.next.click()
-    window.panes.next.click()
+    window.panes.previous.click()
     assert window.panes.summary.text() == "Difference 2 of 2"
     assert window.panes.users.extraSelections()[-1].cursor.selectedText() == "one"
+    edit(window, "one tool call", "a tool call now")
+    await eventually(lambda: window.panes.summary.text() == "2 differences")
+    window.panes.previous.click()
+    assert window.panes.summary.text() == "Difference 2 of 2"
 
 
 async def test_syntax_error_names_and_marks_its_line(opened: OpenedModels) -> None:
