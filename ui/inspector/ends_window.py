@@ -31,7 +31,7 @@ from ui.kit.labels import ElidedLabel, label, show_text, thin_bar
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.tables import TableColumn, TableModel, TableView
-from ui.kit.tasks import start_task
+from ui.kit.tasks import restart_task
 from ui.kit.theme import current_theme, restyle
 from ui.kit.windows import OwnWindow
 from ui.stops.stop_list import StopListModel
@@ -213,7 +213,7 @@ class EndsWindow(OwnWindow):
 
     def show_question(self, shown: ShownRun | None, tried: StopRules | None = None) -> None:
         """Take the question of a run, and the stops to compare its own with."""
-        start_task(self, self._take(shown, tried), "question of several answers")
+        restart_task(self, self._take(shown, tried), "question of several answers")
 
     def closeEvent(self, event: QCloseEvent) -> None:
         self.answers.stop()
@@ -310,9 +310,9 @@ class EndsWindow(OwnWindow):
         if shown is not None and shown.trace is None:
             shown = await self._inspector.traced(shown)
         request = None if shown is None else self._inspector.repeated_request(shown)
-        is_other = self._shown is None or shown is None or shown.run.id != self._shown.run.id
+        before = None if self._shown is None or self._request is None else self._shown.run.id
         self._shown = shown
-        if is_other:
+        if shown is None or shown.run.id != before:
             self.answers.clear()
             self._request = request
             if request is not None:

@@ -369,7 +369,7 @@ class Inspector(QObject):
             return
         if shown.source == "chat":
             self._show_chat(shown.run)
-        elif shown.source in ("past", "fork"):
+        elif shown.source in ("past", "fork", "several"):
             self.show(replace(shown, trace=None))
         elif shown.source == "request" and self._request is not None:
             self.show_request(self._request, self.choice)

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -14,7 +15,9 @@ from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.ends_window import EndsWindow
 from ui.inspector.inspector_window import InspectorWindow
+from ui.inspector.shown_run import ShownRun
 from ui.inspector.stop_tabs import WhatIfTab
+from ui.records.runs import Run
 from ui.window.main_window import MainWindow
 
 
@@ -177,9 +180,46 @@ async def test_answer_without_recording_is_asked_as_its_conversation_would(
     assert ends.answers.sides[0].counts.stops[0].fired == 3
 
 
+async def test_question_is_known_once_its_conversation_is_open(window: MainWindow) -> None:
+    window.workspace.traces.record(TraceLevel.OFF)
+    await ask(window, COUNT)
+    workspace, ends = window.workspace, window.others.ends
+    conversation, shown = workspace.current.conversation, window.inspector.shown
+    workspace.new_conversation()
+    ends.show_question(shown)
+    await ends.finish()
+    assert ends.note.text().startswith("The question of this answer was not recorded.")
+    workspace.open(conversation)
+    ends.show_question(shown)
+    await ends.finish()
+    assert ends.question.text() == COUNT
+
+
+async def test_newer_question_replaces_one_that_is_being_read(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends, inspector = await several(window), window.inspector
+    assert inspector.shown is not None
+    slow, found = ShownRun(Run(model_id="slow")), asyncio.Event()
+
+    async def find(_: str) -> None:
+        await found.wait()
+
+    monkeypatch.setattr(inspector.traces, "find", find)
+    ends.show_question(slow)
+    await asyncio.sleep(0)
+    ends.show_question(inspector.shown)
+    found.set()
+    await ends.finish()
+    assert ends.question.text() == COUNT
+
+
 async def test_deleted_recordings_take_several_answers_with_them(window: MainWindow) -> None:
     ends = await several(window, "6")
     await done(ends)
+    QTest.mouseClick(ends.plot, Qt.MouseButton.LeftButton, pos=ends.plot.mark_at(0, 1).toPoint())
     window.workspace.traces.forget_all()
     assert ends.model.rows == []
     assert not ends.plot.isVisible()
+    assert window.inspector.shown is not None
+    assert window.inspector.shown.trace is None
