@@ -384,9 +384,10 @@ class Sidebar(QFrame):
         self.rows.layoutChanged.connect(self._show_current)
         self.rows.filtered.connect(lambda: self.archive.setVisible(self.rows.shows_archive))
         self._workspace.answering_changed.connect(self._refresh_hint)
-        conversations.undoable.connect(self.undo_bar.offer)
+        conversations.undoable.connect(
+            lambda text: self.undo_bar.offer(text, conversations.undo_last)
+        )
         conversations.undone.connect(self.undo_bar.hide)
-        self.undo_bar.button.clicked.connect(conversations.undo_last)
 
     def _open(self, conversation: Conversation) -> None:
         if conversation is not self._workspace.selected:

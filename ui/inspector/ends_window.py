@@ -5,7 +5,7 @@ Main thread.
 
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
@@ -105,7 +105,6 @@ class OtherSide(QWidget):
         self.editor = StopListEditor(lists)
         self.editor.show_model(self.stops)
         self.undo_bar = UndoBar()
-        self._undo_offered: Callable[[], object] = lambda: None
         self.temperature = sampling_field("temperature")
         self.top_p = sampling_field("top_p")
         self.max_tokens = tokens_field("Maximum length, in tokens")
@@ -129,8 +128,7 @@ class OtherSide(QWidget):
             margins=(2, 2, 10, 2),
             on=self,
         )
-        self.editor.menu.undoable.connect(self._offer_undo)
-        self.undo_bar.button.clicked.connect(self._undo)
+        self.editor.menu.undoable.connect(self.undo_bar.offer)
 
     def show_request(self, request: GenerationRequest) -> None:
         self.stops.replace_all(stops_of(request.stops), "Use the Answer’s List")
@@ -159,14 +157,6 @@ class OtherSide(QWidget):
             sampling=sampling,
             max_tokens=None if limit is None else int(limit),
         )
-
-    def _offer_undo(self, text: str, undo: Callable[[], object]) -> None:
-        self._undo_offered = undo
-        self.undo_bar.offer(text)
-
-    def _undo(self) -> None:
-        self.undo_bar.hide()
-        self._undo_offered()
 
 
 class EndsWindow(OwnWindow):

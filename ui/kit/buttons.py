@@ -202,11 +202,18 @@ class UndoBar(QFrame):
         column(card, margins=(10, 4, 10, 10), on=self)
         self._timer = QTimer(self, singleShot=True, interval=10_000)
         self._timer.timeout.connect(self.hide)
+        self._undo: Callable[[], object] = self.hide
+        self.button.clicked.connect(self._run)
         self.hide()
 
-    def offer(self, text: str) -> None:
+    def offer(self, text: str, undo: Callable[[], object]) -> None:
         """Name an action, and offer to undo it for a while."""
+        self._undo = undo
         self.message.setText(text)
         self.button.setAccessibleName(f"Undo: {text}")
         self.show()
         self._timer.start()
+
+    def _run(self) -> None:
+        self.hide()
+        self._undo()

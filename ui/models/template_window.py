@@ -220,7 +220,6 @@ class TemplateWindow(OwnWindow):
         self.use = push_button("Use This Template", kind="primary")
         self.editor, self.panes = TemplateEditor(), PromptPanes()
         self.undo_bar = UndoBar()
-        self._undo: Callable[[], None] = lambda: None
         self._delay = QTimer(self, singleShot=True, interval=250)
         # A template may take seconds; most are checked before this is shown.
         self._slow = QTimer(self, singleShot=True, interval=1_000)
@@ -291,7 +290,6 @@ class TemplateWindow(OwnWindow):
         self.copy_own.clicked.connect(lambda: self._replace_text(self._own))
         self.use_own.clicked.connect(lambda: self._apply("", "The model’s own template is used."))
         self.use.clicked.connect(self._use_text)
-        self.undo_bar.button.clicked.connect(lambda: self._undo())
         QShortcut(QKeySequence.StandardKey.Save, self, self._use_text)
         QShortcut(QKeySequence.StandardKey.Open, self, self.open_file.click)
         QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self.close)
@@ -408,13 +406,11 @@ class TemplateWindow(OwnWindow):
         """Use a template, empty for the model’s own; the text stays as it is."""
         assert self._folder is not None
         before = self._library.choices.of(self._folder).template
-        self._undo = partial(self._choose, self._folder, before)
         self._choose(self._folder, template)
-        self.undo_bar.offer(message)
+        self.undo_bar.offer(message, partial(self._choose, self._folder, before))
 
     def _choose(self, folder: Path, template: str) -> None:
         self._library.choose_template(folder, template)
-        self.undo_bar.hide()
         if folder == self._folder:
             self._used = template or self._own
             self._refresh_state()

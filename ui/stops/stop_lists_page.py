@@ -1,6 +1,5 @@
 """The page of Settings that edits saved stop lists. Main thread."""
 
-from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QSignalBlocker
@@ -27,7 +26,6 @@ class StopListsPage(QWidget):
         super().__init__()
         self._lists = lists
         self._models: dict[str, StopListModel] = {}
-        self._undo_offered: Callable[[], object] = lambda: None
         self.choice = Choice("Stop list")
         self.editor = StopListEditor(lists)
         self.editor.end_tokens.hide()  # end tokens belong to a model
@@ -40,8 +38,7 @@ class StopListsPage(QWidget):
         self.rename.clicked.connect(lambda: saved.ask_rename(self.key, self.show_list))
         self.delete.clicked.connect(lambda: saved.delete(self.key))
         self.choice.currentIndexChanged.connect(self._show_chosen)
-        self.editor.menu.undoable.connect(self._offer_undo)
-        self.undo_bar.button.clicked.connect(self._undo)
+        self.editor.menu.undoable.connect(self.undo_bar.offer)
         lists.changed.connect(self._refresh)
         column(
             row((self.choice, 1), self.new, self.rename, self.delete, spacing=6),
@@ -99,11 +96,3 @@ class StopListsPage(QWidget):
 
     def _keep(self, key: str, model: StopListModel) -> None:
         self._lists.keep(key, model.entries())
-
-    def _offer_undo(self, text: str, undo: Callable[[], object]) -> None:
-        self._undo_offered = undo
-        self.undo_bar.offer(text)
-
-    def _undo(self) -> None:
-        self._undo_offered()
-        self.undo_bar.hide()

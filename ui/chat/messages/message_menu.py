@@ -1,6 +1,5 @@
 """The menu of a message. Main thread."""
 
-from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QObject, QPoint, Qt, QUrl, Signal
@@ -69,12 +68,11 @@ class MessageHandling(QObject):
         self.speech = Speech(self)
         self.speech.failed.connect(partial(show_error, parent))
         self.undo_bar = UndoBar()
-        self._undo_offered: Callable[[], object] = lambda: None
         self.undo_bar.setMaximumWidth(420)
         column.view_made.connect(self._follow)
         self.changes.deleted.connect(self._offer_restoring)
         self.changes.restored.connect(self.undo_bar.hide)
-        self.undo_bar.button.clicked.connect(self._undo)
+        self.undo_bar.button.clicked.connect(lambda: composer.input.setFocus())
         workspace.opened.connect(self._on_opened)
 
     def show_at(self, view: MessageView, position: QPoint) -> None:
@@ -174,7 +172,7 @@ class MessageHandling(QObject):
         is_new = len(after) > len(before)
         done = "added to the stop list" if is_new else "switched on in the stop list"
         undo = partial(self._undo_change, current.undo_stack.undoText())
-        self.offer_undo(f"{name} was {done}", undo)
+        self.undo_bar.offer(f"{name} was {done}", undo)
 
     def stop_new_chats_at(self, selection: StopSelection, key: str) -> None:
         """Add a text to a list that new conversations begin with."""
@@ -192,12 +190,7 @@ class MessageHandling(QObject):
             self._composer.show_notice(f"{name} is already in {where}.")
             return
         lists.keep(key, stops.entries())
-        self.offer_undo(f"{name} was added to {where}", partial(lists.keep, key, kept))
-
-    def offer_undo(self, text: str, undo: Callable[[], object]) -> None:
-        """Name a change below the messages, and offer to undo it for a while."""
-        self._undo_offered = undo
-        self.undo_bar.offer(text)
+        self.undo_bar.offer(f"{name} was added to {where}", partial(lists.keep, key, kept))
 
     def _focused_first(self) -> list[MessageView]:
         focused = QApplication.focusWidget()
@@ -283,18 +276,13 @@ class MessageHandling(QObject):
         self._composer.input.setFocus()
 
     def _offer_restoring(self, text: str) -> None:
-        self.offer_undo(text, partial(self._undo_change, DELETION))
+        self.undo_bar.offer(text, partial(self._undo_change, DELETION))
 
     def _undo_change(self, change: str) -> None:
         """Undo the last change of the conversation, unless something else was changed since."""
         stack = self._workspace.current.undo_stack
         if stack.undoText() == change:
             stack.undo()
-
-    def _undo(self) -> None:
-        self._undo_offered()
-        self.undo_bar.hide()
-        self._composer.input.setFocus()
 
     def _on_opened(self, _: ConversationController) -> None:
         self.undo_bar.hide()
