@@ -26,6 +26,8 @@ def frames(color: str, other: str, kind: str) -> bytes:
 
 
 _NOISE = file(Image.effect_noise((800, 600), 50).convert("RGB"), "JPEG")
+_SMOOTH = file(Image.new("RGB", (40, 30)), "JPEG", progressive=True)
+_SCANS = _SMOOTH[:-2] + _SMOOTH[_SMOOTH.rindex(b"\xff\xda") : -2] * 100 + _SMOOTH[-2:]
 _TURNED = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
 
 
@@ -38,9 +40,11 @@ _TURNED = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\
         (_NOISE[:9000], "damaged"),
         (file(Image.new("1", (20_001, 1)), "PNG"), "20001 × 1"),
         (file(Image.new("1", (19_000, 19_000)), "PNG"), "more pixels"),
+        (_SCANS, "scans"),
+        (file(Image.new("L", (6000, 4000)), "JPEG", progressive=True), "more pixels"),
         (b"\0" * (21 << 20), "20 MB"),
     ],
-    ids=["empty", "svg", "bmp", "cut", "wide", "bomb", "large"],
+    ids=["empty", "svg", "bmp", "cut", "wide", "bomb", "scans", "progressive", "large"],
 )
 def test_unreadable_picture_is_refused_by_its_place(data: bytes, reason: str) -> None:
     with pytest.raises(InvalidRequest, match=rf"^messages\[2\]: .*{reason}"):
