@@ -96,7 +96,7 @@ class ContinuousBatch:
             rows = self._rows_of(group)
             counts = _counts(rows, max(1, max_tokens // len(rows)))
             self._keep_whole(rows[0], counts)
-            if self._look(rows[0]):
+            if self._look(rows[0], counts[rows[0]]):
                 return group, dict.fromkeys(rows, 0), {}
             scores: dict[int, PromptScores] = {}
             if any(counts.values()):
@@ -126,7 +126,11 @@ class ContinuousBatch:
             self.place(part)
             self.decoding.extend(part.generate([[rows[index].tokens[-1]] for index in ready]))
             prepare_to_run(self.decoding.prompt_cache)
-        return [rows[index] for index in ready]
+        begun = [rows[index] for index in ready]
+        for row in begun:
+            if row.pictures is not None:
+                row.pictures.features.clear()
+        return begun
 
     def cache_of(self, sequence: Sequence) -> tuple[list[Any], int | None, list[int]]:
         """Return the cache of a sequence, its row (None for its own cache), and its keys."""
@@ -218,12 +222,12 @@ class ContinuousBatch:
             return ids
         return self.vision.readable(ids)
 
-    def _look(self, sequence: Sequence) -> bool:
-        """Run the tower for a picture that is read next; return whether it had to."""
+    def _look(self, sequence: Sequence, count: int) -> bool:
+        """Run the tower for a picture among the next tokens; return whether it had to."""
         if self.vision is None or sequence.pictures is None:
             return False
         try:
-            return self.vision.look(sequence.pictures, sequence.read)
+            return self.vision.look(sequence.pictures, sequence.read, sequence.read + count)
         except Exception as error:  # a tower that fails must not end other answers
             _log.exception("a tower failed")
             sequence.failure = f"the model cannot read the picture: {error}; leave it out"

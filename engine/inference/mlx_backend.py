@@ -58,7 +58,7 @@ from engine.stopping.record import Channel
 from engine.stopping.repetition import RepetitionScope
 from engine.values.embedding import EmbeddingRequest
 from engine.values.no_effect import overruled_options
-from engine.values.request import GenerationRequest, Sampling
+from engine.values.request import GenerationRequest, Picture, Sampling
 from engine.values.tokens import TokenOrigin, TokenStats
 
 _log = logging.getLogger(__name__)
@@ -66,13 +66,16 @@ _log = logging.getLogger(__name__)
 
 def _without_data(request: GenerationRequest) -> GenerationRequest:
     """Return a request without the files of its pictures and its prediction, to be kept."""
-    if any(message.pictures for message in request.messages):
-        messages = (
-            replace(message, pictures=tuple(replace(each, data=b"") for each in message.pictures))
-            for message in request.messages
-        )
-        request = replace(request, messages=tuple(messages))
-    return replace(request, prediction=None)
+
+    def emptied(pictures: tuple[Picture, ...]) -> tuple[Picture, ...]:
+        return tuple(replace(picture, data=b"") for picture in pictures)
+
+    messages = tuple(
+        replace(message, pictures=emptied(message.pictures)) if message.pictures else message
+        for message in request.messages
+    )
+    pictures = emptied(request.pictures)
+    return replace(request, messages=messages, pictures=pictures, prediction=None)
 
 
 class MlxBackend:
@@ -282,7 +285,9 @@ class MlxBackend:
             processors.append(budget)
         if request.fork is not None:  # its tokens are given, whatever the others force
             processors.append(sampling.ForkProcessor(request.fork.tokens, len(prompt.tokens)))
-        sequence.turn_end, sequence.pictures = turn_end(prompt.tokens, self._eos), prompt.pictures
+        sequence.turn_end = turn_end(prompt.tokens, self._eos)
+        if prompt.pictures is not None:  # several answers to a prompt read it at different times
+            sequence.pictures = replace(prompt.pictures)
         sequence.sampler, sequence.processors = sampler, processors
         sequence.constraint, sequence.thinking_budget = constraint, budget
         if (scoring := request.prompt_scoring) is not None:

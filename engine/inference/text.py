@@ -11,7 +11,7 @@ from engine.errors import InvalidRequest, PictureUnseen, PromptTooLong
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
 from engine.library.model_info import ModelInfo
 from engine.output.vocabulary import decode_ids
-from engine.values.request import PICTURE_MARK, GenerationRequest, Message
+from engine.values.request import PICTURE_MARK, GenerationRequest, Picture
 from engine.wording import counted
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def render(
     not_applied = tuple(f"chat_template_kwargs.{name}" for name in request.template_options)
     context, rendered = model.context_length, ""
     _check_size(request, context)
-    pictures = [] if vision is None else vision.prepare(request)
+    pictures = [] if vision is None else vision.prepare(request, context)
     if isinstance(request.prompt, str):
         raw = request.prompt
         if vision is not None and pictures:
@@ -79,7 +79,7 @@ def render(
         model.vocabulary_size,
     )
 
-    shown = [picture.without_pixels() for picture in pictures]  # prompts are kept for long
+    shown = [picture.without_image() for picture in pictures]  # prompts are kept for long
 
     def text_of(request: GenerationRequest) -> str:
         assert template is not None, "it has rendered this request"
@@ -97,36 +97,47 @@ def render(
         raise InvalidRequest("messages", "the prompt is empty")
     placed = None
     if pictures and vision is not None:
+        field = "messages" if request.prompt is None else "prompt"
         placed = vision.place(tokens, pictures)
         if placed is None:
-            raise InvalidRequest("messages", "contain the model's own token for pictures as text")
+            raise InvalidRequest(field, "contains the model's own token for pictures as text")
+        if placed.places[-1][-1] == len(tokens) - 1:  # answers begin behind a token of text
+            raise InvalidRequest(field, "ends with a picture; write a text behind it")
     return tokens, not_applied, prompt_text, placed
 
 
 def with_notes(request: GenerationRequest, problem: str) -> GenerationRequest:
     """Return a request for a model that does not see; raises ``PictureUnseen`` without a note."""
-    for picture in request.pictures:
-        if not picture.note:
-            raise PictureUnseen(picture.field or "prompt", problem)
-    if not any(message.pictures for message in request.messages):
-        return replace(request, pictures=()) if request.pictures else request
-    turns = tuple(
-        _with_notes(message, f"messages[{index}]", problem)
+    messages = tuple(
+        replace(
+            message,
+            content=_with_notes(message.content, message.pictures, f"messages[{index}]", problem),
+            pictures=(),
+        )
+        if message.pictures
+        else message
         for index, message in enumerate(request.messages)
     )
-    return replace(request, messages=turns, pictures=())
+    prompt = request.prompt
+    if request.pictures:
+        text = prompt if isinstance(prompt, str) else ""
+        noted = _with_notes(text, request.pictures, "prompt", problem)
+        prompt = noted if isinstance(prompt, str) else prompt
+    return replace(request, messages=messages, prompt=prompt, pictures=())
 
 
-def _with_notes(message: Message, field: str, problem: str) -> Message:
-    if not message.pictures:
-        return message
-    first, *others = message.content.split(PICTURE_MARK)
-    parts = [first]
-    for picture, text in zip(message.pictures, others, strict=True):
+def _with_notes(text: str, pictures: Sequence[Picture], field: str, problem: str) -> str:
+    """Return a text with notes in place of its pictures, or before it where it has no marks."""
+    for picture in pictures:
         if not picture.note:
             raise PictureUnseen(picture.field or field, problem)
-        parts += [picture.note, text]
-    return replace(message, content="\n".join(filter(None, parts)), pictures=())
+    first, *others = text.split(PICTURE_MARK)
+    if len(others) != len(pictures):
+        first, others = "", [*[""] * (len(pictures) - 1), text.replace(PICTURE_MARK, "")]
+    parts = [first]
+    for picture, other in zip(pictures, others, strict=True):
+        parts += [picture.note, other]
+    return "\n".join(filter(None, parts))
 
 
 def _with_pictures(

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
 MAX_TOP_LOGPROBS = 20
+# A picture may take seconds to decode: it counts as so many characters.
+_PICTURE_SIZE = 100_000
 # How many last tokens of a prompt can change the text of an answer's first token.
 _NEIGHBOURS = 4
 
@@ -177,11 +179,12 @@ def prompts_size(requests: abc.Sequence[GenerationRequest]) -> int:
 
 
 def _size(request: GenerationRequest) -> int:
-    prediction = len(request.prediction or "")
+    pictures = len(request.pictures) + sum(len(message.pictures) for message in request.messages)
+    others = len(request.prediction or "") + _PICTURE_SIZE * pictures
     if request.prompt is not None:
-        return prediction + len(request.prompt)
+        return others + len(request.prompt)
     sizes = (len(message.content) + len(message.thinking or "") + 8 for message in request.messages)
-    return prediction + sum(sizes)
+    return others + sum(sizes)
 
 
 def choices_field(requests: abc.Sequence[GenerationRequest]) -> str:

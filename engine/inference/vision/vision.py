@@ -8,14 +8,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
-from engine.errors import InvalidRequest
+from engine.errors import InvalidRequest, PromptTooLong
 from engine.inference.vision.pictures import decoded, digest_of
 from engine.inference.vision.positions import grid_positions
 from engine.inference.vision.text_model import (
@@ -37,26 +37,22 @@ _MAX_FEATURE_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedPicture:
-    """A picture as mlx-vlm's processor made it.
+    """A picture of a prompt.
 
     Attributes:
+        image: Pillow's; the arrays that mlx-vlm's processor makes of it take eight times its memory.
         text: What stands for it in a prompt, with a placeholder for each of its ``tokens``.
-        pixels: The arrays for the tower.
         grid: Its tokens in time, height and width, where positions have three dimensions.
     """
 
     digest: bytes
+    image: Any
     text: str
     tokens: int
-    pixels: dict[str, Any]
     grid: tuple[int, int, int] | None
 
-    def without_pixels(self) -> "PreparedPicture":
-        return replace(self, pixels={})
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(int(getattr(value, "nbytes", 0)) for value in self.pixels.values())
+    def without_image(self) -> "PreparedPicture":
+        return replace(self, image=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +64,7 @@ class PlacedPictures:
         keys: The prompt's tokens, with words of digests in place of the placeholders.
         delta: How far positions behind the prompt are from the number of tokens.
         positions: (3, tokens), where the model has positions in three dimensions.
+        features: Those of the pictures that are read next, by their numbers.
     """
 
     pictures: tuple[PreparedPicture, ...]
@@ -75,6 +72,7 @@ class PlacedPictures:
     keys: list[int]
     delta: int = 0
     positions: np.ndarray | None = None
+    features: dict[int, tuple[Any, Sequence[Any]]] = field(default_factory=dict, init=False)
 
 
 class Vision:
@@ -92,7 +90,7 @@ class Vision:
         self._lock = threading.Lock()
         self._loaded: Any = None
         self.reading = Reading()
-        self._prepared: OrderedDict[bytes, PreparedPicture] = OrderedDict()
+        self._prepared: OrderedDict[bytes, tuple[PreparedPicture, dict[str, Any]]] = OrderedDict()
         self._features: OrderedDict[bytes, tuple[Any, Sequence[Any]]] = OrderedDict()
         text, vision = config.get("text_config") or config, config["vision_config"]
         rope = text.get("rope_scaling") or text.get("rope_parameters") or {}
@@ -113,12 +111,19 @@ class Vision:
 
     # -- any thread --------------------------------------------------------------------------
 
-    def prepare(self, request: GenerationRequest) -> list[PreparedPicture]:
+    def prepare(self, request: GenerationRequest, context: int) -> list[PreparedPicture]:
         """Return the pictures of a prompt in their order; raises ``InvalidRequest``."""
         given = [(picture, "prompt") for picture in request.pictures]
         for index, message in enumerate(request.messages):
             given += [(picture, f"messages[{index}]") for picture in message.pictures]
-        return [self._prepare(picture, picture.field or place) for picture, place in given]
+        prepared: list[PreparedPicture] = []
+        tokens = 0
+        for picture, place in given:
+            prepared.append(self._prepare(picture, picture.field or place))
+            tokens += prepared[-1].tokens
+            if tokens >= context:
+                raise PromptTooLong(place.partition("[")[0], tokens, context)
+        return prepared
 
     @property
     def mark(self) -> str:
@@ -127,21 +132,23 @@ class Vision:
 
     def _prepare(self, picture: Picture, field: str) -> PreparedPicture:
         digest = digest_of(picture)
+        with self._lock:
+            if (found := self._prepared.get(digest)) is not None:
+                self._prepared.move_to_end(digest)
+                return found[0]
+        image = decoded(picture, field)
         with self._lock:  # processors are not made for several threads
-            found = self._prepared.get(digest)
-            if found is None:
-                image = decoded(picture, field)
-                try:
-                    found = self._prepared[digest] = self._processed(digest, image)
-                except Exception as error:  # processors raise whatever their libraries do
-                    why = " ".join(str(error).split())[:160] or type(error).__name__
-                    reason = f"the processor of this model cannot read the picture: {why}"
-                    raise InvalidRequest(field, reason) from error
-                size = sum(one.size_bytes for one in self._prepared.values())
-                while size > _MAX_PREPARED_BYTES and len(self._prepared) > 1:
-                    size -= self._prepared.popitem(last=False)[1].size_bytes
-            self._prepared.move_to_end(digest)
-            return found
+            try:
+                found = self._prepared[digest] = self._processed(digest, image)
+            except Exception as error:  # processors raise whatever their libraries do
+                why = " ".join(str(error).split())[:160] or type(error).__name__
+                reason = f"the processor of this model cannot read the picture: {why}"
+                raise InvalidRequest(field, reason) from error
+            size = sum(_pixel_bytes(pixels) for _, pixels in self._prepared.values())
+            while size > _MAX_PREPARED_BYTES and len(self._prepared) > 1:
+                _, (_, pixels) = self._prepared.popitem(last=False)
+                size -= _pixel_bytes(pixels)
+        return found[0]
 
     @property
     def _processor(self) -> Any:
@@ -155,11 +162,14 @@ class Vision:
         names = [getattr(self._processor, name, None) for name in ("boi_token", "image_token")]
         return [name for name in names if isinstance(name, str) and name]
 
-    def _processed(self, digest: bytes, image: Any) -> PreparedPicture:
+    def _processed(self, digest: bytes, image: Any) -> tuple[PreparedPicture, dict[str, Any]]:
+        """Return a picture, and the arrays that the tower reads."""
         tokenizer = self._processor.tokenizer
         made = self._processor(text=[self._marks[0]], images=[image], add_special_tokens=False)
         values = {name: value for name, value in made.items() if value is not None}
         ids = np.array(values.pop("input_ids")).ravel().tolist()
+        if self.token not in ids:
+            raise ValueError("it makes no tokens of it")
         pixels = {
             name: np.array(value) if isinstance(value, mx.array) else value
             for name, value in values.items()
@@ -170,7 +180,7 @@ class Vision:
             frames, height, width = np.array(pixels["image_grid_thw"]).ravel().tolist()
             grid = (frames, height // self._merge, width // self._merge)
         text = tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        return PreparedPicture(digest, text, ids.count(self.token), pixels, grid)
+        return PreparedPicture(digest, image, text, ids.count(self.token), grid), pixels
 
     def expand(self, text: str, pictures: Sequence[PreparedPicture]) -> str | None:
         """Return a rendered prompt with the placeholders of its pictures; None where it lacks some.
@@ -215,23 +225,30 @@ class Vision:
 
     # -- the engine thread -------------------------------------------------------------------
 
-    def look(self, placed: PlacedPictures, start: int) -> bool:
-        """Run the tower for the next picture from a token on; return whether it had to.
+    def look(self, placed: PlacedPictures, start: int, end: int) -> bool:
+        """Run the tower for one picture among the next tokens; return whether it had to.
 
-        Each picture delays running answers once, between two steps.
+        Each picture delays running answers once, between two steps: its features are kept with the
+        prompt until they are read, whatever other prompts are shown meanwhile.
         """
-        for place, picture in zip(placed.places, placed.pictures, strict=True):
-            if place[-1] >= start:
-                if picture.digest in self._features:
-                    return False
-                self._look_at(picture)
-                return True
+        for number, (place, picture) in enumerate(zip(placed.places, placed.pictures, strict=True)):
+            if place[-1] < start:
+                placed.features.pop(number, None)
+            elif place[0] < end and number not in placed.features:
+                known = self._features.get(picture.digest)
+                placed.features[number] = known or self._look_at(picture)
+                if known is None:
+                    return True
+                self._features.move_to_end(picture.digest)
         return False
 
     def _look_at(self, picture: PreparedPicture) -> tuple[Any, Sequence[Any]]:
+        with self._lock:
+            known = self._prepared.get(picture.digest)
+            _, arrays = known or self._processed(picture.digest, picture.image)
         pixels = {
             name: mx.array(value) if isinstance(value, np.ndarray) else value
-            for name, value in picture.pixels.items()
+            for name, value in arrays.items()
         }
         found = self._tower.features(picture.tokens, pixels)
         mx.eval(found)
@@ -266,12 +283,11 @@ class Vision:
         values: Any = None
         added: list[Any] = []
         mask = np.zeros((1, end - start, 1), bool)
-        for place, picture in zip(placed.places, placed.pictures, strict=True):
+        for number, place in enumerate(placed.places):
             low, high = np.searchsorted(place, (start, end))
             if low == high:
                 continue
-            features, more = self._features.get(picture.digest) or self._look_at(picture)
-            self._features.move_to_end(picture.digest)
+            features, more = placed.features[number]
             if values is None:
                 values = mx.zeros((1, end - start, features.shape[-1]), features.dtype)
                 added = [mx.zeros_like(values) for _ in more]
@@ -309,3 +325,7 @@ class Vision:
 
 def _nbytes(features: tuple[Any, Sequence[Any]]) -> int:
     return int(features[0].nbytes) + sum(int(part.nbytes) for part in features[1])
+
+
+def _pixel_bytes(pixels: dict[str, Any]) -> int:
+    return sum(int(getattr(value, "nbytes", 0)) for value in pixels.values())

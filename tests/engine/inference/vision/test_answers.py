@@ -1,6 +1,7 @@
 """Answers to questions with pictures, on the real pipeline."""
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from mlx_vlm.models import cache as oracle_cache
 from engine.engine import Engine
 from engine.errors import InvalidRequest, PictureUnseen
 from engine.inference.cache.disk import DiskCache
+from engine.inference.vision import vision
 from engine.inference.vision.tower import Tower
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.limits import Limits
 from engine.values.request import (
+    PICTURE_MARK,
     CacheOwner,
     GenerationRequest,
     Message,
@@ -108,9 +111,45 @@ async def test_cached_prompt_is_used_for_the_same_picture_alone(tmp_path: Path) 
     await engine.aclose()
 
 
-async def test_model_of_text_alone_refuses_a_picture(engine: Engine) -> None:
+async def test_model_of_text_alone_refuses_a_picture_or_reads_its_note(engine: Engine) -> None:
     with pytest.raises(InvalidRequest, match=r"messages\[0\].*cannot see"):
         await answer(engine, question("What is it?", RED))
+    noted = Picture(b"", note="[no picture]")
+    raw = GenerationRequest(prompt=f"{PICTURE_MARK}What is it?", pictures=(noted,))
+    for request in (raw, GenerationRequest(messages=(question("What is it?", noted),))):
+        assert "[no picture]\nWhat is it?" in (await engine.render_prompt(request)).text
+
+
+async def test_raw_prompt_ends_behind_its_picture(tmp_path: Path) -> None:
+    write_seeing_model(tmp_path)
+    engine = Engine()
+    await engine.load(tmp_path)
+    with pytest.raises(InvalidRequest, match="prompt: ends with a picture"):
+        await answer(engine, prompt=f"Look: {PICTURE_MARK}", pictures=(RED,))
+    assert (await answer(engine, prompt=f"{PICTURE_MARK} It is", pictures=(RED,))).text
+    await engine.aclose()
+
+
+async def test_text_is_answered_while_a_picture_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_seeing_model(tmp_path)
+    engine = Engine()
+    await engine.load(tmp_path)
+    is_answered = threading.Event()
+    decode = vision.decoded
+
+    def slow(shown: Picture, field: str) -> Any:
+        assert is_answered.wait(10)
+        return decode(shown, field)
+
+    monkeypatch.setattr(vision, "decoded", slow)
+    seen = asyncio.create_task(answer(engine, question("What is it?", RED)))
+    await asyncio.sleep(0.1)
+    assert (await answer(engine, question("Hello there"))).text
+    is_answered.set()
+    assert (await seen).text
+    await engine.aclose()
 
 
 @pytest.mark.parametrize(
@@ -158,16 +197,45 @@ async def test_a_faulty_tower_ends_its_answer_alone(
     engine = Engine()
     await engine.load(tmp_path)
 
+    await answer(engine, question("What is it?", RED))  # known, unlike the one behind it
+
     def fail(*_: object) -> None:
         raise ValueError("shapes do not match")
 
     monkeypatch.setattr(Tower, "features", fail)
     seen, text = await asyncio.gather(
-        answer(engine, question("What is it?", RED)), answer(engine, question("Hello there"))
+        answer(engine, Message("system", "Look."), question("What is it?", RED, BLUE)),
+        answer(engine, question("Hello there")),
     )
     assert seen.finished.stop.kind is StopKind.ERROR
     assert "cannot read the picture: shapes do not match" in (seen.finished.error or "")
     assert text.finished.stop.kind is StopKind.MAX_TOKENS
+    await engine.aclose()
+
+
+async def test_tower_runs_once_for_each_picture_of_prompts_read_in_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vision, "_MAX_FEATURE_BYTES", 1)
+    monkeypatch.setattr(vision, "_MAX_PREPARED_BYTES", 1)
+    write_seeing_model(tmp_path)
+    engine = Engine(limits=Limits(prefill_chunk=16))
+    await engine.load(tmp_path)
+    runs: list[int] = []
+    features = Tower.features
+
+    def counting(self: Tower, tokens: int, pixels: Any) -> Any:
+        runs.append(tokens)
+        return features(self, tokens, pixels)
+
+    monkeypatch.setattr(Tower, "features", counting)
+    large = [picture("red", (256, 512)), picture("blue", (256, 256))]
+    both = [answer(engine, question("What is it?", one)) for one in large]
+    together = [one.text for one in await asyncio.gather(*both)]
+    assert sorted(runs) == [64, 128]
+    await engine.unload()
+    await engine.load(tmp_path)
+    assert [(await answer(engine, question("What is it?", one))).text for one in large] == together
     await engine.aclose()
 
 
