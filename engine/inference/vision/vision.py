@@ -40,7 +40,7 @@ class PreparedPicture:
     """A picture of a prompt.
 
     Attributes:
-        image: Pillow's; the arrays that mlx-vlm's processor makes of it take eight times its memory.
+        image: Pillow's; the arrays that its processor makes of it take eight times its memory.
         text: What stands for it in a prompt, with a placeholder for each of its ``tokens``.
         grid: Its tokens in time, height and width, where positions have three dimensions.
     """
