@@ -24,6 +24,9 @@ from engine.inference.speculation.head_drafts import without_head
 # A beginning is shared where that saves reading at least this many tokens. Reading fewer takes
 # about as long as copying them.
 WORTH_TOKENS = 256
+# Answers to one prompt with several seeds read it once, unless it is as short as this: on models
+# that people run, reading even these tokens takes longer than copying them.
+_WORTH_SAME = 16
 
 
 class PrefixSharing:
@@ -163,7 +166,7 @@ class PrefixSharing:
         chosen that saves the most tokens, both in waiting and in reading.
         """
         length, cached = len(sequence), sequence.cached
-        if length - cached <= WORTH_TOKENS:
+        if length - cached <= _WORTH_SAME:
             return None
         best: tuple[Sequence, int] | None = None
         max_spared = -1
@@ -173,7 +176,8 @@ class PrefixSharing:
                 continue
             # Each reads at least its last token itself.
             shared = min(common_tokens(sequence.key, other.key), length - 1, len(other) - 1)
-            if shared - cached < WORTH_TOKENS:
+            is_same = len(other) == length == shared + 1
+            if shared - cached < (_WORTH_SAME if is_same else WORTH_TOKENS):
                 continue
             if other.read >= shared:
                 if not self._is_cut_anywhere:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.engine import Engine
 from engine.errors import InvalidRequest, QueueFull
 from engine.values.limits import Limits
+from engine.values.request import CacheOwner
 from tests.engine.scheduling.stages import rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
 
@@ -76,3 +78,12 @@ async def test_choices_beyond_queue_limit_name_field(
         with pytest.raises(InvalidRequest, match="n: at most 4 answers") as caught:
             await engine.generate_together([request("short")] * 5)
         assert caught.value.field == "n"
+
+
+async def test_choices_of_a_short_prompt_read_it_once(engine: Engine) -> None:
+    asked = request("one two three four five six seven eight nine ten eleven", max_tokens=3)
+    choices = [replace(asked, cache_owner=CacheOwner("alone"))] * 4
+    generations = await engine.generate_together(choices)
+    usages = [(await one.collect()).finished.usage for one in generations]
+    assert 16 < usages[0].prompt_tokens < 256
+    assert [one.cached_tokens for one in usages] == [0] + [usages[0].prompt_tokens - 1] * 3
