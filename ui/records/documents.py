@@ -57,7 +57,7 @@ class FileReader:
         store_picture: Callable[[str, bytes], Attachment] | None = None,
     ) -> None:
         self._path = path
-        self._on_page = on_page
+        self.on_page = on_page
         self._store_picture = store_picture
         self._process = HelperProcess(_MODULE)
         self.name = shown_name(path)
@@ -168,7 +168,7 @@ class FileReader:
                 pages.append(page)
                 if len(pages) == MAX_PAGES < total:
                     return pages, total, [_only(pages, total, "that is the most a file may have")]
-            self._on_page(len(pages), total)
+            self.on_page(len(pages), total)
             if len(pages) >= total:
                 return pages, total, []
 

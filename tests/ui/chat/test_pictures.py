@@ -70,6 +70,7 @@ async def test_pasted_and_dropped_pictures_reach_a_model_that_sees_in_each_turn(
     async with shown(main_window(scripted, theme), quits=True) as window:
         row = window.chat.composer.attachments
         paste(window)
+        assert row.is_reading, "it cannot be sent without the picture"
         await eventually(lambda: len(row.files) == 1)
 
         def caption() -> str:

@@ -22,7 +22,12 @@ from PySide6.QtWidgets import (
 
 from engine.helper_process import HelperClosed
 from engine.wording import counted, format_size
-from ui.chat.composer.pictures import encode_picture, picture_button, show_picture, store_picture
+from ui.chat.composer.pictures import (
+    PastedPicture,
+    picture_button,
+    show_picture,
+    store_picture,
+)
 from ui.kit import icons
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.dialogs import choose_files
@@ -49,12 +54,14 @@ class ReadingFile(QObject):
 
     progressed = Signal(int, int)  # pages read, all pages
 
-    def __init__(self, path: Path, owner: object, pictures: Path | None) -> None:
+    def __init__(self, owner: object, reader: FileReader | PastedPicture) -> None:
         super().__init__()
         self.owner = owner
-        # Called on the reading thread; the signal crosses to the main thread.
-        self.reader = FileReader(path, self.progressed.emit, partial(store_picture, pictures))
-        self.name = self.reader.name
+        self.reader = reader
+        self.name = reader.name
+        if isinstance(reader, FileReader):
+            # Called on the reading thread; the signal crosses to the main thread.
+            reader.on_page = self.progressed.emit
 
 
 def _end_all(reading: list[ReadingFile]) -> None:
@@ -340,8 +347,12 @@ class AttachmentRow(QWidget):
 
     def attach(self, paths: Iterable[Path]) -> None:
         self._show_refusal("")
-        for path in paths:
-            file = ReadingFile(path, self.owner, self.pictures_folder)
+        store = partial(store_picture, self.pictures_folder)
+        self._begin(*(FileReader(path, store_picture=store) for path in paths))
+
+    def _begin(self, *readers: FileReader | PastedPicture) -> None:
+        for reader in readers:
+            file = ReadingFile(self.owner, reader)
             self._reading.append(file)
             start_task(self, self._read(file), "read an attached file")
         self._on_changed()
@@ -363,7 +374,7 @@ class AttachmentRow(QWidget):
         self.add(Attachment(self._unused_name("Pasted text"), text.replace("\r\n", "\n")))
 
     def _unused_name(self, name: str, suffix: str = "") -> str:
-        known = {file.name for file in self.files}
+        known = {file.name for file in self.files} | {file.name for file in self._reading}
         names = (f"{name}{f' {n}' if n > 1 else ''}{suffix}" for n in range(1, len(known) + 2))
         return next(each for each in names if each not in known)
 
@@ -373,23 +384,8 @@ class AttachmentRow(QWidget):
 
     def add_picture(self, image: QImage) -> None:
         """Add a picture from the clipboard, such as a screenshot."""
-        start_task(self, self._add_picture(image, self.owner), "store a pasted picture")
-
-    async def _add_picture(self, image: QImage, owner: object) -> None:
         name = self._unused_name("Picture", ".png")
-
-        def store() -> Attachment:
-            return store_picture(self.pictures_folder, name, encode_picture(image))
-
-        try:
-            stored = await asyncio.to_thread(store)
-        except FileRefused as error:
-            self.refuse(str(error))
-            return
-        if owner is not self.owner:
-            self.read_for_another.emit(owner, stored)
-        elif all(file.kept_file != stored.kept_file for file in self.files):
-            self.add(stored)
+        self._begin(PastedPicture(name, image, self.pictures_folder))
 
     def show_files(self, files: Iterable[Attachment], owner: object = None) -> None:
         self.files, self.owner = tuple(files), owner

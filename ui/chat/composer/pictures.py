@@ -40,6 +40,20 @@ def store_picture(folder: Path | None, name: str, data: bytes) -> Attachment:
         raise FileRefused(f"{name} could not be stored: {error.strerror or error}.") from error
 
 
+class PastedPicture:
+    """Stores a picture of the clipboard as a file of this name."""
+
+    def __init__(self, name: str, image: QImage, folder: Path | None) -> None:
+        self.name, self._image, self._folder = name, image, folder
+
+    def read(self) -> Attachment:
+        """Return the stored picture; raises ``FileRefused``. Blocks; any thread."""
+        return store_picture(self._folder, self.name, encode_picture(self._image))
+
+    def close(self) -> None:
+        """Do nothing: it is stored in a moment."""
+
+
 def encode_picture(image: QImage) -> bytes:
     """Return a picture as a PNG file, or as JPEG where that is too large. Any thread."""
     for kind in ("PNG", "JPEG"):
