@@ -5,7 +5,6 @@ Pure, without Qt; any thread.
 
 import re
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Literal
 
 from engine.errors import (
@@ -82,11 +81,8 @@ ORIGIN_DESCRIPTIONS = {
     TokenOrigin.CHOSEN: "chosen: here the answer leaves the one that it was forked from",
 }
 """By a token's origin, what it means in words; empty for a token that the model drew alone."""
-Spans = list[tuple[int, int]]
-"""Where something begins and ends, in characters."""
 Tone = Literal["match", "done", "limit", "tool", "quiet", "fault", "busy"]
 """The tone of a state; the theme has a color for each tone."""
-_TERMS = re.compile(r"\s+|\w+|[^\w\s]")
 _LOOKS: dict[StopKind, tuple[str, Tone]] = {
     StopKind.EOS: ("check", "done"),
     StopKind.STOP_STRING: ("stop-match", "match"),
@@ -268,42 +264,3 @@ def draft_summary(speculation: Speculation, output_tokens: int) -> str:
         of_all = counted(output_tokens, "token")
         parts.append(f"{saved:,} of {of_all} took no pass of their own.")
     return " ".join(parts)
-
-
-def word_differences(left: str, right: str) -> tuple[Spans, Spans]:
-    """Return, for each of two texts, the spans of the words that the other one does not have."""
-    a, b = _terms(left), _terms(right)
-    first = _common([word for word, _ in a], [word for word, _ in b])
-    rest = min(len(a), len(b)) - first
-    last = min(rest, _common([word for word, _ in reversed(a)], [word for word, _ in reversed(b)]))
-    a, b = a[first : len(a) - last], b[first : len(b) - last]
-    if max(len(a), len(b)) > 1_500:  # marked as a whole
-        return _whole(a), _whole(b)
-    matcher = SequenceMatcher(
-        None, [word for word, _ in a], [word for word, _ in b], autojunk=False
-    )
-    mine: Spans = []
-    others: Spans = []
-    for kind, a_from, a_to, b_from, b_to in matcher.get_opcodes():
-        if kind != "equal":
-            mine += _whole(a[a_from:a_to])
-            others += _whole(b[b_from:b_to])
-    return mine, others
-
-
-def _terms(text: str) -> list[tuple[str, int]]:
-    return [(match[0], match.start()) for match in _TERMS.finditer(text)]
-
-
-def _common(a: list[str], b: list[str]) -> int:
-    pairs = zip(a, b, strict=False)
-    return next((n for n, (left, right) in enumerate(pairs) if left != right), min(len(a), len(b)))
-
-
-def _whole(text: list[tuple[str, int]]) -> Spans:
-    """Return the span of neighbouring words; none for white space alone or nothing."""
-    seen = [(word, at) for word, at in text if not word.isspace()]
-    if not seen:
-        return []
-    word, at = seen[-1]
-    return [(seen[0][1], at + len(word))]

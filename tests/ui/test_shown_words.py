@@ -14,10 +14,7 @@ from ui.kit.dates import format_day, format_time
 from ui.records.runs import Run
 from ui.server.request_log import COLUMNS, RequestColumn
 from ui.server.requests import RequestEntry
-from ui.words import (
-    unescaped,
-    word_differences,
-)
+from ui.words import unescaped
 
 
 @pytest.mark.parametrize(
@@ -46,30 +43,6 @@ def test_days_and_times_are_written_as_the_system_locale_says(
         QLocale.setDefault(before)
     plain = tuple(words.replace("\u202f", " ") for words in shown)
     assert plain == (day, time, exact, f"{day} {time}")
-
-
-def parts(text: str, spans: list[tuple[int, int]]) -> list[str]:
-    return [text[begin:end] for begin, end in spans]
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "mine", "others"),
-    [
-        ("the same words", "the same words", [], []),
-        ("a cat sat", "a dog sat", ["cat"], ["dog"]),
-        ("1\n2\n3", "1\n2", ["3"], []),
-        ("", "new", [], ["new"]),
-        ("one two three four", "one 2 three 4", ["two", "four"], ["2", "4"]),
-        ("Größe 😀 ja", "Größe 😀 nein", ["ja"], ["nein"]),
-        ("a  b", "a b", [], []),
-    ],
-)
-def test_the_words_that_only_one_text_has_are_found(
-    left: str, right: str, mine: list[str], others: list[str]
-) -> None:
-    found, found_others = word_differences(left, right)
-    assert parts(left, found) == mine
-    assert parts(right, found_others) == others
 
 
 @given(st.text())

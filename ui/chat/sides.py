@@ -28,6 +28,7 @@ from ui.chat.composer.settings_popover import sampling_field, tokens_field
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.sidebar_rows import NEEDS_YOU
+from ui.differences import Span, differences, without_spaces
 from ui.kit.buttons import Choice, push_button
 from ui.kit.fields import disable_horizontal_scrolling
 from ui.kit.labels import label
@@ -40,7 +41,7 @@ from ui.records.runs import Run
 from ui.records.stop_entries import StopEntry
 from ui.records.stop_files import refusal
 from ui.records.variants import Variant, describe_difference
-from ui.words import Spans, unescaped, word_differences
+from ui.words import unescaped
 
 
 class SideColumn(QFrame):
@@ -124,7 +125,7 @@ class SideColumn(QFrame):
     def shown_text(self) -> str:
         return self.view.text_view.toPlainText()
 
-    def show_differences(self, spans: Spans) -> None:
+    def show_differences(self, spans: list[Span]) -> None:
         self.view.text_view.show_spans(spans)
 
     @property
@@ -314,12 +315,15 @@ class SidesPage(QWidget):
     async def _show_differences(self) -> None:
         """Mark the differences, which are computed on another thread."""
         sides, (left, right) = self._sides, self.columns
-        spans = await asyncio.to_thread(word_differences, left.shown_text, right.shown_text)
+        texts = left.shown_text, right.shown_text
+        pairs = await asyncio.to_thread(lambda: tuple(differences(*texts)))
         if sides is not self._sides:
             return
-        left.show_differences(spans[0])
-        right.show_differences(spans[1])
-        count = max(len(spans[0]), len(spans[1]))
+        mine = without_spaces(texts[0], (one for one, _ in pairs))
+        others = without_spaces(texts[1], (other for _, other in pairs))
+        left.show_differences(mine)
+        right.show_differences(others)
+        count = max(len(mine), len(others))
         if not count:
             self.summary.setText("Both answers have the same words.")
         else:

@@ -1,22 +1,12 @@
 """The prompts of two chat templates, and where they differ. Pure; any thread."""
 
-import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from pathlib import Path
 
 from engine import TemplatePreview, TemplateReport, preview_template, validate_template
 from engine.errors import InvalidTemplate
 from engine.values.request import GenerationRequest
-
-Span = tuple[int, int]
-"""Begin and end in a text."""
-
-# Special tokens as in most vocabularies, words, and single characters.
-_PIECE = re.compile(r"<\|?[^<>|\s]+\|?>|\w+|\W")
-# Longer parts are marked as a whole: comparing takes the square of their pieces.
-_MAX_PIECES = 2_000
+from ui.differences import Span, differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,41 +37,6 @@ def compare_templates(folder: Path, own: str, users: str, request: GenerationReq
     is_whole = own_preview.problem is None and preview.problem is None and own
     pairs = tuple(differences(own_preview.prompt, preview.prompt)) if is_whole else ()
     return Comparison(own_preview, preview, report=report, differences=pairs)
-
-
-def differences(first: str, second: str) -> Iterator[tuple[Span, Span]]:
-    """Yield the parts in which two texts differ."""
-    lines = first.splitlines(keepends=True), second.splitlines(keepends=True)
-    for one, other in _changed(*lines):
-        begins = one[0], other[0]
-        parts = first[slice(*one)], second[slice(*other)]
-        pieces = [_PIECE.findall(part) for part in parts]
-        if not all(pieces) or max(map(len, pieces)) > _MAX_PIECES:
-            yield one, other
-            continue
-        for inner, opposite in _changed(*pieces):
-            yield _moved(inner, begins[0]), _moved(opposite, begins[1])
-
-
-def _changed(first: Sequence[str], second: Sequence[str]) -> Iterator[tuple[Span, Span]]:
-    """Yield the differing parts of two sequences, as spans of their joined texts."""
-    offsets = [_offsets(first), _offsets(second)]
-    matcher = SequenceMatcher(None, first, second)
-    for kind, begin, end, other_begin, other_end in matcher.get_opcodes():
-        if kind != "equal":
-            one, other = offsets
-            yield (one[begin], one[end]), (other[other_begin], other[other_end])
-
-
-def _offsets(parts: Sequence[str]) -> list[int]:
-    offsets = [0]
-    for part in parts:
-        offsets.append(offsets[-1] + len(part))
-    return offsets
-
-
-def _moved(span: Span, by: int) -> Span:
-    return span[0] + by, span[1] + by
 
 
 def describe_report(report: TemplateReport) -> str:

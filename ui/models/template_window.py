@@ -23,6 +23,7 @@ from engine.errors import InvalidTemplate
 from engine.library.template_files import chat_template, read_template
 from engine.values.request import GenerationRequest
 from engine.wording import as_sentence, counted
+from ui.differences import Span
 from ui.kit.buttons import Choice, IconButton, UndoBar, push_button
 from ui.kit.dialogs import choose_file, show_error
 from ui.kit.fields import FileDrops
@@ -33,7 +34,7 @@ from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import OwnWindow, bring_forward
 from ui.models.model_library import ModelLibrary
-from ui.models.template_comparison import Comparison, Span, compare_templates, describe_report
+from ui.models.template_comparison import Comparison, compare_templates, describe_report
 
 # A text view lays this much out within a frame.
 _MAX_SHOWN_CHARS = 300_000

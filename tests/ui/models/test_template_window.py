@@ -14,7 +14,6 @@ from engine.values.request import GenerationRequest, Message
 from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
 from ui.models.model_choices import ChoicesState
-from ui.models.template_comparison import differences
 from ui.models.template_window import TemplateWindow
 
 
@@ -170,25 +169,3 @@ async def test_file_is_dropped_and_one_without_a_template_is_refused_in_words(
     assert reason.startswith("It has no “chat_template”") or "chat_template" in reason
     window.copy_own.click()
     await eventually(lambda: window.pill.word == "The model’s own")
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "parts"),
-    [
-        ("a b\n", "a c\n", [("b", "c")]),
-        ("a\n", "a\nb\n", [("", "b\n")]),
-        ("<|end|>\nx", "<|eot|>\nx", [("<|end|>", "<|eot|>")]),
-        ("same", "same", []),
-    ],
-)
-def test_differences_are_whole_words_and_special_tokens(
-    first: str, second: str, parts: list[tuple[str, str]]
-) -> None:
-    pairs = differences(first, second)
-    assert [(first[slice(*one)], second[slice(*other)]) for one, other in pairs] == parts
-
-
-def test_differences_in_a_long_conversation_are_found_quickly() -> None:
-    turns = (f"<|im_start|>user\nQuestion {n}\n" + "\nword\n" * 10 for n in range(400))
-    first = "".join(turns)
-    assert len(list(differences(first, first.replace("<|im_start|>", "[INST]")))) == 400
