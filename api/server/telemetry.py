@@ -10,6 +10,7 @@ package ``opentelemetry-semantic-conventions`` 0.66b2 (schema 1.44.0) has them:
 https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans. Metrics are at ``/metrics``.
 """
 
+import hashlib
 import json
 import logging
 import re
@@ -27,7 +28,7 @@ from api.service.record import (
     RequestRecord,
 )
 from engine.stopping.record import StopKind
-from engine.values.request import GenerationRequest, Message, ToolCall
+from engine.values.request import PICTURE_MARK, GenerationRequest, Message, Picture, ToolCall
 
 _log = logging.getLogger(__name__)
 
@@ -303,6 +304,7 @@ def _content_attributes(record: RequestRecord, reasons: Sequence[str]) -> Attrib
     prompts = (request.prompt for request in record.requests if request.prompt is not None)
     for prompt in dict.fromkeys(prompts):
         kind = "text" if isinstance(prompt, str) else "token_ids"
+        prompt = prompt.replace(PICTURE_MARK, "") if isinstance(prompt, str) else prompt
         inputs.append({"role": "user", "parts": [{"type": kind, "content": prompt}]})
     tools = [
         {"type": "function", "name": tool.name, "description": tool.description}
@@ -328,10 +330,16 @@ def _content_attributes(record: RequestRecord, reasons: Sequence[str]) -> Attrib
 
 def _message(message: Message) -> Attributes:
     if message.role != "tool":
-        parts = _parts(message.thinking, message.content, message.tool_calls)
+        parts = _parts(message.thinking, message.text, message.tool_calls)
+        parts += map(_picture, message.pictures)
         return {"role": message.role, "parts": parts}
-    part = {"type": "tool_call_response", "id": message.tool_call_id, "response": message.content}
-    return {"role": "tool", "parts": [part]}
+    part = {"type": "tool_call_response", "id": message.tool_call_id, "response": message.text}
+    return {"role": "tool", "parts": [part, *map(_picture, message.pictures)]}
+
+
+def _picture(picture: Picture) -> Attributes:
+    digest = hashlib.sha256(picture.data).hexdigest()[:16]
+    return {"type": "picture", "bytes": len(picture.data), "sha256": digest}
 
 
 def _parts(thinking: str, text: str, calls: Sequence[ToolCall]) -> list[Attributes]:

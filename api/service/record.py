@@ -3,6 +3,10 @@
 Runs on the server's loop. Without an observer no content is recorded.
 """
 
+import base64
+import binascii
+import hashlib
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,10 +29,18 @@ MAX_BODY_BYTES = 256 * 1024
 MAX_TOKENS = 20_000
 # The status of a request whose client disconnected before the end of the answer.
 CLIENT_DISCONNECTED = 499
+# A picture in base64 in JSON: as files of PNG, GIF, WebP and JPEG begin.
+_PICTURE = re.compile(
+    rb'(?<=[",])(?:iVBORw0KGgo|R0lGOD|UklGR|(?:\\)?/9j)(?:[A-Za-z0-9+/]++|\\[nr/])++={0,2}'
+)
+_MIN_PICTURE = 64
 
 
 class RecordedBody:
-    """The first part of a body, and its whole size; ``secret`` is never in its text."""
+    """The first part of a body, and its whole size; ``secret`` is never in its text.
+
+    Its pictures are recorded as their size and digest.
+    """
 
     def __init__(self, data: bytes = b"", secret: str | None = None) -> None:
         self.size_bytes = 0
@@ -48,7 +60,21 @@ class RecordedBody:
 
     def add(self, data: bytes | bytearray) -> None:
         self.size_bytes += len(data)
+        if len(data) > _MIN_PICTURE:
+            data = _PICTURE.sub(_digest_picture, data)
         self._prefix += data[: MAX_BODY_BYTES - len(self._prefix)]
+
+
+def _digest_picture(match: re.Match[bytes]) -> bytes:
+    text = re.sub(rb"\\[nr]|\\", b"", match[0])
+    if len(text) < _MIN_PICTURE:
+        return match[0]
+    try:
+        data = base64.b64decode(text)
+    except binascii.Error:
+        data = text
+    digest = hashlib.sha256(data).hexdigest()[:16]
+    return f"[picture of {len(data):,} bytes, SHA-256 {digest}]".encode()
 
 
 @dataclass(eq=False, slots=True)

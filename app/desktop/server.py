@@ -87,7 +87,7 @@ class LocalServer:
         if not self._url:
             raise OSError("The server is off. Turn it on to send the request again.")
         if not entry.request_body.is_whole:
-            raise OSError("The request was too long to keep, so it cannot be sent again.")
+            raise OSError("The request’s body was not kept whole, so it cannot be sent again.")
         await asyncio.to_thread(self._send, entry, self._url, self._key)
 
     def _start(self, config: ServerConfig) -> Address:

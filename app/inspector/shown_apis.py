@@ -23,7 +23,7 @@ from engine import Engine
 from engine.errors import EngineError
 from engine.recording.replay import replay
 from engine.values.events import Event, TextDelta, ThinkingDelta, TokenTrace, ToolCallCompleted
-from engine.values.request import GenerationRequest, Message
+from engine.values.request import PICTURE_MARK, GenerationRequest, Message
 from ui.inspector.shown_run import InspectorTools, ShownRun, WireView
 from ui.preferences import DEFAULT_PORT
 
@@ -98,12 +98,12 @@ def events_of(shown: ShownRun) -> Sequence[Event]:
 
 async def _prompt(engine: Engine, request: GenerationRequest) -> str:
     if isinstance(request.prompt, str):
-        return request.prompt
+        return request.prompt.replace(PICTURE_MARK, "")
     try:
         return "".join(text for _, text in await engine.prompt_pieces(request))
     except EngineError:
         # Without the model there is no template, so use the plain text.
-        return "\n\n".join(message.content for message in request.messages)
+        return "\n\n".join(message.text for message in request.messages)
 
 
 def _view(dialect: Dialect, fields: dict[str, Any], port: int, base_url: str) -> WireView:

@@ -33,6 +33,18 @@ def normalize(
     is_continued: bool = False,
 ) -> list[dict[str, Any]]:
     """Return a conversation as a template takes it, nothing of it lost."""
+    turns = arrange(messages, rules, call_marks)
+    begun = turns[-1] if is_continued else None
+    return [
+        _as_dict(turn if turn is begun else _filled(turn, rules), rules, thinking_keys)
+        for turn in turns
+    ]
+
+
+def arrange(
+    messages: Sequence[Message], rules: TemplateRules, call_marks: tuple[str, str] = ("", "")
+) -> list[Message]:
+    """Return the turns of a conversation in the order and the roles that a template takes."""
     given = [turn for turn in messages if turn.role != "system" or turn.content.strip()]
     turns = _move_systems(_move_results(_join_split_calls(given), rules), rules)
     if rules.calls_are_text:
@@ -42,11 +54,7 @@ def normalize(
         turns = list(_separate_text(turns, rules.text_beside_calls))
     if rules.has_single_calls:
         turns = list(_separate_calls(turns))
-    begun = turns[-1] if is_continued else None
-    return [
-        _as_dict(turn if turn is begun else _filled(turn, rules), rules, thinking_keys)
-        for turn in turns
-    ]
+    return turns
 
 
 def _join_split_calls(turns: Sequence[Message]) -> list[Message]:
@@ -156,24 +164,24 @@ def _separate_text(turns: Sequence[Message], kind: TextBesideCalls) -> Iterator[
     )
     last_answer = max(answers, default=-1)
     thinks = False
-    moved = ""
+    moved: Message | None = None
     for position, turn in enumerate(turns):
         thinks |= position > last_answer and bool(turn.thinking)
         has_result = [behind.role for behind in turns[position + 1 : position + 2]] == ["tool"]
-        if moved:  # the turn is the result
-            text = _join_texts([f"<assistant>\n{moved}\n</assistant>", turn.content])
-            yield replace(turn, content=text)
-            moved = ""
+        if moved is not None:  # the turn is the result
+            text = _join_texts([f"<assistant>\n{moved.content}\n</assistant>", turn.content])
+            yield replace(turn, content=text, pictures=(*moved.pictures, *turn.pictures))
+            moved = None
         elif not turn.tool_calls or not turn.content:
             yield turn
-        elif kind == "joined_to_thinking" and thinks:
+        elif kind == "joined_to_thinking" and thinks and not turn.pictures:
             yield replace(turn, content=_join_texts([turn.thinking, turn.content]), thinking="")
         elif kind == "joined_to_result" and has_result:
-            moved = turn.content
-            yield replace(turn, content="")
+            moved = turn
+            yield replace(turn, content="", pictures=())
         else:
             yield replace(turn, tool_calls=(), thinking="")
-            yield replace(turn, content="")
+            yield replace(turn, content="", pictures=())
 
 
 def _separate_calls(turns: Sequence[Message]) -> Iterator[Message]:
@@ -187,7 +195,7 @@ def _separate_calls(turns: Sequence[Message]) -> Iterator[Message]:
             continue
         results = position + 1
         for number, call in enumerate(turn.tool_calls):
-            begun = turn if number == 0 else replace(turn, content="", thinking="")
+            begun = turn if number == 0 else replace(turn, content="", thinking="", pictures=())
             yield replace(begun, tool_calls=(call,))
             if results < len(turns) and turns[results].tool_call_id == call.id:
                 yield turns[results]
@@ -224,7 +232,8 @@ def _move_systems(turns: Sequence[Message], rules: TemplateRules) -> list[Messag
         placed = [_join(leading)] if rules.joins_systems else leading
     for turn in turns[len(leading) :]:
         if turn.role == "system" and (rules.moves_systems or not rules.has_system):
-            pending.append(Message("user", f"<system>\n{turn.content}\n</system>"))
+            content = f"<system>\n{turn.content}\n</system>"
+            pending.append(Message("user", content, pictures=turn.pictures))
         elif pending and turn.role == "user":
             placed.append(_join([*pending, turn]))
             pending = []

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import json
 import re
 import threading
@@ -14,7 +15,7 @@ from jinja2 import meta
 from jinja2.ext import loopcontrols
 
 from engine.conversation.bounded_jinja import BoundedEnvironment, rendering_limited
-from engine.conversation.normalization import normalize
+from engine.conversation.normalization import arrange, normalize
 from engine.conversation.template_rules import SAMPLE_TOOL, TemplateRules, learn_rules
 from engine.errors import InvalidRequest
 from engine.files.causes import without_folders
@@ -201,6 +202,23 @@ class ChatTemplate:
             field, reason = self._failing_field(request, options), _reason_of(error, model)
             raise InvalidRequest(field, reason) from error
         return text, self._unknown_options(request)
+
+    def picture_order(self, request: GenerationRequest) -> list[int]:
+        """Return the indices of a request's pictures in the order of its prompt."""
+        numbers = itertools.count()
+        numbered = [
+            replace(
+                message,
+                pictures=tuple(
+                    replace(picture, data=b"", field=str(next(numbers)))
+                    for picture in message.pictures
+                ),
+            )
+            for message in request.messages
+        ]
+        rules = self.rules(has_tools=self._options(request)["tools"] is not None)
+        turns = arrange(numbered, rules, self._call_marks)
+        return [int(picture.field) for turn in turns for picture in turn.pictures]
 
     def render_by(self, rules: TemplateRules, request: GenerationRequest) -> str | None:
         """Return the prompt of a conversation by given rules; None where the template fails."""

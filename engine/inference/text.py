@@ -42,6 +42,7 @@ def render(
     context, rendered = model.context_length, ""
     _check_size(request, context)
     pictures = [] if vision is None else vision.prepare(request, context)
+    ordered = pictures
     if isinstance(request.prompt, str):
         raw = request.prompt
         if vision is not None and pictures:
@@ -57,6 +58,9 @@ def render(
     elif request.rendered:
         check_ids(request.rendered, "rendered", model.vocabulary_size)
         tokens = list(request.rendered)
+        if pictures:
+            order = (template or chat_template(tokenizer)).picture_order(request)
+            ordered = [pictures[index] for index in order]
     else:
         if not request.messages:
             raise InvalidRequest("messages", "at least one message is required")
@@ -70,7 +74,8 @@ def render(
         text, not_applied = template.render(request, model.id)
         rendered = decode_ids(inner_tokenizer(tokenizer), text) if isinstance(text, list) else text
         if pictures and vision is not None:
-            text = rendered = _with_pictures(vision, pictures, template, request, model, rendered)
+            rendered, ordered = _with_pictures(vision, pictures, template, request, model, rendered)
+            text = rendered
         tokens = text if isinstance(text, list) else _bounded(tokenizer, text, "messages", context)
     tokens = spelled_out(
         tokenizer,
@@ -87,7 +92,7 @@ def render(
         text = decode_ids(inner_tokenizer(tokenizer), text) if isinstance(text, list) else text
         if not shown or vision is None:
             return text
-        return _with_pictures(vision, shown, template, request, model, text)
+        return _with_pictures(vision, shown, template, request, model, text)[0]
 
     prompt_text = RenderedPrompt(rendered, len(tokens), request, text_of)
     if request.begun:
@@ -98,7 +103,7 @@ def render(
     placed = None
     if pictures and vision is not None:
         field = "messages" if request.prompt is None else "prompt"
-        placed = vision.place(tokens, pictures)
+        placed = vision.place(tokens, ordered)
         if placed is None:
             raise InvalidRequest(field, "contains the model's own token for pictures as text")
         if placed.places[-1][-1] == len(tokens) - 1:  # answers begin behind a token of text
@@ -147,20 +152,22 @@ def _with_pictures(
     request: GenerationRequest,
     model: ModelInfo,
     rendered: str,
-) -> str:
-    """Return a rendered prompt with what stands for its pictures."""
-    text = vision.expand(rendered, pictures)
+) -> "tuple[str, list[PreparedPicture]]":
+    """Return a rendered prompt with what stands for its pictures, and these in its order."""
+    ordered = [pictures[index] for index in template.picture_order(request)]
+    text = vision.expand(rendered, ordered)
     if text is None:  # few templates show a picture that a tool has returned
         moved = replace(request, messages=tuple(behind_results(request.messages)))
         again, _ = template.render(moved, model.id)
-        text = vision.expand(str(again), pictures)
+        ordered = [pictures[index] for index in template.picture_order(moved)]
+        text = vision.expand(str(again), ordered)
     if text is None:
         raise InvalidRequest(
             "messages",
             "the model's chat template shows not all of their pictures, or a text contains the "
             "model's own mark of a picture; leave that out",
         )
-    return text
+    return text, ordered
 
 
 def spelled_out(tokenizer: Any, ids: list[int], field: str, size: int) -> list[int]:

@@ -6,7 +6,7 @@ from engine.output.channels import Beginning, Part, Switch, TagSplitter
 from engine.output.harmony import HeaderSplitter
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
-from engine.values.request import GenerationRequest
+from engine.values.request import PICTURE_MARK, GenerationRequest
 
 Splitter = TagSplitter | HeaderSplitter
 """Follows the channels of one answer."""
@@ -31,9 +31,12 @@ def unquoted(
     Where no EOS separates the turns of a prompt, the message is among the tokens of the model's
     own turn, and a tag that it quotes must open nothing.
     """
-    quoted = request.messages[-1].content.strip() if request.messages else ""
-    if not any(tag in quoted for tag in tags):
+    content = request.messages[-1].content if request.messages else ""
+    if not any(tag in content for tag in tags):
         return turn
+    # A picture's placeholders stand in the prompt between the pieces of the text.
+    pieces = (piece.strip() for piece in reversed(content.split(PICTURE_MARK)))
+    quoted = next(filter(None, pieces))
     texts = [vocabulary.text_of(token_id) for token_id in turn]
     end = "".join(texts).rfind(quoted)
     if end < 0:

@@ -59,6 +59,11 @@ class Message:
     name: str | None = None
     pictures: tuple[Picture, ...] = ()
 
+    @property
+    def text(self) -> str:
+        """Its content without the marks of its pictures."""
+        return self.content.replace(PICTURE_MARK, "")
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:

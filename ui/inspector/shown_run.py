@@ -19,7 +19,7 @@ from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.repetition import Repetition
 from engine.stopping.rules import StopRules
 from engine.values.events import TokenTrace
-from engine.values.request import GenerationRequest
+from engine.values.request import PICTURE_MARK, GenerationRequest
 from engine.values.tokens import TokenOrigin
 from engine.wording import counted, quoted, visible
 from ui.kit.dates import format_day, format_time
@@ -109,8 +109,9 @@ def _ended_run(request: GenerationRequest, answer: RequestAnswer | SeededAnswer)
 def question_text(request: GenerationRequest) -> str:
     """Return the last message of the user, or the text of the raw prompt."""
     if request.prompt is not None:
-        return request.prompt if isinstance(request.prompt, str) else ""
-    text = (message.content for message in reversed(request.messages) if message.role == "user")
+        prompt = request.prompt if isinstance(request.prompt, str) else ""
+        return prompt.replace(PICTURE_MARK, "")
+    text = (message.text for message in reversed(request.messages) if message.role == "user")
     return next(text, "")
 
 

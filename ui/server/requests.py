@@ -307,7 +307,7 @@ def as_jsonl(entries: Iterable[RequestEntry]) -> str:
 def readable(body: RequestBody) -> str:
     """Return a body for reading: JSON is indented, anything else is unchanged."""
     text = body.text
-    if body.is_whole and text.lstrip()[:1] in ("{", "["):
+    if text.lstrip()[:1] in ("{", "["):
         try:
             return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
         except (ValueError, RecursionError):

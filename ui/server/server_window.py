@@ -55,7 +55,7 @@ from ui.server.requests import (
 )
 from ui.server.server_switch import WINDOW_TITLE, pill_of
 
-_CUT_BODY = "Not available: only the first part of the request’s body was kept"
+_CUT_BODY = "Not available: the request’s body was not kept whole"
 
 
 class RequestDetail(QFrame):
@@ -122,7 +122,7 @@ class RequestDetail(QFrame):
         """Return the actions on a request, the first of which have buttons."""
         body = entry.request_body
         is_whole = body.is_whole
-        copy_body = "Copy Request Body" if is_whole else "Copy First Part of Request Body"
+        copy_body = "Copy Request Body" if is_whole else "Copy Kept Part of Request Body"
         return [
             Command(
                 "Stop",
@@ -219,7 +219,7 @@ class _MessageView(QWidget):
         note = counted(body.size_bytes, "byte") if body.size_bytes else "no body"
         if not body.is_whole:
             kept = format_size(len(body.text.encode()))
-            note += f" · only the first {kept} were kept; the copy is incomplete"
+            note += f" · {kept} of them were kept; the copy is without pictures and long ends"
         elif cut:
             note += " · long parts are cut here; the copy is complete"
         self.note.setText(note)

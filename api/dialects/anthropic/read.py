@@ -224,15 +224,16 @@ def _turn_to_wire(message: Message) -> JsonObject:
             "content": content_to_wire(message, "text", _picture_to_wire),
         }
         return {"role": "user", "content": [result]}
+    content = content_to_wire(message, "text", _picture_to_wire)
     if not message.tool_calls:
-        content = content_to_wire(message, "text", _picture_to_wire)
         return {"role": message.role, "content": content}
-    text = [{"type": "text", "text": message.content}] if message.content else []
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}] if content else []
     calls = [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_of(call)}
         for call in message.tool_calls
     ]
-    return {"role": "assistant", "content": [*text, *calls]}
+    return {"role": "assistant", "content": [*content, *calls]}
 
 
 def _picture_to_wire(media_type: str, data: str) -> JsonObject:

@@ -35,7 +35,6 @@ from api.dialects.shared.requests import Content, function_of, reasoning_text
 from api.service.errors import FieldPath, invalid
 from engine.stopping.rules import StopRules
 from engine.values.request import (
-    PICTURE_MARK,
     GenerationRequest,
     Message,
     OutputConstraint,
@@ -218,7 +217,7 @@ def _turn_to_wire(message: Message) -> JsonObject:
     ]
     return {
         "role": message.role,
-        "content": message.content.replace(PICTURE_MARK, ""),
+        "content": message.text,
         **drop_empty(
             tool_calls=calls,
             images=[base64.b64encode(picture.data).decode() for picture in message.pictures],

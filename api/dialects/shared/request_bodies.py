@@ -53,7 +53,7 @@ def starts_new_assistant_turn(request: GenerationRequest) -> bool:
 
 def system_apart(request: GenerationRequest) -> tuple[str, Sequence[Message]]:
     """Return the system prompt separately from the turns, as some APIs require."""
-    system = [message.content for message in request.messages if message.role == "system"]
+    system = [message.text for message in request.messages if message.role == "system"]
     return "\n\n".join(system), [m for m in request.messages if m.role != "system"]
 
 

@@ -1,5 +1,7 @@
 import asyncio
+import base64
 import contextlib
+import hashlib
 import http.client
 import json
 import threading
@@ -14,6 +16,7 @@ import pytest
 from api.server.server import ServerThread
 from api.service.config import Address, ServerConfig
 from api.service.record import (
+    RecordedBody,
     RequestObserver,
     RequestRecord,
 )
@@ -234,6 +237,22 @@ def test_an_observer_gets_a_request_without_the_key_but_not_its_body(engine: Eng
     assert (status, record.status) == (401, 401)
     assert (record.request_body.text, record.ends) == ("", ())
     assert "authentication_error" in record.response_body.text
+
+
+def test_pictures_of_bodies_are_recorded_by_size_and_digest() -> None:
+    data = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
+    encoded = base64.b64encode(data).decode()
+    broken = base64.encodebytes(data).decode()
+    sent = [encoded, f"data:image/png;base64,{encoded}", broken, "iVBORw0KGgo", "x" * 999]
+    nested = {"text": json.dumps({"type": "image", "data": encoded}), "images": sent}
+    body = RecordedBody(json.dumps(nested).encode())
+    named = f"[picture of 1,032 bytes, SHA-256 {hashlib.sha256(data).hexdigest()[:16]}]"
+    found = json.loads(body.text)
+    assert json.loads(found["text"])["data"] == named
+    assert found["images"][:2] == [named, f"data:image/png;base64,{named}"]
+    assert found["images"][2].strip() == named
+    assert found["images"][3:] == sent[3:]
+    assert not body.is_whole
 
 
 def test_keys_are_hidden_in_every_place(engine: Engine) -> None:
