@@ -96,7 +96,8 @@ class _PictureRope:
         reading = self.reading
         if reading.positions is not None:
             return self._turned(x, reading.positions)
-        if reading.deltas is not None:
+        # A pass over other rows, such as the trial of a rollback, has no pictures.
+        if reading.deltas is not None and len(reading.deltas) == len(x):
             offset = offset + reading.deltas
         return super().__call__(x, offset=offset)  # type: ignore[misc]
 

@@ -14,6 +14,8 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_model
 from mlx_vlm.models import cache as oracle_cache
 
+from engine.inference.running_cache import prepare_to_run
+from engine.inference.speculation.rollback import Rollback
 from engine.inference.vision.tower import read_tower
 from engine.inference.vision.vision import PreparedPicture, Vision
 from tests.support.models.seeing import write_model
@@ -123,3 +125,13 @@ def test_keys_of_another_picture_differ_at_every_token_of_it(tmp_path: Path) -> 
     assert (keys[0] == keys[1]).tolist() == [True, *[False] * one.tokens, True]
     assert vision.ids_of(keys[0].tolist()) == ids
     assert vision.place(ids, [one, other]) is None
+
+
+def test_states_can_be_taken_back_beside_pictures(tmp_path: Path) -> None:
+    write_model(tmp_path, "qwen3_5")
+    model, config = load_model(tmp_path)
+    vision = Vision(tmp_path, config, model, read_tower(tmp_path, config, model))
+    vision.set_deltas([-3, -4])
+    cache = [part.merge([part, part]) for part in make_prompt_cache(model)]
+    prepare_to_run(cache)
+    assert Rollback(model).can_take_back(cache)
