@@ -4,8 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QUrl
+from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtGui import QImage
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from engine.library.local_models import FoundModel, Origin
@@ -133,7 +134,10 @@ async def test_a_picture_of_a_question_is_shown_large_by_a_click(
         dialogs = [w for w in QApplication.topLevelWidgets() if isinstance(w, PictureDialog)]
         [dialog] = dialogs
         await eventually(lambda: "96 × 64 pixels" in dialog.picture.accessibleName())
-        dialog.reject()
+        dialog.copy.click()
+        assert QApplication.clipboard().image().size() == red().size()
+        QTest.keyClick(dialog, Qt.Key.Key_Escape)
+        assert not dialog.isVisible()
 
 
 async def test_a_text_model_is_named_before_a_picture_is_sent_and_one_that_sees_offered(

@@ -70,6 +70,12 @@ async def test_pictures_are_seen_in_later_turns_and_after_a_restart(
                 assert trace is not None
                 assert trace.request is not None
                 assert len(trace.request.messages[0].pictures) == 1
+                longer = workspace.current.continue_answer(
+                    workspace.current.conversation.messages[-1]
+                )
+                assert longer is not None
+                await eventually(lambda run=longer: run.is_over)  # type: ignore[misc]
+                assert (longer.refusal, longer.state) == ("", "finished")
             await store.aclose()
     sizes = [run.prompt_total for run in runs]
     assert sizes[0] > 20, "it has the tokens of the picture"

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import shiboken6
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QRectF, QSize, QSizeF, Qt
-from PySide6.QtGui import QIcon, QImage, QImageReader, QPainter, QPaintEvent, QPixmap
+from PySide6.QtGui import (
+    QGuiApplication,
+    QIcon,
+    QImage,
+    QImageReader,
+    QPainter,
+    QPaintEvent,
+    QPixmap,
+)
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
 from ui.kit.buttons import push_button
@@ -13,6 +21,7 @@ from ui.kit.dialogs import confirm_file
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.markdown.pictures import decoded_image, picture_from
+from ui.kit.menus import show_copied
 from ui.kit.tasks import start_task
 from ui.kit.windows import OwnDialog
 from ui.records.attachments import Attachment, picture_kind
@@ -116,11 +125,15 @@ class PictureDialog(OwnDialog):
         self.picture = _ScaledPicture()
         self.picture.setAccessibleName(f"Picture {name}")
         self._size = label("", "muted", 0.93)
+        self.copy = QPushButton("Copy")
+        self.copy.setAccessibleName(f"Copy {name}")
+        self.copy.clicked.connect(lambda: self._copy(path))
         self.open_elsewhere = QPushButton("Open in Another App…")
-        self.open_elsewhere.setAutoDefault(False)
+        for button in (self.copy, self.open_elsewhere):
+            button.setAutoDefault(False)
         self.close_button = QPushButton("Close")
         self.close_button.setDefault(True)
-        buttons = row(self._size, STRETCH, self.open_elsewhere, self.close_button)
+        buttons = row(self._size, STRETCH, self.copy, self.open_elsewhere, self.close_button)
         column((self.picture, 1), buttons, spacing=10, margins=14, on=self)
         self.open_elsewhere.clicked.connect(lambda: confirm_file(self, name, path, "Picture"))
         self.close_button.clicked.connect(self.close)
@@ -128,6 +141,10 @@ class PictureDialog(OwnDialog):
         size = QImageReader(str(path)).size() / self.devicePixelRatioF()
         self.resize((size + QSize(40, 90)).expandedTo(QSize(420, 300)).boundedTo(area))
         start_task(self, self._read(name, path, QSizeF(area)), "show a picture")
+
+    def _copy(self, path: Path) -> None:
+        QGuiApplication.clipboard().setImage(QImage(str(path)))
+        show_copied(self.copy)
 
     async def _read(self, name: str, path: Path, maximum: QSizeF) -> None:
         image = await asyncio.to_thread(picture_from, path, maximum)
