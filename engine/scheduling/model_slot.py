@@ -341,6 +341,10 @@ class ModelSlot:
     def _no_model(self) -> NoModel:
         return NoModel(self.status.message or "no model is loaded")
 
+    @property
+    def pending_transitions(self) -> list[Transition]:
+        return [job for job in self._pending if isinstance(job, Transition)]
+
     def _run_pending(self) -> None:
         pending, self._pending = self._pending, PendingJobs()
         for job in pending:  # from the first that has to wait on, all wait again

@@ -242,7 +242,9 @@ class Models:
         del self._load_queue[0]
         outcome = model.load(step_others if len(self.models) > 1 else None)
         if model.backend is not None:
-            self._choose_default(model, transition)
+            # Somebody may have chosen it meanwhile.
+            for chosen in (transition, *model.pending_transitions):
+                self._choose_default(model, chosen)
         if transition is not None:
             settle(transition.future, outcome)
         self._recheck_blocked_models()

@@ -143,3 +143,16 @@ async def test_model_is_default_when_its_load_returns(
         await engine.load(folder)
         assert engine.status.id == name
     await engine.aclose()
+
+
+async def test_model_chosen_while_a_request_loads_it_becomes_default(held: Held) -> None:
+    engine = await opened(held)
+    waiting = asyncio.create_task(ask(engine, "short", model="slow"))
+    await until(lambda: held.parts > 0)
+    chosen = asyncio.create_task(engine.load(held.models.offered[1].folder))
+    await asyncio.sleep(0.05)
+    held.may_end.set()
+    await chosen
+    assert engine.status.id == "slow"
+    assert (await waiting).text == "no"
+    await engine.aclose()
