@@ -8,7 +8,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from functools import cached_property
+from itertools import accumulate, groupby
 
 from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtGui import QColor, QStandardItem, QStandardItemModel, QTextCharFormat, QTextCursor
@@ -88,27 +89,6 @@ def _left_out(shown: ShownRun | None) -> str:
     return f" {messages} {what}: the context holds {counted(left_out.context, 'token')}."
 
 
-def part_name(field: str, request: GenerationRequest) -> str:
-    """Return a part of a request in words, such as ``Thinking of message 2``."""
-    if field in _OTHERS:
-        return _OTHERS[field]
-    if (tool := _TOOL.fullmatch(field)) is not None:
-        kind = "Description of tool" if tool[2] else "Tool"
-        return f"{kind} {tool[1]}{', in part' if tool[3] else ''}"
-    found = _FIELD.fullmatch(field)
-    if found is None:
-        return field
-    index, message = int(found[1]), request.messages[int(found[1])]
-    number = sum(turn.role != "system" for turn in request.messages[: index + 1])
-    name = "system text" if message.role == "system" else f"message {number} ({message.role})"
-    if found[2] == "reasoning_content":
-        name = f"thinking of message {number}"
-    elif found[3] is not None:
-        name = f"call of {message.tool_calls[int(found[3])].name} in message {number}"
-    name = _SPOKEN.get(found[4], "{}").format(name)
-    return name[0].upper() + name[1:]
-
-
 def _tone(part: Part) -> str:
     """Return the name of a part's color in ``Colors``; that of its band is the soft one."""
     match part.kind:
@@ -124,7 +104,7 @@ def _tone(part: Part) -> str:
             return {"user": "match", "tool": "tool"}.get(part.role, "done")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Reading:
     """A run's prompt, and the character at which each of its tokens starts."""
 
@@ -139,14 +119,39 @@ class _Reading:
     def count(self, part: Part) -> int:
         return self.token_at(part.end) - self.token_at(part.start)
 
-    @property
+    def name_of(self, field: str) -> str:
+        """Return a part of the request in words, such as ``Thinking of message 2``."""
+        if field in _OTHERS:
+            return _OTHERS[field]
+        if (tool := _TOOL.fullmatch(field)) is not None:
+            kind = "Description of tool" if tool[2] else "Tool"
+            return f"{kind} {tool[1]}{', in part' if tool[3] else ''}"
+        found = _FIELD.fullmatch(field)
+        if found is None:
+            return field
+        message, number = self.request.messages[int(found[1])], self._numbers[int(found[1])]
+        name = "system text" if message.role == "system" else f"message {number} ({message.role})"
+        if found[2] == "reasoning_content":
+            name = f"thinking of message {number}"
+        elif found[3] is not None:
+            name = f"call of {message.tool_calls[int(found[3])].name} in message {number}"
+        name = _SPOKEN.get(found[4], "{}").format(name)
+        return name[0].upper() + name[1:]
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        """The number of each message, without those of the system."""
+        return list(accumulate(turn.role != "system" for turn in self.request.messages))
+
+    @cached_property
     def pictures(self) -> dict[Part, str]:
         """The names of what the model saw at placeholders: of one picture, or several in a row."""
         names: dict[Part, str] = {}
         for index, message in enumerate(self.request.messages):
-            places = (
-                p for p in self.prompt.parts if p.field == f"messages.{index}.content{_IMAGE}"
-            )
+            if not message.pictures:
+                continue
+            field = f"messages.{index}.content{_IMAGE}"
+            places = (part for part in self.prompt.parts if part.field == field)
             for part, pictures in zip(places, _in_a_row(message), strict=False):
                 if self._is_placeholder(part):
                     sizes = [picture_size(picture.data) for picture in pictures]
@@ -235,7 +240,7 @@ class PartList(QListView):
         if prompt.missing:
             self._add_heading("In no part of the prompt")
         for field in prompt.missing:
-            name = part_name(field, reading.request)
+            name = reading.name_of(field)
             self._add(RowPart(name, icon="warning", icon_color=colors.limit), field)
         if reading.no_effect:
             self._add_heading("No effect")
@@ -247,7 +252,7 @@ class PartList(QListView):
             self._add_heading("Parts of the prompt", "Tokens")
         own, pictures = len(prompt.tokens), reading.pictures
         for part in prompt.parts:
-            name = pictures.get(part) or part_name(part.field, reading.request)
+            name = pictures.get(part) or reading.name_of(part.field)
             count = reading.count(part)
             is_inner = part.field.endswith(_IMAGE)
             own -= 0 if is_inner else count
