@@ -156,6 +156,7 @@ class PromptPart(StrEnum):
         TOKENS: The texts are equal, and their tokens are not: the model wrote them otherwise than
             the tokenizer reads them.
         PROMPT: A prompt without messages.
+        PICTURE: Another picture at the same place.
     """
 
     SYSTEM = "system"
@@ -167,6 +168,7 @@ class PromptPart(StrEnum):
     ANSWER_OPENING = "answer_opening"
     TOKENS = "tokens"
     PROMPT = "prompt"
+    PICTURE = "picture"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ class PromptDifference:
 
     Attributes:
         token_index: The number of tokens before it, which are equal.
-        here: Text around it, in this prompt.
+        here: Text around it, in this prompt; none around pictures.
         before: Text around it, in the earlier prompt with its answer.
         read_again: Tokens after it that the earlier prompt has, too, in runs.
         message: The message's number from 1, without system texts; 0 for no message.

@@ -62,6 +62,7 @@ _PARTS = {
     PromptPart.ANSWER_OPENING: "the template opened the answer otherwise",
     PromptPart.TOKENS: "{} has the same text in other tokens",
     PromptPart.PROMPT: "the text differs",
+    PromptPart.PICTURE: "a picture in {} differs",
 }
 
 

@@ -75,7 +75,8 @@ def _reused(usage: Usage | None) -> str:
     if (difference := usage.prompt_difference) is not None:
         here, before = (" ".join(part.split()) for part in (difference.here, difference.before))
         text += f" {describe_difference(difference)}, after {difference.token_index:,} tokens"
-        text += f" that are equal: “{here}” here, “{before}” before."
+        text += " that are equal"
+        text += f": “{here}” here, “{before}” before." if here or before else "."
     return text
 
 

@@ -38,6 +38,8 @@ BLOCK_TOKENS = 256
 _MAX_EVICTED = 16
 # Prompts that share fewer tokens than this only have the beginning of a template in common.
 _MIN_COMMON = 16
+PICTURE_BIT = 1 << 31
+"""A bit of the words of pictures' digests that stand among token ids; no id has it."""
 
 
 def key_of(tokens: Sequence[int]) -> bytes:

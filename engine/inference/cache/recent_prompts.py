@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from engine.conversation.prompt_parts import RenderedPrompt, common_chars, differing_part
 from engine.inference.cache.disk import TOKEN_BYTES
-from engine.inference.cache.index import common_tokens, key_of
+from engine.inference.cache.index import PICTURE_BIT, common_tokens, key_of
 from engine.values.events import PromptDifference, PromptPart
 
 # An agent's last prompts; older ones are seldom repeated.
@@ -84,6 +84,10 @@ class RecentPrompts:
         if not again:
             return None
         earlier = array("I", nearest.key).tolist()
+        if all(part[common] >= PICTURE_BIT for part in (tokens, earlier)):
+            part = rendered.part_at(len(decode(tokens[:common])))
+            message, role = (0, "") if part is None else (part.message, part.role)
+            return PromptDifference(common, PromptPart.PICTURE, "", "", again, message, role)
         here = _text_of(tokens, rendered, decode)
         before = _text_of(earlier, nearest.rendered, decode)
         pair = [decode(part[common : common + _MIN_RUN]) for part in (tokens, earlier)]

@@ -16,6 +16,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.errors import InvalidRequest, PromptTooLong
+from engine.inference.cache.index import PICTURE_BIT
 from engine.inference.vision.pictures import decoded, digest_of
 from engine.inference.vision.positions import grid_positions
 from engine.inference.vision.text_model import (
@@ -28,7 +29,6 @@ from engine.inference.vision.text_model import (
 from engine.inference.vision.tower import Tower, read_processor
 from engine.values.request import GenerationRequest, Picture
 
-_KEY_BIT = 1 << 31
 # Pictures of recent requests as the processor made them, and their features: an agent's next turn
 # has the same ones.
 _MAX_PREPARED_BYTES = 64 << 20
@@ -206,7 +206,7 @@ class Vision:
         ends = np.cumsum([picture.tokens for picture in pictures])[:-1]
         places = np.split(found, ends)
         for place, picture in zip(places, pictures, strict=True):
-            words = np.frombuffer(picture.digest, ">u4").astype(np.int64) | _KEY_BIT
+            words = np.frombuffer(picture.digest, ">u4").astype(np.int64) | PICTURE_BIT
             ids[place] = words[np.arange(len(place)) % len(words)]
         placed = PlacedPictures(tuple(pictures), tuple(places), ids.tolist())
         if not self._has_grid:
@@ -221,7 +221,7 @@ class Vision:
 
     def ids_of(self, keys: Sequence[int]) -> list[int]:
         """Return the token ids of a prompt's keys."""
-        return [self.token if key >= _KEY_BIT else key for key in keys]
+        return [self.token if key >= PICTURE_BIT else key for key in keys]
 
     # -- the engine thread -------------------------------------------------------------------
 

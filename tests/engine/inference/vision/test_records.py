@@ -1,0 +1,100 @@
+"""Pictures in the records of prompts: their parts, what was read again, and no marks in texts."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mlx_vlm")
+
+from api.server.routes import DIALECTS
+from engine.engine import Engine
+from engine.files.json_fields import to_values
+from engine.values.events import PromptPart
+from engine.values.figures import describe_difference
+from engine.values.request import (
+    PICTURE_MARK,
+    CacheOwner,
+    GenerationRequest,
+    Message,
+    Sampling,
+    ToolCall,
+)
+from tests.support.models.seeing import picture, question, write_seeing_model
+from ui.inspector.shown_run import question_text
+
+RED, BLUE, TALL = picture("red"), picture("blue"), picture("green", (32, 160))
+LATER = "one two three four five six seven " * 8
+CALL = ToolCall("c1", "look", "{}")
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    write_seeing_model(tmp_path)
+    engine = Engine()
+    asyncio.run(engine.load(tmp_path))
+    yield engine
+    asyncio.run(engine.aclose())
+
+
+async def answer(engine: Engine, *messages: Message) -> Any:
+    request = GenerationRequest(
+        messages=messages,
+        max_tokens=2,
+        sampling=Sampling(temperature=0),
+        cache_owner=CacheOwner("me", "a"),
+    )
+    return (await (await engine.generate(request)).collect()).finished
+
+
+async def test_changed_picture_is_named_where_a_prompt_is_read_again(engine: Engine) -> None:
+    system = Message("system", "Look.")
+
+    def asked(shown: Any) -> tuple[Message, ...]:
+        done = Message("assistant", "A wall.")
+        return system, question("First?", RED), done, question(LATER, BLUE, shown)
+
+    await answer(engine, *asked(RED))
+    found = (await answer(engine, *asked(TALL))).usage.prompt_difference
+    assert (found.part, found.message, found.role) == (PromptPart.PICTURE, 3, "user")
+    assert found.here == found.before == ""
+    assert "a picture in message 3 (user) differs" in describe_difference(found)
+    changed = (system, question("Second?", RED), *asked(RED)[2:])
+    assert (await answer(engine, *changed)).usage.prompt_difference.part is PromptPart.MESSAGE
+
+
+async def test_tokens_of_pictures_are_those_of_their_message(engine: Engine) -> None:
+    messages = (Message("system", "Look."), question("Why?", RED, TALL))
+    prompt = await engine.render_prompt(GenerationRequest(messages=messages))
+    [whole] = [part for part in prompt.parts if part.field == "messages.1.content"]
+    [shown] = [part for part in prompt.parts if part.field.endswith("(image)")]
+    assert prompt.text[shown.start : shown.end].count("<|image_pad|>") == 6 + 5
+    assert (whole.start, whole.message) == (shown.start, shown.message)
+
+
+async def test_marks_of_pictures_are_in_no_text(engine: Engine) -> None:
+    look = f"See {PICTURE_MARK} now"
+    messages = (
+        Message("system", look, pictures=(RED,)),
+        Message("user", look, pictures=(BLUE,)),
+        Message("assistant", look, tool_calls=(CALL,), pictures=(TALL,)),
+        Message("tool", look, tool_call_id="c1", name="look", pictures=(RED,)),
+        Message("user", PICTURE_MARK + LATER, pictures=(BLUE,)),
+    )
+    request = GenerationRequest(messages=messages, max_tokens=2)
+    prompt = await engine.render_prompt(request)
+    finished = await answer(engine, *messages)
+    texts = [
+        json.dumps(to_values(prompt), ensure_ascii=False),
+        json.dumps(to_values(finished), ensure_ascii=False),
+        question_text(request),
+        *(
+            json.dumps(dialect.request_body(request, "m", prompt.text), ensure_ascii=False)
+            for dialect in DIALECTS
+        ),
+    ]
+    assert [text for text in texts if PICTURE_MARK in text] == []
+    assert prompt.missing == ()
