@@ -170,10 +170,16 @@ def describe_error(error: BaseException) -> str:
             return UNEXPECTED
 
 
+PICTURE_FIELD = "the picture "
+"""What the name of a picture as the field of an error begins with."""
+
+
 def _invalid(error: InvalidRequest) -> str:
     """Return why a request is invalid; a reason such as "must be …" gets its subject."""
     if not error.reason.startswith(("must ", "is ", "has ", "contains ")):
         return error.reason
+    if error.field.startswith(PICTURE_FIELD):
+        return f"{error.field} {error.reason}"
     field = error.field.partition("[")[0]
     return f"{_NAMES.get(field, f'the setting {field}')} {error.reason}"
 

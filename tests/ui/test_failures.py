@@ -28,6 +28,10 @@ from ui.words import describe_error
         ),
         (InvalidRequest("max_tokens", "must be positive"), "The longest answer must be positive."),
         (InvalidRequest("messages", "the prompt is empty"), "The prompt is empty."),
+        (
+            InvalidRequest("the picture a[1].png", "is damaged; send another one"),
+            "The picture a[1].png is damaged; send another one.",
+        ),
         (NoModel("no model is loaded"), "No model is loaded. Load one and try again."),
         (
             MemoryShort("2.0 GB", "1.0 GB"),

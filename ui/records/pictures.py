@@ -11,6 +11,7 @@ from engine.files.safe_files import read_bounded, write_whole
 from engine.values.request import GenerationRequest, Picture
 from ui.records.attachments import Attachment, kept_as, picture_kind
 from ui.records.messages import ConversationMessage
+from ui.words import PICTURE_FIELD
 
 MAX_PICTURE_BYTES = 10 << 20
 Pictures = Mapping[str, Picture]
@@ -45,12 +46,13 @@ def read_pictures(
             if folder is None or file.is_sound or name in read:
                 continue
             with contextlib.suppress(OSError):
-                read[name] = known.get(name) or _read(folder, name)
+                title = f"{PICTURE_FIELD}{file.name}"
+                read[name] = known.get(name) or Picture(_read(folder, name), field=title)
     return read
 
 
-def _read(folder: Path, name: str) -> Picture:
-    return Picture(read_bounded(folder / name, MAX_PICTURE_BYTES))
+def _read(folder: Path, name: str) -> bytes:
+    return read_bounded(folder / name, MAX_PICTURE_BYTES)
 
 
 def name_pictures(request: GenerationRequest) -> GenerationRequest:
@@ -68,7 +70,7 @@ def load_pictures(request: GenerationRequest, folder: Path) -> GenerationRequest
     def loaded(picture: Picture) -> Picture:
         if picture.data:
             return picture
-        return replace(picture, data=_read(folder, Path(picture.field).name).data, field="")
+        return replace(picture, data=_read(folder, Path(picture.field).name), field="")
 
     return _with_pictures(request, loaded)
 
