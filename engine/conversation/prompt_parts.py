@@ -22,13 +22,15 @@ _DATE = re.compile(
     r"|\d{1,2}\.? [A-Z][a-zä]{2,8}\.? \d{4}|[A-Z][a-z]{2,8}\.? \d{1,2},? \d{4}"
 )
 # Marks that no text contains: letters and digits, which no template escapes.
-_MARK = re.compile(r"zqfs(\d+)([ab])qz")
+_MARK = re.compile(r"zqfs(\d{1,9})([ab])qz")
 # The JSON around the name of a tool or call, and after its last value.
 _HEAD = re.compile(
     r'(?:\{\s*"type"\s*:\s*"function"\s*,\s*"function"\s*:\s*)?\{\s*"name"\s*:\s*"\Z'
 )
 _CLOSERS = re.compile(r'["\]}]*')
 _MAX_HEAD = 80
+# Values that a template may write in another form: each is searched for in the whole call.
+_MAX_UNFOUND = 100
 _IN_PART = " (in part)"
 _DESCRIPTION = ".description"
 _IMAGE = " (image)"
@@ -163,14 +165,14 @@ def _leaves(arguments: str) -> Iterator[str]:
     """Yield the values of a JSON text as texts."""
     try:
         values: list[Any] = [json.loads(arguments)]
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     while values:
-        value = values.pop(0)
+        value = values.pop()
         if isinstance(value, dict):
-            values = [*value.values(), *values]
+            values += reversed(value.values())
         elif isinstance(value, list):
-            values = [*value, *values]
+            values += reversed(value)
         else:
             yield value if isinstance(value, str) else json.dumps(value)
 
@@ -184,16 +186,16 @@ def _locate(
     for found in _MARK.finditer(written):
         marks.setdefault((int(found[1]), found[2]), found.start() - removed)
         removed += len(found[0])
-    missing: list[str] = []
+    missing: dict[str, None] = {}
     spans: list[_Span] = []
     for number, text in enumerate(texts):
         start, end = _ends(plain, text.text, marks.get((number, "a")), marks.get((number, "b")))
         if start < 0:
             if text.field.removesuffix(_DESCRIPTION) not in missing:
-                missing.append(text.field)
+                missing[text.field] = None
             continue
         if not _is_whole(plain[start:end], text.text):
-            missing.append(f"{text.field}{_IN_PART}")
+            missing[f"{text.field}{_IN_PART}"] = None
         spans.append((start, end, text))
     spans.sort(key=lambda span: span[:2])
     if plain != prompt:  # such as a time that the template writes
@@ -244,10 +246,13 @@ def _parts(prompt: str, spans: Sequence[_Span]) -> Iterator[Part]:
         if text.values is not None:
             head = _HEAD.search(prompt, max(0, start - _MAX_HEAD), start)
             start = head.start() if head else start
-            limit = next((span[0] for span in spans[index + 1 :]), len(prompt))
+            limit = next((span[0] for span in spans[index + 1 : index + 2]), len(prompt))
+            unfound = 0
             for value in text.values:
                 if (at := prompt.find(value, end, limit)) >= 0:
                     end = at + len(value)
+                elif (unfound := unfound + 1) == _MAX_UNFOUND:
+                    break
             closers = _CLOSERS.match(prompt, end, limit)
             end = closers.end() if closers else end
         part = Part(text.kind, text.message, text.role, start, end, text.field)

@@ -113,25 +113,22 @@ class Content:
     def __init__(self, separator: str = "\n") -> None:
         self.pictures: list[Picture] = []
         self._separator = separator
-        self._text = ""
-        self._is_begun = False
+        self._pieces: list[str] = []
 
     @property
     def text(self) -> str:
-        return self._text
+        return "".join(self._pieces)
 
     def add(self, text: str) -> None:
         """Add a part of text, behind the separator unless a picture comes before it."""
+        if self._pieces and self._pieces[-1] != PICTURE_MARK:
+            self._pieces.append(self._separator)
         # A code point that no text contains marks the pictures.
-        text = text.replace(PICTURE_MARK, "")
-        joins = self._is_begun and not self._text.endswith(PICTURE_MARK)
-        self._text += f"{self._separator}{text}" if joins else text
-        self._is_begun = True
+        self._pieces.append(text.replace(PICTURE_MARK, ""))
 
     def add_picture(self, picture: Picture) -> None:
         self.pictures.append(picture)
-        self._text += PICTURE_MARK
-        self._is_begun = True
+        self._pieces.append(PICTURE_MARK)
 
     def add_media(
         self,

@@ -1,5 +1,7 @@
 """Which text of a prompt each part of its request became, and the parts that became none."""
 
+import json
+import time
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +17,7 @@ TURNS = (
     Message("assistant", " Go.\n", thinking="Hm", tool_calls=(ToolCall("a", "look", '{"n": 1}'),)),
     Message("user", "Go?"),
 )
+_ESCAPED = [f"\n{number}" for number in range(30_000)]
 LOOK = Tool("look", "", {"type": "object"})
 
 
@@ -37,6 +40,28 @@ def test_dropped_text_that_another_message_has_is_missing() -> None:
     ]
     gone = ["messages.0.content", "messages.2.reasoning_content", "messages.2.tool_calls.0"]
     assert prompt.missing == (*gone, "tools.look")
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        Message("user", f"zqfs{'1' * 5000}aqz"),
+        Message("assistant", "", tool_calls=(ToolCall("a", "look", "[" * 100_000),)),
+        Message("assistant", "", tool_calls=(ToolCall("a", "look", json.dumps(_ESCAPED)),)),
+    ],
+    ids=["digits", "depth", "values"],
+)
+def test_hostile_turn_has_its_part_in_little_time(turn: Message) -> None:
+    began_s = time.process_time()
+    written = [call.arguments for call in turn.tool_calls]
+    request = GenerationRequest(messages=(turn,))
+
+    def render(request: GenerationRequest) -> str:
+        [shown] = request.messages
+        return f"{shown.content}{''.join(call.name for call in shown.tool_calls)}{written}"
+
+    assert RenderedPrompt(render(request), 1, request, render).parts
+    assert time.process_time() - began_s < 2
 
 
 def test_note_in_the_place_of_an_image_is_a_part_of_its_message() -> None:
