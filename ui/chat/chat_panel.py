@@ -237,7 +237,7 @@ class ChatPanel(QWidget):
         self.offers.chosen.connect(self._use_preset)
         self.queue = QueueCards()
         self.context_bar = ContextBar()
-        self.picture_notice = PictureNotice(workspace, self.composer.attachments)
+        self.picture_notice = PictureNotice(workspace, self.composer)
         self.message_sender = MessageSender(
             workspace, self.composer, self.queue, self.context_bar, self
         )

@@ -165,6 +165,8 @@ async def test_a_text_model_is_named_before_a_picture_is_sent_and_one_that_sees_
         [question] = await ask(window, scripted, "Look")
         assert "a picture, which you cannot see" in question.content
         assert not notice.isVisible()
+        window.chat.composer.set_text("And now?")
+        assert notice.isVisible(), "the earlier picture is not seen, either"
 
 
 def test_a_tools_picture_replaces_its_note_for_a_model_that_sees() -> None:

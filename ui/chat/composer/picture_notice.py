@@ -4,7 +4,7 @@ from PySide6.QtWidgets import QFrame
 
 from engine.library.local_models import FoundModel
 from engine.library.model_info import ModelInfo
-from ui.chat.composer.attachments import AttachmentRow
+from ui.chat.composer.composer import Composer
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import push_button
 from ui.kit.labels import label
@@ -13,34 +13,41 @@ from ui.records.attachments import Attachment
 
 
 class PictureNotice(QFrame):
-    """Shown while a picture is attached that the model does not see."""
+    """Shown while a message is written whose own or earlier pictures are not seen."""
 
-    def __init__(self, workspace: Workspace, attachments: AttachmentRow) -> None:
+    def __init__(self, workspace: Workspace, composer: Composer) -> None:
         super().__init__()
         self.setObjectName("card")
         self._workspace = workspace
-        self._attachments = attachments
+        self._composer = composer
         self._offered: FoundModel | None = None
+        self._is_written = False
         self.caption = label("", "muted", 0.95, is_wrapped=True)
         self.use = push_button("Use Another Model", kind="link")
         self.use.setProperty("is_flush", True)
         self.use.clicked.connect(self._use)
         column(self.caption, self.use, spacing=2, margins=(12, 8, 12, 6), on=self)
         for changed in (
-            attachments.changed,
+            composer.attachments.changed,
             workspace.opened,
             workspace.model_selection.changed,
             workspace.library.changed,
         ):
             changed.connect(self.refresh)
+        composer.input.textChanged.connect(self._note_text)
         self.hide()
+
+    def _note_text(self) -> None:
+        # Files are found again in the texts of messages: not at each key.
+        if self._is_written is not bool(self._composer.text.strip()):
+            self.refresh()
 
     def refresh(self) -> None:
         library, selection = self._workspace.library, self._workspace.model_selection
         model = selection.state.info
-        files = self._attachments.files
-        pictures = [file for file in files if file.kept_file and not file.is_sound]
-        is_shown = bool(pictures) and model is not None and not model.can_see
+        self._is_written = bool(self._composer.text.strip())
+        pictures = [] if model is None or model.can_see else self._pictures()
+        is_shown = bool(pictures)
         if is_shown and not (library.has_looked or library.is_looking):
             library.refresh()  # its end leads here again
         seeing = (each.found for each in library.local)
@@ -48,6 +55,13 @@ class PictureNotice(QFrame):
         if model is not None and is_shown:
             self._show(model, pictures)
         self.setVisible(is_shown)
+
+    def _pictures(self) -> list[Attachment]:
+        files = list(self._composer.attachments.files)
+        if files or self._is_written:
+            shown = self._workspace.current.conversation.messages
+            files += (file for message in shown if message.attached_chars for file in message.files)
+        return [file for file in files if file.kept_file and not file.is_sound]
 
     def _show(self, model: ModelInfo, pictures: list[Attachment]) -> None:
         what = "the picture" if len(pictures) == 1 else "the pictures"
@@ -64,4 +78,4 @@ class PictureNotice(QFrame):
     def _use(self) -> None:
         if self._offered is not None:
             self._workspace.model_selection.choose(self._offered.folder)
-        self._attachments.left.emit()
+        self._composer.input.setFocus()
