@@ -1,6 +1,7 @@
 """A conversation in the terminal and the slash commands that change it; saved as in the window."""
 
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,8 @@ from engine.wording import counted, escaped, quoted
 from ui.preferences import NewConversation, declared
 from ui.records.attachments import Attachment
 from ui.records.conversations import ChosenModel, Conversation, ConversationSettings
-from ui.records.exchange.archive import conversations_from_json, conversations_json
+from ui.records.exchange.archive import archive_end, conversations_from_json, conversations_json
+from ui.records.exchange.exported_file import ARCHIVE_SUFFIX, ExportedFile
 from ui.records.messages import ConversationMessage
 from ui.records.messages import question as made_question
 from ui.records.prompt_fit import TokenCounter, cut_message, fitted_prompt, last_left_out
@@ -324,17 +326,31 @@ class ChatSession:
         if self.model is not None and self.conversation.model is None:
             self.conversation.model = ChosenModel(self.model.id)
         try:
-            write_whole(file, conversations_json([self.conversation]))
+            self._write(file)
         except OSError as error:
             return f"not saved: {os_cause(error)}"
         self._file = file
-        has_pictures = any(message.pictures for message in self.conversation.tree)
-        return f"saved as {file}{', without its pictures' if has_pictures else ''}"
+        if file.suffix == ARCHIVE_SUFFIX or not any(self.conversation.pictures):
+            return f"saved as {file}"
+        return f"saved as {file}, without its pictures; as a {ARCHIVE_SUFFIX} file it has them"
+
+    def _write(self, file: Path) -> None:
+        if file.suffix != ARCHIVE_SUFFIX:
+            write_whole(file, conversations_json([self.conversation]))
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            for name, picture in self.pictures.items():
+                Path(folder, name).write_bytes(picture.data)
+            archive = ExportedFile(file, archive_end(), Path(folder))
+            archive.add(self.conversation)
+            archive.close()
 
     def _load(self, rest: str) -> str:
         if not rest.strip():
             return "/load takes the name of a file"
         file = _saved_file(rest.strip())
+        if file.suffix == ARCHIVE_SUFFIX:
+            return f"not loaded: {file} is an archive, which the window imports"
         try:
             data = read_bounded(file, 100_000_000)
             conversations = conversations_from_json(data.decode("utf-8-sig"))

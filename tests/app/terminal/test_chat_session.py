@@ -1,4 +1,5 @@
 import json
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -237,7 +238,11 @@ async def test_a_picture_goes_with_each_turn_to_a_model_that_sees(
     session.model = replace(MODEL, can_see=True)
     seen = await sent()
     assert (seen.content, len(seen.pictures)) == (f"{PICTURE_MARK}Why?", 1)
-    assert session.obey(f"/save {tmp_path / 'talk'}").endswith("without its pictures")
+    assert "without its pictures" in session.obey(f"/save {tmp_path / 'talk'}")
+    assert session.obey(f"/save {tmp_path / 'talk.zip'}") == f"saved as {tmp_path / 'talk.zip'}"
+    with zipfile.ZipFile(tmp_path / "talk.zip") as archive:
+        names = [name for name in archive.namelist() if name.startswith("pictures/")]
+        assert archive.read(*names) == (tmp_path / "a.png").read_bytes()
 
 
 def test_a_file_stays_for_the_next_question_if_none_was_answered(
