@@ -13,6 +13,7 @@ from ui.models.model_library import ModelLibrary
 from ui.models.models import Models
 from ui.preferences import Preferences
 from ui.preferences_state import PreferencesState
+from ui.stops.stop_lists import StopLists
 
 
 def preferences_state(preferences: Preferences | None = None) -> PreferencesState:
@@ -25,6 +26,11 @@ def model_library(engine: Engine) -> ModelLibrary:
     preferences = preferences_state()
     models = Models(engine, ChoicesState(preferences))
     return ModelLibrary(models, preferences, ModelFolders())
+
+
+def saved_stop_lists(preferences: Preferences | None = None) -> StopLists:
+    state = preferences_state(preferences)
+    return StopLists(state, ChoicesState(state))
 
 
 def nothing_is_set_aside(patched: pytest.MonkeyPatch) -> None:

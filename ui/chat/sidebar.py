@@ -36,7 +36,6 @@ from PySide6.QtWidgets import (
 from ui.chat.conversation_actions import ConversationActions
 from ui.chat.file_dialogs import FileDialogs
 from ui.chat.search_box import SearchResults
-from ui.chat.session.conversation_list import FolderList
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar_rows import MIME, ConversationDelegate, SidebarRows
 from ui.kit.buttons import IconButton, UndoBar, with_keys
@@ -59,10 +58,10 @@ _KEYS = Qt.Key
 class FolderDialog(OwnDialog):
     """Edits a folder; the conversations in it stay unchanged."""
 
-    def __init__(self, folder: ConversationFolder, folders: FolderList, parent: QWidget) -> None:
+    def __init__(self, folder: ConversationFolder, workspace: Workspace, parent: QWidget) -> None:
         super().__init__(f"Folder {folder.name}", parent)
         self._folder = folder
-        self._folders = folders
+        self._folders = workspace.conversations.folders
         self.name = QLineEdit(folder.name)
         self.name.setAccessibleName("Folder name")
         self.prompt = QPlainTextEdit(folder.system_prompt)
@@ -72,7 +71,7 @@ class FolderDialog(OwnDialog):
         disable_horizontal_scrolling(self.prompt)
         self._shown_prompt = self.prompt.toPlainText()
         self.stops = StopListModel(list(folder.stops), self)
-        self.editor = StopListEditor()
+        self.editor = StopListEditor(workspace.stop_lists)
         self.editor.end_tokens.hide()  # end tokens belong to a model
         self.editor.show_model(self.stops)
         buttons = QDialogButtonBox(
@@ -361,7 +360,7 @@ class Sidebar(QFrame):
             self._workspace.delete(*self.chosen())
 
     def edit_folder(self, folder: ConversationFolder) -> None:
-        FolderDialog(folder, self._workspace.conversations.folders, self.window()).open()
+        FolderDialog(folder, self._workspace, self.window()).open()
 
     def _connect_signals(self) -> None:
         conversations = self._workspace.conversations

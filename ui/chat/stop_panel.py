@@ -157,7 +157,7 @@ class StopPanel(QDockWidget):
             ),
             Command(
                 "Remove the List for the Model",
-                lambda: self.editor.menu.saved.delete(self._model_list),
+                lambda: self.editor.menu.delete_list(self._model_list),
                 title=lambda: f"Remove the List for {name()}",
                 visible=lambda: self._own_list is not None,
             ),
@@ -185,7 +185,7 @@ class StopPanel(QDockWidget):
         lists.keep(key, stops)
         chats = list_title(key).replace("Chats", "chats", 1)
         text = f"{chats} begin with this list of {counted(len(stops), 'sequence')}"
-        self.editor.menu.undoable.emit(text, partial(lists.keep, key, before))
+        self.editor.undo_bar.offer(text, partial(lists.keep, key, before))
 
     def _show_source(self) -> None:
         """Say where the stop list came from, and whether it was changed since."""

@@ -24,7 +24,7 @@ from ui.inspector.inspector import Inspector, listed_rules, stops_of
 from ui.inspector.pages import ReadingPage
 from ui.inspector.several_answers import SeveralAnswers
 from ui.inspector.shown_run import ShownRun, percent, question_text, shown_seeded
-from ui.kit.buttons import UndoBar, push_button
+from ui.kit.buttons import push_button
 from ui.kit.fields import NumberField
 from ui.kit.html import Html, cell, colored, joined, paragraph, strong, table
 from ui.kit.labels import ElidedLabel, label, show_text, thin_bar
@@ -104,7 +104,6 @@ class OtherSide(QWidget):
         self.stops = StopListModel(parent=self)
         self.editor = StopListEditor(lists)
         self.editor.show_model(self.stops)
-        self.undo_bar = UndoBar()
         self.temperature = sampling_field("temperature")
         self.top_p = sampling_field("top_p")
         self.max_tokens = tokens_field("Maximum length, in tokens")
@@ -120,7 +119,6 @@ class OtherSide(QWidget):
         heading = label("Setting", "title")
         column(
             self.editor,
-            self.undo_bar,
             heading,
             fields,
             STRETCH,
@@ -128,7 +126,6 @@ class OtherSide(QWidget):
             margins=(2, 2, 10, 2),
             on=self,
         )
-        self.editor.menu.undoable.connect(self.undo_bar.offer)
 
     def show_request(self, request: GenerationRequest) -> None:
         self.stops.replace_all(stops_of(request.stops), "Use the Answer’s List")

@@ -297,7 +297,7 @@ class WhatIfTab(InspectorTab):
         super().__init__()
         self._inspector = inspector
         self._what_if = inspector.what_if
-        self.editor = StopListEditor()
+        self.editor = StopListEditor(inspector.workspace.stop_lists)
         self.editor.show_model(self._what_if.stops)
         self.sentence = label("", "title", 1.02, is_wrapped=True)
         self.kept = QTextEdit()

@@ -38,7 +38,7 @@ from engine.stopping.record import describe_source
 from engine.stopping.rules import OWN_STOP_OPTIONS, StopScope
 from engine.wording import counted, visible
 from ui.kit import icons
-from ui.kit.buttons import ChipButton, IconButton, push_button
+from ui.kit.buttons import ChipButton, IconButton, UndoBar, push_button
 from ui.kit.commands import Command, context_menu
 from ui.kit.dialogs import prompt_number
 from ui.kit.following import Following
@@ -309,9 +309,9 @@ def _end_token(text: str, caption: str) -> QWidget:
 
 
 class StopListEditor(QWidget):
-    """Edits a stop list; with ``lists`` its menu has the lists saved by name."""
+    """Edits a stop list; its menu has the lists saved by name."""
 
-    def __init__(self, lists: StopLists | None = None) -> None:
+    def __init__(self, lists: StopLists) -> None:
         super().__init__()
         self._model = StopListModel(parent=self)
         self._following = Following()
@@ -344,7 +344,8 @@ class StopListEditor(QWidget):
         self.down = IconButton("down", "Move the selected sequence down", keys="Alt+Down")
         self.remove = IconButton("trash", "Remove the selected sequence", keys="Del")
         self.more = IconButton("more", "More actions for the stop list")
-        self.menu = StopListMenu(self, lists)
+        self.undo_bar = UndoBar()
+        self.menu = StopListMenu(self, lists, self.undo_bar)
         self.more.setMenu(self.menu)
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.as_typed = ChipButton("pencil", "Literal", is_toggle=True)
@@ -421,6 +422,7 @@ class StopListEditor(QWidget):
             row(
                 label("Input", "faint", 0.92), self.with_escapes, self.as_typed, STRETCH, spacing=6
             ),
+            self.undo_bar,
             4,
             self.end_tokens,
             spacing=8,

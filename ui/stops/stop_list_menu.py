@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QMenu, QWidget
 
 from engine.wording import counted, quoted
+from ui.kit.buttons import UndoBar
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.dialogs import choose_file, choose_target, confirm, prompt_text
 from ui.kit.menus import copied_text, copy_text, escape_mnemonics
@@ -28,85 +29,18 @@ from ui.words import FileRefused
 _FILTERS = ["Stop list (*.json)", "Plain lines (*.txt)"]
 
 
-class SavedLists:
-    """Names, renames and deletes saved lists; asks before one is replaced.
-
-    Attributes:
-        undoable: Called with a sentence about a change, and a function that undoes it.
-    """
-
-    def __init__(
-        self,
-        lists: StopLists,
-        dialogs_on: QWidget,
-        undoable: Callable[[str, Callable[[], object]], object],
-    ) -> None:
-        self._lists, self._dialogs_on, self._undoable = lists, dialogs_on, undoable
-
-    def ask_save(
-        self, stops: Sequence[StopEntry], then: Callable[[str], object] = lambda key: None
-    ) -> None:
-        """Ask for a name, and save rows under it; ``then`` gets the key of the list."""
-        self._ask_name("Save Stop List", "", partial(self._save, stops, then))
-
-    def ask_rename(self, key: str, then: Callable[[str], object] = lambda key: None) -> None:
-        self._ask_name("Rename Stop List", list_name(key), partial(self._rename, key, then))
-
-    def delete(self, key: str) -> None:
-        before = self._lists.get(key)
-        self._lists.keep(key, None)
-        name = list_name(key)
-        text = f"Deleted the stop list “{name}”" if name else "Deleted the stop list of the model"
-        self._undoable(text, partial(self._lists.keep, key, before))
-
-    def _ask_name(self, title: str, name: str, then: Callable[[str], object]) -> None:
-        def take(typed: str) -> None:
-            chosen = " ".join(typed.split())
-            if chosen == name:
-                return
-            if self._lists.get(named_list(chosen)) is None:
-                then(chosen)
-                return
-            replace = Command("Replace", partial(then, chosen), is_destructive=True)
-            text = f"Replace the stop list “{chosen}”?"
-            confirm(self._dialogs_on, text, answers=[replace], prefers_cancel=True)
-
-        prompt_text(self._dialogs_on, title, "Name:", take).setTextValue(name)
-
-    def _save(self, stops: Sequence[StopEntry], then: Callable[[str], object], name: str) -> None:
-        key = named_list(name)
-        before = self._lists.get(key)
-        self._lists.keep(key, stops)
-        text = f"Saved {counted(len(stops), 'sequence')} as “{name}”"
-        self._undoable(text, partial(self._lists.keep, key, before))
-        then(key)
-
-    def _rename(self, key: str, then: Callable[[str], object], name: str) -> None:
-        replaced, stops = self._lists.get(named_list(name)), self._lists.get(key)
-
-        def undo() -> None:
-            self._lists.keep(named_list(name), replaced)
-            self._lists.keep(key, stops)
-
-        self._lists.rename(key, name)
-        self._undoable(f"Renamed the stop list “{list_name(key)}” to “{name}”", undo)
-        then(named_list(name))
-
-
 class StopListMenu(QMenu):
-    """Acts on the list that the editor shows.
+    """Acts on the list that the editor shows, and on the saved ones; asks before one is replaced.
 
     Attributes:
         use_list: Replaces the shown rows by those of a saved list; gets its key.
     """
 
     refused = Signal(str)  # reason in words
-    undoable = Signal(str, object)  # sentence, and the function that undoes it
 
-    def __init__(self, parent: QWidget, lists: StopLists | None = None) -> None:
+    def __init__(self, parent: QWidget, lists: StopLists, undo_bar: UndoBar) -> None:
         super().__init__(parent)
-        self._dialogs_on = parent
-        self._lists = lists
+        self._dialogs_on, self._lists, self._undo_bar = parent, lists, undo_bar
         self._model: StopListModel | None = None
         self.use_list: Callable[[str], object] = self._replace_rows
         fill_menu(
@@ -122,16 +56,29 @@ class StopListMenu(QMenu):
                 None,
                 Command("Import…", self._ask_import),
                 Command("Export…", self._ask_export, enabled=self._has_rows),
-            ],
-        )
-        if lists is not None:
-            self.saved = SavedLists(lists, parent, self.undoable.emit)
-            entries: list[Entry] = [
                 None,
                 Submenu("Saved Lists", self._saved_lists),
-                Command("Save List As…", self._save, enabled=self._has_rows),
-            ]
-            fill_menu(self, entries)
+                Command(
+                    "Save List As…", lambda: self.save_list(self._entries), enabled=self._has_rows
+                ),
+            ],
+        )
+
+    def save_list(
+        self, stops: Sequence[StopEntry], then: Callable[[str], object] = lambda key: None
+    ) -> None:
+        """Ask for a name, and save rows under it; ``then`` gets the key of the list."""
+        self._ask_name("Save Stop List", "", partial(self._keep_named, stops, then))
+
+    def rename_list(self, key: str, then: Callable[[str], object] = lambda key: None) -> None:
+        self._ask_name("Rename Stop List", list_name(key), partial(self._rename, key, then))
+
+    def delete_list(self, key: str) -> None:
+        before = self._lists.get(key)
+        self._lists.keep(key, None)
+        name = list_name(key)
+        text = f"Deleted the stop list “{name}”" if name else "Deleted the stop list of the model"
+        self._undo_bar.offer(text, partial(self._lists.keep, key, before))
 
     def show_model(self, model: StopListModel) -> None:
         self._model = model
@@ -164,7 +111,6 @@ class StopListMenu(QMenu):
             self.refused.emit(str(refusal))
 
     def _saved_lists(self) -> list[Entry]:
-        assert self._lists is not None
         keys = self._lists.named()
         if not keys:
             return [Command("No Saved Lists", lambda: None, enabled=lambda: False)]
@@ -175,20 +121,52 @@ class StopListMenu(QMenu):
             Command("Replace the List", lambda: self.use_list(key)),
             Command("Add to the List", partial(self._add_rows, key)),
             None,
-            Command("Rename…", partial(self.saved.ask_rename, key)),
-            Command("Delete", partial(self.saved.delete, key)),
+            Command("Rename…", partial(self.rename_list, key)),
+            Command("Delete", partial(self.delete_list, key)),
         ]
 
-    def _save(self) -> None:
-        self.saved.ask_save(self._entries)
+    def _ask_name(self, title: str, name: str, then: Callable[[str], object]) -> None:
+        def take(typed: str) -> None:
+            chosen = " ".join(typed.split())
+            if chosen == name:
+                return
+            if self._lists.get(named_list(chosen)) is None:
+                then(chosen)
+                return
+            replace = Command("Replace", partial(then, chosen), is_destructive=True)
+            text = f"Replace the stop list “{chosen}”?"
+            confirm(self._dialogs_on, text, answers=[replace], prefers_cancel=True)
+
+        prompt_text(self._dialogs_on, title, "Name:", take).setTextValue(name)
+
+    def _keep_named(
+        self, stops: Sequence[StopEntry], then: Callable[[str], object], name: str
+    ) -> None:
+        key = named_list(name)
+        before = self._lists.get(key)
+        self._lists.keep(key, stops)
+        text = f"Saved {counted(len(stops), 'sequence')} as “{name}”"
+        self._undo_bar.offer(text, partial(self._lists.keep, key, before))
+        then(key)
+
+    def _rename(self, key: str, then: Callable[[str], object], name: str) -> None:
+        replaced, stops = self._lists.get(named_list(name)), self._lists.get(key)
+
+        def undo() -> None:
+            self._lists.keep(named_list(name), replaced)
+            self._lists.keep(key, stops)
+
+        self._lists.rename(key, name)
+        self._undo_bar.offer(f"Renamed the stop list “{list_name(key)}” to “{name}”", undo)
+        then(named_list(name))
 
     def _add_rows(self, key: str) -> None:
-        if self._model is not None and self._lists is not None:
+        if self._model is not None:
             rows = self._lists.get(key) or ()
             self._model.add_all(rows, f"Add List {quoted(list_name(key), 16)}")
 
     def _replace_rows(self, key: str) -> None:
-        if self._model is not None and self._lists is not None:
+        if self._model is not None:
             rows = self._lists.get(key) or ()
             self._model.replace_all(rows, f"Use List {quoted(list_name(key), 16)}")
 

@@ -6,7 +6,7 @@ from PySide6.QtCore import QSignalBlocker
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import QWidget
 
-from ui.kit.buttons import Choice, UndoBar, push_button
+from ui.kit.buttons import Choice, push_button
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
 from ui.stops.stop_list import StopListModel
@@ -29,23 +29,20 @@ class StopListsPage(QWidget):
         self.choice = Choice("Stop list")
         self.editor = StopListEditor(lists)
         self.editor.end_tokens.hide()  # end tokens belong to a model
-        self.undo_bar = UndoBar()
-        saved = self.editor.menu.saved
+        menu = self.editor.menu
         self.new = push_button("New List…", "Save an empty stop list under a name")
         self.rename = push_button("Rename…", "Rename the stop list")
         self.delete = push_button("Delete", "Delete the stop list")
-        self.new.clicked.connect(lambda: saved.ask_save((), self.show_list))
-        self.rename.clicked.connect(lambda: saved.ask_rename(self.key, self.show_list))
-        self.delete.clicked.connect(lambda: saved.delete(self.key))
+        self.new.clicked.connect(lambda: menu.save_list((), self.show_list))
+        self.rename.clicked.connect(lambda: menu.rename_list(self.key, self.show_list))
+        self.delete.clicked.connect(lambda: menu.delete_list(self.key))
         self.choice.currentIndexChanged.connect(self._show_chosen)
-        self.editor.menu.undoable.connect(self.undo_bar.offer)
         lists.changed.connect(self._refresh)
         column(
             row((self.choice, 1), self.new, self.rename, self.delete, spacing=6),
             self.editor,
             label(_HINT, "faint", 0.92, is_wrapped=True),
             STRETCH,
-            self.undo_bar,
             spacing=12,
             margins=(0, 16, 0, 6),
             on=self,

@@ -263,7 +263,6 @@ class MainWindow(WindowParts):
         self.chat.stops_requested.connect(self.stop_panel.show)
         self.chat.handling.stop_list_requested.connect(self.stop_panel.show_rows)
         self.stop_panel.verdict.stop_requested.connect(self.chat.handling.stop_at)
-        self.stop_panel.editor.menu.undoable.connect(self.chat.handling.undo_bar.offer)
         self.stop_panel.visibilityChanged.connect(self.chat.column.show_marks)
         self.chat.composer.stops.clicked.connect(self.stop_panel.show_list)
         self.stop_panel.verdict.inspect.clicked.connect(self.others.inspect_answer)

@@ -41,7 +41,6 @@ from ui.records.runs import Run
 from ui.server.local_server import LocalServerState
 from ui.server.requests import RequestEntry
 from ui.server.server_window import ServerWindow
-from ui.stops.stop_lists import StopLists
 from ui.tools.toolbox import Toolbox
 from ui.window.preferences_dialog import KeptFiles, PreferencesDialog
 
@@ -339,7 +338,7 @@ class OtherWindows(QObject):
         bring_forward(self.tool_servers)
 
     def show_preferences(self) -> None:
-        lists = StopLists(self._preferences, self._models.choices)
+        lists = self._inspected.workspace.stop_lists
         PreferencesDialog(self._preferences, self._main, *self._kept, lists).open()
 
     def show_shortcuts(self) -> None:

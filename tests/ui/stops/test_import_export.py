@@ -9,11 +9,12 @@ from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
 from engine.stopping.rules import StopScope
-from tests.support.kept import model_library
+from tests.support.kept import model_library, saved_stop_lists
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import no_tools
 from tests.ui.driving import eventually
 from ui.chat.session.workspace import Workspace
+from ui.kit.buttons import UndoBar
 from ui.records.stop_entries import StopEntry
 from ui.records.stop_files import stops_from_file, stops_from_json, stops_to_file
 from ui.stops.stop_list import StopListModel
@@ -40,7 +41,7 @@ def sequences(model: StopListModel) -> list[str]:
 def menu(qtbot: QtBot) -> StopListMenu:
     holder = QWidget()
     qtbot.addWidget(holder)
-    made = StopListMenu(holder)
+    made = StopListMenu(holder, saved_stop_lists(), UndoBar())
     made.show_model(of())
     return made
 
@@ -204,7 +205,7 @@ def test_plain_lines_refuse_rows_that_would_lose_something() -> None:
 
 
 def test_problem_of_a_list_is_shown_until_the_list_changes(qtbot: QtBot) -> None:
-    editor, model = StopListEditor(), of()
+    editor, model = StopListEditor(saved_stop_lists()), of()
     qtbot.addWidget(editor)
     editor.show_model(model)
     QApplication.clipboard().setText("[1]")

@@ -25,7 +25,7 @@ async def test_list_for_the_model_comes_before_the_default_one(window: MainWindo
     workspace.current.stops.replace_all(END, "")
     assert not entry(window, f"Remove the List for {name}").isVisible()
     entry(window, own).trigger()
-    assert window.chat.handling.undo_bar.message.text() == (
+    assert panel.editor.undo_bar.message.text() == (
         f"New chats with {name} begin with this list of 1 sequence"
     )
     assert entry(window, own).isChecked()
@@ -37,7 +37,7 @@ async def test_list_for_the_model_comes_before_the_default_one(window: MainWindo
     entry(window, f"Remove the List for {name}").trigger()
     assert workspace.current.stops.entries() == [StopEntry.of("usual")]
     assert panel.source.text() == "From the default list"
-    window.chat.handling.undo_bar.button.click()
+    panel.editor.undo_bar.button.click()
     assert tuple(workspace.current.stops.entries()) == END
 
 

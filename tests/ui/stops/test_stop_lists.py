@@ -4,14 +4,13 @@ from pathlib import Path
 
 from engine.engine import Engine
 from engine.stopping.rules import StopScope
-from tests.support.kept import model_library, preferences_state
+from tests.support.kept import model_library, saved_stop_lists
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import no_tools
 from ui.chat.session.workspace import Workspace
-from ui.models.model_choices import ChoicesState
 from ui.preferences import Preferences
 from ui.records.stop_entries import StopEntry
-from ui.stops.stop_lists import DEFAULT_LIST, StopLists, model_list, named_list
+from ui.stops.stop_lists import DEFAULT_LIST, model_list, named_list
 
 ROWS = (
     StopEntry.of("\n\nUser:"),
@@ -20,13 +19,8 @@ ROWS = (
 )
 
 
-def kept(preferences: Preferences | None = None) -> StopLists:
-    state = preferences_state(preferences or Preferences())
-    return StopLists(state, ChoicesState(state))
-
-
 async def test_lists_are_kept_renamed_and_deleted(tmp_path: Path) -> None:
-    lists, own, model = kept(), named_list("Own"), model_list(tmp_path)
+    lists, own, model = saved_stop_lists(), named_list("Own"), model_list(tmp_path)
     for key in (own, model, DEFAULT_LIST):
         assert lists.get(key) is None
         lists.keep(key, ROWS)
@@ -39,14 +33,16 @@ async def test_lists_are_kept_renamed_and_deleted(tmp_path: Path) -> None:
 
 
 def test_damaged_stop_list_counts_as_none() -> None:
-    lists = kept(Preferences(default_stops="{", stop_lists=(("a", '[{"sequence": 1}]'),)))
+    lists = saved_stop_lists(
+        Preferences(default_stops="{", stop_lists=(("a", '[{"sequence": 1}]'),))
+    )
     assert lists.get(DEFAULT_LIST) is None
     assert lists.get(named_list("a")) is None
     assert lists.for_new_chats(None) == ((), "")
 
 
 async def test_new_chats_begin_with_the_models_list_before_the_default_one(tmp_path: Path) -> None:
-    lists = kept()
+    lists = saved_stop_lists()
     lists.keep(DEFAULT_LIST, ROWS)
     assert lists.for_new_chats(tmp_path) == (ROWS, DEFAULT_LIST)
     lists.keep(model_list(tmp_path), ())

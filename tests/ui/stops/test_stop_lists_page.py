@@ -6,8 +6,7 @@ import pytest
 from PySide6.QtWidgets import QInputDialog, QMessageBox
 from pytestqt.qtbot import QtBot
 
-from tests.support.kept import preferences_state
-from ui.models.model_choices import ChoicesState
+from tests.support.kept import saved_stop_lists
 from ui.records.stop_entries import StopEntry
 from ui.stops.stop_lists import DEFAULT_LIST, StopLists, model_list, named_list
 from ui.stops.stop_lists_page import StopListsPage
@@ -17,8 +16,7 @@ END = (StopEntry.of("END"),)
 
 @pytest.fixture
 def lists() -> StopLists:
-    state = preferences_state()
-    return StopLists(state, ChoicesState(state))
+    return saved_stop_lists()
 
 
 @pytest.fixture
@@ -71,8 +69,8 @@ async def test_lists_are_made_renamed_and_deleted_with_undo(
     page.delete.click()
     assert (page.key, lists.get(named_list("Tools"))) == (DEFAULT_LIST, None)
     assert not page.delete.isEnabled()
-    assert page.undo_bar.message.text() == "Deleted the stop list “Tools”"
-    page.undo_bar.button.click()
+    assert page.editor.undo_bar.message.text() == "Deleted the stop list “Tools”"
+    page.editor.undo_bar.button.click()
     assert lists.get(named_list("Tools")) == END
 
 
