@@ -66,7 +66,7 @@ async def test_pasted_and_dropped_pictures_reach_a_model_that_sees_in_each_turn(
 ) -> None:
     scripted.model = replace(MODEL, can_see=True)
     assert red().save(str(tmp_path / "a.png"))
-    assert red().save(str(tmp_path / "b.bmp"))
+    assert red().save(str(tmp_path / "b.tiff"))
     (tmp_path / "notes.txt").write_text("Notes")
     async with shown(main_window(scripted, theme), quits=True) as window:
         row = window.chat.composer.attachments
@@ -83,7 +83,7 @@ async def test_pasted_and_dropped_pictures_reach_a_model_that_sees_in_each_turn(
         [pasted] = question.pictures
         assert (question.content, row.files) == (f"{PICTURE_MARK}What is it?", ())
 
-        paste(window, tmp_path / "a.png", tmp_path / "notes.txt", tmp_path / "b.bmp")
+        paste(window, tmp_path / "a.png", tmp_path / "notes.txt", tmp_path / "b.tiff")
         await eventually(lambda: len(row.files) == 3)
         first, _, second = await ask(window, scripted, "And these?")
         assert first == question

@@ -20,7 +20,7 @@ from ui.kit.buttons import push_button
 from ui.kit.dialogs import confirm_file
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.markdown.pictures import decoded_image, picture_from
+from ui.kit.markdown.pictures import decoded_image, picture_from, picture_reader
 from ui.kit.menus import show_copied
 from ui.kit.tasks import start_task
 from ui.kit.windows import OwnDialog
@@ -76,16 +76,12 @@ def encode_picture(image: QImage) -> bytes:
 
 
 def _read(data: bytes) -> QImage:
-    buffer = QBuffer()
-    buffer.setData(QByteArray(data))
-    buffer.open(QIODevice.OpenModeFlag.ReadOnly)
-    reader = QImageReader(buffer)
-    reader.setAutoTransform(True)
-    size = QSizeF(reader.size())
-    if size.width() > _MAX_STORED.width() or size.height() > _MAX_STORED.height():
-        size.scale(_MAX_STORED, Qt.AspectRatioMode.KeepAspectRatio)
-        reader.setScaledSize(size.toSize().expandedTo(QSize(1, 1)))
-    return reader.read()
+    with picture_reader(data) as reader:
+        size = QSizeF(reader.size())
+        if size.width() > _MAX_STORED.width() or size.height() > _MAX_STORED.height():
+            size.scale(_MAX_STORED, Qt.AspectRatioMode.KeepAspectRatio)
+            reader.setScaledSize(size.toSize().expandedTo(QSize(1, 1)))
+        return reader.read()
 
 
 def picture_button(name: str, image: QImage) -> QPushButton:

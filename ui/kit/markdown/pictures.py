@@ -9,6 +9,8 @@ import logging
 import math
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -142,23 +144,36 @@ def picture(address: str, em: float) -> Drawn | None:
     return Drawn(image.width() / ratio, image.height() / ratio, image=image)
 
 
-def decoded_image(content: bytes, maximum: QSizeF) -> QImage | None:
-    """Return the picture in a file's bytes, no larger than wanted; None if it cannot be shown."""
+@contextmanager
+def picture_reader(content: bytes) -> Iterator[QImageReader]:
+    """Yield a reader of a picture's file.
+
+    Qt's handler of TIFF uses the buffer when it is destroyed, so it has to go first.
+    """
     buffer = QBuffer()
     buffer.setData(QByteArray(content))
     buffer.open(QIODevice.OpenModeFlag.ReadOnly)
     reader = QImageReader(buffer)
     reader.setAutoTransform(True)
-    size = reader.size()
-    if reader.format().data() not in _FORMATS or not size.isValid() or size.isEmpty():
-        return None
-    if size.width() * size.height() > 50_000_000:
-        return None
-    shown = QSizeF(size).scaled(maximum, Qt.AspectRatioMode.KeepAspectRatio)
-    fine = (shown * 2).toSize().boundedTo(size).expandedTo(QSize(1, 1))
-    if fine != size:
-        reader.setScaledSize(fine)
-    image = reader.read()
+    try:
+        yield reader
+    finally:
+        reader.setDevice(QBuffer())
+
+
+def decoded_image(content: bytes, maximum: QSizeF) -> QImage | None:
+    """Return the picture in a file's bytes, no larger than wanted; None if it cannot be shown."""
+    with picture_reader(content) as reader:
+        size = reader.size()
+        if reader.format().data() not in _FORMATS or not size.isValid() or size.isEmpty():
+            return None
+        if size.width() * size.height() > 50_000_000:
+            return None
+        shown = QSizeF(size).scaled(maximum, Qt.AspectRatioMode.KeepAspectRatio)
+        fine = (shown * 2).toSize().boundedTo(size).expandedTo(QSize(1, 1))
+        if fine != size:
+            reader.setScaledSize(fine)
+        image = reader.read()
     if image.isNull():
         return None
     if size.width() > maximum.width() or size.height() > maximum.height():
@@ -168,10 +183,8 @@ def decoded_image(content: bytes, maximum: QSizeF) -> QImage | None:
 
 def picture_size(content: bytes) -> QSize:
     """Return the size of a picture by the beginning of its file; invalid if it is none."""
-    buffer = QBuffer()
-    buffer.setData(QByteArray(content))
-    buffer.open(QIODevice.OpenModeFlag.ReadOnly)
-    return QImageReader(buffer).size()
+    with picture_reader(content) as reader:
+        return reader.size()
 
 
 def picture_from(path: Path, maximum: QSizeF) -> QImage | None:
