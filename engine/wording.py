@@ -46,6 +46,18 @@ def seconds(duration_s: float) -> str:
     return f"{minutes} min {rest} s"
 
 
+def percent(probability: float) -> str:
+    """Return a probability with two or three digits: ``97%``, ``0.42%``, ``< 0.01%``."""
+    share = probability * 100
+    if share >= 99.95:
+        return "100%"
+    if share >= 10:
+        return f"{share:.0f}%"
+    if share >= 1:
+        return f"{share:.1f}%"
+    return f"{share:.2f}%" if share >= 0.01 else "< 0.01%"
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun in the right form: ``1 token``, ``2,048 tokens``."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

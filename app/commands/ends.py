@@ -25,7 +25,7 @@ from engine.recording.ends import (
 from engine.values.limits import Limits
 from engine.values.request import Message, TraceLevel
 from engine.values.verdict import plain_cause, shortest
-from engine.wording import counted
+from engine.wording import counted, percent
 
 
 def repeat(options: AskOptions, turn: Message) -> int:
@@ -134,8 +134,8 @@ def _counts_text(side: Side, *, is_named: bool) -> str:
         text += table(("stop", "fired", "cut behind it"), [stop.cells for stop in counts.stops])
     if (odds := counts.eos_odds) is not None:
         text += (
-            f"Odds of an end token in the last place: {odds.min:.1%} to {odds.max:.1%}, "
-            f"median {odds.median:.1%}\n"
+            f"Odds of an end token in the last place: {percent(odds.min)} to {percent(odds.max)}, "
+            f"median {percent(odds.median)}\n"
         )
     if side.are_equal:
         text += "All answers are equal; a higher --temperature lets them differ.\n"

@@ -130,6 +130,7 @@ def test_times_prints_tables(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "2        stop “4”" in out
     assert "“4”   2      nothing" in out
+    assert "last place: < 0.01% to < 0.01%, median < 0.01%" in out
     assert "All answers are equal" in out
     assert "1     stop “4”, 7 tokens  stop “4”, 7 tokens" in out
 

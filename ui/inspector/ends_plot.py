@@ -18,8 +18,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.recording.ends import SeededAnswer, Side
 from engine.values.verdict import UNKNOWN_CONTEXT, shortest
-from engine.wording import counted, quoted
-from ui.inspector.shown_run import percent
+from engine.wording import counted, percent, quoted
 from ui.kit import icons
 from ui.kit.theme import current_theme
 from ui.words import verdict

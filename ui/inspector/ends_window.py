@@ -17,13 +17,13 @@ from engine.stopping.repetition import DEFAULT_DETECTION
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest
 from engine.values.verdict import shortest
-from engine.wording import counted, quoted
+from engine.wording import counted, percent, quoted
 from ui.chat.composer.settings_popover import sampling_field, tokens_field
 from ui.inspector.ends_plot import EndsPlot
 from ui.inspector.inspector import Inspector, listed_rules, stops_of
 from ui.inspector.pages import ReadingPage
 from ui.inspector.several_answers import SeveralAnswers
-from ui.inspector.shown_run import ShownRun, percent, question_text, shown_seeded
+from ui.inspector.shown_run import ShownRun, question_text, shown_seeded
 from ui.kit.buttons import push_button
 from ui.kit.fields import NumberField
 from ui.kit.html import Html, cell, colored, joined, paragraph, strong, table
@@ -118,6 +118,7 @@ class OtherSide(QWidget):
         )
         heading = label("Setting", "title")
         column(
+            label("Compared with", "title"),
             self.editor,
             heading,
             fields,

@@ -10,9 +10,9 @@ from shiboken6 import isValid
 
 from engine.recording.run_trace import RunTrace
 from engine.values.events import TokenTrace
-from engine.wording import quoted
+from engine.wording import percent, quoted
 from ui.inspector.forks import Forks
-from ui.inspector.shown_run import chip_text, percent, token_name
+from ui.inspector.shown_run import chip_text, token_name
 from ui.kit.commands import Command, Entry, context_menu, fill_menu
 from ui.kit.dialogs import prompt_text, show_error
 from ui.kit.menus import escape_mnemonics

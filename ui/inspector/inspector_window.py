@@ -28,7 +28,7 @@ from engine.stopping.record import StopKind
 from engine.values.figures import figures
 from engine.values.request import TraceLevel
 from engine.values.verdict import steps
-from engine.wording import format_size, quoted
+from engine.wording import format_size, percent, quoted
 from ui.chat.verdict_view import verdict_text
 from ui.inspector.fork_menu import show_fork_menu
 from ui.inspector.forks import Forks
@@ -44,7 +44,6 @@ from ui.inspector.shown_run import (
     Tape,
     alternatives,
     describe_token,
-    percent,
 )
 from ui.inspector.stop_tabs import EndingTab, MatcherTab, WhatIfTab
 from ui.inspector.tape_view import TapeView

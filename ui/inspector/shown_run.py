@@ -21,7 +21,7 @@ from engine.stopping.rules import StopRules
 from engine.values.events import TokenTrace
 from engine.values.request import PICTURE_MARK, GenerationRequest
 from engine.values.tokens import TokenOrigin
-from engine.wording import counted, quoted, visible
+from engine.wording import counted, percent, quoted, visible
 from ui.kit.dates import format_day, format_time
 from ui.records.runs import Run, recorded_run
 from ui.server.requests import RequestAnswer, RequestEntry
@@ -273,18 +273,6 @@ def chip_text(token: TokenTrace) -> str:
         except UnicodeDecodeError:
             return token.raw.hex(" ")
     return f"id {token.token_id}"
-
-
-def percent(probability: float) -> str:
-    """Return a probability with two or three digits: ``97%``, ``0.42%``, ``< 0.01%``."""
-    share = probability * 100
-    if share >= 99.95:
-        return "100%"
-    if share >= 10:
-        return f"{share:.0f}%"
-    if share >= 1:
-        return f"{share:.1f}%"
-    return f"{share:.2f}%" if share >= 0.01 else "< 0.01%"
 
 
 def alternatives(token: TokenTrace, vocabulary: Vocabulary | None) -> str:

@@ -30,10 +30,10 @@ from PySide6.QtWidgets import (
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel, StopKind
 from engine.stopping.rules import Stop
-from engine.wording import counted, quoted, visible
+from engine.wording import counted, percent, quoted, visible
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, ReadingPage, align
-from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, Tape, percent
+from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, Tape
 from ui.kit.buttons import push_button
 from ui.kit.dialogs import choose_target
 from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong

@@ -7,9 +7,9 @@ from PySide6.QtGui import QAction, QKeySequence
 
 from engine.recording.run_trace import RunTrace
 from engine.values.events import TokenTrace
-from engine.wording import counted, quoted, seconds, visible
+from engine.wording import counted, percent, quoted, seconds, visible
 from ui.inspector.pages import InspectorTab
-from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, chip_text, percent
+from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, chip_text
 from ui.inspector.tape_view import FORK_LABEL
 from ui.kit.buttons import push_button
 from ui.kit.fields import SearchLineEdit
