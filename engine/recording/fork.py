@@ -8,7 +8,7 @@ from engine.recording.replay import replay, with_replayed_tokens
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import FORK_SOURCE, StopKind
 from engine.stopping.rules import StopRules
-from engine.values.events import TokenTrace
+from engine.values.events import Speculation, TokenTrace
 from engine.values.request import Fork, GenerationRequest, TraceLevel
 from engine.values.tokens import TokenOrigin, TokenStats
 from engine.wording import counted, quoted
@@ -80,7 +80,7 @@ def end_here(run: RunTrace, token_index: int) -> tuple[RunTrace, Fork]:
         time_s = run.tokens[token_index].time_s
         kept.append(replace(end, index=token_index, time_s=time_s, stats=fork.stats[-1]))
     details = replace(run.details, limit_from=None, planned_call=None)
-    ended = replace(run, tokens=deque(kept), residue="", details=details)
+    ended = replace(run, tokens=deque(kept), residue="", speculation=Speculation(), details=details)
     if end is not None:
         sources = dict(zip(run.setting.eos, run.setting.eos_sources, strict=False))
         named = ((sources | {end.token_id: FORK_SOURCE}).get(i, "") for i in run.setting.eos)

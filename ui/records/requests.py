@@ -8,6 +8,7 @@ from engine.recording.replay import replay
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
+from engine.values.events import Timing
 from engine.values.request import (
     LOCAL_OWNER,
     PICTURE_MARK,
@@ -234,7 +235,10 @@ def ended_run(original: Run, ended: RunTrace, origin: ForkOrigin) -> Run:
     run, played = forked_run(original, ended, origin), recorded_run(ended)
     run.text, run.thinking = run.text + played.text, run.thinking + played.thinking
     run.thinking_s = original.thinking_s if run.thinking else None
-    run.tool_calls, run.state, run.finished = played.tool_calls, "finished", played.finished
+    run.tool_calls, run.state = played.tool_calls, "finished"
+    assert played.finished is not None, "a fork has ended"
+    # Nothing was generated, so there are no durations.
+    run.finished = replace(played.finished, timing=Timing())
     run.prompt_total = run.prompt_processed = original.prompt_total
     return run
 

@@ -9,6 +9,7 @@ import pytest
 from engine.engine import Engine
 from engine.files.json_fields import Fields
 from engine.stopping.record import StopKind
+from engine.values.events import Speculation, Timing
 from engine.values.request import TraceLevel
 from tests.support.asking import loaded_engine
 from tests.support.kept import preferences_state
@@ -122,6 +123,7 @@ async def test_end_here_is_version_that_ends_there(engine: Engine) -> None:
     assert run.finished is not None
     assert run.finished.stop.kind is StopKind.EOS
     assert run.finished.usage.output_tokens == 6
+    assert (run.finished.timing, run.finished.speculation) == (Timing(), Speculation())
     assert run.forked_from is not None
     assert run.forked_from.sentence.endswith("token 6 is the end in place of “⏎”")
     forked = await fork(chat, shown, 5, "\n")
