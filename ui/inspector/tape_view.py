@@ -187,7 +187,9 @@ class TapeView(QTextEdit):
         positions = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: len(self._tokens) - 1}
         key = Qt.Key(event.key())
         if key in steps and event.modifiers() == Qt.KeyboardModifier.NoModifier:
-            position = self._chosen + steps[key]
+            # From no token, a step back is the last.
+            start = len(self._tokens) if self._chosen < 0 and steps[key] < 0 else self._chosen
+            position = start + steps[key]
             self.choose(max(0, min(len(self._tokens) - 1, position)))
         elif key in positions:
             self.choose(positions[key])

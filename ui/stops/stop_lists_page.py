@@ -15,7 +15,8 @@ from ui.stops.stop_lists import DEFAULT_LIST, StopLists, list_name, list_title
 
 _HINT = (
     "A new chat begins with the list of its folder, of its model, or else with that for new chats. "
-    "Existing chats do not change."
+    "Existing chats do not change. The list of a model is set in the menu of a chat’s stop list: "
+    "Use for New Chats with the model’s name."
 )
 
 

@@ -1,6 +1,7 @@
 """Marks of drafted and forced tokens and of copies on the tape, and their legend."""
 
 import pytest
+from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from engine.recording.saved_run import from_json, to_json
@@ -27,6 +28,17 @@ def test_the_tape_marks_what_was_guessed_in_a_real_run(view: TapeView, record: R
     assert view.legend == ""
     view.show_trace(record([f"w{number} " for number in range(12)], guesses=True).trace)
     assert view.legend == LEGEND[TokenMark.DRAFTED]
+
+
+@pytest.mark.parametrize(("key", "token"), [(Qt.Key.Key_Left, 12), (Qt.Key.Key_Right, 0)])
+def test_first_arrow_key_chooses_the_token_at_that_end(
+    view: TapeView, record: Record, qtbot: QtBot, key: Qt.Key, token: int
+) -> None:
+    view.show_trace(record([f"w{number} " for number in range(12)]).trace)
+    chosen: list[int] = []
+    view.token_chosen.connect(chosen.append)
+    qtbot.keyClick(view, key)
+    assert chosen[-1] == token
 
 
 COPY = [f"w{number} " for number in range(20)]
