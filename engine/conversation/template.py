@@ -74,9 +74,13 @@ class ChatTemplate:
         environment = BoundedEnvironment(extensions=[loopcontrols])
         try:
             tree = environment.parse(_GENERATION_TAG.sub("", self._source))
-        except jinja2.TemplateSyntaxError:
+            return frozenset(meta.find_undeclared_variables(tree))
+        except (
+            jinja2.TemplateSyntaxError,
+            RecursionError,
+            ValueError,
+        ):  # too deep, too many digits
             return frozenset()
-        return frozenset(meta.find_undeclared_variables(tree))
 
     @functools.cached_property
     def effort_names(self) -> tuple[str, ...]:

@@ -60,6 +60,11 @@ def test_invalid_template_names_line_and_reason(
     assert refusal.value.line == line
 
 
+@pytest.mark.parametrize("source", [f"{{{{ {'not ' * 5000}1 }}}}", f"{{{{ {'9' * 5000} }}}}"])
+def test_template_that_python_cannot_read_has_a_problem(source: str, demo_model_path: Path) -> None:
+    assert preview_template(demo_model_path, source, SAMPLE_REQUEST).problem is not None
+
+
 def test_refused_conversation_leaves_the_template_valid(demo_model_path: Path) -> None:
     source = _TURNS + "{% if tools %}{{ raise_exception('no tools') }}{% endif %}"
     report = validate_template(demo_model_path, source)
