@@ -140,6 +140,8 @@ class TokenReader:
     ) -> None:
         self.count = 0
         self.thinking_tokens = 0
+        # Whether reasoning is open before the last token or after one of its tags.
+        self._is_thinking = False
         self.piece = ""
         self.residue = ""
         self.end_token: EndToken | None = None
@@ -164,7 +166,7 @@ class TokenReader:
         text = self.text
         text.begin_token(is_armed=self.count >= self._min_tokens)
         self.count += 1
-        thinks = text.channel is _THINKING
+        self._is_thinking = text.channel is _THINKING
         if token_id in self._marked:
             self._take_marked(token_id)
         elif self._spans is not None or self.splitter.scans_text:
@@ -173,7 +175,7 @@ class TokenReader:
             self.piece = piece = self._detokenizer.add(token_id)
             if piece:
                 text.deliver(piece)
-        if thinks or text.channel is _THINKING:
+        if self._is_thinking:
             self.thinking_tokens += 1
         return text.match is not None or self.end_token is not None
 
@@ -267,8 +269,9 @@ class TokenReader:
         """Note the end; first send the text that was held back before its token."""
         self.piece = ""
         opening = None if tag_id is None else self.splitter.opens(tag_id)
-        if tag_id is not None and self.splitter.ends_call_in_thinking(tag_id):
-            self.thinking_tokens += 1  # as where the answer goes on
+        if tag_id is not None:
+            for part in copy.deepcopy(self.splitter).take_tag(tag_id):
+                self._count_thinking(part)
         self._held = self.release()
         if self.text.match is not None:
             if opening is not None:
@@ -299,6 +302,7 @@ class TokenReader:
 
     def _split(self, parts: Iterable[Part]) -> None:
         for part in parts:
+            self._count_thinking(part)
             if self._is_over():
                 self._drop(part)
             elif isinstance(part, Switch):
@@ -306,14 +310,15 @@ class TokenReader:
             elif part:
                 self.text.deliver(part)
 
+    def _count_thinking(self, part: Part) -> None:
+        """Count the tokens of a tag that leads to reasoning, also where a stop ends the answer."""
+        if isinstance(part, Switch) and part.to is _THINKING:
+            self.thinking_tokens += part.tokens
+            self._is_thinking = True
+
     def _drop(self, part: Part) -> None:
         """Drop a part that comes after the end."""
-        if isinstance(part, str):
-            self._rest.append(part)
-            return
-        self._rest.append(part.tag)
-        if part.to is Channel.THINKING:
-            self.thinking_tokens += part.tokens + 1
+        self._rest.append(part if isinstance(part, str) else part.tag)
 
     def _switch(self, switch: Switch) -> None:
         if self._spans is not None:
@@ -336,8 +341,6 @@ class TokenReader:
         if not (is_text and switch.to is self.text.channel):
             self.text.flush()
             self.text.enter(switch.to, strips_space=switch.strips_space)
-        if switch.to is Channel.THINKING:
-            self.thinking_tokens += switch.tokens
         if switch.to is Channel.TOOL:
             self.text.open_call(switch.tool_name)
 

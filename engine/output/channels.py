@@ -166,11 +166,6 @@ class TagSplitter:
         is_open = target is Channel.TOOL or (target is Channel.THINKING and not in_call)
         return Switch(target) if target is not None and is_open else None
 
-    def ends_call_in_thinking(self, token_id: int) -> bool:
-        """Return whether one of ``tags`` would lead from a call back to reasoning now."""
-        in_call = self.channel is Channel.TOOL
-        return in_call and self._target(self.tags[token_id]) is Channel.THINKING
-
     def is_text(self, token_id: int) -> bool:
         """Return whether one of ``tags`` would be plain text here."""
         return self.channel is Channel.TOOL and self._target(self.tags[token_id]) is None

@@ -127,10 +127,6 @@ class HeaderSplitter:
         # A call that turned out to be text is a message, which ends here as well.
         yield Switch(Channel.TEXT)
 
-    def ends_call_in_thinking(self, token_id: int) -> bool:
-        """Return False: a call is a message of its own."""
-        return False
-
     def opens(self, token_id: int) -> Switch | None:
         """Return the switch to the channel that a marker would open now."""
         if self.tags[token_id] != "<|message|>" or not self.scans_text:

@@ -20,7 +20,8 @@ product. Where the page is silent these readings were chosen:
 - Special tokens that are no tags are skipped as if they were not there: text and halves of
   characters around them join. So are those in the arguments of a Harmony call, and
   an EOS that is ignored.
-- A tag counts as thinking if it opens or closes thinking, a header if it opens thinking.
+- A tag counts as thinking if thinking is open before or after it, also where a stop ends the
+  answer at it; a header if it opens thinking; a token of a call never, whatever its text becomes.
 """
 
 import codecs

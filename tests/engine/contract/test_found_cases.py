@@ -9,6 +9,7 @@ from tests.engine.contract.writing.case import Case
 from tests.engine.contract.writing.vocabularies import EOS, LATE_EOS, ODD
 
 ALL = StopScope.ALL
+THINKING = StopScope.TEXT_AND_THINKING
 START = "<|start|>user<|message|>hm<|end|><|start|>assistant"
 TO_ADD = [" to=functions.", "add", "<|message|>"]
 
@@ -197,6 +198,19 @@ FOUND = [
         ids=["</tool_call>"], scope=ALL,
     ),
     found("word-piece", "json calls", ["<think>", "<tool_call>", "\n"], ids=["<|im_end|>"]),
+    found(
+        "byte-level", "bracketed calls", ["<think>", "[TOOL_CALLS]", "<think>", "</think>"],
+        strings=["<t"], scope=THINKING,
+    ),
+    found(
+        "word-piece", "json calls", ["<think>", "<tool_call>", "\n\n", "</think>"],
+        strings=["\n\n"], scope=THINKING,
+    ),
+    found(
+        "sentence-piece", "long json calls",
+        ["<think>", "<tool", "_call", ">", "a", "b", "</", "tool_call", ">"],
+        strings=["ab"], scope=THINKING,
+    ),
     # Raw prompts.
     found("byte-level", "thinking", ["<think>", "a", "</think>", "\n"], prompt="a", is_raw=True),
     found("byte-level", "special json calls", ["<tool_call>", "a"], prompt="a", is_raw=True),
