@@ -193,7 +193,8 @@ class PreferencesDialog(OwnDialog):
             if stop_lists is not None and title == NEW_CONVERSATIONS:
                 self.stops = StopListsPage(stop_lists)
                 self.tabs.addTab(self.stops, "Stops")
-        self.tabs.setMinimumWidth(self.tabs.tabBar().sizeHint().width())
+        sizes = self.tabs.tabBar().sizeHint(), self.tabs.minimumSizeHint()
+        self.tabs.setMinimumWidth(max(size.width() for size in sizes))
         preferences.keeping_failed.connect(self._show_problem)
 
     def hideEvent(self, event: QHideEvent) -> None:
