@@ -258,7 +258,7 @@ def draft_summary(speculation: Speculation, output_tokens: int) -> str:
     if speculation.forced:
         were = "was" if speculation.forced == 1 else "were"
         forced = counted(speculation.forced, "token")
-        parts.append(f"{forced} {were} forced, because the schema or the call allowed no other.")
+        parts.append(f"{forced} {were} forced: no other was allowed there.")
     predicted = speculation.prediction_accepted + speculation.prediction_rejected
     if predicted:
         parts.append(
