@@ -375,9 +375,9 @@ class GenerationRequest:
         return self.continues_message or bool(self.begun)
 
     @property
-    def prompt_key(self) -> tuple[int, object]:
-        """The same value for the choices of one prompt, which share its messages."""
-        return id(self.messages), self.prompt
+    def prompt_key(self) -> tuple[int, int, object]:
+        """The same value for the choices of one prompt, which share its messages and pictures."""
+        return id(self.messages), id(self.pictures), self.prompt
 
     @property
     def min_answer_tokens(self) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,13 +121,18 @@ async def test_model_of_text_alone_refuses_a_picture_or_reads_its_note(engine: E
         assert "[no picture]\nWhat is it?" in (await engine.render_prompt(request)).text
 
 
-async def test_raw_prompt_ends_behind_its_picture(tmp_path: Path) -> None:
+async def test_raw_prompts_end_behind_pictures_of_their_own(tmp_path: Path) -> None:
     write_seeing_model(tmp_path)
     engine = Engine()
     await engine.load(tmp_path)
     with pytest.raises(InvalidRequest, match="prompt: ends with a picture"):
         await answer(engine, prompt=f"Look: {PICTURE_MARK}", pictures=(RED,))
     assert (await answer(engine, prompt=f"{PICTURE_MARK} It is", pictures=(RED,))).text
+    request = GenerationRequest(prompt=f"{PICTURE_MARK} It is", max_tokens=0)
+    requests = [replace(request, pictures=(one,)) for one in (TALL, picture("red", (256, 256)))]
+    answers = [await one.collect() for one in await engine.generate_together(requests)]
+    counts = [one.finished.usage.prompt_tokens for one in answers]
+    assert counts[1] - counts[0] == 64 - 5
     await engine.aclose()
 
 
