@@ -8,8 +8,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtGui import QCloseEvent, QKeyEvent
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import QCheckBox, QSizePolicy, QTabWidget, QWidget
 
 from engine.recording.ends import SeededAnswer, Side, compare_sides, sides_to_json
@@ -177,7 +177,7 @@ class EndsWindow(OwnWindow):
             "Number of answers", "", 2, self.answers.max_answers, 1, is_whole=True
         )
         self.count.setMinimum(2)
-        self.count.show_number(_DEFAULT_COUNT)
+        self.count.show_number(min(_DEFAULT_COUNT, self.answers.max_answers))
         self.temperature = sampling_field("temperature")
         self.temperature.setAccessibleName("Temperature of the answers")
         self.compares = QCheckBox("Compare with Another List or Setting")
@@ -211,14 +211,6 @@ class EndsWindow(OwnWindow):
         await self.answers.finish()
         await self.other.editor.menu.finish()
         await super().finish()
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        if watched is self.table and isinstance(event, QKeyEvent):
-            is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-            if event.type() == QEvent.Type.KeyPress and is_enter:
-                self._open_row()
-                return True
-        return super().eventFilter(watched, event)
 
     # -- building --------------------------------------------------------------------------
 
@@ -286,8 +278,7 @@ class EndsWindow(OwnWindow):
         self.answers.changed.connect(self._refresh)
         self.plot.opened.connect(self._open)
         self.plot.described.connect(self.described.setText)
-        self.table.doubleClicked.connect(self._open_row)
-        self.table.installEventFilter(self)
+        self.table.row_opened.connect(self._open_row)
         self.table.add_copy("Copy Rows", lambda rows: self.model.as_tsv(rows or None))
         current_theme().changed.connect(self._show_figures)
         self._inspector.traces.forgotten.connect(self.answers.clear)

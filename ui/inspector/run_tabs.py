@@ -6,9 +6,7 @@ Main thread. The list is made only while it is visible.
 from dataclasses import dataclass
 
 from PySide6.QtCore import (
-    QEvent,
     QItemSelectionModel,
-    QObject,
     Qt,
     Signal,
 )
@@ -360,18 +358,15 @@ class RunsTab(InspectorTab):
         )
         self.open.clicked.connect(self._open)
         self.compare.clicked.connect(self._compare)
-        self.table.doubleClicked.connect(self._open)
-        self.table.installEventFilter(self)
+        self.table.row_opened.connect(self._open)
         self.table.selectionModel().selectionChanged.connect(self._refresh)
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        if watched is self.table and isinstance(event, QKeyEvent):
-            is_pressed = event.type() == QEvent.Type.KeyPress
-            if is_pressed and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-                with_control = event.modifiers() & Qt.KeyboardModifier.ControlModifier
-                (self._compare if with_control else self._open)()
-                return True
-        return super().eventFilter(watched, event)
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        is_return = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if is_return and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            self._compare()
+        else:
+            super().keyPressEvent(event)
 
     def refresh(self) -> None:
         start_task(self, self._list(), "list runs")

@@ -42,7 +42,7 @@ class SeveralAnswers(QObject):
 
     @property
     def max_answers(self) -> int:
-        return self._engine.limits.max_rows - _FREE_ROWS
+        return max(2, self._engine.limits.max_rows - _FREE_ROWS)
 
     @property
     def is_running(self) -> bool:

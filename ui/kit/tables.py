@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QObject, Qt
-from PySide6.QtGui import QAction, QColor, QKeySequence, QPainter
+from PySide6.QtCore import QAbstractTableModel, QObject, Qt, Signal
+from PySide6.QtGui import QAction, QColor, QKeyEvent, QKeySequence, QPainter
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -146,6 +146,8 @@ class TableView(QTableView):
     It follows the newest row as long as the last one is in sight.
     """
 
+    row_opened = Signal()  # by Return or a double click
+
     def __init__(self, model: TableModel, accessible_name: str, *, is_code: bool = False) -> None:
         super().__init__()
         self.setModel(model)
@@ -184,9 +186,17 @@ class TableView(QTableView):
         self.addAction(menu.menuAction())
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         self._show_chosen_columns()
+        self.doubleClicked.connect(self.row_opened)
         self._is_at_end = True
         model.rowsAboutToBeInserted.connect(self._note_end)
         model.rowsInserted.connect(self._follow_end)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        is_return = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if is_return and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            self.row_opened.emit()
+        else:
+            super().keyPressEvent(event)
 
     def _note_end(self) -> None:
         bar = self.verticalScrollBar()

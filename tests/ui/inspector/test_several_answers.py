@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
@@ -223,3 +224,13 @@ async def test_deleted_recordings_take_several_answers_with_them(window: MainWin
     assert not ends.plot.isVisible()
     assert window.inspector.shown is not None
     assert window.inspector.shown.trace is None
+
+
+@pytest.mark.parametrize(("rows", "count"), [(6, 4), (2, 2)])
+async def test_count_leaves_rows_of_the_batch_to_the_chat(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch, rows: int, count: int
+) -> None:
+    engine = window.inspector.engine
+    monkeypatch.setattr(engine, "limits", replace(engine.limits, max_rows=rows))
+    ends = window.others.ends
+    assert (ends.count.number, ends.count.maximum()) == (count, count)
