@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _MAX_MESSAGE_CHARS = 600
 _VISION_MISSING = "pictures need mlx-vlm: pip install 'fullstop-chat[vision]'"
+_VISION_SHARDED = "its weights are sharded across several processes"
 
 Shard = Callable[[Any, dict[str, Any]], None]
 """Called with a model and its configuration; leaves only this process's shard of the model."""
@@ -287,9 +288,7 @@ def load(
         kept = int(limits.cache_bytes * share)
         limits = replace(limits, cache_bytes=limits.cache_bytes - kept)
         drafting = DraftModel(drafted, kept)
-    vision = None
-    if shard is None:
-        vision, info = _vision(folder, config, model, info)
+    vision, info = _vision(folder, config, model, info, is_sharded=shard is not None)
     batch = (
         RunningBatch(model, limits, vision=vision) if batch_of is None else batch_of(model, limits)
     )
@@ -322,11 +321,13 @@ def _abilities(tokenizer: Any) -> dict[str, Any]:
 
 
 def _vision(
-    folder: Path, config: dict[str, Any], model: Any, info: ModelInfo
+    folder: Path, config: dict[str, Any], model: Any, info: ModelInfo, *, is_sharded: bool
 ) -> "tuple[Vision | None, ModelInfo]":
     """Return what a model sees, and its figures with that; a faulty tower harms no text."""
     if not config.get("vision_config"):
         return None, info
+    if is_sharded:
+        return None, replace(info, vision_problem=_VISION_SHARDED)
     try:
         from engine.inference.vision.tower import read_tower
         from engine.inference.vision.vision import Vision

@@ -15,7 +15,9 @@ from mlx_vlm.models import cache as oracle_cache
 
 from engine.engine import Engine
 from engine.errors import InvalidRequest, PictureUnseen
+from engine.inference.backend import BatchLimits
 from engine.inference.cache.disk import DiskCache
+from engine.inference.mlx_loading import load
 from engine.inference.vision import vision
 from engine.inference.vision.tower import Tower
 from engine.stopping.record import StopKind
@@ -259,6 +261,15 @@ async def test_model_without_its_tower_reads_text(tmp_path: Path) -> None:
         await answer(engine, question("What is it?", RED))
     assert (await answer(engine, question("Hello there"))).finished.usage.output_tokens == _TOKENS
     await engine.aclose()
+
+
+def test_sharded_model_reads_text_and_names_why_it_refuses_pictures(tmp_path: Path) -> None:
+    write_seeing_model(tmp_path)
+    backend = load(tmp_path, limits=BatchLimits(512, 1 << 24, 4), shard=lambda *_: None)
+    assert backend.render(GenerationRequest(messages=(question("Why?"),))).tokens
+    with pytest.raises(PictureUnseen, match="sharded across several processes"):
+        backend.render(GenerationRequest(messages=(question("Why?", RED),)))
+    backend.close()
 
 
 async def test_stop_ends_an_answer_about_a_picture_where_it_ends_the_text(tmp_path: Path) -> None:
