@@ -170,9 +170,9 @@ class EndsPlot(QWidget):
             middle = self.mark_at(number, row)
             if row % numbered == 0:
                 painter.setPen(QColor(colors.faint))
-                place = QRectF(0, middle.y() - line / 2, area.left() - 8, line)
-                place.moveRight(area.left() - 8)
-                painter.drawText(place, int(Qt.AlignmentFlag.AlignRight), f"{answer.seed}")
+                before = QRectF(0, middle.y() - line / 2, area.left() - 8, line)
+                before.moveRight(area.left() - 8)
+                painter.drawText(before, int(Qt.AlignmentFlag.AlignRight), f"{answer.seed}")
             painter.setPen(QPen(QColor(colors.strong_line), 1.4))
             painter.drawLine(QPointF(area.left(), middle.y()), middle)
             mark = QRectF(middle.x() - size / 2, middle.y() - size / 2, size, size)
@@ -218,10 +218,10 @@ class EndsPlot(QWidget):
             painter.setPen(QColor(colors.muted))
             text = f"median {lengths.median:,.0f}"
             width = metrics.horizontalAdvance(text) + 2
-            least = foot.left() + metrics.horizontalAdvance("0") + 6
-            most = foot.right() - width - metrics.horizontalAdvance(end) - 6
-            if least <= most:
-                begin = max(least, min(x - width / 2, most))
+            first = foot.left() + metrics.horizontalAdvance("0") + 6
+            last = foot.right() - width - metrics.horizontalAdvance(end) - 6
+            if first <= last:
+                begin = max(first, min(x - width / 2, last))
                 below = QRectF(begin, foot.top(), width, line)
                 painter.drawText(below, int(flags.AlignHCenter), text)
         painter.setPen(QColor(colors.strong_line))
@@ -250,9 +250,9 @@ class EndsPlot(QWidget):
             mark = QRectF(left, top + (line - _MARK_PX) / 2, _MARK_PX, _MARK_PX)
             icons.draw(painter, mark, look.icon, colors.tone(look.tone)[0])
             painter.setPen(QColor(colors.muted))
-            words = QRectF(mark.right() + 4, top, width, line)
-            painter.drawText(words, int(Qt.AlignmentFlag.AlignLeft), text)
-            left = words.right() + 16
+            area = QRectF(mark.right() + 4, top, width, line)
+            painter.drawText(area, int(Qt.AlignmentFlag.AlignLeft), text)
+            left = area.right() + 16
 
     def _find(self, point: QPointF) -> tuple[int, int] | None:
         """Return the ended answer whose mark is nearest to a point."""

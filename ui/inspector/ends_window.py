@@ -180,7 +180,7 @@ class EndsWindow(OwnWindow):
         self.count.show_number(min(_DEFAULT_COUNT, self.answers.max_answers))
         self.temperature = sampling_field("temperature")
         self.temperature.setAccessibleName("Temperature of the answers")
-        self.compares = QCheckBox("Compare with Another List or Setting")
+        self.compares = QCheckBox("Compare with another list or setting")
         self.start = push_button("Answer", "Answer the question several times", "primary")
         self.stop = push_button("Stop", "Stop the running answers")
         self.copy_table = push_button("Copy as Table", "Copy the answers as tab-separated values")

@@ -458,7 +458,7 @@ class PromptTab(InspectorTab):
 
 
 def _parts_remark(reading: _Reading) -> str:
-    """Return as a sentence what is known of the parts, where their list cannot show it."""
+    """Return a sentence about the parts where their list cannot show it."""
     prompt = reading.prompt
     if reading.has_changed:
         return (

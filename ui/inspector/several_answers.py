@@ -58,7 +58,7 @@ class SeveralAnswers(QObject):
 
     @property
     def progress(self) -> str:
-        """What is happening, or has happened, in a sentence."""
+        """The progress or the outcome, in a sentence."""
         ended = f"{self.ended:,} of {counted(self.total, 'answer')} ended"
         match self.stage:
             case "idle":
@@ -89,7 +89,7 @@ class SeveralAnswers(QObject):
         self.changed.emit()
 
     def stop(self) -> None:
-        """End the running answers within one step; those that have ended are kept."""
+        """End the running answers within one step; ended ones are kept."""
         if self.is_running and self._task is not None:
             self._task.cancel()
             self._end(self.sides, "stopped")

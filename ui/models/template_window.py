@@ -107,7 +107,7 @@ class _Text(QPlainTextEdit):
 
 
 class TemplateEditor(QWidget):
-    """The template of one model as text, and what is wrong with it."""
+    """The template of one model as text, and its problem or report."""
 
     file_given = Signal(object)  # path
 

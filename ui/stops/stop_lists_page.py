@@ -65,7 +65,7 @@ class StopListsPage(QWidget):
             self.editor.add.click()
 
     def _refresh(self) -> None:
-        """Show the lists that there are; one that was changed elsewhere is shown as it is now."""
+        """Update the choice of lists, and the rows of lists that were changed elsewhere."""
         shown, keys = self.key, self._lists.all()
         if keys != [self.choice.itemData(row) for row in range(self.choice.count())]:
             with QSignalBlocker(self.choice):

@@ -23,7 +23,7 @@ class StopSelection:
 
 
 def stop_selection(view: AnswerView) -> StopSelection | None:
-    """Return what is selected in an answer; None for nothing."""
+    """Return the selection in an answer; None without one."""
     texts = (text for text in view.findChildren(FlowText) if text.isVisible())
     widget = next((text for text in texts if selected_text(text)), None)
     if widget is None:
@@ -79,7 +79,7 @@ def _visible_length(text: str, line_break: str) -> int:
 
 
 def _raw_selection(thinking: str, answer: str, begin: int, end: int) -> StopSelection:
-    """Return what is selected in the raw text: the thinking, a new block, the answer."""
+    """Return the selection in the raw text: thinking, a new block, the answer."""
     line_break = "⏎\u2028"
     start = _visible_length(thinking, line_break) + 1 if thinking else 0
     before = source_between(thinking, begin, end, line_break)
