@@ -58,7 +58,7 @@ from engine.stopping.record import Channel
 from engine.stopping.repetition import RepetitionScope
 from engine.values.embedding import EmbeddingRequest
 from engine.values.no_effect import overruled_options
-from engine.values.request import GenerationRequest, Picture, Sampling
+from engine.values.request import GenerationRequest, Sampling
 from engine.values.tokens import TokenOrigin, TokenStats
 
 _log = logging.getLogger(__name__)
@@ -66,16 +66,8 @@ _log = logging.getLogger(__name__)
 
 def _without_data(request: GenerationRequest) -> GenerationRequest:
     """Return a request without the files of its pictures and its prediction, to be kept."""
-
-    def emptied(pictures: tuple[Picture, ...]) -> tuple[Picture, ...]:
-        return tuple(replace(picture, data=b"") for picture in pictures)
-
-    messages = tuple(
-        replace(message, pictures=emptied(message.pictures)) if message.pictures else message
-        for message in request.messages
-    )
-    pictures = emptied(request.pictures)
-    return replace(request, messages=messages, pictures=pictures, prediction=None)
+    emptied = request.with_pictures(lambda picture: replace(picture, data=b""))
+    return replace(emptied, prediction=None)
 
 
 class MlxBackend:

@@ -3,7 +3,7 @@
 Messages are plain text, without a vendor's block types. Pure values; any thread.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Literal
@@ -373,6 +373,16 @@ class GenerationRequest:
     def continues_answer(self) -> bool:
         """Whether the answer goes on from a beginning that is given as text or as tokens."""
         return self.continues_message or bool(self.begun)
+
+    def with_pictures(self, change: Callable[[Picture], Picture]) -> "GenerationRequest":
+        """Return a request with what ``change`` makes of each picture."""
+        messages = tuple(
+            replace(message, pictures=tuple(map(change, message.pictures)))
+            if message.pictures
+            else message
+            for message in self.messages
+        )
+        return replace(self, messages=messages, pictures=tuple(map(change, self.pictures)))
 
     @property
     def prompt_key(self) -> tuple[int, int, object]:

@@ -2,7 +2,7 @@
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -61,7 +61,7 @@ def name_pictures(request: GenerationRequest) -> GenerationRequest:
     def named(picture: Picture) -> Picture:
         return replace(picture, data=b"", field=kept_name(picture.data))
 
-    return _with_pictures(request, named)
+    return request.with_pictures(named)
 
 
 def load_pictures(request: GenerationRequest, folder: Path) -> GenerationRequest:
@@ -72,16 +72,4 @@ def load_pictures(request: GenerationRequest, folder: Path) -> GenerationRequest
             return picture
         return replace(picture, data=_read(folder, Path(picture.field).name), field="")
 
-    return _with_pictures(request, loaded)
-
-
-def _with_pictures(
-    request: GenerationRequest, change: Callable[[Picture], Picture]
-) -> GenerationRequest:
-    if not any(message.pictures for message in request.messages):
-        return request
-    messages = (
-        replace(message, pictures=tuple(map(change, message.pictures)))
-        for message in request.messages
-    )
-    return replace(request, messages=tuple(messages))
+    return request.with_pictures(loaded)

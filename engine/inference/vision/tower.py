@@ -74,7 +74,7 @@ class _TextModel(nn.Module):  # type: ignore[misc]  # mlx has no types
 
 
 def read_tower(folder: Path, config: dict[str, Any], text_model: Any) -> Tower:
-    """Return the tower of a folder, its weights unread; raises whatever mlx-vlm does."""
+    """Return the tower of a folder; raises whatever mlx-vlm does."""
     from mlx_vlm import utils
 
     kind, _ = utils.get_model_and_args(dict(config))
@@ -108,6 +108,7 @@ def read_tower(folder: Path, config: dict[str, Any], text_model: Any) -> Tower:
     if any(name.startswith("vision_tower.") for name in missing):
         raise ValueError(f"the weights lack {sorted(missing)[0]} and {len(missing) - 1} more")
     model.load_weights(list(weights.items()), strict=False)
+    mx.eval(model.parameters())  # the first picture must not wait for the disk, nor others with it
     # Of a quantized table the weights are packed: what it returns has the text model's type.
     embedding = next(part.embed_tokens for part in text_model.modules() if "embed_tokens" in part)
     probe = embedding(mx.array([[0]]))
