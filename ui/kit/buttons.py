@@ -5,7 +5,7 @@ from functools import partial
 from typing import Literal
 
 from PySide6.QtCore import QRectF, QSize, Qt, QTimer
-from PySide6.QtGui import QColor, QKeySequence, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QKeySequence, QPainter, QPaintEvent, QPen, QWheelEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QComboBox,
@@ -182,8 +182,13 @@ class Choice(QComboBox):
         super().__init__()
         self.setProperty("kind", "choice")
         self.setAccessibleName(accessible_name)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         for value, text in choices:
             self.addItem(text, value)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Leave the wheel to the parent: a choice must not change by scrolling past it."""
+        event.ignore()
 
     def choose(self, value: str) -> None:
         self.setCurrentIndex(self.findData(value))

@@ -261,6 +261,7 @@ class NumberField(QDoubleSpinBox):
         self.setSingleStep(step)
         self.setSpecialValueText(unset)
         self.setKeyboardTracking(False)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         # A styled spin box leaves no room before its text.
         self.lineEdit().setTextMargins(8, 0, 8, 0)
         self.setValue(self.minimum())
@@ -284,6 +285,9 @@ class NumberField(QDoubleSpinBox):
             return str(round(value))
         text = format(Decimal(repr(value)).normalize(), "f")
         return text.replace(".", self.locale().decimalPoint())
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()  # as in a slider
 
     def _edit(self, value: float) -> None:
         number: float | int | None = (

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
@@ -17,6 +18,7 @@ from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
 from ui.chat.composer.settings_popover import SettingsBasis, SettingsPopover, settings_summary
 from ui.chat.session.presets import PresetList
+from ui.kit.buttons import Choice
 from ui.kit.fields import NumberField
 from ui.kit.theme import Theme
 from ui.preferences import NewConversation, Preferences
@@ -126,6 +128,26 @@ def test_every_stop_option_has_a_control_and_is_named_where_it_differs(
     popover.show_settings(ConversationSettings())
     popover.show_settings(edited[-1])
     assert len(edited) == count
+
+
+def scroll_over(field: QWidget) -> None:
+    center, turn = QPointF(field.rect().center()), QPoint(0, 120)
+    button, keys = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
+    phase, where = Qt.ScrollPhase.NoScrollPhase, field.mapToGlobal(center)
+    event = QWheelEvent(center, where, QPoint(), turn, button, keys, phase, False)
+    QApplication.sendEvent(field, event)
+
+
+def test_scrolling_past_fields_changes_none(parent: QWidget, theme: Theme, qtbot: QtBot) -> None:
+    popover, edited = settings_card(parent)
+    popover.show_settings(ConversationSettings(max_tokens=12))
+    scroll_over(popover.max_tokens)
+    assert (popover.max_tokens.number, edited) == (12, [])
+    choice = Choice("Size", [("s", "Small"), ("m", "Medium"), ("l", "Large")])
+    qtbot.addWidget(choice)
+    choice.choose("m")
+    scroll_over(choice)
+    assert choice.currentData() == "m"
 
 
 BASIS = SettingsBasis(
