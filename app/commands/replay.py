@@ -16,7 +16,7 @@ from engine.errors import EngineError
 from engine.files.causes import os_cause
 from engine.recording.replay import Replayed, replay
 from engine.recording.run_trace import RunTrace
-from engine.recording.saved_run import from_json, question_of
+from engine.recording.saved_run import MAX_FILE_BYTES, from_json, question_of
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import Finished, Timing, Usage
@@ -46,9 +46,9 @@ def read_run(file: Path) -> tuple[RunTrace, str]:
     """Return a saved run and its question; raises ``CommandError``."""
     try:
         with file.open("rb") as opened:
-            content = opened.read((32 << 20) + 1)  # the longest run has some three megabytes
-        if len(content) > 32 << 20:
-            raise CommandError(f"{file} is larger than 32 MiB", exits.USAGE)
+            content = opened.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise CommandError(f"{file} is larger than {MAX_FILE_BYTES >> 20} MiB", exits.USAGE)
         text = content.decode("utf-8")
         return from_json(text), question_of(text)
     except OSError as error:

@@ -53,6 +53,8 @@ from engine.values.request import (
 from engine.values.tokens import TokenOrigin
 
 VERSION = 2
+MAX_FILE_BYTES = 128 << 20
+"""The longest run has some three megabytes, and a picture of its prompt up to twenty."""
 _SHARED_FIELDS = (
     "setting", "rules", "max_tokens", "residue", "stop", "speculation", "details",
 )  # fmt: skip

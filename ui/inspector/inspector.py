@@ -14,7 +14,7 @@ from engine import Engine
 from engine.files.json_fields import DamagedFile
 from engine.recording.replay import Replayed, replay
 from engine.recording.run_trace import RunTrace
-from engine.recording.saved_run import from_json, question_of, to_json
+from engine.recording.saved_run import MAX_FILE_BYTES, from_json, question_of, to_json
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import LOCAL_OWNER, GenerationRequest, TraceLevel
@@ -377,8 +377,7 @@ class Inspector(QObject):
     async def _open(self, path: Path) -> None:
         self.work_begun.emit(f"Opening {path.name}…")
         try:
-            # A run with as many tokens as are kept takes about three megabytes.
-            text = await read_text(path, 32 << 20)
+            text = await read_text(path, MAX_FILE_BYTES)
             shown = await asyncio.to_thread(_shown_file, text, path.name)
         except FileRefused as refusal:
             self.problem_met.emit(str(refusal))

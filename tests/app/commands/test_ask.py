@@ -10,9 +10,15 @@ import pytest
 from app.cli import main
 from app.commands import ask
 from app.commands.ask import whole_prompt
+from app.commands.replay import read_run
 from app.exits import CommandError
 from app.settings.options import AskOptions
-from engine.values.request import PICTURE_MARK, Message
+from engine.output.answer import DecodingSetting
+from engine.recording.run_trace import RunTrace
+from engine.recording.saved_run import to_json
+from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.rules import StopRules
+from engine.values.request import PICTURE_MARK, GenerationRequest, Message, Picture
 from tests.support.outside.documents import pdf, word
 
 Piped = Callable[[bytes], None]
@@ -109,3 +115,14 @@ def test_ask_reads_pdf_and_docx(prompts: list[str], tmp_path: Path) -> None:
     assert "Sales rose." in sent
     assert "b.docx:\n```\n" in sent
     assert "Count the stops." in sent
+
+
+def test_saved_run_with_large_pictures_is_read_again(tmp_path: Path) -> None:
+    pictures = tuple(Picture(bytes([number]) * (9 << 20)) for number in range(2))
+    turn = Message("user", PICTURE_MARK * 2, pictures=pictures)
+    file = tmp_path / "run.json"
+    run = RunTrace(DecodingSetting(), StopRules(), request=GenerationRequest(messages=(turn,)))
+    run.stop = StopInfo(StopKind.EOS)
+    file.write_text(to_json(run))
+    [read] = [] if (again := read_run(file)[0].request) is None else again.messages
+    assert [one.data for one in read.pictures] == [one.data for one in pictures]
