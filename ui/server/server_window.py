@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QEvent, QPoint, QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QHideEvent, QTextOption
+from PySide6.QtGui import QHideEvent, QTextOption, QWheelEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QFrame,
@@ -334,6 +334,13 @@ def origin_problem(text: str) -> str | None:
     return None
 
 
+class PortField(QSpinBox):
+    """Keeps its port when the settings are scrolled: another one restarts the server."""
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()
+
+
 class ServerSettings(QWidget):
     """Every change acts at once; what a running server answers goes on."""
 
@@ -353,7 +360,8 @@ class ServerSettings(QWidget):
         port = declaration("server.port")
         assert port.minimum is not None
         assert port.maximum is not None
-        self.port = QSpinBox()
+        self.port = PortField()
+        self.port.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.port.setAccessibleName(port.label)
         self.port.setRange(int(port.minimum), int(port.maximum))
         self.port.setGroupSeparatorShown(False)
