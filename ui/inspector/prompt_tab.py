@@ -346,6 +346,7 @@ class PromptTab(InspectorTab):
         if shown is None:
             self.note.setText("No answer selected.")
         elif shown.request is None:
+            self._reading = None
             self.note.setText(
                 "The prompt of this run was not kept: its tokens were not recorded, or have been "
                 "forgotten."

@@ -31,7 +31,7 @@ from ui.kit.flow_text import utf16_length
 from ui.kit.labels import ElidedLabel, StatusPill, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.tasks import start_task
-from ui.kit.theme import current_theme, fixed_font
+from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow, bring_forward
 from ui.models.model_library import ModelLibrary
 from ui.models.template_comparison import Comparison, compare_templates, describe_report
@@ -124,8 +124,7 @@ class TemplateEditor(QWidget):
 
     def show_problem(self, problem: InvalidTemplate | None, report: str) -> None:
         text = as_sentence(str(problem)) if problem is not None else report
-        self.verdict.setProperty("role", "muted" if problem is None else "fault")
-        self.verdict.style().polish(self.verdict)
+        restyle(self.verdict, "role", "muted" if problem is None else "fault")
         self.verdict.setText(text)
         self.field.mark_line(None if problem is None else problem.line)
 

@@ -37,6 +37,7 @@ class StopListMenu(QMenu):
     """
 
     refused = Signal(str)  # reason in words
+    list_named = Signal(str)  # key of a list that was saved or renamed
 
     def __init__(self, parent: QWidget, lists: StopLists, undo_bar: UndoBar) -> None:
         super().__init__(parent)
@@ -64,14 +65,12 @@ class StopListMenu(QMenu):
             ],
         )
 
-    def save_list(
-        self, stops: Sequence[StopEntry], then: Callable[[str], object] = lambda key: None
-    ) -> None:
-        """Ask for a name, and save rows under it; ``then`` gets the key of the list."""
-        self._ask_name("Save Stop List", "", partial(self._keep_named, stops, then))
+    def save_list(self, stops: Sequence[StopEntry]) -> None:
+        """Ask for a name, and save rows under it."""
+        self._ask_name("Save Stop List", "", partial(self._save, stops))
 
-    def rename_list(self, key: str, then: Callable[[str], object] = lambda key: None) -> None:
-        self._ask_name("Rename Stop List", list_name(key), partial(self._rename, key, then))
+    def rename_list(self, key: str) -> None:
+        self._ask_name("Rename Stop List", list_name(key), partial(self._rename, key))
 
     def delete_list(self, key: str) -> None:
         before = self._lists.get(key)
@@ -139,17 +138,15 @@ class StopListMenu(QMenu):
 
         prompt_text(self._dialogs_on, title, "Name:", take).setTextValue(name)
 
-    def _keep_named(
-        self, stops: Sequence[StopEntry], then: Callable[[str], object], name: str
-    ) -> None:
+    def _save(self, stops: Sequence[StopEntry], name: str) -> None:
         key = named_list(name)
         before = self._lists.get(key)
         self._lists.keep(key, stops)
         text = f"Saved {counted(len(stops), 'sequence')} as “{name}”"
         self._undo_bar.offer(text, partial(self._lists.keep, key, before))
-        then(key)
+        self.list_named.emit(key)
 
-    def _rename(self, key: str, then: Callable[[str], object], name: str) -> None:
+    def _rename(self, key: str, name: str) -> None:
         replaced, stops = self._lists.get(named_list(name)), self._lists.get(key)
 
         def undo() -> None:
@@ -158,7 +155,7 @@ class StopListMenu(QMenu):
 
         self._lists.rename(key, name)
         self._undo_bar.offer(f"Renamed the stop list “{list_name(key)}” to “{name}”", undo)
-        then(named_list(name))
+        self.list_named.emit(named_list(name))
 
     def _add_rows(self, key: str) -> None:
         if self._model is not None:

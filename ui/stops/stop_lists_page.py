@@ -34,9 +34,10 @@ class StopListsPage(QWidget):
         self.new = push_button("New List…", "Save an empty stop list under a name")
         self.rename = push_button("Rename…", "Rename the stop list")
         self.delete = push_button("Delete", "Delete the stop list")
-        self.new.clicked.connect(lambda: menu.save_list((), self.show_list))
-        self.rename.clicked.connect(lambda: menu.rename_list(self.key, self.show_list))
+        self.new.clicked.connect(lambda: menu.save_list(()))
+        self.rename.clicked.connect(lambda: menu.rename_list(self.key))
         self.delete.clicked.connect(lambda: menu.delete_list(self.key))
+        menu.list_named.connect(self.show_list)
         self.choice.currentIndexChanged.connect(self._show_chosen)
         lists.changed.connect(self._refresh)
         column(
