@@ -2,6 +2,7 @@
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -43,15 +44,22 @@ def added_folders(settings_file: Path) -> tuple[Path, ...]:
 _NAME = "fullstop"
 DATA_VARIABLE = "FULLSTOP_DATA_DIR"
 
-# The wheel contains the demo model inside the package; a clone (or an editable install of one) has
-# it next to the package.
+# The wheel contains the bundled models inside the package; a clone (or an editable install of one)
+# has them next to the package.
 PACKAGED_DEMO_MODEL = Path(__file__).parent / "demo-model"
 CLONED_DEMO_MODEL = Path(__file__).parents[1] / "assets" / "demo-model"
+PACKAGED_SEEING_MODEL = PACKAGED_DEMO_MODEL.with_name("seeing-model")
+CLONED_SEEING_MODEL = CLONED_DEMO_MODEL.with_name("seeing-model")
 
 
 def demo_model() -> Path:
     """Return the folder of the model that comes with the program."""
     return PACKAGED_DEMO_MODEL if PACKAGED_DEMO_MODEL.is_dir() else CLONED_DEMO_MODEL
+
+
+def seeing_model() -> Path:
+    """Return the folder of the small model that sees, which the extra ``vision`` reads."""
+    return PACKAGED_SEEING_MODEL if PACKAGED_SEEING_MODEL.is_dir() else CLONED_SEEING_MODEL
 
 
 def page(name: str) -> Path | None:
@@ -65,7 +73,8 @@ def page(name: str) -> Path | None:
 
 def library_folders(folders: tuple[Path, ...] = ()) -> ModelFolders:
     """Return the folders that are searched for models, including added ones."""
-    return ModelFolders(demo_model(), folders, hub_cache(), lm_studio_folders())
+    seeing = seeing_model() if find_spec("mlx_vlm") else None
+    return ModelFolders(demo_model(), folders, hub_cache(), lm_studio_folders(), seeing)
 
 
 def local_models() -> list[FoundModel]:

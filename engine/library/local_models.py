@@ -124,12 +124,13 @@ def look_into(folder: Path, origin: Origin) -> FoundModel:
 
 @dataclass(frozen=True, slots=True)
 class ModelFolders:
-    """The places where models may be."""
+    """The places where models may be; ``seeing`` is bundled, too."""
 
     bundled: Path | None = None
     added: tuple[Path, ...] = ()
     hub_cache: Path | None = None
     lm_studio: tuple[Path, ...] = ()
+    seeing: Path | None = None
 
 
 def hub_cache(environment: Mapping[str, str] = os.environ) -> Path:
@@ -149,8 +150,9 @@ def lm_studio_folders(home: Path | None = None) -> tuple[Path, ...]:
 
 
 def discover(folders: ModelFolders) -> list[FoundModel]:
-    """Return the models that exist: the bundled one, then the others by name, each folder once."""
-    bundled = [] if folders.bundled is None else [look_into(folders.bundled, Origin.BUNDLED)]
+    """Return the models that exist: the bundled ones, then the others by name, each folder once."""
+    folders_of_ours = filter(None, (folders.bundled, folders.seeing))
+    bundled = [look_into(folder, Origin.BUNDLED) for folder in folders_of_ours]
     others = [
         model for folder in folders.added for model in _inside(folder, Origin.FOLDER, is_named=True)
     ]

@@ -17,17 +17,32 @@ def _no_models_were_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
 
 
-def test_demo_model_of_clone() -> None:
+def test_bundled_models_of_clone() -> None:
     assert paths.demo_model() == REPOSITORY / "assets" / "demo-model"
+    assert paths.seeing_model() == REPOSITORY / "assets" / "seeing-model"
 
 
-def test_demo_model_and_pages_of_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_seeing_model_is_listed_with_its_packages_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for package, names in (("mlx_vlm", ["seeing-model"]), ("", [])):
+        monkeypatch.setattr(paths, "find_spec", package.__eq__)
+        assert paths.model_names() == ["demo-model", *names]
+
+
+def test_bundled_models_and_pages_of_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
     included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    packaged = {Path(source).name: REPOSITORY / target for source, target in included.items()}
-    pages = {name: packaged.pop(name) for name in ("WINDOW.md", "CHANGELOG.md")}
-    assert {"config.json", "model.safetensors", "tokenizer.json"} <= packaged.keys()
-    assert packaged == {name: paths.PACKAGED_DEMO_MODEL / name for name in packaged}
+    packaged = {Path(source): REPOSITORY / target for source, target in included.items()}
+    pages = {
+        file.name: packaged.pop(file)
+        for file in map(Path, (".github/WINDOW.md", ".github/CHANGELOG.md"))
+    }
+    for folder in (paths.PACKAGED_DEMO_MODEL, paths.PACKAGED_SEEING_MODEL):
+        source = Path("assets", folder.name)
+        files = {path.name for path in (REPOSITORY / source).iterdir() if path.is_file()}
+        assert {"config.json", "model.safetensors", "tokenizer.json"} <= files
+        for name in files:
+            assert packaged.pop(source / name) == folder / name
+    assert not packaged
     # As in a wheel: the packages alone, without the rest of a clone.
     monkeypatch.setattr(paths, "__file__", str(tmp_path / "app" / "paths.py"))
     for name, target in pages.items():

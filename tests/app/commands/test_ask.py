@@ -107,6 +107,18 @@ def test_ask_sends_pictures_before_the_prompt(prompts: list[str], tmp_path: Path
     assert prompts == ["\x89PNG\r\n\x1a\n1", f"{PICTURE_MARK}Why?"]
 
 
+def test_ask_answers_about_a_picture(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("mlx_vlm")
+    from PIL import Image, ImageDraw
+
+    image = Image.new("RGB", (160, 120), "white")
+    ImageDraw.Draw(image).ellipse((30, 20, 110, 100), fill="red")
+    image.save(tmp_path / "a.png")
+    words = ("What shape is it?", "--model", "seeing-model", "--file", str(tmp_path / "a.png"))
+    assert main(["ask", *words]) == 0
+    assert capfd.readouterr().out.strip() == "A red circle."
+
+
 def test_ask_reads_pdf_and_docx(prompts: list[str], tmp_path: Path) -> None:
     files = pdf(tmp_path / "a.pdf", ["Sales rose."]), word(tmp_path / "b.docx")
     assert main(["ask", "Why?", "--file", str(files[0]), "--file", str(files[1])]) == 0
