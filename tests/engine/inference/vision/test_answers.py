@@ -2,6 +2,8 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,15 @@ CONVERSATIONS = (
     (question("Compare them", RED, BLUE, TALL),),
     (question("one two three four five six seven " * 8, BLUE),),
 )
+
+
+@pytest.fixture
+def seeing(tmp_path: Path) -> Iterator[Engine]:
+    """An engine with a tiny model that sees."""
+    write_seeing_model(tmp_path)
+    with closing(Engine()) as engine:
+        asyncio.run(engine.load(tmp_path))
+        yield engine
 
 
 async def answer(engine: Engine, *messages: Message, **options: Any) -> Any:
@@ -100,18 +111,14 @@ async def test_answers_equal_those_of_mlx_vlm_alone_and_together(
         await engine.aclose()
 
 
-async def test_cached_prompt_is_used_for_the_same_picture_alone(tmp_path: Path) -> None:
-    write_seeing_model(tmp_path)
-    engine = Engine()
-    await engine.load(tmp_path)
+async def test_cached_prompt_is_used_for_the_same_picture_alone(seeing: Engine) -> None:
     first, again, other = [
-        (await answer(engine, question("What is it?", shown))).finished.usage
+        (await answer(seeing, question("What is it?", shown))).finished.usage
         for shown in (RED, RED, BLUE)
     ]
     assert (first.cached_tokens, again.cached_tokens) == (0, first.prompt_tokens - 1)
     assert other.prompt_tokens == first.prompt_tokens
     assert other.cached_tokens < 8
-    await engine.aclose()
 
 
 async def test_model_of_text_alone_refuses_a_picture_or_reads_its_note(engine: Engine) -> None:
@@ -123,27 +130,20 @@ async def test_model_of_text_alone_refuses_a_picture_or_reads_its_note(engine: E
         assert "[no picture]\nWhat is it?" in (await engine.render_prompt(request)).text
 
 
-async def test_raw_prompts_end_behind_pictures_of_their_own(tmp_path: Path) -> None:
-    write_seeing_model(tmp_path)
-    engine = Engine()
-    await engine.load(tmp_path)
+async def test_raw_prompts_end_behind_pictures_of_their_own(seeing: Engine) -> None:
     with pytest.raises(InvalidRequest, match="prompt: ends with a picture"):
-        await answer(engine, prompt=f"Look: {PICTURE_MARK}", pictures=(RED,))
-    assert (await answer(engine, prompt=f"{PICTURE_MARK} It is", pictures=(RED,))).text
+        await answer(seeing, prompt=f"Look: {PICTURE_MARK}", pictures=(RED,))
+    assert (await answer(seeing, prompt=f"{PICTURE_MARK} It is", pictures=(RED,))).text
     request = GenerationRequest(prompt=f"{PICTURE_MARK} It is", max_tokens=0)
     requests = [replace(request, pictures=(one,)) for one in (TALL, picture("red", (256, 256)))]
-    answers = [await one.collect() for one in await engine.generate_together(requests)]
+    answers = [await one.collect() for one in await seeing.generate_together(requests)]
     counts = [one.finished.usage.prompt_tokens for one in answers]
     assert counts[1] - counts[0] == 64 - 5
-    await engine.aclose()
 
 
 async def test_text_is_answered_while_a_picture_is_decoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seeing: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_seeing_model(tmp_path)
-    engine = Engine()
-    await engine.load(tmp_path)
     is_answered = threading.Event()
     decode = vision.decoded
 
@@ -152,28 +152,18 @@ async def test_text_is_answered_while_a_picture_is_decoded(
         return decode(shown, field)
 
     monkeypatch.setattr(vision, "decoded", slow)
-    seen = asyncio.create_task(answer(engine, question("What is it?", RED)))
+    seen = asyncio.create_task(answer(seeing, question("What is it?", RED)))
     await asyncio.sleep(0.1)
-    assert (await answer(engine, question("Hello there"))).text
+    assert (await answer(seeing, question("Hello there"))).text
     is_answered.set()
     assert (await seen).text
-    await engine.aclose()
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"", b"GIF89a", picture("red").data[:60], picture("red", (20_001, 1)).data],
-    ids=["empty", "no size", "cut", "too wide"],
-)
-async def test_unreadable_picture_is_refused_by_its_message(data: bytes, tmp_path: Path) -> None:
-    write_seeing_model(tmp_path)
-    engine = Engine()
-    await engine.load(tmp_path)
-    messages = (Message("system", "Look."), question("What is it?", Picture(data)))
+async def test_unreadable_picture_is_refused_by_its_message(seeing: Engine) -> None:
+    messages = (Message("system", "Look."), question("What is it?", Picture(RED.data[:60])))
     with pytest.raises(InvalidRequest, match=r"messages\[1\]"):
-        await answer(engine, *messages)
-    assert len((await answer(engine, question("And this?", TALL))).text) > 0
-    await engine.aclose()
+        await answer(seeing, *messages)
+    assert len((await answer(seeing, question("And this?", TALL))).text) > 0
 
 
 async def test_next_turn_after_a_restart_reads_the_picture_from_disk(tmp_path: Path) -> None:
@@ -199,26 +189,22 @@ async def test_next_turn_after_a_restart_reads_the_picture_from_disk(tmp_path: P
 
 
 async def test_a_faulty_tower_ends_its_answer_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seeing: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_seeing_model(tmp_path)
-    engine = Engine()
-    await engine.load(tmp_path)
 
-    await answer(engine, question("What is it?", RED))  # known, unlike the one behind it
+    await answer(seeing, question("What is it?", RED))  # known, unlike the one behind it
 
     def fail(*_: object) -> None:
         raise ValueError("shapes do not match")
 
     monkeypatch.setattr(Tower, "features", fail)
     seen, text = await asyncio.gather(
-        answer(engine, Message("system", "Look."), question("What is it?", RED, BLUE)),
-        answer(engine, question("Hello there")),
+        answer(seeing, Message("system", "Look."), question("What is it?", RED, BLUE)),
+        answer(seeing, question("Hello there")),
     )
     assert seen.finished.stop.kind is StopKind.ERROR
     assert "cannot read the picture: shapes do not match" in (seen.finished.error or "")
     assert text.finished.stop.kind is StopKind.MAX_TOKENS
-    await engine.aclose()
 
 
 async def test_tower_runs_once_for_each_picture_of_prompts_read_in_turns(
@@ -272,21 +258,17 @@ def test_sharded_model_reads_text_and_names_why_it_refuses_pictures(tmp_path: Pa
     backend.close()
 
 
-async def test_stop_ends_an_answer_about_a_picture_where_it_ends_the_text(tmp_path: Path) -> None:
-    write_seeing_model(tmp_path)
-    engine = Engine()
-    await engine.load(tmp_path)
-    whole = await answer(engine, question("What is it?", RED))
+async def test_stop_ends_an_answer_about_a_picture_where_it_ends_the_text(seeing: Engine) -> None:
+    whole = await answer(seeing, question("What is it?", RED))
     stop = whole.text[3:6]
-    ended = await answer(engine, question("What is it?", RED), stops=StopRules.of(stop))
+    ended = await answer(seeing, question("What is it?", RED), stops=StopRules.of(stop))
     assert (ended.text, ended.finished.stop.value) == (whole.text[: whole.text.index(stop)], stop)
     choices = TextForm(choices=("red", "blue"))
     chosen = await answer(
-        engine,
+        seeing,
         question("What is it?", BLUE),
         constraint=OutputConstraint(text_form=choices),
         thinking_budget=0,
         stops=StopRules(),
     )
     assert chosen.text in ("red", "blue")
-    await engine.aclose()
