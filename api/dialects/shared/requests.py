@@ -154,8 +154,9 @@ class Content:
             self.add(note_of(path, kind, is_allowed=has_note, what=what))
             return
         try:
-            encoded = "".join((text.partition(",")[2] or text).split())  # some break its lines
-            data = base64.b64decode(encoded, validate=True)
+            encoded = (text.partition(",")[2] or text).encode("ascii", "replace")
+            # Some clients break its lines.
+            data = base64.b64decode(encoded.translate(None, b" \t\r\n"), validate=True)
         except (binascii.Error, ValueError):
             raise invalid(path, "must be an image in base64") from None
         note = note_of(path, kind, is_allowed=True) if has_note else ""
