@@ -4,6 +4,7 @@ An answer of another app or of a file belongs to no conversation: the inspector 
 compares both.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -128,16 +129,21 @@ class Forks(QObject):
     def end_at(self, token_index: int) -> None:
         """Let the shown answer end at a token; needs no model."""
         shown = self.inspector.shown
-        if self.end_obstacle or shown is None or (trace := shown.trace) is None:
+        if not self.end_obstacle and shown is not None and shown.trace is not None:
+            work = self._end_at(shown, shown.trace, token_index)
+            start_task(self, work, "end of a run at a token")
+
+    async def _end_at(self, shown: ShownRun, trace: RunTrace, token_index: int) -> None:
+        try:
+            ended, fork = await asyncio.to_thread(end_here, trace, token_index)
+        except EngineError as error:
+            self.inspector.problem_met.emit(describe_error(error))
+            return
+        if self.inspector.shown is not shown:
             return
         message = self._message_of(shown)
         if shown.source == "chat" and message is not None:
-            self._begin(lambda current: current.end_at(message, trace, token_index), False)
-            return
-        try:
-            ended, fork = end_here(trace, token_index)
-        except EngineError as error:
-            self.inspector.problem_met.emit(describe_error(error))
+            self._begin(lambda current: current.end_at(message, ended, fork), False)
             return
         run = ended_run(shown.run, ended, _origin(shown, fork, ""))
         self.inspector.show(ShownRun(run, ended, shown.question, "fork", shown.name))

@@ -8,6 +8,7 @@ import pytest
 
 from engine.engine import Engine
 from engine.files.json_fields import Fields
+from engine.recording.fork import end_here
 from engine.stopping.record import StopKind
 from engine.values.events import Speculation, Timing
 from engine.values.request import TraceLevel
@@ -116,7 +117,7 @@ async def test_end_here_is_version_that_ends_there(engine: Engine) -> None:
     assert answer.run is not None
     trace = chat._traces.get(answer.run.id)
     assert trace is not None
-    run = chat.end_at(answer, trace, 5)
+    run = chat.end_at(answer, *end_here(trace, 5))
     assert run is not None
     shown = chat.conversation.messages[-1]
     assert (shown.run, shown.text) == (run, "1\n2\n3")
@@ -184,7 +185,7 @@ async def test_answer_with_call_is_forked_before_its_call(tmp_path: Path) -> Non
         original = await ended(chat, answer.run)
         trace = chat._traces.get(original.id)
         assert trace is not None
-        run = chat.end_at(answer, trace, 1)
+        run = chat.end_at(answer, *end_here(trace, 1))
         assert run is not None
         assert (run.text, run.tool_calls, chat.is_running) == ("so ", [], False)
         chat.fork(answer, trace, 1, (trace.tokens[1].token_id,))

@@ -1,14 +1,18 @@
 """The menu of a token on the tape: forks, and the end."""
 
 from pathlib import Path
+from threading import Event
 
+import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QInputDialog, QMenu
 
+from engine.recording.fork import end_here
+from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json
 from engine.stopping.record import StopKind
-from engine.values.request import TraceLevel
+from engine.values.request import Fork, TraceLevel
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import InspectorWindow
@@ -65,6 +69,7 @@ async def test_fork_menu_offers_recorded_alternatives_and_end(
     assert forked.forked_from is not None
     assert inspector.bar.source.text() == forked.forked_from.sentence
     choose(open_menu(inspector, 3), "End Here")
+    await inspector.forks.finish()
     ended = await shown_after(window)
     assert ended.text == "1\n2"
     assert ended.finished is not None
@@ -72,6 +77,23 @@ async def test_fork_menu_offers_recorded_alternatives_and_end(
     assert inspector.head.sentence.text() == "You ended this answer at a fork."
     answer = window.workspace.current.conversation.messages[-1]
     assert len(window.workspace.current.conversation.tree.versions(answer)) == 3
+
+
+async def test_end_here_computes_beside_the_window(
+    window: MainWindow, inspector: InspectorWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ask(window, COUNT)
+    go_on = Event()
+
+    def slow(trace: RunTrace, token_index: int) -> tuple[RunTrace, Fork]:
+        assert go_on.wait(5)
+        return end_here(trace, token_index)
+
+    monkeypatch.setattr("ui.inspector.forks.end_here", slow)
+    choose(open_menu(inspector, 4), "End Here")
+    go_on.set()
+    await inspector.forks.finish()
+    assert (await shown_after(window)).text == "1\n2\n"
 
 
 async def test_fork_menu_looks_for_alternatives_that_were_not_recorded(
@@ -138,6 +160,7 @@ async def test_fork_menu_says_why_no_fork_is_possible(
     menu = open_menu(inspector, 2)
     assert labels(menu)[1].startswith("The prompt was not recorded")
     choose(menu, "End Here")
+    await inspector.forks.finish()
     assert (await shown_after(window)).text == "1\n"
 
 
@@ -192,6 +215,7 @@ async def test_saved_run_is_forked_beside_its_original(
         "From a fork: run.json  ·  The original, but token 7 is “4” in place of “4”"
     )
     choose(open_menu(inspector, 2), "End Here")
+    await inspector.forks.finish()
     assert state.shown.run.text == "1\n"
     assert len(window.workspace.current.conversation.messages) == 2
 

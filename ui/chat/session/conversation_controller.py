@@ -18,7 +18,7 @@ from PySide6.QtGui import QUndoStack
 from engine import Engine, Generation, merge_deltas
 from engine.errors import EngineError, RequestCancelled
 from engine.library.model_info import ModelInfo
-from engine.recording.fork import chosen_text, end_here, fork_request
+from engine.recording.fork import chosen_text, fork_request
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.repetition import DEFAULT_DETECTION
@@ -245,16 +245,11 @@ class ConversationController(QObject):
         prepare = partial(self._prepare_fork, original, trace, token_index, chosen)
         return self._start(forked_run(original, trace, origin), answer.parent, prepare)
 
-    def end_at(self, answer: ConversationMessage, trace: RunTrace, token_index: int) -> Run | None:
-        """Let an answer end at one of its tokens; the old one stays as a version. Needs no model.
-
-        Raises:
-            EngineError: The recording is not whole, or has no such token.
-        """
+    def end_at(self, answer: ConversationMessage, ended: RunTrace, fork: Fork) -> Run | None:
+        """Add a version that ends as a recording of ``end_here`` does; needs no model."""
         original = answer.run
         if self.is_answering or answer.parent is None or original is None:
             return None
-        ended, fork = end_here(trace, token_index)
         run = ended_run(original, ended, self._origin(answer, fork, ""))
         self.show_version(answer)
         message, changed = self._add(run, answer.parent)
