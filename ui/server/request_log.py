@@ -320,7 +320,7 @@ class RequestLogPanel(QWidget):
         self.view.clicked.connect(self._click)
         self.view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.view.customContextMenuRequested.connect(self._want_menu)
-        self.view.activated.connect(self._choose)
+        self.view.row_opened.connect(lambda: self._choose(self.view.currentIndex()))
 
     # -- intents ---------------------------------------------------------------------------
 

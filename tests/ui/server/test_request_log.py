@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
@@ -178,8 +179,9 @@ def test_filter_that_removes_the_chosen_request_chooses_no_other(
     panel.entry_chosen.connect(lambda entry: chosen.append(entry.id))
     panel.entry_changed.connect(changed.append)
     panel.view.selectRow(0)
+    QTest.keyClick(panel.view, Qt.Key.Key_Return)
     panel.table.filter(dialect="Chat Completions")
-    assert (chosen, changed) == (["req_1"], [None])
+    assert (chosen, changed) == (["req_1", "req_1"], [None])
     assert not panel.view.currentIndex().isValid()
 
 
