@@ -192,6 +192,9 @@ _MAC_MACHINES = frozenset({"arm64", "universal2"})
 _LINUX_TAG = re.compile(r"(manylinux|linux)\w*_(x86_64|aarch64)")
 # Qt 6.12 itself is made for macOS 14.4 and later, whatever its wheel's tag says.
 _ON_A_MAC = ("PySide6-Essentials<6.12",)
+# For models that see. What mlx-vlm requires beside these (OpenCV, Arrow, SciPy) is never imported.
+_VISION = ("mlx-vlm>=0.7.10,<0.8",)
+_WITH_VISION = ("pillow>=11,<14", "requests>=2.32,<3")
 # Qt for languages and tools that the program does not use; ``--self-test`` proves it.
 _NO_QT = re.compile(
     r"Qml|Quick|Designer|Linguist|Assistant|Help|Labs|Lottie|UiTools|Sql|Test|Compositor"
@@ -227,7 +230,8 @@ def install(python: Path, version: str, site_packages: Path, scratch: Path) -> N
         major, minor = LEAST_MACOS
         command += ["--platform", f"macosx_{major}_{minor}_arm64", "--python-version", version]
         command += _ON_A_MAC
-    run([*command, wheel])
+    run([*command, wheel, *_WITH_VISION])
+    run([*command, "--no-deps", *_VISION])
     shutil.rmtree(site_packages / "bin", ignore_errors=True)
 
 

@@ -66,6 +66,13 @@ def test_the_bundle_is_the_whole_command_line(moved: Path, tmp_path: Path) -> No
     assert "Stopped by “6”" in done.stderr
 
 
+def test_the_bundle_has_the_towers_of_models_that_see(moved: Path, tmp_path: Path) -> None:
+    python = layout_here(moved.parents[3] if moved.parent.name == "MacOS" else moved.parents[1])
+    code = "import PIL.Image, mlx_vlm.models.qwen3_vl as kind; print(kind.Model.__name__)"
+    done = run_alone(python.python / "bin" / "python3", tmp_path / "home", "-c", code)
+    assert done.stdout == "Model\n", done.stderr
+
+
 def test_libraries_that_start_python_find_it(moved: Path, tmp_path: Path) -> None:
     python = layout_here(moved.parents[3] if moved.parent.name == "MacOS" else moved.parents[1])
     code = (
