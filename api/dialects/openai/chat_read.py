@@ -228,7 +228,7 @@ def _arguments(call: CalledToolParam) -> str:
 
 
 def _add_media(content: Content, part: MediaPart, path: FieldPath, has_note: bool) -> None:
-    names = {"image_url": "image", "file": "document", "video_url": "video"}
+    names = {"image_url": "image", "input_image": "image", "file": "document", "video_url": "video"}
     source, is_small = part.file if part.type == "file" else part.image_url, False
     if isinstance(source, dict):
         is_small = source.get("detail") == "low"

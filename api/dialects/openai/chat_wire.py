@@ -39,7 +39,7 @@ FUNCTION_CALL = WithJsonSchema(
 class MediaPart(WireModel):
     """An image, a file, a recording or a film, as OpenAI and vLLM spell them."""
 
-    type: Literal["image_url", "file", "input_audio", "audio_url", "video_url"]
+    type: Literal["image_url", "input_image", "file", "input_audio", "audio_url", "video_url"]
     image_url: Any = None
     file: Any = None
 

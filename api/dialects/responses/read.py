@@ -316,6 +316,7 @@ def _content(
             case MediaPart():
                 what = "image" if part.type == "input_image" else "document"
                 source = part.image_url or part.file_data
+                source = source.get("url") if isinstance(source, dict) else source
                 if separator:
                     is_small = part.detail == "low"
                     content.add_media(

@@ -34,7 +34,7 @@ def part(url: Any = URL, **more: Any) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url, **more}}
 
 
-def item(url: str = URL, **more: Any) -> dict[str, Any]:
+def item(url: Any = URL, **more: Any) -> dict[str, Any]:
     return {"type": "input_image", "image_url": url, **more}
 
 
@@ -153,6 +153,11 @@ BODIES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     ),
     "Zed": (CHAT, chat(user(part(detail=None), text("Why?"))), [f"{SEEN}Why?"]),
     "LibreChat": (CHAT, chat(user(text("Why?"), part(detail="low"))), [f"Why?{SEEN}"]),
+    "mlx-vlm": (
+        CHAT,
+        chat(user(text("Why?", "input_text"), item())),
+        [f"Why?{SEEN}"],
+    ),
     "line breaks": (
         CHAT,
         chat(user(part(f"data:image/png;base64,{base64.encodebytes(RED).decode()}"), text("Why?"))),
@@ -219,6 +224,11 @@ BODIES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "OpenAI, Responses": (
         RESPONSES,
         responses(user(text("Why?", "input_text"), item())),
+        [f"Why?{SEEN}"],
+    ),
+    "an object as in Chat": (
+        RESPONSES,
+        responses(user(text("Why?", "input_text"), item({"url": URL}))),
         [f"Why?{SEEN}"],
     ),
     "Codex, view_image": (
@@ -407,6 +417,7 @@ def test_earlier_picture_of_a_stored_response_is_read(seeing: Site, read: list[A
         ("/v1/completions", {"model": "m", "prompt": [user(text("Why?"), part())]}, "prompt"),
         (CHAT, chat(user(part("https://example.com/a.png"))), "messages[0].content[0]"),
         (CHAT, chat(user(part("data:image/png;base64,%%"))), "messages[0].content[0]"),
+        (RESPONSES, responses(user({"type": "input_image", "file_id": "f"})), "without data"),
         (MESSAGES, chat(user(block(PNG[:40]))), "messages.0.content.0"),
         (RESPONSES, responses(CALL, output(item("data:image/png;base64,AAAA"))), "input[1]"),
         ("/api/chat", shown("AAAA"), "messages[0].images[0]"),
