@@ -87,7 +87,9 @@ class Vision:
 
     def __init__(self, folder: Path, config: dict[str, Any], model: Any, tower: Tower) -> None:
         self._folder, self._tower = folder, tower
-        self._lock = threading.Lock()
+        # Decoders take up to 200 MB: one runs at a time, and the engine thread never waits for it.
+        self._decoding = threading.Lock()
+        self._lock = threading.Lock()  # processors are not made for several threads
         self._loaded: Any = None
         self.reading = Reading()
         self._prepared: OrderedDict[bytes, tuple[PreparedPicture, dict[str, Any]]] = OrderedDict()
@@ -136,8 +138,9 @@ class Vision:
             if (found := self._prepared.get(digest)) is not None:
                 self._prepared.move_to_end(digest)
                 return found[0]
-        image = decoded(picture, field)
-        with self._lock:  # processors are not made for several threads
+        with self._decoding:
+            image = decoded(picture, field)
+        with self._lock:
             try:
                 found = self._prepared[digest] = self._processed(digest, image)
             except Exception as error:  # processors raise whatever their libraries do
