@@ -327,7 +327,10 @@ class TokenReader:
         ending = self._end_tokens.by_tag(switch.tag) if switch.tag and self.text.is_armed else None
         if ending is not None:
             self._held = held
-        if ending is None or switch.to is not Channel.TEXT:
+        is_closing = switch.to is Channel.TEXT or (
+            self.text.channel is Channel.TOOL and switch.to is _THINKING
+        )
+        if ending is None or not is_closing:
             # If a closing tag ends the answer, the channel that it would close stays open.
             self._change(switch)
         if self.text.match is None:

@@ -211,6 +211,11 @@ FOUND = [
         ["<think>", "<tool", "_call", ">", "a", "b", "</", "tool_call", ">"],
         strings=["ab"], scope=THINKING,
     ),
+    found(
+        "sentence-piece", "long json calls",
+        ["<think>", "<tool", "_call", ">", "a", "</", "tool_call", ">"],
+        strings=["</tool_call>"], scope=ALL, include_stop=True,
+    ),
     # Raw prompts.
     found("byte-level", "thinking", ["<think>", "a", "</think>", "\n"], prompt="a", is_raw=True),
     found("byte-level", "special json calls", ["<tool_call>", "a"], prompt="a", is_raw=True),
