@@ -96,7 +96,7 @@ class ContinuousBatch:
             rows = self._rows_of(group)
             counts = _counts(rows, max(1, max_tokens // len(rows)))
             self._keep_whole(rows[0], counts)
-            if self._look(rows[0], counts[rows[0]]):
+            if self._run_tower(rows[0], counts[rows[0]]):
                 return group, dict.fromkeys(rows, 0), {}
             scores: dict[int, PromptScores] = {}
             if any(counts.values()):
@@ -222,12 +222,12 @@ class ContinuousBatch:
             return ids
         return self.vision.readable(ids)
 
-    def _look(self, sequence: Sequence, count: int) -> bool:
+    def _run_tower(self, sequence: Sequence, count: int) -> bool:
         """Run the tower for a picture among the next tokens; return whether it had to."""
         if self.vision is None or sequence.pictures is None:
             return False
         try:
-            return self.vision.look(sequence.pictures, sequence.read, sequence.read + count)
+            return self.vision.run_tower(sequence.pictures, sequence.read, sequence.read + count)
         except Exception as error:  # a tower that fails must not end other answers
             _log.exception("a tower failed")
             sequence.failure = f"the model cannot read the picture: {error}; leave it out"

@@ -21,7 +21,7 @@ class Reading:
             no row has pictures.
         features: Embeddings of shape (rows, tokens, size), and which of them, (rows, tokens, 1),
             stand in place of those of token ids.
-        added: What is added behind each of the first layers, each of shape (rows, tokens, size).
+        added: Features added behind each of the first layers, each of shape (rows, tokens, size).
         blocks: For each token of the pass the number of its picture, of shape (tokens,), or -1;
             where the tokens of a picture see those behind them, too.
     """
@@ -39,7 +39,7 @@ class Reading:
         self.blocks: mx.array | None = None
 
 
-class _SeeingBothWays:
+class _PictureMasks:
     """Added to the class of Gemma 4's inner model."""
 
     reading: Reading
@@ -52,11 +52,11 @@ class _SeeingBothWays:
         made: dict[int, Any] = {}  # layers of one kind share a mask
         for mask in masks:
             if id(mask) not in made:
-                made[id(mask)] = _opened(mask, blocks, before)
+                made[id(mask)] = _unmask_pictures(mask, blocks, before)
         return [made[id(mask)] for mask in masks]
 
 
-def _opened(mask: Any, blocks: Any, before: int) -> Any:
+def _unmask_pictures(mask: Any, blocks: Any, before: int) -> Any:
     """Return a mask in which the tokens of a picture see each other."""
     tokens = len(blocks)
     same = (blocks[:, None] == blocks[None]) & (blocks[:, None] >= 0)
@@ -138,39 +138,39 @@ def axes_of(sections: Sequence[int], frequencies: int, style: RopeStyle) -> list
     ]
 
 
-def let_read(model: Any, reading: Reading, layers: int = 0) -> None:
-    """Let a text model read features, and add more behind its first ``layers`` layers."""
+def patch_embeddings(model: Any, reading: Reading, layers: int = 0) -> None:
+    """Replace embeddings by features, and add more of them behind the first layers."""
     embedding = next(module.embed_tokens for module in model.modules() if "embed_tokens" in module)
-    _become(embedding, _PictureEmbedding)
+    _subclass(embedding, _PictureEmbedding)
     embedding.reading = reading
     for index, layer in enumerate(model.layers[:layers]):
-        _become(layer, _AddingLayer)
+        _subclass(layer, _AddingLayer)
         layer.reading, layer.index = reading, index
 
 
-def let_place(model: Any, reading: Reading, sections: Sequence[int], style: RopeStyle) -> None:
-    """Let a text model's attention turn by positions in three dimensions."""
+def patch_ropes(model: Any, reading: Reading, sections: Sequence[int], style: RopeStyle) -> None:
+    """Rotate queries and keys by positions in three dimensions."""
     for module in model.modules():
         rope = getattr(module, "rope", None)
         if rope is not None and hasattr(rope, "dims") and hasattr(rope, "base"):
-            _become(rope, _PictureRope)
+            _subclass(rope, _PictureRope)
             rope.follow(reading, axes_of(sections, rope.dims // 2, style))
 
 
-def let_see_both_ways(model: Any, reading: Reading) -> None:
-    """Let the tokens of a picture see each other in Gemma 4."""
+def patch_masks(model: Any, reading: Reading) -> None:
+    """Let the tokens of a picture attend to each other in Gemma 4."""
     for module in model.modules():
         if hasattr(module, "_make_masks"):
-            _become(module, _SeeingBothWays)
+            _subclass(module, _PictureMasks)
             module.reading = reading
 
 
-def _become(module: Any, kind: type) -> None:
-    """Give a module a subclass of its class, made once for each."""
+def _subclass(module: Any, kind: type) -> None:
+    """Replace a module's class by a subclass, made once for each class."""
     own = type(module)
     if issubclass(own, kind):
         return
-    module.__class__ = _kinds.setdefault((own, kind), type(own.__name__, (kind, own), {}))
+    module.__class__ = _subclasses.setdefault((own, kind), type(own.__name__, (kind, own), {}))
 
 
-_kinds: dict[tuple[type, type], type] = {}
+_subclasses: dict[tuple[type, type], type] = {}

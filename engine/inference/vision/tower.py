@@ -109,7 +109,7 @@ def read_tower(folder: Path, config: dict[str, Any], text_model: Any) -> Tower:
         raise ValueError(f"the weights lack {sorted(missing)[0]} and {len(missing) - 1} more")
     model.load_weights(list(weights.items()), strict=False)
     mx.eval(model.parameters())  # the first picture must not wait for the disk, nor others with it
-    # Of a quantized table the weights are packed: what it returns has the text model's type.
+    # The weights of a quantized table are packed; its output has the text model's type.
     embedding = next(part.embed_tokens for part in text_model.modules() if "embed_tokens" in part)
     probe = embedding(mx.array([[0]]))
     return Tower(model, int(probe.shape[-1]), probe.dtype)

@@ -22,9 +22,9 @@ from engine.inference.vision.positions import grid_positions
 from engine.inference.vision.text_model import (
     Reading,
     RopeStyle,
-    let_place,
-    let_read,
-    let_see_both_ways,
+    patch_embeddings,
+    patch_masks,
+    patch_ropes,
 )
 from engine.inference.vision.tower import Tower, read_processor
 from engine.values.request import GenerationRequest, Picture
@@ -98,13 +98,13 @@ class Vision:
         rope = text.get("rope_scaling") or text.get("rope_parameters") or {}
         self._has_grid = "mrope_section" in rope
         self._merge = int(vision.get("spatial_merge_size") or 1)
-        let_read(model, self.reading, len(vision.get("deepstack_visual_indexes") or ()))
+        patch_embeddings(model, self.reading, len(vision.get("deepstack_visual_indexes") or ()))
         self.sees_both_ways = text.get("use_bidirectional_attention") == "vision"
         if self.sees_both_ways:
-            let_see_both_ways(model, self.reading)
+            patch_masks(model, self.reading)
         if self._has_grid:
             style: RopeStyle = "sectioned" if tower.kind.startswith("qwen2") else "interleaved"
-            let_place(model, self.reading, rope["mrope_section"], style)
+            patch_ropes(model, self.reading, rope["mrope_section"], style)
 
     @property
     def token(self) -> int:
@@ -228,7 +228,7 @@ class Vision:
 
     # -- the engine thread -------------------------------------------------------------------
 
-    def look(self, placed: PlacedPictures, start: int, end: int) -> bool:
+    def run_tower(self, placed: PlacedPictures, start: int, end: int) -> bool:
         """Run the tower for one picture among the next tokens; return whether it had to.
 
         Each picture delays running answers once, between two steps: its features are kept with the
@@ -239,13 +239,13 @@ class Vision:
                 placed.features.pop(number, None)
             elif place[0] < end and number not in placed.features:
                 known = self._features.get(picture.digest)
-                placed.features[number] = known or self._look_at(picture)
+                placed.features[number] = known or self._compute_features(picture)
                 if known is None:
                     return True
                 self._features.move_to_end(picture.digest)
         return False
 
-    def _look_at(self, picture: PreparedPicture) -> tuple[Any, Sequence[Any]]:
+    def _compute_features(self, picture: PreparedPicture) -> tuple[Any, Sequence[Any]]:
         with self._lock:
             known = self._prepared.get(picture.digest)
             _, arrays = known or self._processed(picture.digest, picture.image)
