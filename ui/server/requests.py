@@ -10,7 +10,7 @@ import shlex
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +22,7 @@ from engine.values.figures import describe_difference
 from engine.values.request import GenerationRequest, ToolCall
 from engine.values.verdict import shortest
 from ui.preferences import API_KEY_VARIABLE
+from ui.records.pictures import name_pictures
 from ui.records.runs import Pace
 
 CLIENT_LEFT = 499
@@ -71,7 +72,12 @@ class RequestAnswer:
         """Roughly how much memory it takes, in bytes."""
         prompt = self.request.prompt
         prompt_chars = sum(len(message.content) for message in self.request.messages)
-        return 200 + prompt_chars + len(prompt or ()) + len(self.text) + len(self.thinking)
+        texts = 200 + prompt_chars + len(prompt or ()) + len(self.text) + len(self.thinking)
+        return texts + self.picture_bytes
+
+    @property
+    def picture_bytes(self) -> int:
+        return sum(len(one.data) for turn in self.request.messages for one in turn.pictures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,11 @@ class RequestEntry:
         """Roughly how much memory it takes, in bytes."""
         bodies = 600 + len(self.request_body.text) + len(self.response_body.text)
         return bodies + sum(answer.size_bytes for answer in self.answers)
+
+    def without_pictures(self) -> "RequestEntry":
+        """Return it with the names of its pictures in place of their data."""
+        answers = (replace(each, request=name_pictures(each.request)) for each in self.answers)
+        return replace(self, answers=tuple(answers))
 
     @property
     def output_tokens(self) -> int:
@@ -206,6 +217,7 @@ class RequestLog(QObject):
         self._max_bytes = max_bytes
         self._size_bytes = 0
         self._open: set[str] = set()
+        self._pictured: OrderedDict[str, None] = OrderedDict()
         self._paces: dict[str, Pace] = {}
         self.is_paused = False
 
@@ -227,6 +239,14 @@ class RequestLog(QObject):
             self._note_running(entry)
             self._size_bytes += entry.size_bytes - (known.size_bytes if known else 0)
             self._entries[entry.id] = entry
+            if any(answer.picture_bytes for answer in entry.answers):
+                self._pictured[entry.id] = None
+        while self._pictured and self._size_bytes > self._max_bytes:
+            name, _ = self._pictured.popitem(last=False)
+            if (pictured := self._entries.get(name)) is not None:
+                bare = pictured.without_pictures()
+                self._size_bytes += bare.size_bytes - pictured.size_bytes
+                self._entries[name] = bare
         while self._entries and (
             len(self._entries) > self._max_entries or self._size_bytes > self._max_bytes
         ):
@@ -267,6 +287,7 @@ class RequestLog(QObject):
     def clear(self) -> None:
         self._entries.clear()
         self._open.clear()
+        self._pictured.clear()
         self._paces.clear()
         self._size_bytes = 0
         self.cleared.emit()

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
-from engine.values.request import GenerationRequest, Message
+from engine.values.request import PICTURE_MARK, GenerationRequest, Message, Picture
 from ui.kit.theme import Theme
 from ui.server.request_log import COLUMNS, RequestColumn, RequestLogPanel, RequestTable
 from ui.server.requests import (
@@ -275,6 +275,21 @@ def test_columns_are_chosen_at_the_heads_and_kept_for_each_table(
     column_entries(later)["All Columns"].trigger()
     assert shown_columns(later) == list(RequestColumn)
     assert theme.columns == (("Runs", "When"),)
+
+
+def test_oldest_pictures_leave_a_full_log_before_any_request() -> None:
+    def pictured(number: int) -> RequestEntry:
+        shown = Picture(bytes([number]) * 600_000)
+        asked = GenerationRequest(messages=(Message("user", PICTURE_MARK, pictures=(shown,)),))
+        return ended(began(number), answers=(RequestAnswer(asked, END),))
+
+    log = RequestLog(max_bytes=1 << 20)
+    for number in range(1, 4):
+        log.take([began(number)])
+        log.take([pictured(number)])
+    pictures = [entry.answers[0].request.messages[0].pictures[0] for entry in log]
+    assert [len(picture.data) for picture in pictures] == [0, 0, 600_000]
+    assert [bool(picture.field) for picture in pictures] == [True, True, False]
 
 
 def test_several_choices_of_one_prompt_count_it_once() -> None:
