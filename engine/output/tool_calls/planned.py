@@ -7,11 +7,13 @@ the reasoning may speak of that call. Pure; any thread.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from engine.stopping.record import StopKind
 from engine.values.request import GenerationRequest, Tool
 
+# The first key of a JSON object, or its end.
+_IN_JSON = r"\{\s*(?:[\"']([^\"']+)[\"']\s*:|\})"
 _ENDS = (StopKind.EOS, StopKind.STOP_STRING, StopKind.STOP_TOKEN)
 
 
@@ -23,10 +25,10 @@ def planned_call(
         return None
     called = _called_since_question(request)
     found = [
-        (match.start(), tool.name)
+        (start, tool.name)
         for tool in request.tools
         if tool.name in thinking and tool.name not in called
-        for match in _call(tool).finditer(thinking)
+        for start in _calls(tool, thinking)
     ]
     return max(found)[1] if found else None
 
@@ -40,17 +42,17 @@ def _called_since_question(request: GenerationRequest) -> set[str]:
     return called
 
 
-def _call(tool: Tool) -> re.Pattern[str]:
-    """Return the beginnings of a tool's calls, up to the name of their first argument."""
+def _calls(tool: Tool, thinking: str) -> Iterator[int]:
+    """Yield where calls of a tool begin: with one of its arguments, or none if it takes none."""
     name, properties = re.escape(tool.name), tool.parameters.get("properties")
     parameters = properties if isinstance(properties, Mapping) else {}
-    names = "|".join(map(re.escape, parameters))
-    in_python, in_json = rf"(?:{names})\s*=(?!=)", rf"\{{\s*[\"'](?:{names})[\"']\s*:"
-    if not parameters:
-        in_python, in_json = r"\)", r"\{\s*\}"
     # The literal name comes first, because a search for it is fast; then its beginning is checked.
-    return re.compile(
+    pattern = (
         rf"{name}(?<![\w.-]{name})"
-        rf"(?:\(\s*(?:{in_python}|{in_json})"
-        rf"|[\"']\s*,\s*[\"'](?:arguments|parameters)[\"']\s*:\s*{in_json})"
+        rf"(?:\(\s*(?:([\w.-]+)\s*=(?!=)|{_IN_JSON}|\))"
+        rf"|[\"']\s*,\s*[\"'](?:arguments|parameters)[\"']\s*:\s*{_IN_JSON})"
     )
+    for match in re.finditer(pattern, thinking):
+        argument = next(filter(None, match.groups()), None)
+        if argument in parameters if parameters else argument is None:
+            yield match.start()

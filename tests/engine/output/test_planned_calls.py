@@ -100,6 +100,8 @@ def test_call_made_since_the_question_is_not_planned() -> None:
 
 def test_long_reasoning_is_searched_in_a_few_milliseconds() -> None:
     tools = tuple(Tool(f"get_weather{n}", parameters=CITY) for n in range(128))
+    wide = {"properties": {f"p{n}": {} for n in range(5_000)}}
+    tools += tuple(Tool(letter, parameters=wide) for letter in "aegth")
     thinking = "".join(f"get_weather{n % 128}(" + "city: (" for n in range(20_000)) + PLAN
     began = time.perf_counter()
     assert planned(thinking, tools=(*tools, *TOOLS)) == "get_weather"
