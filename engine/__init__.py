@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from engine.generation import Answer, Generation, merge_deltas
     from engine.inference.backend import LoadCancelled, LoadProgress
     from engine.inference.cache.disk import DiskCache
-    from engine.inference.loader import compare_with_plain_loop, mlx_in_use
+    from engine.inference.loader import compare_with_mlx_vlm, compare_with_plain_loop, mlx_in_use
     from engine.inference.template_preview import (
         SAMPLE_REQUEST,
         TemplatePreview,
         preview_template,
         validate_template,
     )
+    from engine.inference.vision.pictures import draw_sample
     from engine.output.answer import DecodingSetting
     from engine.output.vocabulary import Vocabulary
     from engine.scheduling.model_list import ModelStatus, OfferedModel, Offering
@@ -39,6 +40,8 @@ _LAZY = {
     "LoadCancelled": "engine.inference.backend",
     "LoadProgress": "engine.inference.backend",
     "DiskCache": "engine.inference.cache.disk",
+    "compare_with_mlx_vlm": "engine.inference.loader",
+    "draw_sample": "engine.inference.vision.pictures",
     "compare_with_plain_loop": "engine.inference.loader",
     "mlx_in_use": "engine.inference.loader",
     "SAMPLE_REQUEST": "engine.inference.template_preview",

@@ -1,6 +1,7 @@
 """``fullstop models check``: whether a model answers as it should, and what its drafts gain.
 
-The model is loaded twice, one time after the other: by the engine, and for mlx-lm's plain loop.
+The model is loaded anew, one time after the other: by the engine, for mlx-lm's plain loop, and one
+that sees for mlx-vlm's.
 Results go to standard output, progress to standard error. Main thread, on an event loop of its own.
 """
 
@@ -12,11 +13,12 @@ import sys
 import threading
 import time
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from difflib import unified_diff
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from app import exits, paths
 from app.engines import open_engine, read_user_template
@@ -28,7 +30,9 @@ from engine import (
     Engine,
     LoadCancelled,
     TemplateReport,
+    compare_with_mlx_vlm,
     compare_with_plain_loop,
+    draw_sample,
     mlx_in_use,
     preview_template,
 )
@@ -38,7 +42,13 @@ from engine.library.template_files import chat_template
 from engine.stopping.record import StopKind, describe_source
 from engine.stopping.rules import StopOptions, StopRules
 from engine.values.events import Finished, TokenTrace, tokens_per_s
-from engine.values.request import GenerationRequest, Message, Sampling, TraceLevel
+from engine.values.request import (
+    PICTURE_MARK,
+    GenerationRequest,
+    Message,
+    Sampling,
+    TraceLevel,
+)
 from engine.values.tokens import Comparison, Difference, TokenOrigin
 from engine.values.verdict import plain_cause
 from engine.wording import counted, figure, format_size, visible
@@ -64,6 +74,7 @@ _SOURCES = {
 }
 _BROKEN = ("incomplete", "refused")
 _NONE, _ALL = "none", "all of these"
+_Result = TypeVar("_Result")
 _Tokens = tuple[Sequence[int], Sequence[int]]
 """The token ids of a prompt and of its answer."""
 
@@ -105,7 +116,7 @@ class Report:
     def verdict(self) -> str:
         if not self.is_right:
             return (
-                f"{self.model.id} does not answer here as mlx-lm's plain loop does. Please report "
+                f"{self.model.id} does not answer here as the plain loop does. Please report "
                 "this with the output of --json."
             )
         if broken := self.broken_conversations:
@@ -167,10 +178,21 @@ async def _report(options: Namespace, printer: Printer) -> Report:
         requests = [_request(text, max(1, options.tokens // 4)) for text in _TEXTS]
         together = await asyncio.gather(*(_answer(engine, request) for request in requests))
         answers[f"{len(_TEXTS)} prompts at once"] = list(together)
+        picture = draw_sample() if model.can_see else None
+        seen = None
+        if picture is not None:
+            printer.status("answering: a picture …")
+            asked = Message("user", PICTURE_MARK + "What do you see?", pictures=(picture,))
+            request = replace(_request(_FREE, options.tokens), messages=(asked,))
+            seen = await _answer(engine, request)
         measurements = await _measure(engine, model, options.tokens, printer)
         template = await engine.check_template()
     # Only now, so that the model is never in memory twice.
     compared = await _compare(model.path, answers)
+    if picture is not None and seen is not None:
+        compared["a picture, beside mlx-vlm"] = await _watched(
+            lambda check: compare_with_mlx_vlm(model.path, picture, seen, check)
+        )
     difference = () if user_template is None else _template_difference(model.path, user_template)
     return Report(model, compared, measurements, template, difference)
 
@@ -256,27 +278,32 @@ def _measurements(ends: dict[tuple[str, str], list[Finished]]) -> Iterable[Measu
         )
 
 
-async def _compare(folder: Path, answers: dict[str, list[_Tokens]]) -> dict[str, Comparison]:
-    """Compare the answers with mlx-lm's plain loop; those generated together are added up."""
+async def _watched(compare: Callable[[Callable[[object], None]], _Result]) -> _Result:
+    """Compare on a new thread, as one ends its use of MLX; the time is on the status line."""
     is_over, started_s = threading.Event(), time.monotonic()
-    pairs = [pair for several in answers.values() for pair in several]
 
     def check_cancelled(_: object) -> None:
         if is_over.is_set():
             raise LoadCancelled
 
     def status() -> str:
-        return f"comparing with mlx-lm's plain loop  ·  {passed(time.monotonic() - started_s)}"
+        return f"comparing with a plain loop  ·  {passed(time.monotonic() - started_s)}"
 
-    try:
-        async with live_line(status, sys.stderr):
-            compared = iter(
-                await asyncio.to_thread(
-                    compare_with_plain_loop, folder, pairs, check_cancelled, check_cancelled
-                )
-            )
-    finally:
-        is_over.set()
+    with ThreadPoolExecutor(1, "comparison") as thread:
+        try:
+            async with live_line(status, sys.stderr):
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(thread, compare, check_cancelled)
+        finally:
+            is_over.set()
+
+
+async def _compare(folder: Path, answers: dict[str, list[_Tokens]]) -> dict[str, Comparison]:
+    """Compare the answers with mlx-lm's plain loop; those generated together are added up."""
+    pairs = [pair for several in answers.values() for pair in several]
+    compared = iter(
+        await _watched(lambda check: compare_with_plain_loop(folder, pairs, check, check))
+    )
     comparisons = {}
     for name, several in answers.items():
         parts = [next(compared) for _ in several]

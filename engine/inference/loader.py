@@ -13,6 +13,7 @@ from engine.inference.backend import BatchLimits, LoadProgress, OnLoadProgress
 from engine.inference.mlx_lm_internals import limit_of_open_files_kept
 from engine.inference.transformers_internals import names_of_models_read_later
 from engine.threads import collector_paused, free_mlx_thread
+from engine.values.request import Picture
 from engine.values.tokens import Comparison
 
 if TYPE_CHECKING:
@@ -82,6 +83,24 @@ def compare_with_plain_loop(
         from engine.inference import plain_loop
     try:
         return plain_loop.compare(folder, answers, on_progress, on_token)
+    finally:
+        free_mlx_thread()
+
+
+def compare_with_mlx_vlm(
+    folder: Path,
+    picture: Picture,
+    answer: tuple[Sequence[int], Sequence[int]],
+    on_token: Callable[[int], None],
+) -> Comparison:
+    """Compare a greedy answer to a prompt with a picture with mlx-vlm's whole model.
+
+    Otherwise like ``compare_with_plain_loop``; raises whatever mlx-vlm does.
+    """
+    with importing_mlx_lm():
+        from engine.inference.vision import whole_model
+    try:
+        return whole_model.compare(folder, picture, answer, on_token)
     finally:
         free_mlx_thread()
 

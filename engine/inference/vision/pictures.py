@@ -31,6 +31,18 @@ def digest_of(picture: Picture) -> bytes:
     return hashlib.sha256(bytes([picture.is_small]) + picture.data).digest()
 
 
+def draw_sample() -> Picture:
+    """Return a red circle beside a blue square."""
+    from PIL import Image, ImageDraw
+
+    image, file = Image.new("RGB", (320, 192), "white"), io.BytesIO()
+    pen = ImageDraw.Draw(image)
+    pen.ellipse((32, 48, 128, 144), fill="red")
+    pen.rectangle((192, 48, 288, 144), fill="blue")
+    image.save(file, "PNG")
+    return Picture(file.getvalue())
+
+
 def decoded(picture: Picture, field: str) -> Any:
     """Return a picture as Pillow's RGB image: upright, of a GIF the first frame, on white.
 

@@ -59,6 +59,14 @@ def test_check_demo_model_comparison_and_measurements(
     assert "+Answer by a tool call when a tool fits.<|im_end|>" in said["template_difference"]
 
 
+@pytest.mark.usefixtures("one_round")
+def test_check_compares_answer_about_picture_with_mlx_vlm(run: Run) -> None:
+    pytest.importorskip("mlx_vlm")
+    code, out, _ = run("seeing-model", "--tokens", "16", "--json")
+    compared = {one["answers"]: one["tokens"] for one in json.loads(out)["comparisons"]}
+    assert (code, compared["a picture, beside mlx-vlm"]) == (0, 16)
+
+
 @pytest.mark.parametrize(
     ("difference", "code", "words"),
     [
