@@ -35,7 +35,8 @@ def overruled_options(request: GenerationRequest, sampling: Sampling) -> Iterato
     if limit is not None and rules.min_tokens >= limit:
         reason = f"min_tokens reaches the limit of {limit}"
         yield from (f"stops.strings[{index}] ({reason})" for index in range(len(rules.stops)))
-        yield from (f"stops.token_ids[{index}] ({reason})" for index in range(len(rules.token_ids)))
+        if rules.token_ids:  # perhaps thousands
+            yield f"stops.token_ids ({reason})"
     elif not rules.min_tokens:
         for index, stop in enumerate(rules.stops):
             others = (other for other in rules.stops if other is not stop)
