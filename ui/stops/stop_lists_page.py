@@ -62,7 +62,7 @@ class StopListsPage(QWidget):
     def hideEvent(self, event: QHideEvent) -> None:
         """Take a sequence that was typed but not added yet: the page may be deleted now."""
         super().hideEvent(event)
-        if self.editor.input.text():
+        if self.editor.input.text() and not event.spontaneous():  # as when it is minimized
             self.editor.add.click()
 
     def _refresh(self) -> None:
