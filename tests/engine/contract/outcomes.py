@@ -243,7 +243,9 @@ def _ended(case: Case, end: End) -> _Sum:
             calls += found
     if match is not None:
         found = _matched(case, end, state, match)
-        found.calls = state.calls if found.kind is StopKind.STOP_STRING else found.calls
+        is_in_call = found.channel is Channel.TOOL and kind is not StopKind.CANCELLED
+        if found.kind is StopKind.STOP_STRING and not is_in_call:
+            found.calls = state.calls
         if kind is StopKind.CANCELLED:
             found.kind, found.value, found.rule_index = kind, None, None
             found.channel = found.offset = None

@@ -216,6 +216,10 @@ FOUND = [
         ["<think>", "<tool", "_call", ">", "a", "</", "tool_call", ">"],
         strings=["</tool_call>"], scope=ALL, include_stop=True,
     ),
+    found(
+        "byte-level", "bracketed calls", ["[TOOL_CALLS]", "add", '{"b": [1, 2]}', "EN", b"\xc3"],
+        strings=["\ufffd"], scope=ALL,
+    ),
     # Raw prompts.
     found("byte-level", "thinking", ["<think>", "a", "</think>", "\n"], prompt="a", is_raw=True),
     found("byte-level", "special json calls", ["<tool_call>", "a"], prompt="a", is_raw=True),
