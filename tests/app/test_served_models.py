@@ -24,6 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> P
 def no_other_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(paths, "find_spec", lambda _: None)  # without the model that sees
 
 
 def options(**values: Any) -> ServeOptions:
