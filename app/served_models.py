@@ -31,7 +31,8 @@ def served_models(
     default = given[0] if given else paths.demo_model()
     is_one = options.one_model or is_shared_out or (len(given) == 1 and not folders)
     offered = [] if is_one else _offered(given, folders)
-    if not has_several and len(offered) < 2:
+    own = [one for one in offered if one.found is None or one.found.origin is not Origin.BUNDLED]
+    if not has_several and not own:  # the program's own models are no choice of the user's
         return default, None
     return default, _with_names(offered, options, default)
 

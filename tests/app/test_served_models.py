@@ -77,6 +77,14 @@ def test_served_models_without_options(folder: Path, monkeypatch: pytest.MonkeyP
     assert names(served_models(options(), is_shared_out=True)) is None
 
 
+def test_any_name_is_answered_where_only_the_programs_own_models_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = [look_into(one, Origin.BUNDLED) for one in (paths.demo_model(), paths.seeing_model())]
+    monkeypatch.setattr(paths, "local_models", lambda: own)
+    assert served_models(options()) == (paths.demo_model(), None)
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [
