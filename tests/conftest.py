@@ -37,6 +37,8 @@ for _number, _usual in (
 ):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
+# A thread that outlives its test may be the first to ask for a keychain.
+os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 # Qt complains about the plain one, and takes this one instead.
 if os.environ.get("LC_ALL") in ("C", "POSIX"):
     os.environ["LC_ALL"] = "C.UTF-8"
@@ -142,10 +144,9 @@ def own_data_folder(
     """Keep every test, and every process that it starts, away from this person's conversations."""
     folder = tmp_path_factory.getbasetemp() / f"data-{next(_folders)}"
     monkeypatch.setenv("FULLSTOP_DATA_DIR", str(folder))
-    # Likewise from the models on this computer, from settings and keychain.
+    # Likewise from the models on this computer, and from settings.
     monkeypatch.setenv("HF_HUB_CACHE", str(folder / "hub"))
     monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(folder / "config"))
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
 
 
 @pytest.fixture(scope="session", autouse=True)

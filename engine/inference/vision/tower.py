@@ -78,12 +78,17 @@ def read_tower(folder: Path, config: dict[str, Any], text_model: Any) -> Tower:
     from mlx_vlm import utils
 
     kind, _ = utils.get_model_and_args(dict(config))
-    parts = {name: dict(config.get(name) or {}) for name in ("text_config", "vision_config")}
-    stated = {**config, **parts}
-    if config.get("audio_config"):
-        stated["audio_config"] = dict(config["audio_config"])
+    parts = ["text", "vision", "projector"]
+    # Gemma 3n tells tokens of pictures by those of sound, which other models can be without.
+    needs_audio = config.get("model_type") == "gemma3n"
+    stated = {**config, "audio_config": None}
+    if needs_audio:
+        parts.append("audio")
+        stated["audio_config"] = dict(config.get("audio_config") or {})
+    for name in ("text_config", "vision_config"):
+        stated[name] = dict(config.get(name) or {})
     own = kind.ModelConfig.from_dict(stated)
-    own = utils.update_module_configs(own, kind, stated, ["text", "vision", "projector"])
+    own = utils.update_module_configs(own, kind, stated, parts)
     model = kind.Model(own)
     weights: dict[str, Any] = {}
     for file in sorted(folder.glob("model*.safetensors")):
@@ -95,6 +100,8 @@ def read_tower(folder: Path, config: dict[str, Any], text_model: Any) -> Tower:
             weights = utils.sanitize_weights(getattr(kind, name), weights, getattr(own, part))
     weights = {name: value for name, value in weights.items() if not name.startswith(_TEXT)}
     model.language_model = nn.Module()
+    if needs_audio:
+        model.audio_tower = nn.Module()
     if quantization := config.get("quantization"):
         nn.quantize(
             model,

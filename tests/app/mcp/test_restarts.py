@@ -41,13 +41,16 @@ def test_mcp_restarted_http_server_gets_a_new_session(served: Served) -> None:
     url = f"http://127.0.0.1:{port}/mcp"
     served.do(served.host.put(ToolServerConfig("web", url=url, is_on=True)))
     for _ in range(2):
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        try:
             served.until(lambda: answers(port))
             if served.state("web").stage == "ready":
                 assert "it was restarted" in served.refusal("web", "add", a=1, b=1)
             served.do(served.host.ensure_ready(["web"]))
             assert served.call("web", "add", a=20, b=22) == ("42", False)
+        finally:
             process.kill()
+            process.wait()
 
 
 def test_mcp_server_that_lists_again_can_be_stopped(served: Served) -> None:
