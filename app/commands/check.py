@@ -182,8 +182,8 @@ async def _report(options: Namespace, printer: Printer) -> Report:
         seen = None
         if picture is not None:
             printer.status("answering: a picture …")
-            asked = Message("user", PICTURE_MARK + "What do you see?", pictures=(picture,))
-            request = replace(_request(_FREE, options.tokens), messages=(asked,))
+            message = Message("user", PICTURE_MARK + "What do you see?", pictures=(picture,))
+            request = replace(_request(_FREE, options.tokens), messages=(message,))
             seen = await _answer(engine, request)
         measurements = await _measure(engine, model, options.tokens, printer)
         template = await engine.check_template()

@@ -122,7 +122,7 @@ class RunningBatch:
             rows = DecodingRows(self._batch.decoding)
             if self._drafting.is_due(rows.numbers):
                 with self._stream():
-                    self._batch.place(self._batch.decoding)
+                    self._batch.set_deltas(self._batch.decoding)
                     step = self._drafting.step(rows)
         is_plain = step is None
         if step is None:

@@ -80,11 +80,11 @@ class ContinuousBatch:
 
     def decode(self) -> list[Any]:
         with mx.stream(self.stream):
-            self.place(self.decoding)
+            self.set_deltas(self.decoding)
             responses: list[Any] = self.decoding.next()
         return responses
 
-    def place(self, rows: Any) -> None:
+    def set_deltas(self, rows: Any) -> None:
         """Let the next pass count positions as the pictures of its rows need it."""
         if self.vision is not None:
             self.vision.set_deltas([one.position_delta for one in self._rows_of(rows)])
@@ -123,7 +123,7 @@ class ContinuousBatch:
                 self.groups.remove(group)
             else:
                 part = group.split(ready)
-            self.place(part)
+            self.set_deltas(part)
             self.decoding.extend(part.generate([[rows[index].tokens[-1]] for index in ready]))
             prepare_to_run(self.decoding.prompt_cache)
         begun = [rows[index] for index in ready]

@@ -30,7 +30,7 @@ _WORTH_SAME = 16
 
 
 class PrefixSharing:
-    """The sequences of one batch: those with a ``prefix_donor`` wait for what it reads.
+    """The sequences of one batch: those with a ``prefix_donor`` wait for its reading.
 
     All others have joined the batch, and are in ``reading`` until they decode.
     """

@@ -103,10 +103,10 @@ def render(
     placed = None
     if pictures and vision is not None:
         field = "messages" if request.prompt is None else "prompt"
-        placed = vision.place(tokens, ordered)
+        placed = vision.locate(tokens, ordered)
         if placed is None:
             raise InvalidRequest(field, "contains the model's own token for pictures as text")
-        if placed.places[-1][-1] == len(tokens) - 1:  # answers begin behind a token of text
+        if placed.token_indices[-1][-1] == len(tokens) - 1:  # answers begin behind a token of text
             raise InvalidRequest(field, "ends with a picture; write a text behind it")
     return tokens, not_applied, prompt_text, placed
 

@@ -1,4 +1,4 @@
-"""Chat templates as files: those of a model's folder, and one that a user gives."""
+"""Chat templates as files: of a model's folder, or given by the user."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -374,7 +374,7 @@ class Scheduler:
         self._read_embedding()
 
     def _emit(self, step: Step) -> None:
-        """Give the answers their parts of a step, and end those that are over."""
+        """Give the answers their parts of a step, and finish the ended ones."""
         now = time.perf_counter()
         running, stats = self.running, _NO_STATS
         # They are removed together, because each removal copies the batch; each with how many

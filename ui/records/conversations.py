@@ -133,7 +133,7 @@ class Conversation:
 
     @property
     def pictures(self) -> Iterator[Attachment]:
-        """The pictures and recordings of all messages, and of what is not sent yet."""
+        """The pictures and recordings of all messages, of the draft and of the queue."""
         for message in self.tree:
             yield from message.pictures
         unsent = (self.attachments, *(files for _, files in self.queue))

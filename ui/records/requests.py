@@ -223,7 +223,7 @@ def forked_run(original: Run, trace: RunTrace, origin: ForkOrigin) -> Run:
         left_out=original.left_out,
         forked_from=origin,
     )
-    if original.continued_chars:  # what was there before the recorded tokens
+    if original.continued_chars:  # text before the recorded tokens
         run.continued_chars = original.continued_chars
         run.text = original.text[: original.continued_chars]
         run.thinking = original.thinking.removesuffix(replay(trace).thinking)

@@ -341,7 +341,7 @@ def with_template_options(
     return replace(request, template_options=kwargs.model_dump(exclude_unset=True))
 
 
-# How requests spell options of the engine that have several names, the one that counts first.
+# How requests spell options of the engine that have several names, by precedence.
 _SPELLED = {
     "effort": (
         "chat_template_kwargs.reasoning_effort", "output_config.effort", "reasoning.effort",

@@ -149,8 +149,8 @@ class Content:
         text = source if isinstance(source, str) else ""
         is_address = ":" in text[:8] and not text.startswith("data:")
         if what == "image" and not has_note and (is_address or not text):
-            place = "at an address is not fetched" if is_address else "without data cannot be read"
-            raise unseen(path, f"an image {place}: send its data in base64")
+            reason = "at an address is not fetched" if is_address else "without data cannot be read"
+            raise unseen(path, f"an image {reason}: send its data in base64")
         if what != "image" or not text or is_address:
             self.add(note_of(path, kind, is_allowed=has_note, what=what))
             return

@@ -9,7 +9,7 @@ from engine.errors import InvalidRequest
 from engine.values.request import Picture
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
-# A larger file, or one that claims more pixels, is refused before it is read, so that none takes
+# A larger file, or one that claims more pixels, is refused unread, because decoding takes
 # more than 200 MB: 9 bytes a pixel, 16 of WebP. A JPEG is read at a fraction of its size, unless it
 # is progressive: then its coefficients take up to 8 bytes a pixel.
 _MAX_BYTES = 20 << 20
@@ -19,7 +19,7 @@ _MAX_SIDE = 20_000
 # Each scan of a progressive JPEG is a pass over the whole picture; cameras write about ten.
 _SCAN, _MAX_SCANS = b"\xff\xda", 100
 _TOO_MANY = "has more pixels than are read"
-# What towers are given at most: of Qwen3-VL about 1,500 tokens, and 256 of a small picture.
+# What towers are given at max_pixels: of Qwen3-VL about 1,500 tokens, and 256 of a small picture.
 _SEEN_PIXELS = 1_536 * 1_024
 _SMALL_PIXELS = 512 * 512
 # Towers cut a picture into squares; a narrower one is widened to this.
@@ -53,19 +53,19 @@ def decoded(picture: Picture, field: str) -> Any:
 
     if len(picture.data) > _MAX_BYTES:
         raise InvalidRequest(
-            field, f"a picture has at most {_MAX_BYTES >> 20} MB; send a smaller one"
+            field, f"a picture has at max_pixels {_MAX_BYTES >> 20} MB; send a smaller one"
         )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its own bounds are larger
             image = Image.open(io.BytesIO(picture.data), formats=_FORMATS)
             width, height = image.size
-            most = _MAX_PIXELS_BY_FORMAT.get(str(image.format), _MAX_PIXELS)
+            max_pixels = _MAX_PIXELS_BY_FORMAT.get(str(image.format), _MAX_PIXELS)
             if image.info.get("progressive"):
-                most = _MAX_PIXELS
+                max_pixels = _MAX_PIXELS
                 if picture.data.count(_SCAN) > _MAX_SCANS:
                     raise InvalidRequest(field, "has too many scans; save it again as a JPEG")
-            if width * height > most or max(width, height) > _MAX_SIDE:
+            if width * height > max_pixels or max(width, height) > _MAX_SIDE:
                 raise InvalidRequest(field, f"{_TOO_MANY}: {width} × {height}; send a smaller one")
             pixels = _SMALL_PIXELS if picture.is_small else _SEEN_PIXELS
             scale = min(1.0, (pixels / (width * height)) ** 0.5)

@@ -60,7 +60,7 @@ class PlacedPictures:
     """The pictures of a prompt.
 
     Attributes:
-        places: For each picture, the indices of its tokens.
+        token_indices: For each picture, the indices of its tokens.
         keys: The prompt's tokens, with words of digests in place of the placeholders.
         delta: How far positions behind the prompt are from the number of tokens.
         positions: (3, tokens), where the model has positions in three dimensions.
@@ -68,7 +68,7 @@ class PlacedPictures:
     """
 
     pictures: tuple[PreparedPicture, ...]
-    places: tuple[np.ndarray, ...]
+    token_indices: tuple[np.ndarray, ...]
     keys: list[int]
     delta: int = 0
     positions: np.ndarray | None = None
@@ -120,11 +120,11 @@ class Vision:
             given += [(picture, f"messages[{index}]") for picture in message.pictures]
         prepared: list[PreparedPicture] = []
         tokens = 0
-        for picture, place in given:
-            prepared.append(self._prepare(picture, picture.field or place))
+        for picture, name in given:
+            prepared.append(self._prepare(picture, picture.field or name))
             tokens += prepared[-1].tokens
             if tokens >= context:
-                raise PromptTooLong(place.partition("[")[0], tokens, context)
+                raise PromptTooLong(name.partition("[")[0], tokens, context)
         return prepared
 
     @property
@@ -198,7 +198,7 @@ class Vision:
             picture.text + other for picture, other in zip(pictures, others, strict=True)
         )
 
-    def place(
+    def locate(
         self, tokens: Sequence[int], pictures: Sequence[PreparedPicture]
     ) -> PlacedPictures | None:
         """Return where the pictures are among a prompt's tokens; None where they do not match."""
@@ -207,16 +207,16 @@ class Vision:
         if len(found) != sum(picture.tokens for picture in pictures):
             return None
         ends = np.cumsum([picture.tokens for picture in pictures])[:-1]
-        places = np.split(found, ends)
-        for place, picture in zip(places, pictures, strict=True):
-            words = np.frombuffer(picture.digest, ">u4").astype(np.int64) | PICTURE_BIT
-            ids[place] = words[np.arange(len(place)) % len(words)]
-        placed = PlacedPictures(tuple(pictures), tuple(places), ids.tolist())
+        indices = np.split(found, ends)
+        for at, picture in zip(indices, pictures, strict=True):
+            digest_words = np.frombuffer(picture.digest, ">u4").astype(np.int64) | PICTURE_BIT
+            ids[at] = digest_words[np.arange(len(at)) % len(digest_words)]
+        placed = PlacedPictures(tuple(pictures), tuple(indices), ids.tolist())
         if not self._has_grid:
             return placed
         spans = [
-            (int(place[0]), picture.tokens, picture.grid)
-            for place, picture in zip(places, pictures, strict=True)
+            (int(at[0]), picture.tokens, picture.grid)
+            for at, picture in zip(indices, pictures, strict=True)
             if picture.grid is not None
         ]
         positions, delta = grid_positions(len(ids), spans)
@@ -234,10 +234,12 @@ class Vision:
         Each picture delays running answers once, between two steps: its features are kept with the
         prompt until they are read, whatever other prompts are shown meanwhile.
         """
-        for number, (place, picture) in enumerate(zip(placed.places, placed.pictures, strict=True)):
-            if place[-1] < start:
+        for number, (indices, picture) in enumerate(
+            zip(placed.token_indices, placed.pictures, strict=True)
+        ):
+            if indices[-1] < start:
                 placed.features.pop(number, None)
-            elif place[0] < end and number not in placed.features:
+            elif indices[0] < end and number not in placed.features:
                 known = self._features.get(picture.digest)
                 placed.features[number] = known or self._compute_features(picture)
                 if known is None:
@@ -270,9 +272,9 @@ class Vision:
         reading = self.reading
         if self.sees_both_ways:
             blocks = np.full(end - start, -1)
-            for number, place in enumerate(placed.places):
-                low, high = np.searchsorted(place, (start, end))
-                blocks[place[low:high] - start] = number
+            for number, indices in enumerate(placed.token_indices):
+                low, high = np.searchsorted(indices, (start, end))
+                blocks[indices[low:high] - start] = number
             reading.blocks = mx.array(blocks) if (blocks >= 0).any() else None
         if placed.positions is not None:
             reading.positions = mx.array(placed.positions[:, None, start:end])
@@ -286,20 +288,20 @@ class Vision:
         values: Any = None
         added: list[Any] = []
         mask = np.zeros((1, end - start, 1), bool)
-        for number, place in enumerate(placed.places):
-            low, high = np.searchsorted(place, (start, end))
+        for number, indices in enumerate(placed.token_indices):
+            low, high = np.searchsorted(indices, (start, end))
             if low == high:
                 continue
             features, more = placed.features[number]
             if values is None:
                 values = mx.zeros((1, end - start, features.shape[-1]), features.dtype)
                 added = [mx.zeros_like(values) for _ in more]
-            at = place[low:high] - start
+            at = indices[low:high] - start
             mask[0, at] = True
-            indices = mx.array(at)
-            values[:, indices] = features[int(low) : int(high)]
+            chunk = mx.array(at)
+            values[:, chunk] = features[int(low) : int(high)]
             for layer, part in zip(added, more, strict=True):
-                layer[:, indices] = part[int(low) : int(high)]
+                layer[:, chunk] = part[int(low) : int(high)]
         if values is not None:
             self.reading.features = values, mx.array(mask)
             self.reading.added = added
@@ -310,9 +312,9 @@ class Vision:
         It ends before the picture at ``end``, or behind that where it begins with it.
         """
         if self.sees_both_ways:
-            for place in placed.places:
-                if place[0] < end <= place[-1]:
-                    return int(place[0]) if place[0] > start else int(place[-1]) + 1
+            for indices in placed.token_indices:
+                if indices[0] < end <= indices[-1]:
+                    return int(indices[0]) if indices[0] > start else int(indices[-1]) + 1
         return end
 
     def readable(self, ids: Sequence[int]) -> list[int]:

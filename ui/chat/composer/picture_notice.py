@@ -1,4 +1,4 @@
-"""A notice above the composer that the model sees no pictures, with one that does. Main thread."""
+"""The notice above the composer of a model without vision; offers another. Main thread."""
 
 from PySide6.QtWidgets import QFrame
 

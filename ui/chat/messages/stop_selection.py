@@ -45,9 +45,9 @@ def written_for(shown: str, source: str) -> str:
     """Return the part of a Markdown source that is shown as a text; empty if there is none."""
     if shown in source or len(shown) > MAX_STOP_CHARS:
         return shown
-    (wanted, _), (text, spans) = _without_marks(shown), _without_marks(source)
-    begin = text.find(wanted) if wanted.strip() else -1
-    return "" if begin < 0 else source[spans[begin][0] : spans[begin + len(wanted) - 1][1]]
+    (shown_text, _), (text, spans) = _without_marks(shown), _without_marks(source)
+    begin = text.find(shown_text) if shown_text.strip() else -1
+    return "" if begin < 0 else source[spans[begin][0] : spans[begin + len(shown_text) - 1][1]]
 
 
 def _without_marks(source: str) -> tuple[str, list[tuple[int, int]]]:

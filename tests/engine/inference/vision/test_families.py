@@ -96,7 +96,7 @@ def test_logits_after_pictures_equal_those_of_mlx_vlm(
 
     model, config = load_model(tmp_path)
     vision = Vision(tmp_path, config, model, read_tower(tmp_path, config, model))
-    placed = vision.place(ids, seen)
+    placed = vision.locate(ids, seen)
     assert placed is not None
     for chunk in (1000, 16, 7, 1):
         cache, logits = make_prompt_cache(model), []
@@ -121,10 +121,10 @@ def test_keys_of_another_picture_differ_at_every_token_of_it(tmp_path: Path) -> 
     one, other = pictures("qwen3_vl")
     ids = [5, *[_IMAGE] * one.tokens, 6]
     other = replace(one, digest=other.digest)
-    keys = [np.array(placed.keys) for p in (one, other) if (placed := vision.place(ids, [p]))]
+    keys = [np.array(placed.keys) for p in (one, other) if (placed := vision.locate(ids, [p]))]
     assert (keys[0] == keys[1]).tolist() == [True, *[False] * one.tokens, True]
     assert vision.ids_of(keys[0].tolist()) == ids
-    assert vision.place(ids, [one, other]) is None
+    assert vision.locate(ids, [one, other]) is None
 
 
 def test_states_can_be_taken_back_beside_pictures(tmp_path: Path) -> None:
