@@ -10,6 +10,7 @@ from engine.errors import InvalidRequest, PromptTooLong
 from engine.generation import Generation
 from engine.grammar.masks import is_constrained
 from engine.inference.backend import Prompt
+from engine.inference.vision.pictures import digest_of
 from engine.output.answer import AnswerBuilder, DecodingSetting
 from engine.output.channels import continues_text
 from engine.output.families import Family
@@ -17,10 +18,11 @@ from engine.scheduling.running_answer import RunningAnswer
 from engine.stopping.repetition import RepetitionScope
 from engine.values.events import PromptPart
 from engine.values.request import GenerationRequest, TraceLevel
-from engine.values.unanswered_prompt import Part, UnansweredPrompt
+from engine.values.unanswered_prompt import Part, PictureTokens, UnansweredPrompt
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
+    from engine.inference.vision.vision import PlacedPictures
 
 MAX_TOP_LOGPROBS = 20
 # A picture may take seconds to decode: it counts as so many characters.
@@ -153,7 +155,23 @@ def render_prompt(backend: "MlxBackend", request: GenerationRequest) -> Unanswer
         (*prompt.not_applied, *left_out),
         rendered.missing,
         parts,
+        () if prompt.pictures is None else tuple(_picture_tokens(request, prompt.pictures)),
     )
+
+
+def _picture_tokens(
+    request: GenerationRequest, placed: "PlacedPictures"
+) -> abc.Iterator[PictureTokens]:
+    """Yield the tokens of each picture; a template may change the order of pictures."""
+    in_messages = (picture for message in request.messages for picture in message.pictures)
+    digests = [digest_of(picture) for picture in (*request.pictures, *in_messages)]
+    for indices, picture in zip(placed.token_indices, placed.pictures, strict=True):
+        first, last = int(indices[0]), int(indices[-1])
+        found = PictureTokens(digests.index(picture.digest), first, last, picture.tokens)
+        if placed.positions is not None and picture.grid is not None:
+            ends = (tuple(placed.positions[:, at].tolist()) for at in (first, last))
+            found = found._replace(grid=picture.grid[1:], positions=(next(ends), next(ends)))
+        yield found
 
 
 def _check_id(token_id: int, field: str, size: int) -> None:

@@ -25,6 +25,27 @@ class Part(NamedTuple):
         return self.kind, self.message
 
 
+class PictureTokens(NamedTuple):
+    """A picture's tokens in a prompt.
+
+    Attributes:
+        picture: Its number among the pictures of the request, from 0.
+        first: The index of its first token.
+        last: The index of its last one; the tower's breaks between rows are among them.
+        count: How many of them the model reads the picture from.
+        grid: Rows and columns, where positions have three dimensions.
+        positions: Those of the first and the last token in time, height and width; None where a
+            position is the token's index.
+    """
+
+    picture: int
+    first: int
+    last: int
+    count: int
+    grid: tuple[int, int] | None = None
+    positions: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class UnansweredPrompt:
     """A prompt that is not answered.
@@ -34,6 +55,7 @@ class UnansweredPrompt:
         not_applied: Options and fields of the request without effect on this model.
         missing: Parts of the request that are in no part of the prompt.
         parts: The others at their places in the joined pieces, in order; empty if none is known.
+        pictures: The tokens of its pictures, in order.
     """
 
     tokens: list[int]
@@ -42,3 +64,4 @@ class UnansweredPrompt:
     not_applied: tuple[str, ...]
     missing: tuple[str, ...]
     parts: tuple[Part, ...]
+    pictures: tuple[PictureTokens, ...] = ()

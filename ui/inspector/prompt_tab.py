@@ -5,9 +5,8 @@ Main thread. It reads and renders only while it is visible.
 
 import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, groupby
 
@@ -19,8 +18,8 @@ from engine.errors import EngineError
 from engine.values.events import CacheMiss, PromptPart, Usage
 from engine.values.figures import describe_difference
 from engine.values.no_effect import plain_name
-from engine.values.request import PICTURE_MARK, GenerationRequest, Message, Picture
-from engine.values.unanswered_prompt import Part, UnansweredPrompt
+from engine.values.request import GenerationRequest
+from engine.values.unanswered_prompt import Part, PictureTokens, UnansweredPrompt
 from engine.wording import counted
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, align
@@ -142,29 +141,37 @@ class _Reading:
     @cached_property
     def _numbers(self) -> list[int]:
         """The number of each message, without those of the system."""
-        return list(accumulate(turn.role != "system" for turn in self.request.messages))
+        return list(accumulate(int(turn.role != "system") for turn in self.request.messages))
 
     @cached_property
-    def pictures(self) -> dict[Part, str]:
-        """The names of what the model saw at placeholders: of one picture, or several in a row."""
-        names: dict[Part, str] = {}
-        for index, message in enumerate(self.request.messages):
-            if not message.pictures:
-                continue
-            field = f"messages.{index}.content{_IMAGE}"
-            places = (part for part in self.prompt.parts if part.field == field)
-            for part, pictures in zip(places, _in_a_row(message), strict=False):
-                if self._is_placeholder(part):
-                    sizes = [picture_size(picture.data) for picture in pictures]
-                    shown = ", ".join(f"{size.width():,} × {size.height():,}" for size in sizes)
-                    many = f"{len(sizes):,} pictures: {shown}"
-                    names[part] = f"Picture {shown}" if len(sizes) == 1 else many
-        return names
+    def pictures(self) -> dict[Part, PictureTokens]:
+        """A part for each picture, of the message whose placeholders they are."""
+        images = [part for part in self.prompt.parts if part.field.endswith(_IMAGE)]
+        whole = Part(PromptPart.PICTURE, 0, "", 0, len(self.prompt.text), _IMAGE)
+        found: dict[Part, PictureTokens] = {}
+        for picture in self.prompt.pictures:
+            start = self.starts[picture.first]
+            end = self.starts[picture.last] + len(self.prompt.pieces[picture.last])
+            about = next((part for part in images if part.start <= start < part.end), whole)
+            found[about._replace(start=start, end=end)] = picture
+        return found
 
-    def _is_placeholder(self, part: Part) -> bool:
-        """Whether a part is one token again and again, and no note in place of a picture."""
-        ids = self.prompt.tokens[self.token_at(part.start) : self.token_at(part.end)]
-        return bool(ids) and Counter(ids).most_common(1)[0][1] * 2 > len(ids)
+    @cached_property
+    def parts(self) -> Sequence[Part]:
+        """The parts in order; a picture comes behind its message."""
+        starts = [picture.start for picture in self.pictures]
+        others = (
+            part
+            for part in self.prompt.parts
+            if not part.field.endswith(_IMAGE)
+            or not any(part.start <= start < part.end for start in starts)
+        )
+        return sorted((*others, *self.pictures), key=lambda part: part.start)
+
+    def name_of_picture(self, picture: PictureTokens) -> str:
+        in_messages = (each for message in self.request.messages for each in message.pictures)
+        size = picture_size((*self.request.pictures, *in_messages)[picture.picture].data)
+        return f"Picture {size.width():,} × {size.height():,}"
 
     @property
     def usage(self) -> Usage | None:
@@ -198,15 +205,24 @@ class _Reading:
         return recorded or tuple(map(plain_name, self.prompt.not_applied))
 
 
-def _in_a_row(message: Message) -> list[list[Picture]]:
-    """Return the pictures of a message, those together between which there is no text."""
-    rows: list[list[Picture]] = [[]]
-    texts = message.content.split(PICTURE_MARK)[1:]
-    for picture, text in zip(message.pictures, texts, strict=False):
-        rows[-1].append(picture)
-        if text.strip():
-            rows.append([])
-    return rows if rows[-1] else rows[:-1]
+def _location(picture: PictureTokens) -> str:
+    """Return in words where a picture is in a prompt."""
+    text = f"Indices {picture.first:,}–{picture.last:,}"
+    if picture.first == picture.last:
+        text = f"Index {picture.first:,}"
+    if picture.grid is None or picture.positions is None:
+        return text
+    rows, columns = picture.grid
+    low, high = picture.positions[0][0], max(picture.positions[1])
+    return f"{text}, {rows} × {columns} at positions {low:,}–{high:,}"
+
+
+def _corners(picture: PictureTokens) -> str:
+    """Return the positions of a picture's first and last token; empty where they are indices."""
+    if picture.positions is None:
+        return ""
+    first, last = (", ".join(f"{each:,}" for each in at) for at in picture.positions)
+    return f": ({first}) to ({last}) in time, height and width"
 
 
 class PartList(QListView):
@@ -249,16 +265,24 @@ class PartList(QListView):
             field, _, reason = name.partition(" (")
             mark = RowPart(field, icon="warning", icon_color=colors.limit)
             self._add(mark, reason.removesuffix(")"), reason=reason.removesuffix(")"))
-        if prompt.parts:
+        if reading.parts:
             self._add_heading("Parts of the prompt", "Tokens")
-        own, pictures = len(prompt.tokens), reading.pictures
-        for part in prompt.parts:
-            name = pictures.get(part) or reading.name_of(part.field)
+        own, fields = len(prompt.tokens), {part.field for part in prompt.parts}
+        for part in reading.parts:
             count = reading.count(part)
-            is_inner = part.field.endswith(_IMAGE)
+            is_inner = part.field.endswith(_IMAGE) and part.field.removesuffix(_IMAGE) in fields
             own -= 0 if is_inner else count
-            mark = RowPart(name, icon="mark", icon_color=getattr(colors, _tone(part)))
-            self._add(mark, counted(count, "token"), f"{count:,}", part, inset_px=14 * is_inner)
+            mark = RowPart(icon="mark", icon_color=getattr(colors, _tone(part)))
+            inset_px = 14 * is_inner
+            if (picture := reading.pictures.get(part)) is None:
+                mark = replace(mark, text=reading.name_of(part.field))
+                about, reason = counted(count, "token"), ""
+            else:
+                mark = replace(mark, text=reading.name_of_picture(picture))
+                count, reason = picture.count, _location(picture)
+                corners = _corners(picture)
+                about = f"{counted(count, 'token')}, {reason}{corners}"
+            self._add(mark, about, f"{count:,}", part, inset_px, reason)
         if prompt.parts:
             finished = reading.shown.run.finished
             is_users = finished is not None and finished.details.has_user_template
@@ -405,7 +429,6 @@ class PromptTab(InspectorTab):
             cursor.insertText(f"… {counted(first, 'token')} before these\n", old)
         self._places.clear()
         fields = {part.field: part for part in reading.prompt.parts}
-        folded = reading.pictures
         spans = _spans(reading, first, last, cached)
         for (look, part), group in groupby(spans, key=lambda span: span[:2]):
             form = QTextCharFormat((special, old, plain, differing)[look])
@@ -415,13 +438,13 @@ class PromptTab(InspectorTab):
             if look == _DIFFERS:
                 form.setBackground(QColor(colors.fault_soft))
             text = "".join(text for _, _, text in group)
-            if part in folded:
-                has_begun, count = part in self._places, counted(reading.count(part), "token")
-                text = "" if has_begun else f"⟦{folded[part]}, {count}⟧"
+            if part is not None and (picture := reading.pictures.get(part)) is not None:
+                chip = f"⟦{reading.name_of_picture(picture)}, {counted(picture.count, 'token')}⟧"
+                text = "" if part in self._places else chip
             cursor.insertText(text, form)
             if look == _DIFFERS and (difference := reading.difference) is not None:
                 self._places[difference] = begin, cursor.position()
-            inner = () if part is None else (part, fields[part.field.removesuffix(_IMAGE)])
+            inner = () if part is None else (part, fields.get(part.field.removesuffix(_IMAGE), part))
             for each in dict.fromkeys(inner):  # a placeholder is a piece of its message, too
                 start = self._places.get(each, (begin, 0))[0]
                 self._places[each] = start, cursor.position()
@@ -467,7 +490,7 @@ def _parts_remark(reading: _Reading) -> str:
             "one."
         )
     if reading.request.prompt is not None:
-        return " A raw prompt has no parts."
+        return "" if reading.pictures else " A raw prompt has no parts."
     if not prompt.parts:
         return " Its parts are not known: the chat template refuses the marks that find them."
     return "" if prompt.missing else " Nothing of the request is missing in it."
@@ -480,7 +503,7 @@ def _spans(
     shown, prompt = reading.shown, reading.prompt
     vocabulary = None if shown.trace is None else shown.trace.vocabulary
     special = {} if vocabulary is None else vocabulary.special
-    bands, difference = _bands(prompt.parts), reading.difference
+    bands, difference = _bands(reading.parts), reading.difference
     place = 0
     for position in range(first, last):
         text, start = prompt.pieces[position], reading.starts[position]

@@ -19,7 +19,7 @@ _MAX_SIDE = 20_000
 # Each scan of a progressive JPEG is a pass over the whole picture; cameras write about ten.
 _SCAN, _MAX_SCANS = b"\xff\xda", 100
 _TOO_MANY = "has more pixels than are read"
-# What towers are given at max_pixels: of Qwen3-VL about 1,500 tokens, and 256 of a small picture.
+# The most pixels that towers are given: of Qwen3-VL about 1,500 tokens, and 256 of a small picture.
 _SEEN_PIXELS = 1_536 * 1_024
 _SMALL_PIXELS = 512 * 512
 # Towers cut a picture into squares; a narrower one is widened to this.
@@ -53,7 +53,7 @@ def decoded(picture: Picture, field: str) -> Any:
 
     if len(picture.data) > _MAX_BYTES:
         raise InvalidRequest(
-            field, f"a picture has at max_pixels {_MAX_BYTES >> 20} MB; send a smaller one"
+            field, f"a picture has at most {_MAX_BYTES >> 20} MB; send a smaller one"
         )
     try:
         with warnings.catch_warnings():

@@ -17,7 +17,7 @@ from engine.values.request import (
     Tool,
     ToolCall,
 )
-from engine.values.unanswered_prompt import Part, UnansweredPrompt
+from engine.values.unanswered_prompt import Part, PictureTokens, UnansweredPrompt
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.chat.composer.pictures import encode_picture
@@ -170,25 +170,32 @@ async def test_long_prompt_shows_the_page_with_the_chosen_part(
     assert "after these" in tab.page.toPlainText()
 
 
-async def test_the_placeholders_of_a_picture_are_one_chip_with_its_size_and_tokens(
+async def test_pictures_have_a_chip_and_a_row_with_their_tokens_and_positions(
     window: MainWindow, inspector: InspectorWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pieces = ("<s>", "<pad>", "<pad>", "<pad>", "What is it?")
+    pieces = ("<s>", "<in>", *["<pad>"] * 6, "<out>", "<in>", "<pad>", "<out>", "What is it?")
     ends = list(accumulate(map(len, pieces)))
     about = PromptPart.MESSAGE, 1, "user"
     parts = (
         Part(*about, 3, ends[-1], "messages.0.content"),
-        Part(*about, 3, ends[3], "messages.0.content (image)"),
+        Part(*about, 3, ends[-2], "messages.0.content (image)"),
     )
-    prompt = UnansweredPrompt([1, 9, 9, 9, 4], "", pieces, (), (), parts)
+    pictures = (
+        PictureTokens(1, 2, 7, 6, (2, 3), ((2, 2, 2), (2, 3, 4))),
+        PictureTokens(0, 10, 10, 1),
+    )
+    ids = [1, 7, *[9] * 6, 8, 7, 9, 8, 4]
+    prompt = UnansweredPrompt(ids, "".join(pieces), pieces, (), (), parts, pictures)
 
     async def rendered(_request: GenerationRequest) -> UnansweredPrompt:
         return prompt
 
-    image = QImage(96, 64, QImage.Format.Format_RGB32)
-    image.fill(0)
-    picture = Picture(encode_picture(image))
-    turn = Message("user", f"{PICTURE_MARK}What is it?", pictures=(picture,))
+    def drawn(width: int) -> Picture:
+        image = QImage(width, 64, QImage.Format.Format_RGB32)
+        image.fill(0)
+        return Picture(encode_picture(image))
+
+    turn = Message("user", f"{PICTURE_MARK * 2}What is it?", pictures=(drawn(32), drawn(96)))
     await eventually(lambda: window.workspace.models.stage == "ready")
     answer = await (await inspector.inspector.engine.generate(AGENT)).collect()
     request = GenerationRequest((turn,))
@@ -199,5 +206,15 @@ async def test_the_placeholders_of_a_picture_are_one_chip_with_its_size_and_toke
     inspector.tabs.setCurrentWidget(tab)
     inspector.inspector.show_request(entry)
     await eventually(lambda: "What is it?" in tab.page.toPlainText())
-    assert tab.page.toPlainText() == "<s>⟦Picture 96 × 64, 3 tokens⟧What is it?"
-    assert "Picture 96 × 64, 3 tokens" in rows(tab)
+    chips = "⟦Picture 96 × 64, 6 tokens⟧", "⟦Picture 32 × 64, 1 token⟧"
+    text = f"<s><in>{chips[0]}<out><in>{chips[1]}<out>What is it?"
+    assert tab.page.toPlainText() == text
+    assert rows(tab)[-4:] == [
+        "Message 1 (user), 12 tokens",
+        "Picture 96 × 64, 6 tokens, Indices 2–7, 2 × 3 at positions 2–4: "
+        "(2, 2, 2) to (2, 3, 4) in time, height and width",
+        "Picture 32 × 64, 1 token, Index 10",
+        "Text of the template, 1 token",
+    ]
+    tab.list.setCurrentIndex(tab.list.rows.index(tab.list.rows.rowCount() - 2, 0))
+    assert tab.page.textCursor().selectedText() == chips[1]

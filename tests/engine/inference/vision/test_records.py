@@ -75,6 +75,20 @@ async def test_tokens_of_pictures_are_those_of_their_message(engine: Engine) -> 
     assert (whole.start, whole.message) == (shown.start, shown.message)
 
 
+async def test_prompt_has_the_indices_and_positions_of_each_picture(engine: Engine) -> None:
+    messages = (Message("system", "Look."), question("Why?", RED, TALL))
+    prompt = await engine.render_prompt(GenerationRequest(messages=messages))
+    red, tall = prompt.pictures
+    assert (red.picture, red.count, red.grid) == (0, 6, (2, 3))
+    assert (tall.picture, tall.count, tall.grid) == (1, 5, (5, 1))
+    pads = [index for index, piece in enumerate(prompt.pieces) if piece == "<|image_pad|>"]
+    assert pads == [*range(red.first, red.last + 1), *range(tall.first, tall.last + 1)]
+    at = red.first
+    assert red.positions == ((at, at, at), (at, at + 1, at + 2))
+    behind = at + 3 + tall.first - red.last - 1  # a picture takes as many as its longer side
+    assert tall.positions == ((behind, behind, behind), (behind, behind + 4, behind))
+
+
 async def test_marks_of_pictures_are_in_no_text(engine: Engine) -> None:
     look = f"See {PICTURE_MARK} now"
     messages = (
