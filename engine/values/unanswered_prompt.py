@@ -32,7 +32,7 @@ class PictureTokens(NamedTuple):
         picture: Its number among the pictures of the request, from 0.
         first: The index of its first token.
         last: The index of its last one; the tower's breaks between rows are among them.
-        count: How many of them the model reads the picture from.
+        tokens: How many of them the model reads the picture from.
         grid: Rows and columns, where positions have three dimensions.
         positions: Those of the first and the last token in time, height and width; None where a
             position is the token's index.
@@ -41,7 +41,7 @@ class PictureTokens(NamedTuple):
     picture: int
     first: int
     last: int
-    count: int
+    tokens: int
     grid: tuple[int, int] | None = None
     positions: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 

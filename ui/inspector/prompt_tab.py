@@ -279,7 +279,7 @@ class PartList(QListView):
                 about, reason = counted(count, "token"), ""
             else:
                 mark = replace(mark, text=reading.name_of_picture(picture))
-                count, reason = picture.count, _location(picture)
+                count, reason = picture.tokens, _location(picture)
                 corners = _corners(picture)
                 about = f"{counted(count, 'token')}, {reason}{corners}"
             self._add(mark, about, f"{count:,}", part, inset_px, reason)
@@ -439,13 +439,15 @@ class PromptTab(InspectorTab):
                 form.setBackground(QColor(colors.fault_soft))
             text = "".join(text for _, _, text in group)
             if part is not None and (picture := reading.pictures.get(part)) is not None:
-                chip = f"⟦{reading.name_of_picture(picture)}, {counted(picture.count, 'token')}⟧"
+                chip = f"⟦{reading.name_of_picture(picture)}, {counted(picture.tokens, 'token')}⟧"
                 text = "" if part in self._places else chip
             cursor.insertText(text, form)
             if look == _DIFFERS and (difference := reading.difference) is not None:
                 self._places[difference] = begin, cursor.position()
-            inner = () if part is None else (part, fields.get(part.field.removesuffix(_IMAGE), part))
-            for each in dict.fromkeys(inner):  # a placeholder is a piece of its message, too
+            outer = None if part is None else fields.get(part.field.removesuffix(_IMAGE))
+            for each in dict.fromkeys(
+                filter(None, (part, outer))
+            ):  # a placeholder is a piece of its message, too
                 start = self._places.get(each, (begin, 0))[0]
                 self._places[each] = start, cursor.position()
         if last < len(pieces):

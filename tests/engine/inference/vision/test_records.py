@@ -79,8 +79,8 @@ async def test_prompt_has_the_indices_and_positions_of_each_picture(engine: Engi
     messages = (Message("system", "Look."), question("Why?", RED, TALL))
     prompt = await engine.render_prompt(GenerationRequest(messages=messages))
     red, tall = prompt.pictures
-    assert (red.picture, red.count, red.grid) == (0, 6, (2, 3))
-    assert (tall.picture, tall.count, tall.grid) == (1, 5, (5, 1))
+    assert (red.picture, red.tokens, red.grid) == (0, 6, (2, 3))
+    assert (tall.picture, tall.tokens, tall.grid) == (1, 5, (5, 1))
     pads = [index for index, piece in enumerate(prompt.pieces) if piece == "<|image_pad|>"]
     assert pads == [*range(red.first, red.last + 1), *range(tall.first, tall.last + 1)]
     at = red.first
