@@ -1,5 +1,6 @@
 """The window of models: in memory, on this computer, and on the hub. Main thread."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +11,8 @@ from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QTabWidget, QWidget
 
 from engine import ModelStatus
-from engine.library.local_models import FoundModel
+from engine.errors import EngineError
+from engine.library.local_models import FoundModel, removal_of, remove
 from engine.library.memory_need import Fit
 from engine.library.model_info import ModelInfo
 from engine.wording import as_sentence, counted, format_size
@@ -18,7 +20,9 @@ from ui.kit.buttons import Choice, push_button
 from ui.kit.commands import Command
 from ui.kit.labels import ElidedLabel, StatusPill, label, show_text, thin_bar
 from ui.kit.layouts import column, row
+from ui.kit.tasks import start_task
 from ui.kit.windows import OwnWindow
+from ui.models.downloads import DownloadList
 from ui.models.find_view import FindView
 from ui.models.finder import HubResult, fit_sentence
 from ui.models.loading_after import LoadingAfter
@@ -27,16 +31,14 @@ from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import (
     RESTART,
     STUCK,
-    deletion_question,
     duration,
     fit_text,
     loading_text,
     percent,
 )
 from ui.models.models import LoadStage, ShownModel
-from ui.models.upkeep import Upkeep
 from ui.preferences import declaration
-from ui.words import Tone
+from ui.words import Tone, describe_error
 
 
 def memory_text(model: ModelStatus, now: float) -> str:
@@ -298,8 +300,8 @@ class ModelsWindow(OwnWindow):
         self.loaded = LoadedModel(library)
         self.memory = MemoryPanel(library)
         self.question = QuestionBar()
-        self._upkeep = Upkeep(library, self)
-        self.local = LocalModels(library, self._upkeep)
+        self.downloads = DownloadList(library.downloads)
+        self.local = LocalModels(library)
         self.finding = FindView(library)
         self._loading_after = LoadingAfter(library, self)
         self._has_searched_since = False
@@ -321,7 +323,7 @@ class ModelsWindow(OwnWindow):
     async def finish(self) -> None:
         await self.finding.finish()
         await self._loading_after.finish()
-        await self._upkeep.finish()
+        await super().finish()
 
     # -- building --------------------------------------------------------------------------
 
@@ -333,6 +335,7 @@ class ModelsWindow(OwnWindow):
         column(
             top,
             column(self.question, margins=(20, 6, 20, 6)),
+            self.downloads,
             (self.tabs, 1),
             spacing=0,
             on=self,
@@ -352,21 +355,12 @@ class ModelsWindow(OwnWindow):
         self.local.find_requested.connect(self.show_finding)
         self.local.deletion_requested.connect(self._ask_deletion)
         self.local.removal_requested.connect(self._remove)
-        self._upkeep.deletion_ready.connect(self._confirm_deletion)
-        self._library.changed.connect(self._look_for_updates)
-        self._upkeep.finished.connect(
-            lambda text: self.question.show_message(text, takes_focus=False)
-        )
         details.download_requested.connect(self._download)
         self.finding.field.textEdited.connect(self._note_search)
         self._loading_after.ready.connect(self._greet)
         self._loading_after.not_loaded.connect(self._show_not_loaded)
         QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self._on_escape)
         QShortcut(QKeySequence.StandardKey.Find, self, self.show_finding)
-
-    def _look_for_updates(self) -> None:
-        if self.isVisible() and not self._library.is_looking:
-            self._upkeep.check_sometimes()
 
     # -- downloading -----------------------------------------------------------------------
 
@@ -407,18 +401,47 @@ class ModelsWindow(OwnWindow):
 
     # -- deleting --------------------------------------------------------------------------
 
+    def _obstacle(self, model: FoundModel) -> str:
+        """Return why a model cannot be deleted now; empty if it can."""
+        if self._library.models.uses(model.folder):
+            return f"{model.name} is in use. Unload it before you delete it."
+        if self._library.downloads.is_running(model.name):
+            return f"{model.name} is being downloaded. Pause the download before you delete it."
+        return ""
+
     def _ask_deletion(self, model: FoundModel) -> None:
-        if obstacle := self._upkeep.obstacle(model):
+        if obstacle := self._obstacle(model):
             self.question.show_message(obstacle)
         else:
-            self._upkeep.ask_deletion(model)
+            start_task(self, self._confirm_deletion(model), "measure a model")
 
-    def _confirm_deletion(self, model: FoundModel, folder: Path, freed_bytes: int) -> None:
+    async def _confirm_deletion(self, model: FoundModel) -> None:
+        try:
+            folder, freed_bytes = await asyncio.to_thread(removal_of, model)
+        except EngineError as error:
+            self.question.show_message(describe_error(error), takes_focus=False)
+            return
+        work = partial(self._delete, model, folder, format_size(freed_bytes))
         self.question.ask(
-            deletion_question(model.name, freed_bytes),
-            Command("Delete", lambda: self._upkeep.delete(model, folder, freed_bytes)),
+            f"Delete “{model.name}”? This frees {format_size(freed_bytes)}. You can download it "
+            "again later.",
+            Command("Delete", lambda: start_task(self, work(), "delete a model")),
             prefers_cancel=True,
         )
+
+    async def _delete(self, model: FoundModel, folder: Path, freed: str) -> None:
+        # The model may have been loaded while the question was open.
+        text = self._obstacle(model)
+        if not text:
+            try:
+                await asyncio.to_thread(remove, folder)
+            except EngineError as error:
+                text = describe_error(error)
+            else:
+                text = f"{model.name} was deleted. This freed {freed}."
+                self._library.downloads.forget_all(model.name)
+            self._library.refresh()
+        self.question.show_message(text, takes_focus=False)
 
     # -- removing a folder -----------------------------------------------------------------
 
