@@ -31,7 +31,7 @@ from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest, Message
 from tests.support.attacks.damage import flipped
 from tests.support.attacks.file_attacks import Attack, storable
-from tests.support.outside.exports import read_whole
+from tests.support.outside import exports
 from ui.records.exchange.archive import conversation_markdown
 
 A = TypeVar("A")
@@ -82,7 +82,7 @@ def _read_trace(path: Path) -> str:
 
 def _read_export(path: Path) -> str:
     try:
-        found = read_whole(path, _MAX_BYTES)
+        found = exports.read_whole(path, _MAX_BYTES)
     except (DamagedFile, OSError):
         return "refused"
     for one in found.conversations:
@@ -193,64 +193,8 @@ def _compressed(rng: random.Random, content: bytes) -> bytes:
 
 
 def _exports() -> tuple[str, ...]:
-    text = {"content_type": "text", "parts": ["Hello"]}
-    nodes = {
-        "r": {"id": "r", "parent": None, "message": None},
-        "q": {"parent": "r", "message": {"author": {"role": "user"}, "content": text}},
-        "a": {
-            "parent": "q",
-            "message": {
-                "author": {"role": "assistant"},
-                "create_time": 1.7e9,
-                "content": text,
-                "metadata": {"model_slug": "m", "finish_details": {"type": "stop"}},
-            },
-        },
-        "c": {
-            "parent": "a",
-            "message": {
-                "author": {"role": "assistant"},
-                "recipient": "python",
-                "content": {"content_type": "code", "language": "python", "text": "1"},
-            },
-        },
-        "t": {
-            "parent": "c",
-            "message": {
-                "author": {"role": "tool", "name": "python"},
-                "content": {"content_type": "execution_output", "text": "1"},
-                "metadata": {"attachments": [{"id": "f", "name": "n"}], "aggregate_result": {}},
-            },
-        },
-    }
-    chatgpt = [
-        {"title": "T", "conversation_id": "c", "mapping": nodes, "current_node": "a",
-         "create_time": 1.7e9, "update_time": 1.7e9},
-    ]  # fmt: skip
-    claude = [
-        {"uuid": "u", "name": "T", "created_at": "2026-01-01T00:00:00Z", "updated_at": "x",
-         "chat_messages": [
-             {"uuid": "m", "sender": "human", "text": "Hi", "created_at": "2026-01-01T00:00:00Z",
-              "content": [{"type": "text", "text": "Hi"}], "attachments": [], "files": []},
-             {"uuid": "n", "sender": "assistant", "text": "Ho",
-              "content": [{"type": "text", "text": "Ho"}]}]},
-    ]  # fmt: skip
-    piece = {"type": "text", "text": "Hi"}
-    info = {
-        "identifier": "m",
-        "predictionConfig": {"fields": [{"key": "llm.prediction.stopStrings", "value": ["a"]}]},
-        "stats": {"stopReason": "stopStringFound", "predictedTokensCount": 3, "totalTimeSec": 1.5},
-    }
-    call = {"type": "toolCallRequest", "callId": 1, "name": "f", "parameters": {"x": 1}}
-    result = {"type": "toolCallResult", "callId": 1, "content": "y"}
-    step = {"type": "contentBlock", "content": [piece, call, result], "genInfo": info}
-    lm_studio = {
-        "name": "T", "createdAt": 1_700_000_000_000, "systemPrompt": "Be brief.",
-        "messages": [
-            {"versions": [{"role": "user", "content": [piece]}], "currentlySelected": 0},
-            {"versions": [{"role": "assistant", "steps": [step]}], "currentlySelected": 0}],
-    }  # fmt: skip
-    return tuple(json.dumps(one) for one in (chatgpt, claude, lm_studio))
+    whole = ([exports.chatgpt()], [exports.claude()], exports.lm_studio())
+    return tuple(map(json.dumps, whole))
 
 
 def _servers() -> tuple[str, ...]:

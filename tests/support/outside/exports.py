@@ -1,10 +1,9 @@
-"""Whole exports of other programs, written by hand in the structure of real ones.
+"""Exports of other programs, in the structure of real ones.
 
-Every text that a person or a model could have written, and every value that the program noted, is a
-word of its own that begins with ``w-``, so that a test can follow it.
+Every text that a user or a model could have written is a word of its own that begins with ``w-``,
+so that a test can follow it.
 """
 
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,274 +22,99 @@ def read_whole(path: Path, most_bytes: int, pictures: Path | None = None) -> Fil
         return reading.contents
 
 
-class Words:
-    def __init__(self) -> None:
-        self._numbers = count()
-
-    def __call__(self, name: str) -> str:
-        return f"w-{name}-{next(self._numbers)}"
-
-
 def chatgpt() -> Values:
-    """Return a conversation of ChatGPT with everything that its export has."""
-    w = Words()
+    """Return a conversation of ChatGPT with everything of its export that has a place here."""
+    nodes: dict[str, Values] = {"root": {"id": "root", "message": None, "parent": None}}
 
-    def node(key: str, parent: str | None, role: str, content: Values, **more: Any) -> Values:
-        metadata = {
-            "request_id": w("request"),
-            "message_type": "next",
-            "timestamp_": "absolute",
-            "parent_id": w("parent"),
-            "turn_exchange_id": w("turn"),
-            **more.pop("metadata", {}),
-        }
+    def node(
+        key: str, role: str, content: Values, parent: str = "", recipient: str = "all", **more: Any
+    ) -> None:
         message = {
-            "id": key,
-            "author": {"role": role, "name": w("author"), "metadata": {}},
+            "author": {"role": role},
             "create_time": 1_700_000_000.5,
-            "update_time": None,
             "content": content,
             "status": "finished_successfully",
-            "end_turn": True,
-            "weight": 1.0,
-            "metadata": metadata,
-            "recipient": more.pop("recipient", "all"),
-            "channel": more.pop("channel", None),
+            "metadata": more,
+            "recipient": recipient,
         }
-        return {"id": key, "message": message, "parent": parent, "children": []}
+        nodes[key] = {"id": key, "message": message, "parent": parent or [*nodes][-1]}
 
     def text(*parts: Any) -> Values:
         return {"content_type": "text", "parts": list(parts)}
 
+    plot = "file-service://file-plot0001"
     mark = "\ue200cite\ue202turn0search1\ue201"
-    references = [
-        {
-            "matched_text": mark,
-            "start_idx": 5,
-            "end_idx": 9,
-            "type": "grouped_webpages",
-            "alt": f"([{w('source')}](https://source.test))",
-            "items": [{"title": w("item")}],
-        },
+    about = {"about_user_message": "w-about-user-1", "about_model_message": "w-about-model-1"}
+    instructions = {"user_profile": "w-about-me-1", "user_instructions": "w-how-to-answer-1"}
+    node(
+        "ctx",
+        "user",
+        {"content_type": "user_editable_context", **instructions},
+        user_context_message_data=about,
+    )
+    memory = {"content_type": "model_editable_context", "model_set_context": "w-memory-1"}
+    node("mem", "assistant", memory)
+    picture = {
+        "content_type": "image_asset_pointer",
+        "asset_pointer": "sediment://file_pic00001",
+        "size_bytes": 10,
+    }
+    spoken = {"content_type": "audio_transcription", "text": "w-spoken-1", "direction": "in"}
+    question = {
+        "content_type": "multimodal_text",
+        "parts": [picture, spoken, "w-question-1"],
+    }
+    attachments = [
+        {"id": "file_pic00001", "name": "w-photo-1.png", "mime_type": "image/png"},
+        {"id": "file_doc00001", "name": "w-paper-1.pdf", "size": 9},
     ]
-    create = f'{{"name":"{w("canvas")}","type":"document","content":"first {w("draft")}"}}'
+    node("q1", "user", question, attachments=attachments, targeted_reply="w-replied-to-1")
+    thought = {"summary": "w-summary-1", "content": "w-thought-1", "finished": True}
+    node("think", "assistant", {"content_type": "thoughts", "thoughts": [thought]})
+    node("recap", "assistant", {"content_type": "reasoning_recap", "content": "w-recap-1"})
+    code = {"content_type": "code", "language": "unknown", "text": "w-code-1"}
+    node("run", "assistant", code, recipient="python")
+    shown = {"message_type": "image", "image_url": plot, "width": 5}
+    output = {"content_type": "execution_output", "text": "w-output-1"}
+    node("ran", "tool", output, aggregate_result={"status": "success", "messages": [shown]})
+    create = '{"name":"w-canvas-1","type":"document","content":"first w-draft-1"}'
+    node("make", "assistant", text(create), recipient="canmore.create_textdoc")
+    node("made", "tool", text("Successfully created text document."))
     update = '{"updates":[{"pattern":"first","multiple":false,"replacement":"second"}]}'
-    nodes = [
-        {"id": "root", "message": None, "parent": None, "children": ["ctx"]},
-        node(
-            "ctx",
-            "root",
-            "user",
-            {
-                "content_type": "user_editable_context",
-                "user_profile": w("about-me"),
-                "user_instructions": w("how-to-answer"),
-            },
-            metadata={
-                "is_visually_hidden_from_conversation": True,
-                "is_user_system_message": True,
-                "user_context_message_data": {
-                    "about_user_message": w("about-user"),
-                    "about_model_message": w("about-model"),
-                },
-            },
-        ),
-        node(
-            "mem",
-            "ctx",
-            "assistant",
-            {
-                "content_type": "model_editable_context",
-                "model_set_context": w("memory"),
-            },
-        ),
-        node(
-            "q1",
-            "mem",
-            "user",
-            {
-                "content_type": "multimodal_text",
-                "parts": [
-                    {
-                        "content_type": "image_asset_pointer",
-                        "asset_pointer": "sediment://file_pic00001",
-                        "size_bytes": 10,
-                        "width": 4,
-                        "height": 4,
-                        "fovea": None,
-                        "metadata": None,
-                    },
-                    {
-                        "content_type": "audio_transcription",
-                        "text": w("spoken"),
-                        "direction": "in",
-                        "decoding_id": None,
-                    },
-                    w("question"),
-                ],
-            },
-            metadata={
-                "attachments": [
-                    {
-                        "id": "file_pic00001",
-                        "name": w("photo") + ".png",
-                        "size": 10,
-                        "mime_type": "image/png",
-                        "width": 4,
-                        "height": 4,
-                    },
-                    {"id": "file_doc00001", "name": w("paper") + ".pdf", "size": 9},
-                ],
-                "targeted_reply": w("replied-to"),
-            },
-        ),
-        node(
-            "think",
-            "q1",
-            "assistant",
-            {
-                "content_type": "thoughts",
-                "thoughts": [
-                    {
-                        "summary": w("summary"),
-                        "content": w("thought"),
-                        "chunks": [],
-                        "finished": True,
-                    },
-                ],
-                "source_analysis_msg_id": w("source-id"),
-            },
-        ),
-        node(
-            "recap",
-            "think",
-            "assistant",
-            {
-                "content_type": "reasoning_recap",
-                "content": w("recap"),
-            },
-        ),
-        node(
-            "run",
-            "recap",
-            "assistant",
-            {
-                "content_type": "code",
-                "language": "unknown",
-                "text": w("code"),
-                "response_format_name": None,
-            },
-            recipient="python",
-        ),
-        node(
-            "ran",
-            "run",
-            "tool",
-            {"content_type": "execution_output", "text": w("output")},
-            metadata={
-                "aggregate_result": {
-                    "status": "success",
-                    "run_id": w("run"),
-                    "code": w("code-again"),
-                    "messages": [
-                        {
-                            "message_type": "image",
-                            "image_url": "file-service://file-plot0001",
-                            "width": 5,
-                            "height": 5,
-                        }
-                    ],
-                    "jupyter_messages": [{"msg_type": w("jupyter")}],
-                }
-            },
-        ),
-        node("make", "ran", "assistant", text(create), recipient="canmore.create_textdoc"),
-        node(
-            "made",
-            "make",
-            "tool",
-            text("Successfully created text document."),
-            metadata={"canvas": {"textdoc_id": w("doc"), "textdoc_type": "document", "version": 1}},
-        ),
-        node("change", "made", "assistant", text(update), recipient="canmore.update_textdoc"),
-        node(
-            "search",
-            "change",
-            "assistant",
-            {"content_type": "code", "text": w("search")},
-            recipient="browser",
-        ),
-        node(
-            "quote",
-            "search",
-            "tool",
-            {
-                "content_type": "tether_quote",
-                "url": w("url"),
-                "domain": w("domain"),
-                "text": w("quoted"),
-                "title": w("title"),
-                "tether_id": None,
-            },
-        ),
-        node(
-            "seen",
-            "quote",
-            "tool",
-            {
-                "content_type": "computer_output",
-                "computer_id": w("computer"),
-                "screenshot": {"asset_pointer": "file-service://file-plot0001", "width": 5},
-                "state": {"url": w("state"), "title": w("state-title")},
-            },
-        ),
-        node(
-            "a1",
-            "seen",
-            "assistant",
-            text(f"{w('answer')} {mark}"),
-            metadata={
-                "model_slug": w("model"),
-                "finish_details": {"type": "stop", "stop_tokens": [200002]},
-                "content_references": references,
-                "citations": [{"metadata": {"title": w("cited"), "url": w("cited-url")}}] * 3,
-                "search_queries": [{"type": "search", "q": w("term")}],
-                "image_results": [{"url": w("found-picture")}],
-            },
-        ),
-        node(
-            "a2",
-            "seen",
-            "assistant",
-            text(w("other-version")),
-            metadata={
-                "finish_details": {"type": "max_tokens"},
-            },
-        ),
-    ]
+    node("change", "assistant", text(update), recipient="canmore.update_textdoc")
+    search = {"content_type": "code", "text": "w-search-1"}
+    node("search", "assistant", search, recipient="browser")
+    quoted = {"url": "w-url-1", "text": "w-quoted-1", "title": "w-quoted-title-1"}
+    node("quote", "tool", {"content_type": "tether_quote", **quoted})
+    screen = {"content_type": "computer_output", "screenshot": {"asset_pointer": plot}}
+    node("seen", "tool", screen)
+    source = {"matched_text": mark, "alt": "([w-source-1](https://source.test))"}
+    node(
+        "a1",
+        "assistant",
+        text(f"w-answer-1 {mark}"),
+        model_slug="w-model-1",
+        finish_details={"type": "stop", "stop_tokens": [200002]},
+        content_references=[source],
+    )
+    other = text("w-other-version-1")
+    node("a2", "assistant", other, "seen", finish_details={"type": "max_tokens"})
     return {
-        "title": w("title"),
+        "title": "w-title-1",
         "create_time": 1_700_000_000.0,
         "update_time": 1_700_000_100.0,
-        "mapping": {one["id"]: one for one in nodes},
+        "mapping": nodes,
         "current_node": "a1",
-        "conversation_id": w("conversation"),
-        "id": w("id"),
+        "conversation_id": "w-conversation-1",
         "is_archived": False,
         "is_starred": True,
-        "default_model_slug": w("default-model"),
-        "gizmo_id": "g-p-abc123",
+        "default_model_slug": "w-default-model-1",
         "conversation_template_id": "g-p-abc123",
-        "safe_urls": [w("safe")],
-        "moderation_results": [],
-        "plugin_ids": None,
-        "memory_scope": "global_enabled",
     }
 
 
 def claude() -> Values:
-    """Return a conversation of Claude with everything that its export has."""
-    w = Words()
+    """Return a conversation of Claude with everything of its export that has a place here."""
 
     def message(key: str, above: str, sender: str, *content: Values, **more: Any) -> Values:
         return {
@@ -299,368 +123,203 @@ def claude() -> Values:
             "content": list(content),
             "sender": sender,
             "created_at": "2025-03-01T10:00:00.000000Z",
-            "updated_at": "2025-03-01T10:00:01Z",
             "attachments": [],
             "files": [],
             "parent_message_uuid": above,
-            "index": 0,
             **more,
         }
 
     def block(kind: str, **more: Any) -> Values:
-        times = {"start_timestamp": "2025-03-01T10:00:00Z", "stop_timestamp": None, "flags": None}
-        return {**times, "type": kind, **more}
+        return {"type": kind, **more}
 
-    def artifact(key: str, **given: Any) -> Values:
-        call = {"id": "art-1", "type": "text/markdown", "title": w("artifact"), **given}
-        return block(
-            "tool_use",
-            id=key,
-            name="artifacts",
-            input=call,
-            message=w("message"),
-            integration_name=w("integration"),
-            display_content={"text": w("display")},
-        )
+    def artifact(key: str, title: str, **given: Any) -> Values:
+        call = {"id": "art-1", "type": "text/markdown", "title": title, **given}
+        return block("tool_use", id=key, name="artifacts", input=call)
 
-    citation = {
-        "title": w("cited"),
-        "uuid": w("uuid"),
-        "start_index": 0,
-        "end_index": 4,
-        "details": {"type": "web_search_citation", "url": "https://cited.test"},
-    }
-    knowledge = {
-        "type": "knowledge",
-        "title": w("page"),
-        "url": w("page-url"),
-        "text": w("page-text"),
-        "is_missing": False,
-        "metadata": {"site_name": w("site")},
-    }
-    picture = {"type": "image", "file_uuid": "pic-uuid-0001"}
-    made = {"type": "local_resource", "file_path": w("path"), "name": w("made"), "uuid": w("uuid")}
+    citation = {"title": "w-cited-1", "details": {"url": "https://cited.test"}}
+    found = [
+        block("knowledge", title="w-page-1", url="w-page-url-1", text="w-page-text-1"),
+        block("image", file_uuid="pic-uuid-0001"),
+        block("local_resource", name="w-made-1"),
+    ]
+    question = message(
+        "q1",
+        "00000000-0000-4000-8000-000000000000",
+        "human",
+        block("text", text="w-question-1", citations=[]),
+        block("voice_note", title="w-spoken-title-1", text="w-spoken-1"),
+        attachments=[{"file_name": "w-file-1.txt", "extracted_content": "w-extracted-1"}],
+        files=[
+            {"file_uuid": "pic-uuid-0001", "file_name": "w-photo-1.png"},
+            {"file_uuid": "gone-uuid-0002", "file_name": "w-gone-1.pdf"},
+        ],
+    )
+    answer = message(
+        "a1",
+        "q1",
+        "assistant",
+        block("thinking", thinking="w-thought-1"),
+        block("tool_use", id="t1", name="look_up", input={"query": "w-query-1"}),
+        block("tool_result", tool_use_id="t1", name="look_up", content=found),
+        artifact("t2", "w-artifact-1", command="create", content="old w-content-1"),
+        block("tool_result", tool_use_id="t2", content=[block("text", text="OK")]),
+        artifact("t3", "w-artifact-2", command="update", old_str="old", new_str="new"),
+        block("text", text="w-answer-1", citations=[citation]),
+        block("token_budget", remaining=7),
+        stop_reason="stop_sequence",
+        stop_sequence="w-stop-1",
+    )
+    retry = message("a2", "q1", "assistant", block("text", text="w-retry-1"))
     return {
-        "uuid": w("uuid"),
-        "name": w("name"),
-        "summary": w("summary"),
-        "model": w("model"),
+        "uuid": "w-uuid-1",
+        "name": "w-name-1",
+        "model": "w-model-1",
         "created_at": "2025-03-01T10:00:00Z",
         "updated_at": "2025-03-01T11:00:00Z",
         "is_starred": True,
-        "account": {"uuid": w("account")},
-        "project": {"uuid": "p-1", "name": w("project")},
+        "project": {"uuid": "p-1", "name": "w-project-1"},
         "current_leaf_message_uuid": "a1",
-        "chat_messages": [
-            message(
-                "q1",
-                "00000000-0000-4000-8000-000000000000",
-                "human",
-                block("text", text=w("question"), citations=[]),
-                block("voice_note", title=w("spoken-title"), text=w("spoken")),
-                attachments=[
-                    {
-                        "id": w("id"),
-                        "file_name": w("file") + ".txt",
-                        "file_size": 4,
-                        "file_type": "txt",
-                        "extracted_content": w("extracted"),
-                    }
-                ],
-                files=[
-                    {"file_uuid": "pic-uuid-0001", "file_name": w("photo") + ".png"},
-                    {"file_uuid": "gone-uuid-0002", "file_name": w("gone") + ".pdf"},
-                ],
-            ),
-            message(
-                "a1",
-                "q1",
-                "assistant",
-                block(
-                    "thinking",
-                    thinking=w("thought"),
-                    summaries=[{"summary": w("short")}],
-                    cut_off=False,
-                    signature=w("signature"),
-                ),
-                block("tool_use", id="t1", name="look_up", input={"query": w("query")}),
-                block(
-                    "tool_result",
-                    tool_use_id="t1",
-                    name="look_up",
-                    is_error=False,
-                    content=[knowledge, picture, made],
-                    structured_content={"threads": [w("again")]},
-                ),
-                artifact("t2", command="create", content=f"old {w('content')}"),
-                block(
-                    "tool_result",
-                    tool_use_id="t2",
-                    name="artifacts",
-                    content=[{"type": "text", "text": "OK", "uuid": w("uuid")}],
-                ),
-                artifact("t3", command="update", old_str="old", new_str="new"),
-                block("text", text=w("answer"), citations=[citation]),
-                block("token_budget", remaining=7),
-                stop_reason="stop_sequence",
-                stop_sequence=w("stop"),
-            ),
-            message("a2", "q1", "assistant", block("text", text=w("retry"))),
-        ],
+        "chat_messages": [question, answer, retry],
     }
 
 
 def lm_studio() -> Values:
-    """Return a conversation of LM Studio with everything that its file has."""
-    w = Words()
+    """Return a conversation of LM Studio with everything of its file that has a place here."""
 
-    def content(text: str, **more: Any) -> Values:
-        return {
-            "type": "text",
-            "text": text,
-            "fromDraftModel": False,
-            "tokensCount": 3,
-            "isStructural": False,
-            **more,
-        }
+    def text(word: str) -> Values:
+        return {"type": "text", "text": word}
 
     def step(*pieces: Values, **more: Any) -> Values:
+        identifier = "1720000001000-0.5"
         return {
             "type": "contentBlock",
-            "stepIdentifier": "1720000001000-0.5",
+            "stepIdentifier": identifier,
             "content": list(pieces),
-            "defaultShouldIncludeInContext": True,
-            "shouldIncludeInContext": True,
             **more,
         }
 
-    stops = {"key": "llm.prediction.stopStrings", "value": [w("stop")]}
+    def stops(word: str) -> Values:
+        return {"key": "llm.prediction.stopStrings", "value": [word]}
+
     info = {
-        "indexedModelIdentifier": w("model"),
-        "identifier": w("identifier"),
-        "loadModelConfig": {"fields": [{"key": w("load"), "value": 1}]},
-        "predictionConfig": {"fields": [stops]},
+        "indexedModelIdentifier": "w-model-1",
+        "predictionConfig": {"fields": [stops("w-stop-1")]},
         "stats": {
             "stopReason": "stopStringFound",
-            "stopString": w("stop-string"),
-            "tokensPerSecond": 30.0,
-            "numGpuLayers": -1,
-            "timeToFirstTokenSec": 0.25,
+            "stopString": "w-stop-string-1",
             "totalTimeSec": 1.5,
-            "promptTokensCount": 12,
             "predictedTokensCount": 34,
-            "totalTokensCount": 46,
-            "usedDraftModelKey": w("draft-model"),
         },
     }
     call = {
         "type": "toolCallRequest",
         "callId": 1,
-        "name": w("tool"),
-        "toolCallRequestId": "r1",
-        "parameters": {"where": w("where")},
-        "pluginIdentifier": w("plugin"),
+        "name": "w-tool-1",
+        "parameters": {"where": "w-where-1"},
     }
-    result = {
-        "type": "toolCallResult",
-        "callId": 1,
-        "toolCallRequestId": "r1",
-        "name": "",
-        "content": w("result"),
+    passage = {"citedText": "w-passage-1", "fileName": "w-cited-file-1", "pageNumber": [2, 3]}
+    question = [
+        text("w-question-1"),
+        {
+            "type": "file",
+            "name": "w-photo-1.png",
+            "identifier": "17-1.png",
+            "fileType": "image",
+        },
+        {"type": "file", "fileIdentifier": "w-paper-1.pdf", "fileType": "text/plain"},
+    ]
+    answer = [
+        step(text("w-thought-1"), prefix="<think>", suffix="</think>", style={"type": "thinking"}),
+        {"type": "citationBlock", **passage},
+        step(call),
+        step({"type": "toolCallResult", "callId": 1, "content": "w-result-1"}),
+        {"type": "debugInfoBlock", "debugInfo": "x"},
+        step(text("w-answer-1"), genInfo=info),
+    ]
+    first = {
+        "role": "assistant",
+        "senderInfo": {"senderName": "x"},
+        "steps": [step(text("w-first-version-1"))],
     }
     return {
-        "name": w("name"),
+        "name": "w-name-1",
         "pinned": True,
         "createdAt": 1_720_000_000_000,
-        "preset": w("preset"),
-        "tokenCount": 46,
-        "userLastMessagedAt": 1_720_000_005_000,
-        "assistantLastMessagedAt": 1_720_000_006_000,
-        "systemPrompt": w("system"),
-        "usePerChatPredictionConfig": True,
+        "systemPrompt": "w-system-1",
         "perChatPredictionConfig": {
             "fields": [
                 {"key": "llm.prediction.temperature", "value": 0.5},
-                {"key": "llm.prediction.stopStrings", "value": [w("own-stop")]},
+                stops("w-own-stop-1"),
                 {"key": "llm.prediction.contextOverflowPolicy", "value": "rollingWindow"},
             ]
         },
-        "clientInput": w("draft"),
-        "clientInputFiles": [],
-        "userFilesSizeBytes": 0,
-        "lastUsedModel": {
-            "indexedModelIdentifier": w("last-model"),
-            "identifier": w("last-id"),
-            "instanceLoadTimeConfig": {"fields": [{"key": w("context")}]},
-            "instanceOperationTimeConfig": {"fields": []},
-        },
-        "notes": [w("note")],
-        "plugins": [w("plugin")],
-        "looseFiles": [],
+        "clientInput": "w-draft-1",
+        "lastUsedModel": {"indexedModelIdentifier": "w-last-model-1"},
+        "notes": ["w-note-1"],
         "messages": [
-            {
-                "currentlySelected": 0,
-                "versions": [
-                    {
-                        "type": "singleStep",
-                        "role": "user",
-                        "content": [
-                            content(w("question")),
-                            {
-                                "type": "file",
-                                "name": w("photo") + ".png",
-                                "identifier": "17-1.png",
-                                "fileType": "image",
-                                "sizeBytes": 3,
-                            },
-                            {
-                                "type": "file",
-                                "fileIdentifier": w("paper") + ".pdf",
-                                "fileType": "text/plain",
-                            },
-                        ],
-                        "preprocessed": {"role": "user", "content": [content(w("processed"))]},
-                    },
-                ],
-            },
+            {"currentlySelected": 0, "versions": [{"role": "user", "content": question}]},
             {
                 "currentlySelected": 1,
-                "versions": [
-                    {
-                        "type": "multiStep",
-                        "role": "assistant",
-                        "senderInfo": {"senderName": w("sender")},
-                        "steps": [step(content(w("first-version")))],
-                    },
-                    {
-                        "type": "multiStep",
-                        "role": "assistant",
-                        "senderInfo": {"senderName": w("sender")},
-                        "steps": [
-                            step(
-                                content(w("thought")),
-                                prefix="<think>",
-                                suffix="</think>",
-                                style={
-                                    "type": "thinking",
-                                    "ended": True,
-                                    "title": w("thought-title"),
-                                },
-                            ),
-                            {
-                                "type": "citationBlock",
-                                "stepIdentifier": "1720000001000-0.6",
-                                "citedText": w("passage"),
-                                "fileName": w("cited-file"),
-                                "fileIdentifier": w("cited-id"),
-                                "pageNumber": [2, 3],
-                            },
-                            step(call),
-                            step(result),
-                            {
-                                "type": "debugInfoBlock",
-                                "stepIdentifier": "x",
-                                "debugInfo": w("debug"),
-                            },
-                            step(content(w("answer")), genInfo=info),
-                        ],
-                    },
-                ],
+                "versions": [first, {"role": "assistant", "steps": answer}],
             },
         ],
     }
 
 
 def jan() -> tuple[Values, list[Values]]:
-    """Return a thread of Jan with everything that its files have, and its messages."""
-    w = Words()
+    """Return a thread of Jan and its messages, with everything that has a place here."""
 
-    def message(key: str, role: str, *content: Values, **more: Any) -> Values:
-        return {
-            "id": w(key),
-            "object": "thread.message",
-            "thread_id": w("thread"),
-            "assistant_id": w("assistant"),
-            "role": role,
-            "content": list(content),
-            "status": "ready",
-            "created_at": 1_730_000_000_000,
-            "completed_at": 1,
-            **more,
-        }
+    def message(role: str, *content: Values, **more: Any) -> Values:
+        times = {"created_at": 1_730_000_000_000, "status": "ready"}
+        return {"role": role, "content": list(content), **times, **more}
 
     def text(value: str, kind: str = "text") -> Values:
         return {"type": kind, "text": {"value": value, "annotations": []}}
 
     thread = {
-        "id": w("id"),
+        "id": "w-id-1",
         "object": "thread",
-        "title": w("title"),
+        "title": "w-title-1",
         "created": 1_730_000_000,
         "updated": 1_730_000_100,
-        "model": {"id": w("model"), "provider": w("provider")},
+        "model": {"id": "w-model-1"},
         "assistants": [
             {
-                "id": w("assistant"),
-                "name": w("name"),
-                "avatar": w("avatar"),
-                "instructions": w("instructions"),
-                "parameters": {"temperature": 0.5, "stop": [w("stop")]},
-                "model": {"id": w("other-model"), "engine": w("engine")},
+                "instructions": "w-instructions-1",
+                "parameters": {"temperature": 0.5, "stop": ["w-stop-1"]},
             }
         ],
-        "metadata": {
-            "is_favorite": True,
-            "order": 1,
-            "project": {"id": w("p"), "name": w("project")},
-        },
+        "metadata": {"is_favorite": True, "project": {"id": "p", "name": "w-project-1"}},
+    }
+    call = {
+        "type": "tool_call",
+        "tool_call_id": "c1",
+        "tool_name": "w-tool-1",
+        "input": {"where": "w-where-1"},
+        "output": "w-output-1",
+    }
+    function = {"name": "w-second-1", "arguments": '{"a": "w-argument-1"}'}
+    second = {
+        "tool": {"id": "c2", "type": "function", "function": function},
+        "response": {"content": [{"type": "text", "text": "w-returned-1"}]},
     }
     messages = [
         message(
-            "q",
             "user",
-            text(w("question")),
-            {
-                "type": "image_url",
-                "image_url": {"url": "data:image/png;base64,AAAA", "detail": "auto"},
-            },
+            text("w-question-1"),
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
             {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}},
-            attachments=[{"file_id": w("file-id"), "name": w("file") + ".pdf", "tools": []}],
-            metadata={"inline_file_contents": [{"name": w("notes"), "content": w("inside")}]},
+            attachments=[{"name": "w-file-1.pdf"}],
+            metadata={"inline_file_contents": [{"name": "w-notes-1", "content": "w-inside-1"}]},
         ),
         message(
-            "a",
             "assistant",
-            text(f"<think>{w('thought')}</think>{w('answer')}"),
-            {
-                "type": "tool_call",
-                "tool_call_id": "c1",
-                "tool_name": w("tool"),
-                "input": {"where": w("where")},
-                "output": w("output"),
-            },
-            metadata={
-                "modelId": w("answered-by"),
-                "tokenSpeed": {"tokenSpeed": 3},
-                "usage": {"total_tokens": 5},
-                "tool_calls": [
-                    {
-                        "tool": {
-                            "id": "c2",
-                            "type": "function",
-                            "function": {
-                                "name": w("second"),
-                                "arguments": f'{{"a": "{w("argument")}"}}',
-                            },
-                        },
-                        "response": {"content": [{"type": "text", "text": w("returned")}]},
-                        "state": w("state"),
-                    }
-                ],
-            },
+            text("<think>w-thought-1</think>w-answer-1"),
+            call,
+            metadata={"modelId": "w-answered-by-1", "tool_calls": [second]},
         ),
-        message("r", "assistant", text(w("reasoning"), "reasoning"), text(w("said"))),
-        message("s", "assistant", text(w("half")), status="stopped"),
+        message("assistant", text("w-reasoning-1", "reasoning"), text("w-said-1")),
+        message("assistant", text("w-half-1"), status="stopped"),
     ]
     return thread, messages
 
