@@ -1,7 +1,6 @@
 """Rank 0: it loads a model together with the other processes, and sends them each operation."""
 
 import logging
-from collections import abc
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -75,11 +74,6 @@ class LeadingBatch(RunningBatch):
         if not self._ranks.lost:
             self._ranks.send("forget_prompts", owner)
         return super().forget_prompts(owner)
-
-    def reset(self) -> abc.Sequence[int]:
-        """Drop all sequences of this process; the other processes are lost already."""
-        self.sequences.clear()
-        return super().reset()
 
     def fault(self) -> str:
         """Return why a rank is lost; empty while none is. Any thread."""

@@ -16,16 +16,15 @@ import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import BatchLimits, RowStep, Step
-from engine.inference.cache.index import MemoryUsage
+from engine.inference.cache.index import MemoryUsage, common_tokens, key_of
 from engine.inference.cache.prompt_cache import PromptCache
-from engine.inference.cache.segments import sequence_view
+from engine.inference.cache.segments import cache_prefix, sequence_view
 from engine.inference.continuous_batch import ContinuousBatch
 from engine.inference.drafts import Drafting
 from engine.inference.embedding import EmbeddingPass
 from engine.inference.mlx_lm_internals import DecodingRows, together
 from engine.inference.prefill import PrefillPacer
-from engine.inference.prefix_sharing import WORTH_TOKENS, PrefixSharing
-from engine.inference.running_cache import is_sole
+from engine.inference.running_cache import extracted, is_sole
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.cost import PassCosts
 from engine.inference.speculation.head_drafts import OwnHead, head_of, without_head
@@ -33,6 +32,12 @@ from engine.values.events import CacheMiss
 
 if TYPE_CHECKING:
     from engine.inference.vision.vision import Vision
+
+# A prompt takes its beginning from another where that saves reading so many tokens. Reading fewer
+# takes about as long as copying them.
+WORTH_TOKENS = 256
+# Answers to one prompt with several seeds read it once, unless it is as short as this.
+_WORTH_SAME = 16
 
 
 class RunningBatch:
@@ -59,16 +64,15 @@ class RunningBatch:
         self.can_draft = limits.drafts and can.drafts
         self.is_shared = limits.is_shared
         self._stepped_at_s = 0.0
-        self._steps = self._tokens_read = 0
-        by_number: dict[int, Sequence] = {}
+        self._steps = self._tokens_read = self._inserted = 0
+        self.sequences: dict[int, Sequence] = {}
+        # The sequences that wait until another has read what both share, with that many tokens.
+        self._waiting: dict[Sequence, tuple[Sequence, int]] = {}
         self._batch = ContinuousBatch(
-            model, limits.rows, pads_prompts=can.prompts, sequences=by_number, vision=vision
+            model, limits.rows, pads_prompts=can.prompts, sequences=self.sequences, vision=vision
         )
         self.prompt_cache = PromptCache(fresh, limits.cache_bytes)
-        self.sequences = PrefixSharing(
-            by_number, self._batch, is_cut_anywhere=self.prompt_cache.can_cut_anywhere
-        )
-        self._drafting = Drafting(model, by_number, costs or PassCosts())
+        self._drafting = Drafting(model, self.sequences, costs or PassCosts())
         head = head_of(model) if self.can_draft else None
         self.own_head = None if head is None else OwnHead(head.origin)
         self._pacer = PrefillPacer(limits.prefill_chunk)
@@ -80,23 +84,85 @@ class RunningBatch:
 
     def insert(self, sequence: Sequence) -> int:
         """Add a sequence, or let it wait for another with the same beginning; return its number."""
+        sequence.number, self._inserted = self._inserted, self._inserted + 1
+        sequence.key = key_of(sequence.keys)
+        if not self.can_draft:
+            sequence.sources = ()
+        self._admit(sequence)
+        if not self.prompt_cache.can_cut_anywhere:
+            self._plan_snapshots(sequence)
+        self.sequences[sequence.number] = sequence
+        sequence.disk_epoch = self.prompt_cache.disk_epoch(sequence.owner)
+        self._note_use()
+        return sequence.number
+
+    def _admit(self, sequence: Sequence) -> None:
+        """Read a prompt from the end of its cached beginning, or once another has read more."""
+        self._fetch(sequence)
+        donor, shared = self._find_donor(sequence)
+        if donor is not None and donor.read < shared:
+            self._waiting[sequence] = donor, shared
+            if not self.prompt_cache.can_cut_anywhere:
+                donor.snapshots_at.add(shared)
+            return
+        if donor is not None:
+            self._store_beginning(donor, shared)
+            self._fetch(sequence)
+        self._batch.wait(sequence)
+
+    def _fetch(self, sequence: Sequence) -> None:
         tokens, owner, scorer = sequence.keys, sequence.owner, sequence.scorer
         unscored = tokens if scorer is None else tokens[: scorer.begins + 1]
         with self._stream():
-            sequence.cache, sequence.cached, sequence.from_disk = self.prompt_cache.fetch(
-                owner, unscored
-            )
+            sequence.cache, sequence.cached, from_disk = self.prompt_cache.fetch(owner, unscored)
+        sequence.read = sequence.cached
+        sequence.from_disk += from_disk
         sequence.cache_miss = self.prompt_cache.why_missing(owner, tokens, sequence.cached)
         if sequence.cache_miss is not None and scorer is not None:
             sequence.cache_miss = CacheMiss.SCORED
-        if not self.prompt_cache.can_cut_anywhere:
-            self._plan_snapshots(sequence)
-        if not self.can_draft:
-            sequence.sources = ()
-        self.sequences.add(sequence)
-        sequence.disk_epoch = self.prompt_cache.disk_epoch(owner)
-        self._note_use()
-        return sequence.number
+
+    def _find_donor(self, sequence: Sequence) -> tuple[Sequence | None, int]:
+        """Return the sequence that shares the most tokens with a prompt, and how many.
+
+        Only sequences of one owner share: no number and no time reveals another's prompt.
+        """
+        found: list[tuple[Sequence, int]] = []
+        # Processes that share a model evict prompts at different times.
+        is_alone = sequence.scorer is not None or self.is_shared
+        for other in () if is_alone else self.sequences.values():
+            if (
+                other is sequence
+                or other in self._waiting
+                or other.owner.name != sequence.owner.name
+            ):
+                continue
+            # Each reads at least its last token itself.
+            shared = min(common_tokens(sequence.key, other.key), len(sequence) - 1, len(other) - 1)
+            is_same = len(other) == len(sequence) == shared + 1
+            is_worth = shared - sequence.cached >= (_WORTH_SAME if is_same else WORTH_TOKENS)
+            if is_worth and (self.prompt_cache.can_cut_anywhere or other.read < shared):
+                found.append((other, shared))
+        return max(found, key=lambda each: (each[1], each[0].read), default=(None, 0))
+
+    def _store_beginning(self, donor: Sequence, tokens: int) -> None:
+        with self._stream():
+            cache, row, held = self._batch.cache_of(donor)
+            if row is not None:
+                view = sequence_view(without_head(cache), row)
+                beginning = cache_prefix(view, len(held), tokens)
+                self.prompt_cache.store(donor.owner, None, beginning, held[:tokens])
+
+    def _admit_waiting(self) -> list[Sequence]:
+        """Admit and return the sequences whose wait has ended, also by the other's end."""
+        admitted = [
+            sequence
+            for sequence, (donor, shared) in self._waiting.items()
+            if donor.number not in self.sequences or donor.read >= shared
+        ]
+        for sequence in admitted:
+            del self._waiting[sequence]
+            self._admit(sequence)
+        return admitted
 
     def _plan_snapshots(self, sequence: Sequence) -> None:
         tokens, cached = sequence.keys, sequence.cached
@@ -113,12 +179,13 @@ class RunningBatch:
 
     def step(self) -> Step:
         """Decode the next tokens of each running row and read as much of the prompts as is fair."""
+        admitted = self._admit_waiting()
         decoding = len(self._batch.decoding)
         max_tokens = self._pacer.tokens(decoding) if self._batch.can_read else 0
         # Measured from step to step: the device decodes while the last step's tokens are handled.
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
         step = None
-        if self.can_draft and not self.sequences.reading:
+        if self.can_draft and not self._batch.is_reading:
             rows = DecodingRows(self._batch.decoding)
             if self._drafting.is_due(rows.numbers):
                 with self._stream():
@@ -139,8 +206,10 @@ class RunningBatch:
         # Unused memory of MLX is freed after so many steps, as in mlx-lm's own loop.
         if self._steps % 512 == 0:
             mx.clear_cache()
-        for number in self.sequences.take_stopped_waiting():
-            step[number].read = step[number].read or 0
+        for sequence in admitted:
+            step[sequence.number].read = step[sequence.number].read or 0
+        for sequence, (donor, shared) in self._waiting.items():
+            step[sequence.number].read = max(0, min(shared, donor.read) - sequence.cached)
         self._note_ends(step)
         self._read_drafts()
         return step
@@ -153,7 +222,7 @@ class RunningBatch:
         """
         suspects: list[tuple[Sequence, mx.array]] = []
         for number, row in step.items():
-            sequence = self.sequences.by_number[number]
+            sequence = self.sequences[number]
             for token_id, logprobs in row.sampled:
                 is_same = token_id == sequence.last_token
                 sequence.repeats = sequence.repeats + 1 if is_same else 0
@@ -172,7 +241,7 @@ class RunningBatch:
             for (sequence, _), is_nan in zip(suspects, are_nan, strict=True):
                 if is_nan:
                     sequence.is_invalid = step[sequence.number].is_invalid = True
-        for number, sequence in self.sequences.by_number.items():
+        for number, sequence in self.sequences.items():
             if sequence.constraint is not None and sequence.constraint.failure is not None:
                 step[number].failure = (
                     f"the answer could not be constrained: {sequence.constraint.failure}; simplify "
@@ -183,7 +252,7 @@ class RunningBatch:
 
     def _read_drafts(self) -> None:
         """Let the draft model read on in the prompt in which it is furthest behind."""
-        drafts = [one.draft for one in self.sequences.by_number.values() if one.draft is not None]
+        drafts = [one.draft for one in self.sequences.values() if one.draft is not None]
         behind = max(drafts, key=lambda draft: draft.unread, default=None)
         if behind is not None and behind.unread:
             begin_s = time.perf_counter()
@@ -222,14 +291,11 @@ class RunningBatch:
             for number, scored in scores.items():
                 step[number].scores = scored
             for sequence, count in counts.items():
-                tokens = sequence.read - sequence.cached + count
-                step[sequence.number].read = tokens
-                for number, progress in self.sequences.record_read(sequence, tokens):
-                    step[number].read = progress
+                sequence.read += count
+                step[sequence.number].read = sequence.read - sequence.cached
                 if count and sequence.read in sequence.snapshots_at:
                     self._store_snapshot(sequence)
-            for sequence in self._batch.begin_decoding(group):
-                self.sequences.stop_reading(sequence)
+            self._batch.begin_decoding(group)
             self._note_use()
         return step
 
@@ -259,14 +325,24 @@ class RunningBatch:
         self._release(removed)
 
     def _extract(self, rows: Iterable[int]) -> list[Sequence]:
-        removed = self.sequences.remove(rows)
+        """Remove sequences; return them in order, with their caches."""
+        removed = [self.sequences[number] for number in rows if number in self.sequences]
+        joined = []
+        for sequence in removed:
+            if self._waiting.pop(sequence, None) is None:
+                joined.append(sequence)
+            else:
+                sequence.cache = None
+        for sequence, (cache, held) in self._batch.remove(joined).items():
+            sequence.cache, sequence.held = extracted(without_head(cache)), held
+        for sequence in removed:
+            del self.sequences[sequence.number]
         self._drafting.remove(sequence.number for sequence in removed)
         return removed
 
     def _release(self, removed: abc.Sequence[Sequence]) -> None:
-        """Store the caches of removed sequences; their dependents continue to read."""
+        """Store the caches of removed sequences."""
         try:
-            self.sequences.release_dependents(removed)
             for sequence in removed:
                 if not sequence.is_invalid:
                     self._store(sequence, sequence.cache, sequence.held)
@@ -303,11 +379,13 @@ class RunningBatch:
     def reset(self) -> abc.Sequence[int]:
         """Drop the rows of a batch after a step that failed; return the rows that continue."""
         self._batch.clear()
-        for sequence in self.sequences.reset():
-            if sequence.draft is not None:
-                sequence.draft.abandon()
+        for sequence in list(self.sequences.values()):
+            if sequence not in self._waiting:
+                del self.sequences[sequence.number]
+                if sequence.draft is not None:
+                    sequence.draft.abandon()
         self._drafting.clear()
-        return list(self.sequences.by_number)
+        return list(self.sequences)
 
     def fault(self) -> str:
         """Return why no step can finish any more; empty where one can. Any thread."""
@@ -315,6 +393,7 @@ class RunningBatch:
 
     def close(self) -> None:
         self.sequences.clear()
+        self._waiting.clear()
         self.prompt_cache.clear()
         self._batch.close()
         del self._drafting

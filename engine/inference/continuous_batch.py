@@ -75,6 +75,11 @@ class ContinuousBatch:
         return self._max_rows - len(self.decoding) - sum(map(len, self.groups))
 
     @property
+    def is_reading(self) -> bool:
+        """Whether any prompt is not read yet."""
+        return bool(self.groups or self.waiting)
+
+    @property
     def can_read(self) -> bool:
         return bool(self.groups or (self.waiting and self.free_rows > 0))
 
@@ -111,12 +116,12 @@ class ContinuousBatch:
                     straighten(part)
             return group, counts, scores
 
-    def begin_decoding(self, group: Any) -> list[Sequence]:
+    def begin_decoding(self, group: Any) -> None:
         """Let those of a group decode whose prompts are read but for the last token."""
         rows = self._rows_of(group)
         ready = [index for index, row in enumerate(rows) if row.read == len(row) - 1]
         if not ready:
-            return []
+            return
         with mx.stream(self.stream):
             part = group
             if len(ready) == len(rows):
@@ -126,11 +131,9 @@ class ContinuousBatch:
             self.set_deltas(part)
             self.decoding.extend(part.generate([[rows[index].tokens[-1]] for index in ready]))
             prepare_to_run(self.decoding.prompt_cache)
-        begun = [rows[index] for index in ready]
-        for row in begun:
-            if row.pictures is not None:
-                row.pictures.features.clear()
-        return begun
+        for index in ready:
+            if (pictures := rows[index].pictures) is not None:
+                pictures.features.clear()
 
     def cache_of(self, sequence: Sequence) -> tuple[list[Any], int | None, list[int]]:
         """Return the cache of a sequence, its row (None for its own cache), and its keys."""

@@ -35,8 +35,6 @@ class Sequence:
         pictures: The pictures of the prompt; None for none.
         repeats: How many tokens before ``last_token`` are the same.
         snapshots_at: After how many tokens its cache is stored, where that cannot be cut.
-        prefix_donor: The sequence that reads for it what both share; None where it reads itself.
-        prefix_dependents: The sequences that wait for it, each with how many tokens both share.
     """
 
     tokens: list[int]
@@ -60,8 +58,6 @@ class Sequence:
     cache_miss: CacheMiss | None = field(default=None, init=False)
     read: int = field(default=0, init=False)
     snapshots_at: set[int] = field(default_factory=set, init=False)
-    prefix_donor: "Sequence | None" = field(default=None, init=False)
-    prefix_dependents: "dict[Sequence, int]" = field(default_factory=dict, init=False)
     last_token: int = field(default=-1, init=False)
     repeats: int = field(default=0, init=False)
     is_invalid: bool = field(default=False, init=False)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.inference import batch, prefix_sharing
+from engine.inference import batch
 from tests.engine.inference.batching.stepped import Stepped
 from tests.support.models.tiny_models import KINDS
 
@@ -12,8 +12,7 @@ from tests.support.models.tiny_models import KINDS
 @pytest.fixture
 def few_tokens_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tiny prompts be shared."""
-    for module in (prefix_sharing, batch):
-        monkeypatch.setattr(module, "WORTH_TOKENS", 4)
+    monkeypatch.setattr(batch, "WORTH_TOKENS", 4)
 
 
 @pytest.fixture(params=sorted(KINDS))

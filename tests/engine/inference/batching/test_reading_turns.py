@@ -68,7 +68,7 @@ def test_short_prompts_without_end_do_not_starve_a_long_one(reading: Reading) ->
     begun = reading.reading_steps
     while long not in reading.sampled:
         # There always are prompts of both other kinds.
-        while len(reading.batch.sequences.reading) < 9:
+        while len(reading.batch.sequences) - len(reading.sampled) < 9:
             reading.insert(30)
             reading.insert(600)
         reading.step()
