@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from app.cli import main
-
 pytestmark = pytest.mark.long
 
 TEMPLATE = (
@@ -60,13 +58,3 @@ def test_invalid_template_is_refused_with_file_line_and_reason(
     assert ended.returncode == 2
     assert ended.stderr.startswith(f"fullstop: --chat-template: {file}: line 3: Expected an expr")
     assert ended.stderr.count("\n") == 1
-
-
-def test_answer_of_ask_has_the_prompt_of_the_template(
-    capfd: pytest.CaptureFixture[str], file: Path
-) -> None:
-    counts = []
-    for words in ((), ("--chat-template", str(file))):
-        assert main(["ask", "Hi", "--max-tokens", "1", "--json", *words]) == 0
-        counts.append(json.loads(capfd.readouterr().out)["usage"]["prompt_tokens"])
-    assert counts[1] < counts[0]

@@ -31,18 +31,6 @@ def foreign(tmp_path: Path, demo_model_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def asked(capfd: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
-    """Asks in this process and returns the answer as an object."""
-
-    def ask(*words: str) -> dict[str, Any]:
-        assert main(["ask", *words, "--temperature", "0", "--json"]) == 0
-        answer: dict[str, Any] = json.loads(capfd.readouterr().out)
-        return answer
-
-    return ask
-
-
 def test_the_models_route_names_the_draft_model(serve: Callable[..., Any], small: Path) -> None:
     server = serve("--port", "0", "--draft-model", str(small))
     with urllib.request.urlopen(f"{server.wait_until_ready()}/v1/models", timeout=60) as answer:
@@ -71,10 +59,3 @@ def test_a_draft_model_is_refused_if_guesses_are_switched_off(
 ) -> None:
     assert main([*words, "--plain-decoding", "--draft-model", str(small)]) == 2
     assert "--plain-decoding" in capfd.readouterr().err
-
-
-def test_an_answer_without_guesses_has_the_same_text(asked: Callable[..., dict[str, Any]]) -> None:
-    words = ("Repeat exactly: " + "one two three four five six " * 3, "--max-tokens", "96")
-    guessed, plain = asked(*words), asked(*words, "--plain-decoding")
-    assert plain["text"] == guessed["text"]
-    assert plain["speculation"]["passes"] == plain["speculation"]["guessed"] == 0

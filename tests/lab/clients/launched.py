@@ -11,11 +11,11 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.clients.environments import bare_environment, node_environment, python_environment
-from tests.lab.clients.judging import Report
 from tests.lab.clients.servers import REPOSITORY, SAID, Server, scripted_server
 
 _CONTEXT = 400_000
@@ -79,8 +79,8 @@ AGENTS = {
 }  # fmt: skip
 
 
-def judge(name: str, programs: Path, folder: Path, report: Report) -> None:
-    """Ask through an agent; report whether our server answered and its files stayed."""
+def judge(name: str, programs: Path, folder: Path) -> Iterator[tuple[str, bool, str]]:
+    """Ask through an agent; yield each check with what the client said."""
     agent = AGENTS[name]
     home, work = folder / "home", folder / "work"
     own, text = home / agent.own_file[0], agent.own_file[1]
@@ -101,12 +101,12 @@ def judge(name: str, programs: Path, folder: Path, report: Report) -> None:
         )  # fmt: skip
         asked = _asked(server, agent.route)
     said = f"exit code {done.returncode}; {done.stdout[-200:]!r} {done.stderr[-300:]!r}"
-    report.add(f"{name} answers with our model", SAID in done.stdout, said)
-    report.add(f"{name} asks our server alone", asked > 0, f"{asked} answers of {agent.route}")
-    report.add(f"{name} ends with its own code", done.returncode == 0, said)
+    yield f"{name} answers with our model", SAID in done.stdout, said
+    yield f"{name} asks our server alone", asked > 0, f"{asked} answers of {agent.route}"
+    yield f"{name} ends with its own code", done.returncode == 0, said
     kept = own.read_text()
     is_clean = not any(word in kept for word in (server.url, "fullstop", _KEY))
-    report.add(f"{name} keeps our server out of the person's file", is_clean, kept)
+    yield f"{name} keeps our server out of the user's file", is_clean, kept
 
 
 def _asked(server: Server, route: str) -> int:
@@ -120,13 +120,15 @@ def main(words: list[str]) -> int:
     parser.add_argument("--programs", type=Path, help="a folder of executables")
     parser.add_argument("agents", nargs="*", choices=[*AGENTS, []])
     given = parser.parse_args(words)
-    report = Report()
+    failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for name in given.agents or AGENTS:
             place = Path(folder) / name
             programs = given.programs or _installed(name, place / "prefix")
-            judge(name, programs, place, report)
-    return report.exit_code()
+            for what, has_passed, shown in judge(name, programs, place):
+                failed += not has_passed
+                print(f"{'passed' if has_passed else 'FAILED'}  {what}\n        {shown[:160]}")
+    return 1 if failed else 0
 
 
 def _installed(name: str, folder: Path) -> Path:
