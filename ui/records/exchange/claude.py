@@ -15,11 +15,12 @@ from ui.records.attachments import Attachment
 from ui.records.conversations import ConversationFolder, Placement
 from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.exchange.other_programs import (
+    Node,
     Turn,
     add_folder,
     ended,
     file_name,
-    fill,
+    fill_versions,
     list_items,
     make_call,
     make_result,
@@ -33,7 +34,6 @@ from ui.records.exchange.other_programs import (
     valid_text,
     with_pictures,
 )
-from ui.records.messages import ConversationMessage
 from ui.records.titles import title_from_file
 from ui.records.tool_calls import CallResult
 
@@ -54,11 +54,7 @@ def read_claude(part: Fields, contents: FileContents) -> None:
     conversation = new_conversation(CLAUDE, name, text_field(part, "name"), began, ended)
     conversation.is_pinned = part.raw("is_starred") is True
     conversation.placement = Placement(_project(part, contents))
-    # The message made from each; for an empty one, the message before it.
-    by_id: dict[str, ConversationMessage | None] = {}
-    ranks: dict[str | None, int] = {}
-    made: list[ConversationMessage] = []
-    last: ConversationMessage | None = None
+    nodes: list[Node] = []
     for where, value in list_items(part, "chat_messages"):
         try:
             message = Fields(value, where)
@@ -67,19 +63,12 @@ def read_claude(part: Fields, contents: FileContents) -> None:
         except DamagedFile as error:
             contents.note_damage(f"“{conversation.title}”: {error}")
             continue
-        parent = by_id[above] if above in by_id else None if _is_first(above) else last
-        if turn is not None:
-            key = parent.id if parent else None
-            ranks[key] = ranks.get(key, 0) + 1
-            last = turn.message(parent, ranks[key])
-            made.append(last)
-            parent = last
-        if own := text_field(message, "uuid"):
-            by_id[own] = parent
-    set_model(made, text_field(part, "model"))
-    fill(conversation, made, contents)
-    leaf = by_id.get(text_field(part, "current_leaf_message_uuid"), last)
-    if leaf is not None:
+        # All zeros, except for the UUID's version, stand for none; older exports name none.
+        is_first = above.startswith("00000000-0000-")
+        nodes.append(Node(text_field(message, "uuid"), "" if is_first else above or None, turn))
+    known = fill_versions(conversation, nodes, contents)
+    set_model(conversation, text_field(part, "model"))
+    if leaf := known.get(text_field(part, "current_leaf_message_uuid")):
         conversation.tree.show(leaf)
 
 
@@ -100,11 +89,6 @@ def _project(part: Fields, contents: FileContents) -> str:
     own = text_field(part, "project_uuid") or text_field(named, "uuid")
     name = text_field(named, "name") or "Claude project"
     return add_folder(CLAUDE, own, name, contents) if own else ""
-
-
-def _is_first(above: str) -> bool:
-    """Return whether a parent's id means "none": all zeros, except for the UUID's version."""
-    return above.startswith("00000000-0000-")
 
 
 def _read_message(message: Fields, contents: FileContents) -> Turn | None:

@@ -5,10 +5,9 @@ them, edits and retries become our versions. Pure; any thread.
 """
 
 import re
-from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from engine.files.json_fields import DamagedFile, Fields, parsed_json
 from engine.stopping.record import StopKind
@@ -19,11 +18,12 @@ from ui.records.exchange.contents import FileContents
 from ui.records.exchange.other_programs import (
     MAX_MESSAGES,
     TOO_LARGE,
+    Node,
     Turn,
     add_folder,
     ended,
     file_name,
-    fill,
+    fill_versions,
     make_call,
     make_result,
     missing_file,
@@ -37,7 +37,6 @@ from ui.records.exchange.other_programs import (
     valid_text,
     with_pictures,
 )
-from ui.records.messages import ConversationMessage, chained
 from ui.records.titles import title_from_file
 from ui.records.tool_calls import CallResult
 
@@ -67,13 +66,18 @@ def read_jan(values: Any, lines: Iterable[bytes], name: str, contents: FileConte
     for assistant in part.items("assistants")[:1]:
         _settings(conversation, assistant, f"{name}/{THREAD}: assistants[0]", contents)
     turns: list[Turn] = []
-    links: list[_Link] = []
+    names: list[tuple[str, str | None]] = []
+    chosen: set[str] = set()
     for number, line in enumerate(lines, 1):
         try:
             if not line.strip():
                 continue
-            message = parsed_json(line)
-            turn = _read_message(Fields(message), turns, contents)
+            message = Fields(parsed_json(line))
+            turn = _read_message(message, turns, contents)
+            links = message.inner("metadata") if message.has("metadata") else Fields({})
+            is_linked = "parentId" in (message.raw("metadata") or {})  # null for the first
+            above = text_field(links, "parentId") if is_linked else None
+            chosen |= {child} if (child := text_field(links, "activeChildId")) else set()
         except DamagedFile as error:
             contents.note_damage(f"{name}/{MESSAGES}, line {number}: {_plain(error)}")
             continue
@@ -81,78 +85,12 @@ def read_jan(values: Any, lines: Iterable[bytes], name: str, contents: FileConte
             if len(turns) == MAX_MESSAGES:
                 raise DamagedFile(TOO_LARGE)
             turns.append(turn)
-            links.append(_link(Fields(message)))
-    order = list(range(len(turns)))
+            names.append((text_field(message, "id"), above))
+    nodes = [Node(*own, turn) for own, turn in zip(names, turns, strict=True)]
     # Some versions write the newest message first.
-    if all(message.when for message in turns):
-        order.sort(key=lambda n: turns[n].when)
-    _fill(conversation, [turns[n] for n in order], [links[n] for n in order], contents)
-
-
-class _Link(NamedTuple):
-    """A message's place among the others."""
-
-    own: str
-    above: str | None
-    below: str
-
-
-def _link(message: Fields) -> _Link:
-    metadata = message.raw("metadata")
-    details = metadata if isinstance(metadata, dict) else {}
-    own, above, below = message.raw("id"), details.get("parentId"), details.get("activeChildId")
-    known = [name if isinstance(name, str) else "" for name in (own, above, below)]
-    return _Link(known[0], known[1] if "parentId" in details else None, known[2])
-
-
-def _fill(
-    conversation: Conversation,
-    turns: Sequence[Turn],
-    links: Sequence[_Link],
-    contents: FileContents,
-) -> None:
-    """Give a conversation its messages: in a row, or as versions."""
-    if all(link.above is None for link in links):
-        fill(conversation, chained(turn.message(None) for turn in turns), contents)
-        return
-    following: defaultdict[int | None, list[int]] = defaultdict(list)
-    for number, above in enumerate(_parents(turns, links)):
-        following[above].append(number)
-    made: dict[int, ConversationMessage] = {}
-    for start in (None, *range(len(turns))):  # from others only messages that lead in a circle
-        waiting: deque[tuple[int, ConversationMessage | None]]
-        waiting = deque((n, None) for n in (following[None] if start is None else [start]))
-        while waiting:
-            number, parent = waiting.popleft()
-            if number not in made:
-                made[number] = turns[number].message(parent)
-                waiting += [(below, made[number]) for below in following[number]]
-    fill(conversation, made.values(), contents)
-    last, below = None, following[None]
-    while below:
-        target = "" if last is None else links[last].below
-        last = next((n for n in below if target and links[n].own == target), below[-1])
-        below = following[last]
-    if last is not None:
-        conversation.tree.show(made[last])
-
-
-def _parents(turns: Sequence[Turn], links: Sequence[_Link]) -> list[int | None]:
-    """Return the number of the message before each; an answer without one follows its question."""
-    number_of = {link.own: number for number, link in enumerate(links) if link.own}
-    parents: list[int | None] = []
-    question: int | None = None
-    for number, (turn, link) in enumerate(zip(turns, links, strict=True)):
-        before = number - 1 if number else None
-        parent = number_of.get(link.above) if link.above else None
-        parent = None if parent == number else parent
-        if parent is None and turn.role == "assistant":
-            parent = before if question is None else question
-        elif parent is None and link.above != "":
-            parent = before
-        question = number if turn.role == "user" else question
-        parents.append(parent)
-    return parents
+    if all(turn.when for turn in turns):
+        nodes.sort(key=lambda node: node.turn.when if node.turn else 0.0)
+    fill_versions(conversation, nodes, contents, chosen)
 
 
 def _settings(

@@ -6,10 +6,11 @@ Pure; any thread.
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.errors import InvalidRequest
 from engine.files.json_fields import Fields
@@ -84,6 +85,14 @@ class Turn:
         return made
 
 
+class Node(NamedTuple):
+    """A turn, its id and that of the one before it: empty for the first, None if not recorded."""
+
+    own: str
+    above: str | None
+    turn: Turn | None  # None for a message without content
+
+
 def append_turn(message: ConversationMessage, turn: Turn) -> None:
     """Append the next text of the same author to a message."""
     message.text = "\n\n".join(text for text in (message.text, turn.text) if text)
@@ -141,9 +150,39 @@ def fill(
     conversation.created_at = conversation.created_at or conversation.updated_at
 
 
-def set_model(messages: Iterable[ConversationMessage], model: str) -> None:
+def fill_versions(
+    conversation: Conversation,
+    nodes: Iterable[Node],
+    contents: FileContents,
+    chosen: Collection[str] = (),
+) -> dict[str, ConversationMessage | None]:
+    """Set a conversation's messages: turns after the same one are its versions.
+
+    Returns the message of each id; of a turn without content, the message before it.
+    """
+    known: dict[str, ConversationMessage | None] = {}
+    versions = Counter[str | None]()
+    made: list[ConversationMessage] = []
+    for own, above, turn in nodes:
+        before = made[-1] if made and above != "" else None
+        parent = known.get(above, before) if above else before
+        if turn is not None:
+            key = parent.id if parent else None
+            versions[key] += 1
+            rank = versions[key] + MAX_MESSAGES * (own in chosen)
+            parent = turn.message(parent, rank)
+            made.append(parent)
+        if own:
+            known[own] = parent
+    fill(conversation, made, contents)
+    if made and not chosen:
+        conversation.tree.show(made[-1])
+    return known
+
+
+def set_model(conversation: Conversation, model: str) -> None:
     """Note the model of a conversation in its answers: a hosted one cannot answer here."""
-    for message in messages:
+    for message in conversation.tree:
         if message.run is not None:
             message.run.model_id = message.run.model_id or model
 
