@@ -4,9 +4,6 @@ from collections.abc import Sequence
 
 from engine.wording import counted
 
-# When memory that is short now may be free again: an estimate.
-MEMORY_RETRY_S = 10.0
-
 
 class EngineError(Exception):
     """The engine could not do something; the message names the cause and the remedy."""
@@ -98,7 +95,7 @@ class QueueFull(EngineError):
 class MemoryShort(EngineError):
     """Memory for an answer is missing, because other programs or models use it; try again later."""
 
-    retry_after_s = MEMORY_RETRY_S
+    retry_after_s = 10.0  # when memory may be free again: an estimate
 
     def __init__(self, needed: str, free: str) -> None:
         super().__init__(

@@ -182,10 +182,7 @@ def failure_of(finished: Finished) -> ApiError | None:
     """Return the error that a generation ended with, or None if it ended normally."""
     if finished.stop.kind is StopKind.ERROR:
         kind = ErrorKind.INVALID_REQUEST if finished.is_request_at_fault else ErrorKind.INTERNAL
-        if finished.retry_after_s is not None:
-            kind = ErrorKind.OVERLOADED
-        why = finished.error or "the generation failed"
-        return ApiError(kind, why, retry_after_s=finished.retry_after_s)
+        return ApiError(kind, finished.error or "the generation failed")
     if finished.stop.kind is StopKind.CANCELLED:
         return ApiError(ErrorKind.UNAVAILABLE, _CANCELLED)
     return None

@@ -13,7 +13,6 @@ from engine.grammar.grammars import (
     answer_grammar,
     arguments_schema,
     constraint_field,
-    constraint_grammar,
     form_field,
     may_call,
     parameters_field,
@@ -105,8 +104,8 @@ class GrammarCompiler:
                     raise
                 compiled = self._answer(request)
                 return CompiledGrammar(compiled.matcher, (*compiled.left_out, *left_out))
-        except ValueError as error:
-            raise InvalidRequest(*self._culprit(request, str(error))) from error
+        except ValueError as error:  # tools' schemas compile by now
+            raise InvalidRequest(constraint_field(request), str(error)) from error
 
     def _answer(self, request: GenerationRequest) -> CompiledGrammar:
         """Return the grammar of an answer; raises ``ValueError`` if it does not compile."""
@@ -160,18 +159,6 @@ class GrammarCompiler:
 
         tools = tuple(map(loose, request.tools)) if may_call(request) else request.tools
         return replace(request, tools=tools), left_out
-
-    def _culprit(self, request: GenerationRequest, reason: str) -> tuple[str, str]:
-        """Return the field that does not compile and the reason; tools' schemas alone compile."""
-        constraint = request.constraint
-        if constraint is None:
-            return form_field(request), reason
-        try:
-            more = request.allows_more_keys
-            self._compile(constraint_grammar(constraint, allows_more_keys=more))
-        except ValueError as error:
-            return constraint_field(constraint), str(error)
-        return form_field(request), reason
 
     def _compile(self, grammar: str) -> Any:
         """Compile a grammar; the library recurses deeply, and other threads run meanwhile."""

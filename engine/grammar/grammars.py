@@ -55,19 +55,12 @@ def schema_grammar(schema: Mapping[str, Any], *, allows_more_keys: bool = False)
     return f"start: {as_rule(prepared)}\n"
 
 
-def constraint_grammar(constraint: OutputConstraint, *, allows_more_keys: bool = False) -> str:
-    """Return the grammar of one constraint alone."""
-    form = constraint.text_form
-    if form is None:
-        return schema_grammar(_answer_schema(constraint), allows_more_keys=allows_more_keys)
-    rules = "\n".join([_OPTIONS, "start: document", *document_rules(form), ""])
-    return with_own_grammar(rules, form)
-
-
-def constraint_field(constraint: OutputConstraint) -> str:
-    """Return the engine's name of the field that asks for a constraint."""
-    form = constraint.text_form
-    if form is None:
+def constraint_field(request: GenerationRequest) -> str:
+    """Return the engine's name of the field that a grammar which does not compile comes from."""
+    constraint = request.constraint
+    if constraint is None or request.tool_choice.mode == "required":
+        return "tool_choice"
+    if (form := constraint.text_form) is None:
         return _SCHEMA_FIELD
     if form.regex is not None:
         return "constraint.regex"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from engine.inference.vision.vision import PlacedPictures
 
 MAX_TOP_LOGPROBS = 20
-# A picture may take seconds to decode: it counts as so many characters.
-_PICTURE_SIZE = 100_000
 # How many last tokens of a prompt can change the text of an answer's first token.
 _NEIGHBOURS = 4
 
@@ -189,20 +187,6 @@ def prepare(backend: "MlxBackend", generations: abc.Sequence[Generation]) -> tup
         if request.prompt_key not in prompts:
             prompts[request.prompt_key] = backend.render(request)
     return tuple(prompts[generation.request.prompt_key] for generation in generations)
-
-
-def prompts_size(requests: abc.Sequence[GenerationRequest]) -> int:
-    """Return about how many characters or ids rendering these requests takes."""
-    return sum(map(_size, {request.prompt_key: request for request in requests}.values()))
-
-
-def _size(request: GenerationRequest) -> int:
-    pictures = len(request.pictures) + sum(len(message.pictures) for message in request.messages)
-    others = len(request.prediction or "") + _PICTURE_SIZE * pictures
-    if request.prompt is not None:
-        return others + len(request.prompt)
-    sizes = (len(message.content) + len(message.thinking or "") + 8 for message in request.messages)
-    return others + sum(sizes)
 
 
 def choices_field(requests: abc.Sequence[GenerationRequest]) -> str:

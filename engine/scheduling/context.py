@@ -38,8 +38,8 @@ class Heartbeat:
 class EngineContext:
     """What the models of one engine thread share.
 
-    ``prompt_pool`` renders short prompts, ``grammar_pool`` those of constrained answers and
-    compiles the grammars, and ``question_pool`` counts tokens and tokenises other texts.
+    ``prompt_pool`` renders prompts and compiles grammars; ``question_pool`` counts tokens and
+    tokenises other texts.
     """
 
     limits: Limits
@@ -50,10 +50,4 @@ class EngineContext:
     statuses: ModelList
     heartbeat: Heartbeat
     prompt_pool: ThreadPoolExecutor
-    long_prompt_pool: ThreadPoolExecutor
     question_pool: ThreadPoolExecutor
-    grammar_pool: ThreadPoolExecutor
-
-    @property
-    def pools(self) -> tuple[ThreadPoolExecutor, ...]:
-        return self.prompt_pool, self.long_prompt_pool, self.question_pool, self.grammar_pool

@@ -60,11 +60,9 @@ class EngineThread:
             Outbox(),
             statuses,
             Heartbeat(),
-            prompt_pool=ThreadPoolExecutor(1, "fullstop-prompts"),
-            long_prompt_pool=ThreadPoolExecutor(1, "fullstop-long-prompts"),
+            # A long prompt, or a grammar that is slow to compile, holds up few others.
+            prompt_pool=ThreadPoolExecutor(4, "fullstop-prompts"),
             question_pool=ThreadPoolExecutor(1, "fullstop-counting"),
-            # A grammar that is slow to compile holds up few others.
-            grammar_pool=ThreadPoolExecutor(4, "fullstop-grammars"),
         )
         before = None if previous is None else previous.models
         self.models: Models = Models(self._context, before)
@@ -117,7 +115,7 @@ class EngineThread:
             generation.wake_soon()
         for future in self.queue.futures.copy():
             settle(future, why)
-        for pool in context.pools:
+        for pool in (context.prompt_pool, context.question_pool):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _fail(self, cause: str, *, is_stuck: bool) -> None:

@@ -152,8 +152,6 @@ class Models:
                 break  # their answers have to end first
             else:
                 scheduler.fill(is_forced=True)
-        if scheduler is not None:
-            scheduler.end_starved()
 
     def refresh_plans(self) -> None:
         """Plan the memory for answers anew: before each call, and whenever models change."""

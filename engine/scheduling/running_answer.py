@@ -124,14 +124,12 @@ class RunningAnswer:
         error: str | None = None,
         *,
         is_request_at_fault: bool = False,
-        retry_after_s: float | None = None,
     ) -> Finished:
         """End it for a reason other than its tokens."""
         return replace(
             self.finish(self.builder.end(kind), time.perf_counter()),
             error=error,
             is_request_at_fault=is_request_at_fault,
-            retry_after_s=retry_after_s,
         )
 
     def finish(self, stop: StopInfo, now: float) -> Finished:

@@ -12,11 +12,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, QueueFull, not_numbers
+from engine.errors import EngineError, InvalidRequest, QueueFull, not_numbers
 from engine.generation import Generation
-from engine.grammar.masks import is_constrained
 from engine.inference.backend import Prompt, RowStep, Step
-from engine.scheduling.admission import admit, check, choices_field, prepare, prompts_size
+from engine.scheduling.admission import admit, check, choices_field, prepare
 from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
 from engine.scheduling.failures import cause_of, log_failure, raise_exits, request_error
@@ -41,8 +40,6 @@ _MAX_READ_AHEAD = 4
 _WAKE_UP_INTERVAL_S = 0.02
 _Stats = TokenStats | Exception
 _NO_STATS: Mapping[int, Sequence[_Stats]] = {}
-# A prompt of up to this many characters is tokenised in a few milliseconds.
-_SHORT_PROMPT = 32_000
 
 
 class Scheduler:
@@ -64,8 +61,6 @@ class Scheduler:
         self._questions: set[Future[Any]] = set()
         self._put_at = 0.0
         self._unchecked_steps = 0
-        # Since when no answer runs because memory is waited for.
-        self._starved_at: float | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -130,13 +125,7 @@ class Scheduler:
         except Exception as error:
             settle(future, request_error(error))
             return
-        context = self._context
-        if any(map(is_constrained, requests)):
-            pool = context.grammar_pool
-        else:
-            is_short = prompts_size(requests) <= _SHORT_PROMPT
-            pool = context.prompt_pool if is_short else context.long_prompt_pool
-        task = pool.submit(prepare, self.backend, generations)
+        task = self._context.prompt_pool.submit(prepare, self.backend, generations)
         self._rendering[future] = generations, task
         self._admit_after(task, future, submitted_at)
 
@@ -284,7 +273,6 @@ class Scheduler:
                 if self.running or not is_forced:
                     return
                 is_forced = False
-            self._starved_at = None
             answer = self.waiting.popleft()
             try:
                 self.backend.join(answer.sequence, answer.generation, answer.prompt)
@@ -307,22 +295,6 @@ class Scheduler:
             del self.running[answer.sequence.number]
             self._finish(answer, StopKind.MAX_TOKENS)
             self._remove({answer: 0})
-
-    def end_starved(self) -> None:
-        if not self.is_starved:
-            self._starved_at = None
-            return
-        now, max_s = time.perf_counter(), self._limits.memory_wait_s
-        if self._starved_at is None:
-            self._starved_at = now
-        for answer in list(self.waiting):
-            if now - max(self._starved_at, answer.submitted_at) >= max_s:
-                self.waiting.remove(answer)
-                why = (
-                    f"the memory for this answer was not free within {max_s:g} seconds, because "
-                    "other models are answering; try again later"
-                )
-                self._finish(answer, StopKind.ERROR, why, retry_after_s=MEMORY_RETRY_S)
 
     def _end_unbounded(self) -> None:
         """End answers that have no limit of their own, the longest first, while memory is short."""
@@ -443,15 +415,8 @@ class Scheduler:
             self._outbox.put(answer.generation, answer.builder.take_events(), is_urgent=True)
         return None, 0
 
-    def _finish(
-        self,
-        answer: RunningAnswer,
-        kind: StopKind,
-        error: str | None = None,
-        *,
-        retry_after_s: float | None = None,
-    ) -> None:
-        end = answer.end(kind, error, retry_after_s=retry_after_s)
+    def _finish(self, answer: RunningAnswer, kind: StopKind, error: str | None = None) -> None:
+        end = answer.end(kind, error)
         self._outbox.finish(answer.generation, answer.builder.take_events(), end)
 
     def _remove(self, removed: Mapping[RunningAnswer, int]) -> None:

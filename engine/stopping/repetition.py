@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from math import gcd
 
 from engine.errors import InvalidRequest
 
@@ -98,62 +97,23 @@ class RepetitionScope(StrEnum):
     REASONING = "reasoning"
 
 
-@dataclass(frozen=True, slots=True)
-class PeriodRange:
-    """Periods that are searched together.
-
-    The longer the periods, the more tokens have to match, and the less often they are searched.
-
-    Attributes:
-        searched: How many last tokens are searched: fewer than any of the periods needs.
-        stride: A period that these tokens do not show needs this many more tokens, at least.
-        window: The most tokens that a cycle of these periods needs.
-    """
-
-    first: int
-    last: int
-    searched: int
-    stride: int
-    window: int
-
-    def matching(self, tail: bytes, searched: int, smallest: int) -> Iterator[int]:
-        """Return the periods by which the last tokens match, the smallest first.
-
-        Without multiples of the first, and without those whose divisor counts by itself: the
-        theorem of Fine and Wilf names them, and no copies of them are complete any earlier.
-        """
-        size = searched * _BYTES
-        # The end of the tail first: ``find`` is linear in the worst case, and ``rfind`` is not.
-        backwards = tail[: -size - self.last * _BYTES - 1 : -1]
-        begin, needle = self.first * _BYTES, backwards[:size]
-        first = 0
-        while (found := backwards.find(needle, begin)) >= 0:
-            begin = found + 1
-            if found % _BYTES:
-                continue
-            period = found // _BYTES
-            if first and period <= searched and gcd(first, period) >= smallest:
-                continue
-            yield period
-            if not first and period <= searched:
-                first = period
-                if smallest == 1:
-                    begin = searched * _BYTES + 1
-
-
 @lru_cache(maxsize=64)
-def _ranges(detection: RepetitionDetection) -> tuple[PeriodRange, ...]:
-    ranges, first = [], detection.min_pattern_size
-    while first <= detection.max_pattern_size:
-        least = max(16, detection.min_tokens // detection.min_count)
-        last = min(max(least, 2 * first - 1), detection.max_pattern_size)
-        periods = range(first, last + 1)
-        fewest = min(map(detection.matches_of, periods))
-        searched = max(1, fewest // 2)
-        window = max(map(detection.tokens_of, periods))
-        ranges.append(PeriodRange(first, last, searched, fewest - searched + 1, window))
-        first = last + 1
-    return tuple(ranges)
+def _bounds(detection: RepetitionDetection) -> tuple[int, int]:
+    """Return the fewest tokens that have to match for a cycle, and the most that one needs."""
+    periods = range(detection.min_pattern_size, detection.max_pattern_size + 1)
+    return min(map(detection.matches_of, periods)), max(map(detection.tokens_of, periods))
+
+
+def _periods(tail: bytes, searched: int, detection: RepetitionDetection) -> Iterator[int]:
+    """Yield the periods by which the last ``searched`` tokens match, the smallest first."""
+    size = searched * _BYTES
+    # The end of the tail first: ``find`` is linear in the worst case, and ``rfind`` is not.
+    backwards = tail[: -size - detection.max_pattern_size * _BYTES - 1 : -1]
+    found = backwards.find(needle := backwards[:size], detection.min_pattern_size * _BYTES)
+    while found >= 0:
+        if found % _BYTES == 0:
+            yield found // _BYTES
+        found = backwards.find(needle, found + 1)
 
 
 class RepetitionDetector:
@@ -166,46 +126,44 @@ class RepetitionDetector:
     def __init__(self, detection: RepetitionDetection | None, min_tokens: int = 0) -> None:
         self._detection = detection
         self._min_tokens = min_tokens
-        self._ranges = () if detection is None else _ranges(detection)
         self.restart(0)
 
     def restart(self, token_index: int) -> None:
         """Begin anew at a token: no cycle reaches over the beginning of a channel."""
         self._tokens = array("I")
         self._begin = token_index
-        # The count of tokens at which each range is searched next.
-        earliest = self._min_tokens + 1 - token_index
-        self._due = [max(one.searched + one.stride, earliest) for one in self._ranges]
-        self._next_due = min(self._due, default=sys.maxsize)
+        # The count of tokens at which cycles are searched next.
+        self._due = sys.maxsize
+        if self._detection is not None:
+            fewest, _ = _bounds(self._detection)
+            self._due = max(fewest + 1, self._min_tokens + 1 - token_index)
 
     @property
     def tokens_left(self) -> int:
         """The fewest further tokens that can complete a cycle."""
-        return self._next_due - len(self._tokens)
+        return self._due - len(self._tokens)
 
     def add(self, token_id: int) -> Repetition | None:
         """Add a token; return the cycle that it completes."""
-        tokens = self._tokens
-        tokens.append(token_id)
-        return self._check(self._detection) if len(tokens) >= self._next_due else None
+        self._tokens.append(token_id)
+        return self._check(self._detection) if len(self._tokens) >= self._due else None
 
     def _check(self, detection: RepetitionDetection | None) -> Repetition | None:
-        assert detection is not None, "without one no range is due"
-        count, is_found = len(self._tokens), False
-        for index, one in enumerate(self._ranges):
-            if self._due[index] > count:
-                continue
-            missing = one.stride
-            tail = self._tokens[-one.window :].tobytes()
-            for period in one.matching(tail, one.searched, detection.min_pattern_size):
-                matches = detection.matches_of(period)
-                if _repeats(tail, period, matches):
-                    missing, is_found = 1, True
-                    break
-                if _repeats(tail, period, matches - missing + 1):
-                    missing = matches - _count_matches(tail, period, one.searched, matches)
-            self._due[index] = count + missing
-        self._next_due = min(self._due)
+        assert detection is not None, "without one nothing is due"
+        fewest, window = _bounds(detection)
+        searched = max(1, fewest // 2)
+        # A period that the searched tokens do not show needs this many more, at least.
+        missing = fewest - searched + 1
+        tail = self._tokens[-window:].tobytes()
+        is_found = False
+        for period in _periods(tail, searched, detection):
+            matches = detection.matches_of(period)
+            if is_found := _repeats(tail, period, matches):
+                missing = 1
+                break
+            if _repeats(tail, period, matches - missing + 1):
+                missing = matches - _count_matches(tail, period, searched, matches)
+        self._due = len(self._tokens) + missing
         return self._found(detection) if is_found else None
 
     def recorded(self) -> Repetition | None:
@@ -237,11 +195,8 @@ def _count_matches(tail: bytes, period: int, low: int, high: int) -> int:
 def find_repetition(tokens: Sequence[int], detection: RepetitionDetection) -> Repetition | None:
     """Return the cycle with which tokens end, of the smallest period, with all of its copies."""
     tail = array("I", tokens).tobytes()
-    for one in _ranges(detection):
-        searched = one.searched + one.stride - 1
-        for period in one.matching(tail, searched, detection.min_pattern_size):
-            if _repeats(tail, period, matches := detection.matches_of(period)):
-                found = _count_matches(tail, period, matches, len(tokens))
-                copies = (found + period) // period
-                return Repetition(period, copies, len(tokens) - copies * period)
+    for period in _periods(tail, _bounds(detection)[0], detection):
+        if _repeats(tail, period, matches := detection.matches_of(period)):
+            copies = 1 + _count_matches(tail, period, matches, len(tokens)) // period
+            return Repetition(period, copies, len(tokens) - copies * period)
     return None

@@ -305,7 +305,6 @@ class Finished:
         settled: The tokens that were not settled by the last trace; see ``TokenTrace``.
         context_length: Tokens that the model's context holds, prompt and answer together; 0 where
             the request ended before it reached a model.
-        retry_after_s: For an error that only the moment caused, when the same request may succeed.
     """
 
     stop: StopInfo
@@ -319,7 +318,6 @@ class Finished:
     speculation: Speculation = Speculation()
     details: EndDetails = EndDetails()
     context_length: int = 0
-    retry_after_s: float | None = None
 
 
 Event = (

@@ -20,7 +20,6 @@ class Limits:
             memory that this machine lets models use.
         stuck_after_s: How long a model may show no progress, in a step or in its load, before it
             counts as stuck.
-        memory_wait_s: How long an answer may wait for memory that answers of other models use.
     """
 
     max_rows: int = 32
@@ -31,4 +30,3 @@ class Limits:
     plain_decoding: bool = False
     memory_bytes: int | None = None
     stuck_after_s: float = 120.0
-    memory_wait_s: float = 120.0

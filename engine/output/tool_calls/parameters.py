@@ -4,8 +4,6 @@ Where text is allowed, text stays text; a text that fits no other declared type 
 Pure; any thread.
 """
 
-import ast
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +16,6 @@ from engine.output.tool_calls.schema_alternatives import (
     alternatives,
     declared,
 )
-from engine.threads import syntax_of
 from engine.values.request import Tool
 
 _INTEGER = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0+)?")
@@ -68,26 +65,10 @@ def _converted(text: str, types: Collection[str]) -> str | None:
     if is_number(text):
         match = _INTEGER.fullmatch(text) if "integer" in types else None
         return text if "number" in types else match[1] if match else None
-    for opening, name in (("{", "object"), ("[", "array"), ("(", "array")):
+    for opening, name in (("{", "object"), ("[", "array")):
         if text.startswith(opening) and name in types:
-            return repaired_json(text) or _python_json(text)
+            return repaired_json(text)
     return None
-
-
-def _python_json(text: str) -> str | None:
-    """Return the JSON of a list, tuple or dictionary in Python; None if the text is none."""
-    try:
-        statement, *others = syntax_of(text).body
-        if others or not isinstance(statement, ast.Expr):
-            return None
-        found = ast.literal_eval(statement.value)
-        if not isinstance(found, (list, tuple, dict)):
-            return None
-        written = json.dumps(found, ensure_ascii=False, allow_nan=False)
-        written.encode()
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        return None
-    return written
 
 
 class ToolTypes:

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from engine.engine import Engine
 from engine.errors import InvalidRequest
 from engine.grammar.compilation import new_matcher, new_tokenizer
-from engine.grammar.grammars import constraint_grammar
+from engine.grammar.grammars import answer_grammar
+from engine.grammar.lark_text import quoted
 from engine.grammar.text_forms import (
     MAX_CHOICE_CHARACTERS,
     MAX_REGEX_CHARACTERS,
 )
+from engine.output.families import PLAIN
 from engine.stopping.record import StopKind
-from engine.values.request import OutputConstraint, Sampling, TextForm
+from engine.values.request import GenerationRequest, OutputConstraint, Sampling, TextForm
 from tests.engine.grammar.forms import ADD, ask_all, json_calls
 from tests.support.asking import ask, request, run, scripted_answer
 
@@ -32,7 +34,8 @@ def held(**form: object) -> OutputConstraint:
 
 def accepts(form: TextForm, text: str) -> bool:
     """Whether a whole text is one of the form's, by the compiled grammar alone."""
-    matcher = new_matcher(BYTES, constraint_grammar(OutputConstraint(text_form=form)))
+    asked = GenerationRequest(constraint=OutputConstraint(text_form=form))
+    matcher = new_matcher(BYTES, answer_grammar(asked, PLAIN, quoted)[0])
     data = list(text.encode())
     return int(matcher.try_consume_tokens(data)) == len(data) and bool(matcher.is_accepting())
 

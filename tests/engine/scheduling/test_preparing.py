@@ -10,6 +10,7 @@ from engine.errors import (
     PromptTooLong,
     RequestCancelled,
 )
+from engine.generation import Generation
 from engine.values.limits import Limits
 from tests.engine.scheduling.stages import HeldRendering, rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
@@ -28,7 +29,7 @@ async def test_prompts_are_rendered_off_the_engine_thread(tmp_path: Path) -> Non
         await engine.prompt_pieces(request("short"))
         with pytest.raises(PromptTooLong):
             await engine.generate(request("x" * 50_000))
-    assert threads == {"fullstop-prompts", "fullstop-long-prompts", "fullstop-counting"}
+    assert threads == {"fullstop-prompts", "fullstop-counting"}
 
 
 async def test_rendering_a_prompt_delays_no_other_request(tmp_path: Path) -> None:
@@ -93,10 +94,10 @@ async def test_requests_are_answered_in_order_of_arrival(tmp_path: Path) -> None
 
     async with loaded_engine(tmp_path, Limits(max_rows=1), loader=stage.load) as engine:
 
-        async def one(number: int) -> None:
-            answer = await ask(engine, f"q{number}")
+        async def read(number: int, generation: Generation) -> None:
+            assert (await generation.collect()).text == "yes"
             order.append(f"q{number}")
-            assert answer.text == "yes"
 
-        await asyncio.gather(*(one(n) for n in range(20)))
+        asked = [await engine.generate(request(f"q{number}")) for number in range(20)]
+        await asyncio.gather(*(read(*one) for one in enumerate(asked)))
     assert order == [f"q{n}" for n in range(20)]

@@ -22,7 +22,7 @@ PERIODS = [*range(1, 41), 50, 63, 64, 65, 70, 85, 86, 99, 128, 200, 255, 256, 25
 
 @st.composite
 def detections(draw: st.DrawFn) -> RepetitionDetection:
-    last = draw(st.integers(1, 12) | st.integers(17, 60))  # of more than one range
+    last = draw(st.integers(1, 12) | st.integers(17, 60))
     first = draw(st.integers(1, last))
     return RepetitionDetection(last, first, draw(st.integers(2, 5)), draw(st.integers(0, 40)))
 

@@ -279,25 +279,3 @@ async def test_request_waits_for_memory_of_other_models_answers(
         assert (await asked.collect()).text == await alone(a, most=32_000)
         assert (await later.collect()).text
         assert {state(engine, one) for one in (a, b)} <= {"ready", "unloaded"}
-
-
-async def test_memory_wait_ends_after_its_limit(
-    models: list[OfferedModel],
-) -> None:
-    a, b = models[:2]
-    async with offered_engine(models, replace(room_for(models, 2), memory_wait_s=0.0)) as engine:
-        for one in (a, b):
-            assert (await ask(engine, _ASKED, max_tokens=2, model=one.id)).text
-        large = request(_ASKED, max_tokens=32_000, rules=_ENDLESS, model=b.id)
-        running = [await engine.generate(large) for _ in range(2)]
-        await until(lambda: status_of(engine, b).running == 2)
-        ended = (await ask(engine, _ASKED, max_tokens=32_000, model=a.id)).finished
-        assert ended.stop.kind is StopKind.ERROR
-        assert ended.error is not None
-        assert "other models are answering" in ended.error
-        assert ended.retry_after_s
-        assert not any(one._is_closed for one in running)
-        for generation in running:
-            generation.cancel()
-            await generation.collect()
-        assert (await ask(engine, _ASKED, max_tokens=32_000, model=a.id)).text
