@@ -13,8 +13,14 @@ import statistics
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from tests.lab.benchmarks.reading import Reading
-from tests.lab.benchmarks.sides import Side, bare_engine, our_server, pin_one, their_server
+from tests.lab.benchmarks.sides import (
+    Reading,
+    Side,
+    bare_engine,
+    our_server,
+    pin_one,
+    their_server,
+)
 
 LONG = "Count from 1 to 100, one number per line"
 STREAM_TOKENS, ROW_TOKENS = 256, 128

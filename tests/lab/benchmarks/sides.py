@@ -5,6 +5,7 @@ Run as a module it is the engine's side, which answers on standard output.
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -16,17 +17,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.lab.benchmarks.reading import Reading, cores, free_port, pin
-
 ROOT = Path(__file__).parents[3]
 MODEL = ROOT / "assets" / "demo-model"
 PATH = "/v1/chat/completions"
 
 
+@dataclass(frozen=True)
+class Reading:
+    """One answer as its reader saw it, in seconds since it was asked for."""
+
+    first_s: float
+    last_s: float
+    tokens: int
+
+
 def pin_one(core: int) -> None:
     """Keep this process on one core, as far as there are several."""
-    found = cores()
-    pin(found[core % len(found) :][:1] if found else ())
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[core % len(cores)]})
+
+
+def free_port() -> int:
+    """Return a port of this computer that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port: int = held.getsockname()[1]
+        return port
 
 
 # -- the engine without HTTP, in a process of its own -----------------------------------------
@@ -77,21 +93,17 @@ def engine_side() -> None:
 # -- a server, asked over raw sockets ---------------------------------------------------------
 
 
-Question = str | list[dict[str, str]]
-
-
-async def server_readings(port: int, prompts: Sequence[Question], tokens: int) -> list[Reading]:
-    """Ask a server all prompts, texts or conversations, at once, on connections of their own."""
+async def server_readings(port: int, prompts: Sequence[str], tokens: int) -> list[Reading]:
+    """Ask a server all prompts at once, on connections of their own."""
     links = [await asyncio.open_connection("127.0.0.1", port) for _ in prompts]
 
     async def one(
-        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, prompt: Question
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, prompt: str
     ) -> Reading:
-        turns = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         body = json.dumps(
             {
                 "model": "default_model",
-                "messages": turns,
+                "messages": [{"role": "user", "content": prompt}],
                 "max_tokens": tokens,
                 "temperature": 0,
                 "stream": True,
@@ -124,7 +136,7 @@ async def server_readings(port: int, prompts: Sequence[Question], tokens: int) -
     )
 
 
-Ask = Callable[[Sequence[Question], int], list[Reading]]
+Ask = Callable[[Sequence[str], int], list[Reading]]
 
 
 @dataclass(frozen=True)
@@ -149,11 +161,9 @@ class Side:
 
 
 @contextmanager
-def started(
-    *words: str, program: str = sys.executable, **more: Any
-) -> Iterator[subprocess.Popen[str]]:
+def started(*words: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [program, *words],
+        [sys.executable, *words],
         cwd=ROOT,
         text=True,
         stdout=subprocess.PIPE,
@@ -174,7 +184,7 @@ def bare_engine() -> Iterator[Side]:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
 
-        def ask(prompts: Sequence[Question], tokens: int) -> list[Reading]:
+        def ask(prompts: Sequence[str], tokens: int) -> list[Reading]:
             assert child.stdin is not None
             assert child.stdout is not None
             child.stdin.write(json.dumps({"prompts": list(prompts), "tokens": tokens}) + "\n")
@@ -190,35 +200,30 @@ def asks(port: int) -> Ask:
 
 
 @contextmanager
-def our_server(model: Path = MODEL, *options: str, name: str = "serve") -> Iterator[Side]:
-    words = ("-m", "app", "serve", "--port", "0", "--model", str(model), *options)
-    with started(*words) as child:
+def our_server() -> Iterator[Side]:
+    with started("-m", "app", "serve", "--port", "0", "--model", str(MODEL)) as child:
         assert child.stdout is not None
         port = int(child.stdout.readline().rstrip("/\n").rpartition(":")[2])
-        yield Side(name, child, asks(port))
+        yield Side("serve", child, asks(port))
 
 
 @contextmanager
-def their_server(model: Path = MODEL) -> Iterator[Side]:
+def their_server() -> Iterator[Side]:
     port = free_port()
-    words = ("-m", "mlx_lm", "server", "--model", str(model), "--port", str(port))
+    words = ("-m", "mlx_lm", "server", "--model", str(MODEL), "--port", str(port))
     with started(*words, "--log-level", "ERROR", stderr=subprocess.DEVNULL) as child:
-        yield _answering("mlx_lm.server", child, port)
-
-
-def _answering(name: str, child: subprocess.Popen[str], port: int) -> Side:
-    ends_at = time.monotonic() + 120
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            break
-        except OSError:
-            if time.monotonic() > ends_at or child.poll() is not None:
-                raise
-            time.sleep(0.1)
-    side = Side(name, child, asks(port))
-    side.ask(["Hello"], 2)
-    return side
+        ends_at = time.monotonic() + 120
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                if time.monotonic() > ends_at or child.poll() is not None:
+                    raise
+                time.sleep(0.1)
+        side = Side("mlx_lm.server", child, asks(port))
+        side.ask(["Hello"], 2)
+        yield side
 
 
 if __name__ == "__main__":
