@@ -7,7 +7,6 @@ function of its whole prompt, so that a test follows a conversation through its 
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,12 @@ from typing import Any
 from mlx_lm.tokenizer_utils import load as load_wrapper
 
 from engine.generation import Generation
-from engine.inference.backend import BatchLimits, OnLoadProgress, Prompt, unobserved
+from engine.inference.backend import BatchLimits, Prompt
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.sequence import Sequence
-from engine.library.memory_need import CacheSize
-from engine.library.model_info import EosToken, ModelInfo
-from engine.output.vocabulary import read_vocabulary
 from tests.support.families.writers import Family
-from tests.support.scripted import ScriptedModel, write_tokenizer
+from tests.support.scripted import ScriptedModel, Stage, write_tokenizer
 
 Answer = Callable[[str], str]
 """The text that the model writes behind a prompt, special tokens spelled out."""
@@ -56,7 +52,7 @@ class _Backend(MlxBackend):
         super().join(sequence, generation, prompt)
 
 
-class FamilyStage:
+class FamilyStage(Stage):
     """A loader for ``Engine(loader=stage.load)``.
 
     Args:
@@ -66,7 +62,6 @@ class FamilyStage:
         answer: Returns what the model writes behind a prompt.
         tokenizer: The folder of a real ``tokenizer.json``; None makes one of bytes and specials.
         context: Context length in tokens.
-        step_s: Seconds that each forward pass takes at least.
 
     Attributes:
         prompts: The prompts so far, as texts.
@@ -81,9 +76,8 @@ class FamilyStage:
         answer: Answer,
         tokenizer: Path | None = None,
         context: int = 32_768,
-        step_s: float = 0.0,
     ) -> None:
-        self.folder, self.family, self.answer = folder, family, answer
+        self.folder, self.answer = folder, answer
         self.prompts: list[str] = []
         self._context = context
         self._lock = threading.Lock()
@@ -93,12 +87,9 @@ class FamilyStage:
             _copy_tokenizer(tokenizer, folder, template)
         ends = load_wrapper(folder).convert_tokens_to_ids(list(family.eos))
         self.wrapper = load_wrapper(folder, eos_token_ids=[end for end in ends if end is not None])
-        self.model = _Model(
-            max(len(self.wrapper), 1 + max(self.wrapper.get_vocab().values())),
-            self.wrapper.eos_token_id,
-        )
-        if step_s:
-            self.model.fault = lambda _: time.sleep(step_s)
+        added = self.wrapper._tokenizer.added_tokens_decoder
+        self.logits_size = 1 + max(*self.wrapper.get_vocab().values(), *added)
+        self.model = _Model(self.logits_size, self.wrapper.eos_token_id)
 
     def cue(self, prompt: list[int]) -> None:
         """Decide what the model writes behind a prompt."""
@@ -108,33 +99,11 @@ class FamilyStage:
             self.prompts.append(text)
             self.model.cues = [*self.model.cues[-32:], (list(prompt), list(script))]
 
-    def load(
-        self,
-        folder: Path,
-        *,
-        limits: BatchLimits,
-        on_progress: OnLoadProgress = unobserved,
-        **_: Any,
-    ) -> MlxBackend:
+    def load(self, folder: Path, *, limits: BatchLimits, **options: Any) -> MlxBackend:
         """Make the backend; called on the engine thread."""
-        eos = set(self.wrapper.eos_token_ids)
-        added = self.wrapper._tokenizer.added_tokens_decoder
-        size = max(len(self.wrapper), *(token + 1 for token in added))
-        vocabulary = read_vocabulary(self.folder, self.wrapper._tokenizer, eos, size)
-        info = ModelInfo(
-            id=self.family.name,
-            path=self.folder,
-            architecture="scripted",
-            context_length=self._context,
-            vocabulary_size=vocabulary.size,
-            eos=tuple(EosToken(i, str(self.wrapper.decode([i])), "tokenizer") for i in eos),
-            can_think=bool(self.wrapper.has_thinking),
-            can_call_tools=bool(self.wrapper.has_tool_calling),
-            size_bytes=0,
-            loaded_at=0,
-            cache=CacheSize(8),
-        )
-        backend = _Backend(self.wrapper, info, vocabulary, RunningBatch(self.model, limits))
+        plain = super().load(folder, limits=limits, **options)
+        batch = RunningBatch(self.model, limits)
+        backend = _Backend(self.wrapper, plain.info, plain.vocabulary, batch)
         backend.stage = self
         return backend
 
