@@ -6,14 +6,20 @@ Main thread, on an event loop of its own.
 
 import argparse
 import asyncio
+import json
 import os
 from pathlib import Path
 from typing import Any
 
+from api.conformance.captures.frames import parse_json
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.ci_files import as_junit
+from api.conformance.probe.catalogue import Level
+from api.conformance.probe.ci_files import as_junit, as_sarif
+from api.conformance.probe.html_page import suite_as_html
 from api.conformance.probe.json_files import (
     catalogue_as_text,
+    changes,
+    changes_as_text,
     suite_as_data,
 )
 from api.conformance.probe.markdown import suite_as_markdown
@@ -42,16 +48,18 @@ _CODES = {
     Verdict.INTERRUPTED: exits.INTERRUPTED,
 }
 # The files that can be written in addition to the output, by the names of their options.
-_FILES = ("markdown", "junit")
+_FILES = ("html", "markdown", "junit", "sarif")
 
 
 def run(given: argparse.Namespace) -> int:
     """Probe, print the report, and return the exit code; Ctrl-C keeps the results so far."""
-    if given.json and given.list:
-        raise CommandError("--json does not go with --list", exits.USAGE)
+    if given.json and (given.list or given.diff is not None):
+        raise CommandError("--json goes with neither --list nor --diff", exits.USAGE)
     if given.list:
         _print(catalogue_as_text())
         return exits.OK
+    if given.diff is not None:
+        return _compare(*given.diff)
     files = {name: path for name in _FILES if (path := getattr(given, name)) is not None}
     options = _options_of(given)
     expected = _read_expected(given.expected_failures)
@@ -98,12 +106,20 @@ def _print(content: str | dict[str, Any]) -> None:
 
 
 def _file_text(name: str, suite: ProbeSuite) -> str:
-    return as_junit(suite) if name == "junit" else suite_as_markdown(suite)
+    match name:
+        case "html":
+            return suite_as_html(suite)
+        case "markdown":
+            return suite_as_markdown(suite)
+        case "junit":
+            return as_junit(suite)
+        case _:
+            return json.dumps(as_sarif(suite), ensure_ascii=True, indent=1) + "\n"
 
 
 def _options_of(given: argparse.Namespace) -> ProbeOptions:
     if given.url is None:
-        raise CommandError("give the URL of a server, or --list", exits.USAGE)
+        raise CommandError("give the URL of a server, or --list, or --diff OLD NEW", exits.USAGE)
     for option, patterns in (("--only", given.only), ("--skip", given.skip)):
         if unknown := unknown_patterns(patterns):
             raise CommandError(
@@ -111,6 +127,7 @@ def _options_of(given: argparse.Namespace) -> ProbeOptions:
             )
     if given.ca is not None and not given.ca.is_file():
         raise CommandError(f"--ca: {given.ca} cannot be read", exits.USAGE)
+    levels = list(Level)
     return ProbeOptions(
         given.url,
         dialect=None if given.dialect in (None, ALL_DIALECTS) else WireDialect(given.dialect),
@@ -127,6 +144,7 @@ def _options_of(given: argparse.Namespace) -> ProbeOptions:
         ca_file=given.ca,
         only=tuple(given.only),
         skip=tuple(given.skip),
+        levels=frozenset(levels[: levels.index(Level(given.level)) + 1]),
     )
 
 
@@ -143,6 +161,25 @@ def _read_expected(path: Path | None) -> tuple[Expectation, ...]:
         raise CommandError(f"{option} is not UTF-8", exits.USAGE) from error
     except ValueError as error:
         raise CommandError(f"{option}, {error}", exits.USAGE) from error
+
+
+def _compare(old: Path, new: Path) -> int:
+    reports = []
+    for path in (old, new):
+        try:
+            reports.append(parse_json(path.read_text(encoding="utf-8")))
+        except OSError as error:
+            message = f"--diff: {path} cannot be read: {os_cause(error)}"
+            raise CommandError(message, exits.USAGE) from error
+        except ValueError as error:
+            raise CommandError(f"--diff: {path} is not JSON", exits.USAGE) from error
+    try:
+        differences = changes(*reports)
+    except ValueError as error:
+        raise CommandError(f"--diff: {error}", exits.USAGE) from error
+    _print(changes_as_text(differences))
+    is_worse = any(difference.is_new_failure for difference in differences)
+    return exits.FAILURE if is_worse else exits.OK
 
 
 def _duration_text(seconds: float) -> str:

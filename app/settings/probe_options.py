@@ -11,12 +11,14 @@ PROBE_KEY_VARIABLE = "FULLSTOP_PROBE_KEY"
 # The same as in ``api.conformance``; a test compares them.
 DIALECTS = ("messages", "chat", "completions", "responses", "generate", "ollama")
 ALL_DIALECTS = "all"
+LEVELS = ("specification", "extension", "opinion")
 
 _EXAMPLES = f"""\
 examples:
   {{program}} http://127.0.0.1:8080
-  {{program}} http://127.0.0.1:11434 --dialect ollama --model some-model --markdown report.md
+  {{program}} http://127.0.0.1:11434 --dialect ollama --model some-model --html report.html
   {{program}} http://127.0.0.1:8080 --dialect all --expected-failures known.txt --junit probe.xml
+  {{program}} --diff before.json after.json
   {PROBE_KEY_VARIABLE}=secret {{program}} https://example.org --model some-model
 
 Asks without stops, chooses stops from the answers, asks again with them, and compares; ends in a
@@ -135,6 +137,12 @@ ARGUMENTS = (
         )
     ),
     argument(
+        "--level",
+        choices=LEVELS,
+        default=LEVELS[1],
+        help="the least binding level whose failures count (default extension)",
+    ),
+    argument(
         "--expected-failures",
         type=Path,
         metavar="FILE",
@@ -154,8 +162,17 @@ ARGUMENTS = (
             help=f"write the report {purpose} to this file too",
         )
         for name, purpose in (
+            ("html", "as a page"),
             ("markdown", "as Markdown, with the raw answers folded"),
             ("junit", "as JUnit's XML"),
+            ("sarif", "as SARIF 2.1.0"),
         )
+    ),
+    argument(
+        "--diff",
+        nargs=2,
+        type=Path,
+        metavar=("OLD", "NEW"),
+        help="compare two reports of --json instead of probing; exit code 1 if a check newly fails",
     ),
 )

@@ -14,8 +14,9 @@ from PySide6.QtWidgets import (
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects import DRIVERS
+from api.conformance.probe.html_page import as_html
 from api.conformance.probe.json_files import suite_as_data
-from api.conformance.probe.markdown import as_markdown, as_text
+from api.conformance.probe.markdown import as_text
 from api.conformance.probe.suite import (
     OUTCOME_NAMES,
     ProbeSuite,
@@ -25,6 +26,7 @@ from api.conformance.probe.suite import (
     summary,
 )
 from api.conformance.probe.values import (
+    COUNTING,
     CheckOutcome,
     CheckResult,
     Fault,
@@ -88,6 +90,7 @@ _NONE_OF = {
     "held": "No check has passed.",
 }
 
+_OPINION = "An opinion, which does not count: no vendor says so, and servers differ."
 Stage = Literal["idle", "running", "done", "failed", "cancelled"]
 
 
@@ -107,6 +110,8 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, group: str = "") -> 
     }
     chosen = [row for row in sort_results(rows) if row.outcome in kept]
     failures = failure_groups([row for row in chosen if row.outcome is CheckOutcome.FAILED])
+    # Failures that do not count come last.
+    failures.sort(key=lambda failure: failure[0].level not in COUNTING)
     others: list[tuple[CheckResult, list[CheckResult]]] = [
         (row, []) for row in chosen if row.outcome is not CheckOutcome.FAILED
     ]
@@ -131,6 +136,8 @@ def _evidence(row: CheckResult, under: Sequence[CheckResult]) -> list[Html]:
     if not row.faults:
         return [joined(SPACE, SPACE, with_code_spans(row.sentence))]
     parts = [_fault(fault, modes) for fault, modes in group_faults(row)]
+    if row.level not in COUNTING:
+        parts.insert(0, paragraph(_OPINION, style="margin:4px 0 0 0"))
     if under:
         titles = "; ".join(other.title for other in under)
         parts.append(paragraph(f"Fails in the same way: {titles}.", style="margin:4px 0 0 0"))
@@ -318,8 +325,8 @@ class ProbeWindow(OwnWindow):
             copy_from(self.copy, as_text(self._report))
 
     def _choose_target(self) -> None:
-        kinds = ["Markdown (*.md)", "JSON (*.json)"]
-        choose_target(self, "Save the Report", self._save, name="probe.md", filters=kinds)
+        kinds = ["Page (*.html)", "JSON (*.json)"]
+        choose_target(self, "Save the Report", self._save, name="probe.html", filters=kinds)
 
     def _save(self, path: Path) -> None:
         start_task(self, self._write(path), "save a probe's report")
@@ -331,7 +338,7 @@ class ProbeWindow(OwnWindow):
 
         def text() -> str:
             if path.suffix != ".json":
-                return as_markdown(report)
+                return as_html(report)
             return json.dumps(
                 suite_as_data(ProbeSuite(report.url, (report,))), ensure_ascii=False, indent=1
             )

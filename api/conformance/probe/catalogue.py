@@ -5,6 +5,7 @@ Pure; any thread.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -14,7 +15,10 @@ from api.conformance.probe.references import Reference, reference
 _EXACT = "The answer ends right before the stop, whole and streamed"
 _ENDS = "ends the answer right before it, whole and streamed"
 _REFUSED = "is refused with status 400 and the dialect's error object."
+# No vendor defines which of several stops wins.
+_OTHER_STOP = "another_stop_won,wrong_sequence,stop_ignored,text_after_stop"
 # In the order of a report. A row has the id, the topic, the title and flags; below it is the rule.
+# ``opinion:`` and ``unstated:`` list faults, see ``Case``.
 # The quick checks need some 900 tokens of short answers together.
 _TABLE = """
 server.answers | answers to requests | Answers to all requests | quick
@@ -35,6 +39,10 @@ stop.leading_space | stops | Stop: with a leading space
     {exact}; the white space of a stop belongs to it.
 stop.trailing_space | stops | Stop: with white space at its end
     {exact}; the white space of a stop belongs to it.
+stop.overlapping | stops | Stop: two that overlap | opinion:{other_stop}
+    Of stops that overlap, the one whose last character comes first ends the answer.
+stop.shadowed | stops | Stop: one that begins another | opinion:{other_stop}
+    A stop that begins a longer one ends the answer before the longer one is complete.
 stop.nested | stops | Stop: one inside a longer one
     A stop inside a longer one that is never complete ends the answer right before it.
 stop.after_space | stops | Stop: after white space
@@ -57,6 +65,8 @@ stop.unicode | stops | Stop: beyond ASCII
     {exact}, also where the stop is not ASCII.
 stop.emoji | stops | Stop: an emoji
     {exact}, also where the stop has four bytes.
+stop.joined | - | Stop: inside a joined character | extension
+    A stop matches code points, also where several are shown as one character.
 stop.after_emoji | stops | Stop: after an emoji
     {exact}, also after an emoji, which loses no text.
 reason.natural | the reason | The reason without stops | quick
@@ -85,6 +95,8 @@ limit.completion_tokens | the limit's newer name | The limit by its newer name
     max_completion_tokens ends the answer, as max_tokens does.
 limit.held | - | Text held at the limit
     Text that could have become a stop is part of the answer when the limit ends it.
+limit.stop_on_last_token | the reason | A stop on the last token | opinion:stop_lost_to_limit
+    A stop that the last allowed token completes is named as the reason.
 limit.stop_before | stops | A stop right before the limit
     A stop that is complete a token before the last allowed one ends the answer.
 thinking.off | thinking | Thinking switched off | extension
@@ -99,7 +111,7 @@ thinking.both | - | A stop that occurs in thinking and answer | extension
     A stop that occurs in both leaves the thinking whole and ends the answer.
 stops.none | requests without stops | No stops: an empty list, null
     An empty list, or null, means that there are no stops.
-stops.string | one stop without a list | A bare string for one stop
+stops.string | one stop without a list | A bare string for one stop | unstated:refused
     One stop may stand without a list; it is the whole string, not each of its characters.
 stops.blank | - | A stop of white space
     A stop of white space is refused, or is a stop like any other.
@@ -112,6 +124,8 @@ stops.long | stops | A long stop
 stops.literal | stops | Stops that resemble the text
     A stop is text: its case counts; it is no pattern, no escape, and no list with commas;
     what is in the prompt is no match.
+stops.code_points | - | Stops of other code points | extension
+    A stop matches the same code points by: no normalisation, no other line breaks.
 choices.count | several choices | Several choices
     As many choices come as are asked for, each with its own index, text and reason.
 choices.stop | several choices | A stop in several choices
@@ -175,11 +189,12 @@ class Level(StrEnum):
     """How binding a case is.
 
     A specification is in the reference of the dialect's vendor. An extension is in common use but
-    in no vendor's reference.
+    in no vendor's reference. An opinion is an expectation of users without any reference.
     """
 
     SPECIFICATION = "specification"
     EXTENSION = "extension"
+    OPINION = "opinion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,25 +210,40 @@ class Case:
     is_quick: bool
     # Its requests may harm a server, so they run last, after all dialects.
     may_harm: bool
+    # The faults that are an opinion in every dialect.
+    opinions: frozenset[str]
+    # The faults that are an opinion where the vendor does not state the rule.
+    unstated_opinions: frozenset[str]
 
     @property
     def level(self) -> Level:
         """How binding it is where the vendor states it."""
+        if self.opinions:
+            return Level.OPINION
         return Level.EXTENSION if self.is_extension else Level.SPECIFICATION
 
     def reference_in(self, dialect: WireDialect) -> Reference | None:
         return reference(dialect, self.topic)
 
-    def level_in(self, dialect: WireDialect) -> Level:
-        """Return the level in a dialect; a rule that its vendor does not state is an extension."""
+    def level_in(self, dialect: WireDialect, codes: Iterable[str] = ()) -> Level:
+        """Return the level in a dialect of a failure with the codes of some faults.
+
+        A rule that the dialect's vendor does not state is an extension.
+        """
+        found = set(codes)
         is_stated = not self.is_extension and self.reference_in(dialect) is not None
+        if self.opinions and found <= self.opinions:
+            return Level.OPINION
+        if found and found <= self.unstated_opinions and not is_stated:
+            return Level.OPINION
         return Level.SPECIFICATION if is_stated else Level.EXTENSION
 
 
 def _case(row: str) -> Case:
     head, *rule = row.split("\n    ")
     code, topic, title, *more = head.split(" | ")
-    flags = "".join(more).split()
+    flags = "".join(more).format(other_stop=_OTHER_STOP).split()
+    faults = {name: codes.split(",") for name, _, codes in (flag.partition(":") for flag in flags)}
     return Case(
         code,
         title,
@@ -222,6 +252,8 @@ def _case(row: str) -> Case:
         "extension" in flags,
         "quick" in flags,
         "harm" in flags,
+        frozenset(faults.get("opinion", ())),
+        frozenset(faults.get("unstated", ())),
     )
 
 

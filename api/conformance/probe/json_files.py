@@ -1,19 +1,23 @@
-"""Reports as JSON, and the list of checks.
+"""Reports as JSON, the list of checks, and the differences of two JSON reports.
 
 Pure; any thread.
 """
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from api.conformance.captures.frames import items, mapping, objects
 from api.conformance.probe.catalogue import CASES, Case, Level
 from api.conformance.probe.dialects import DRIVERS
+from api.conformance.probe.markdown import code
 from api.conformance.probe.suite import ProbeSuite
-from api.conformance.probe.values import CheckResult, Exchange, Report, tool_name
+from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange, Report, tool_name
+from api.terminal_text import harmless, on_one_line
 
 # Version of the object that ``.github/probe-report.schema.json`` describes.
-FORMAT = 6
+FORMAT = 5
 
 
 def suite_as_data(suite: ProbeSuite) -> dict[str, Any]:
@@ -47,6 +51,7 @@ def as_data(report: Report) -> dict[str, Any]:
         "has_passed": report.has_passed,
         "is_complete": report.is_complete,
         **_fields(report),
+        "levels": sorted(report.levels),
         "results": [_result_data(result) for result in report.results],
     }
 
@@ -94,3 +99,60 @@ def extension_in(case: Case) -> str:
     if case.level is not Level.SPECIFICATION:
         return ""
     return ", ".join(driver for driver in DRIVERS if case.level_in(driver) is Level.EXTENSION)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A check with another outcome, or another effect on the verdict, than before."""
+
+    name: str
+    before: str
+    now: str
+    counts: bool
+
+    @property
+    def is_new_failure(self) -> bool:
+        return self.now == CheckOutcome.FAILED and self.counts
+
+
+def changes(old: Any, new: Any) -> list[Change]:
+    """Return the differences between two reports, new failures first.
+
+    Raises:
+        ValueError: One of them is not a report, or has another format.
+    """
+    before, now = _outcomes(old), _outcomes(new)
+    pairs = {name: (before.get(name, ("", False)), now.get(name, ("", False)))
+             for name in [*before, *now]}  # fmt: skip
+    found = [Change(name, was[0], *is_) for name, (was, is_) in pairs.items() if was != is_]
+    return sorted(found, key=lambda one: (not one.is_new_failure, one.now != CheckOutcome.HELD))
+
+
+def _outcomes(data: Any) -> dict[str, tuple[str, bool]]:
+    """Return the outcome of each check, and whether it fails the report."""
+    if not isinstance(mapping(data).get("reports"), list) or "format" not in data:
+        raise ValueError("it is not a report of fullstop probe --json")
+    if data["format"] != FORMAT:
+        raise ValueError(f"its format is {data['format']}; this version compares format {FORMAT}")
+    found: dict[str, tuple[str, bool]] = {}
+    for report in objects(data["reports"]):
+        levels = items(report.get("levels"))
+        for result in objects(report.get("results")):
+            outcome, counts = str(result.get("outcome")), result.get("level") in levels
+            name = f"{report.get('dialect')}:{result.get('code')}"
+            found[name] = outcome, counts and outcome == CheckOutcome.FAILED
+    return found
+
+
+def changes_as_text(found: list[Change]) -> str:
+    """Return the differences as text, one per line."""
+    lines = [] if found else ["The reports say the same of every check."]
+    for change in found:
+        mark = "NEW FAILURE" if change.is_new_failure else "changed"
+        if change.before == CheckOutcome.FAILED and change.now == CheckOutcome.HELD:
+            mark = "FIXED"
+        before, now = (
+            on_one_line(one or "not in the report") for one in (change.before, change.now)
+        )
+        lines.append(f"- {mark} {code(change.name)}: {before} → {now}")
+    return harmless("\n".join(lines)) + "\n"

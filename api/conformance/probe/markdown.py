@@ -4,28 +4,31 @@ Pure; any thread.
 """
 
 import html
-import json
 import re
 from collections.abc import Iterator, Sequence
 
 from api.conformance.captures.values import excerpt
 from api.conformance.probe.suite import (
     OUTCOME_NAMES,
+    REMARKS_TITLE,
     ProbeSuite,
     compare_texts,
+    exchange_title,
     facts,
     failure_groups,
     group_faults,
+    request_text,
     sort_results,
     summary,
     table_text,
+    without_middle,
 )
 from api.conformance.probe.values import CheckResult, Exchange, Report, Verdict
 from api.terminal_text import harmless, on_one_line
 
 _VERDICTS = {
-    Verdict.HELD: "All checks passed.",
-    Verdict.FAILED: "A check failed.",
+    Verdict.HELD: "All checks that count passed.",
+    Verdict.FAILED: "A check that counts failed.",
     Verdict.INCOMPLETE: "Incomplete: some checks were not run.",
     Verdict.NOT_JUDGED: "Not judged: most checks of a kind said nothing.",
     Verdict.UNREACHABLE: "There is nothing to judge.",
@@ -58,11 +61,6 @@ def as_text(report: Report) -> str:
     return as_markdown(report, has_raw=False)
 
 
-def failure_as_text(result: CheckResult) -> str:
-    """Return the section of one failure."""
-    return "\n".join(_failure_lines(result, (), has_raw=False)).strip()
-
-
 def code(text: str) -> str:
     """Return any text as a code span."""
     shown = on_one_line(text)
@@ -87,8 +85,11 @@ def _fenced(text: str, language: str = "") -> list[str]:
 
 def _lines(report: Report, *, has_raw: bool) -> Iterator[str]:
     yield from (f"## Stops at {report.url}", "", f"**{summary(report)}**")
-    for result, similar in failure_groups(report.failed):
-        yield from _failure_lines(result, similar, has_raw=has_raw)
+    for title, results in (("", report.failed), (REMARKS_TITLE, report.remarks)):
+        if title and results:
+            yield from ("", f"### {title}")
+        for result, similar in failure_groups(results):
+            yield from _failure_lines(result, similar, has_raw=has_raw)
     yield ""
     yield from (f"- {name}: {on_one_line(text, 200)}" for name, text in facts(report))
     yield ""
@@ -119,28 +120,11 @@ def _failure_lines(
 
 
 def _raw_lines(number: int, exchange: Exchange) -> Iterator[str]:
-    status = f"status {exchange.status}" if exchange.status else "no status"
-    problem = f", {on_one_line(exchange.problem)}" if exchange.problem else ""
-    title = html.escape(f"Answer {number}: {exchange.mode}, {status}{problem}")
-    body = exchange.body
-    request = (
-        body.decode("utf-8", "replace")
-        if isinstance(body, bytes)
-        else json.dumps(body, ensure_ascii=False)
-    )
+    title = html.escape(exchange_title(number, exchange))
     yield from ("", f"<details><summary>{title}</summary>", "")
-    yield from _fenced(_without_middle(request), "json")
-    yield from _fenced(_without_middle(exchange.text))
+    yield from _fenced(without_middle(request_text(exchange), _RAW_CHARS), "json")
+    yield from _fenced(without_middle(exchange.text, _RAW_CHARS))
     yield from ("", "</details>")
-
-
-def _without_middle(text: str) -> str:
-    """Return the beginning and the end of a long text; most of it from the end, with the faults."""
-    if len(text) <= _RAW_CHARS:
-        return text
-    begin = _RAW_CHARS // 4
-    omitted = len(text) - _RAW_CHARS
-    return f"{text[:begin]}\n… {omitted:,} characters …\n{text[begin - _RAW_CHARS :]}"
 
 
 def _table_lines(results: Sequence[CheckResult]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from api.conformance.probe.dialects import Ask
 MIN_CHARS = 12
 # Occurs in no answer.
 NEVER = "#~never~"
+_JOINER = "\u200d"
 _NO_CHARACTER = "\ufffd"
 
 
@@ -254,6 +255,27 @@ def _trailing_space(given: Baseline) -> _Candidates:
             yield (solid + space,)
 
 
+def _overlapping(given: Baseline) -> _Candidates:
+    for start in given.offsets:
+        first, second = given.stable[start : start + 3], given.stable[start + 2 : start + 5]
+        if len(second) == 3 and _fires(given, (second, first), first, start):
+            yield second, first
+
+
+def _shadowed(given: Baseline) -> _Candidates:
+    for start in given.offsets:
+        short, long = given.stable[start : start + 2], given.stable[start : start + 4]
+        if len(long) == 4 and _fires(given, (long, short), short, start):
+            yield long, short
+
+
+def _fires(given: Baseline, stops: tuple[str, str], matched: str, start: int) -> bool:
+    """Whether a stop fires before the others, at its offset, without white space around it."""
+    is_clean = all(is_plain(stop[0]) and is_plain(stop[-1]) for stop in stops)
+    is_known = all(stop in given.stable for stop in stops) and stops[0] != stops[1]
+    return first_occurrence(given.stable, stops) == (start, matched) and is_clean and is_known
+
+
 def _nested(given: Baseline) -> _Candidates:
     for start in given.offsets:
         short = given.stable[start + 1 : start + 3]
@@ -325,6 +347,14 @@ def _emoji(given: Baseline) -> _Candidates:
     return (stops for stops in _beyond_ascii(given) if stops[0] > "\uffff")
 
 
+def _joined(given: Baseline) -> _Candidates:
+    # The second half of one visible character.
+    for at, char in enumerate(given.stable):
+        half = given.stable[at + 1 : at + 2]
+        if at and char == _JOINER and half and given.is_first(at + 1, at + 2):
+            yield (half,)
+
+
 def _after_emoji(given: Baseline) -> _Candidates:
     # Beyond the basic plane: two units of UTF-16, four bytes of UTF-8.
     size = len(given.stable)
@@ -342,6 +372,8 @@ KINDS: dict[str, tuple[Callable[[Baseline], _Candidates], str]] = {
     "across_newline": (_across_newline, ""),
     "leading_space": (_leading_space, ""),
     "trailing_space": (_trailing_space, ""),
+    "overlapping": (_overlapping, "the one whose last character comes first"),
+    "shadowed": (_shadowed, "the shorter one is complete before the longer one can be"),
     "nested": (_nested, "the longer one around it is never complete"),
     "after_space": (_after_space, ""),
     "among_others": (_among_others, ""),
@@ -353,5 +385,6 @@ KINDS: dict[str, tuple[Callable[[Baseline], _Candidates], str]] = {
     "very_first": (_very_first, ""),
     "unicode": (_beyond_ascii, ""),
     "emoji": (_emoji, ""),
+    "joined": (_joined, ""),
     "after_emoji": (_after_emoji, ""),
 }

@@ -175,6 +175,7 @@ class ProbeRun:
             cut_short=self._cut_short,
             waits=self._budget.waits,
             waited_s=self._budget.waited_s,
+            levels=self._options.levels,
         )
 
     async def _measure(self, server: DetectedServer) -> CheckContext:
@@ -255,7 +256,9 @@ class ProbeRun:
             evaluation = Evaluation(_NO_STOPS_SENTENCE, outcome=CheckOutcome.SKIPPED)
             return self._record(case.code, evaluation, before)
         evaluation = await evaluate(case.code, ctx)
-        ctx.found |= {fault.code for fault in evaluation.faults}
+        codes = {fault.code for fault in evaluation.faults}
+        if case.level_in(ctx.driver.dialect, codes) in self._options.levels:
+            ctx.found |= codes
         unanswered = client.broken[broken:]
         new = client.exchanges[before:]
         # A dead server may go on refusing; then no answer follows the request that killed it.

@@ -3,17 +3,20 @@
 Pure; any thread.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from api.conformance.captures.values import excerpt
 from api.conformance.probe.catalogue import CASES
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.values import (
     CheckOutcome,
     CheckResult,
+    Exchange,
     Fault,
     Report,
     Verdict,
@@ -28,6 +31,7 @@ OUTCOME_NAMES = {
     CheckOutcome.HELD: "Passed",
     CheckOutcome.SKIPPED: "Skipped",
 }
+REMARKS_TITLE = "Failed, of levels that do not count"
 _DIALECTS = tuple(dialect.value for dialect in DRIVERS)
 _FLAKY = "flaky"
 
@@ -108,12 +112,12 @@ class ProbeSuite:
 
     @property
     def failures(self) -> tuple[tuple[Report, CheckResult], ...]:
-        """The failures that are not expected."""
+        """The failures that count and are not expected."""
         return tuple(pair for pair in self._failed() if self.expectation(*pair) is None)
 
     @property
     def known_failures(self) -> tuple[tuple[Report, CheckResult], ...]:
-        """The failures that are expected."""
+        """The failures that count and are expected."""
         return tuple(pair for pair in self._failed() if self.expectation(*pair) is not None)
 
     @property
@@ -180,6 +184,7 @@ def facts(report: Report) -> Iterator[tuple[str, str]]:
         "requests": f"{report.requests} in {report.duration_s:.1f} s",
         "busy": f"waited for {times}, {report.waited_s:.1f} s in all" if report.waits else "",
         "probed by": f"{report.tool}, {report.began_at}".rstrip(", ") if report.tool else "",
+        "levels that count": ", ".join(sorted(report.levels)),
     }
     yield "dialect", report.dialect
     yield from ((name, text) for name, text in optional.items() if text)
@@ -220,6 +225,18 @@ def compare_texts(fault: Fault) -> list[tuple[str, str]]:
     return pairs
 
 
+def faults_as_text(result: CheckResult) -> str:
+    """Return the findings of a check as plain lines."""
+    lines = [result.rule] if result.rule else []
+    if result.reference is not None:
+        lines.append(f"{result.reference.sentence} {result.reference.address}")
+    for fault, modes in group_faults(result):
+        lines.append(f"{fault.code}{f' ({modes})' if modes else ''}: {fault.sentence}")
+        lines += [f"  {name}: {excerpt(repr(text), 300)}" for name, text in compare_texts(fault)]
+        lines += [f"  {line}" for line in fault.curl.splitlines()]
+    return "\n".join(lines)
+
+
 def sort_results(results: Iterable[CheckResult]) -> list[CheckResult]:
     """Return the failures first, and the results that do not apply last."""
     order = list(OUTCOME_NAMES)
@@ -231,3 +248,27 @@ def table_text(result: CheckResult) -> str:
     if result.cause:
         return f"As {result.cause}."
     return "See above." if result.outcome is CheckOutcome.FAILED else result.sentence
+
+
+def exchange_title(number: int, exchange: Exchange) -> str:
+    """Return the title of a raw answer."""
+    status = f"status {exchange.status}" if exchange.status else "no status"
+    problem = f", {on_one_line(exchange.problem)}" if exchange.problem else ""
+    return f"Answer {number}: {exchange.mode}, {status}{problem}"
+
+
+def request_text(exchange: Exchange) -> str:
+    """Return the body of a request as text."""
+    body = exchange.body
+    if isinstance(body, bytes):
+        return body.decode("utf-8", "replace")
+    return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+
+
+def without_middle(text: str, max_chars: int) -> str:
+    """Return the beginning and the end of a long text; most of it from the end, with the faults."""
+    if len(text) <= max_chars:
+        return text
+    begin = max_chars // 4
+    omitted = len(text) - max_chars
+    return f"{text[:begin]}\n… {omitted:,} characters …\n{text[-(max_chars - begin) :]}"

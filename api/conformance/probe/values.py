@@ -15,6 +15,8 @@ from api.conformance.captures.values import Capture, WireDialect
 from api.conformance.probe.catalogue import Level
 from api.conformance.probe.references import Reference
 
+# Levels whose failures count by default.
+COUNTING = frozenset({Level.SPECIFICATION, Level.EXTENSION})
 # The probe is installed as a part of the application, or by itself.
 _DISTRIBUTIONS = ("fullstop-chat", "fullstop-probe")
 
@@ -135,6 +137,7 @@ class ProbeOptions(Access):
     # Patterns of case ids; none runs all.
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
+    levels: frozenset[Level] = COUNTING
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +186,10 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report of a probe; every failure counts, also one that another check's section shows."""
+    """The report of a probe.
+
+    Every failure counts by its own level. ``cause`` only says where a report shows it.
+    """
 
     url: str
     dialect: WireDialect
@@ -200,10 +206,11 @@ class Report:
     cut_short: str = ""
     waits: int = 0
     waited_s: float = 0.0
+    levels: frozenset[Level] = COUNTING
 
     @property
     def has_passed(self) -> bool:
-        """Whether no check failed, and the probe is complete and says enough."""
+        """Whether no check failed that counts, and the probe is complete and says enough."""
         return self.verdict is Verdict.HELD
 
     @property
@@ -234,12 +241,21 @@ class Report:
 
     @property
     def failed(self) -> tuple[CheckResult, ...]:
-        return tuple(result for result in self.results if result.outcome is CheckOutcome.FAILED)
+        """The failures that count."""
+        return tuple(failure for failure in self._failures() if failure.level in self.levels)
+
+    @property
+    def remarks(self) -> tuple[CheckResult, ...]:
+        """The failures of levels that do not count."""
+        return tuple(failure for failure in self._failures() if failure.level not in self.levels)
 
     @property
     def not_run(self) -> tuple[CheckResult, ...]:
         """The checks that were left out because the probe was cut short."""
         return tuple(result for result in self.results if result.outcome is CheckOutcome.NOT_RUN)
+
+    def _failures(self) -> tuple[CheckResult, ...]:
+        return tuple(result for result in self.results if result.outcome is CheckOutcome.FAILED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def test_a_correct_server_passes(
     ("words", "said"),
     [
         (("--quik", "http://x"), "no option --quik. Did you mean --quick?"),
-        (("http://x", "--dialect", "chart"), "“chart” is none of"),
+        (("http://x", "--level", "opinon"), "“opinon” is none of"),
         (("http://x", "http://y"), "“http://y” is too much."),
     ],
 )
@@ -111,14 +111,16 @@ def test_a_wrong_word_is_answered_in_one_line(
 def test_a_faulty_server_fails_in_every_file(
     wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = {"junit": "p.xml", "markdown": "p.md"}
+    names = {"junit": "p.xml", "sarif": "p.sarif", "markdown": "p.md", "html": "p.html"}
     files = [word for name, file in names.items() for word in (f"--{name}", str(tmp_path / file))]
     assert main(["probe", wrong, *ONLY, *files]) == 1
     assert "### Stop: one character (stop.one_character)" in capsys.readouterr().out
     written = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert set(written) == set(names.values()), "there is nothing beside the files"
     assert ElementTree.fromstring(written["p.xml"]).get("failures") == "1"
+    assert json.loads(written["p.sarif"])["runs"][0]["results"][0]["ruleId"] == "stop.one_character"
     assert "<details>" in written["p.md"]
+    assert written["p.html"].startswith("<!doctype html>")
 
 
 def test_known_failures_pass_new_ones_and_unexpected_passes_fail(
@@ -169,7 +171,7 @@ def test_a_path_that_cannot_be_written_is_named_before_the_first_request(
     path = tmp_path / "none" / "p.xml"
     assert main(["probe", "http://127.0.0.1:9", "--junit", str(path)]) == 2
     assert f"--junit: {path} cannot be written" in capsys.readouterr().err
-    assert main(["probe", "http://127.0.0.1:9", "--markdown", str(tmp_path)]) == 2
+    assert main(["probe", "http://127.0.0.1:9", "--html", str(tmp_path)]) == 2
 
 
 class Waits(SmallServer):
@@ -191,13 +193,13 @@ class Waits(SmallServer):
 def test_ctrl_c_writes_a_whole_report(
     tmp_path: Path,
 ) -> None:
-    page = tmp_path / "report.md"
+    page = tmp_path / "report.html"
     page.write_text("the old report")
     server = Waits()
     with listening(server) as url:
         words = ["probe", url, "--model", "small", "--dialect", "messages", "--json"]
         process = subprocess.Popen(
-            [sys.executable, "-m", "app", *words, "--markdown", str(page)],
+            [sys.executable, "-m", "app", *words, "--html", str(page)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -218,7 +220,7 @@ def test_ctrl_c_writes_a_whole_report(
     assert data["verdict"] == "interrupted"
     [report] = data["reports"]
     assert {one["outcome"] for one in report["results"]} == {"not asked"}
-    assert "Not asked" in page.read_text()
+    assert "not asked" in page.read_text()
     assert sorted(tmp_path.iterdir()) == [page]
 
 
@@ -228,3 +230,23 @@ def test_the_catalogue_is_listed_without_an_address(
     assert program("--list") == 0
     shown = capsys.readouterr().out
     assert all(case.code in shown for case in CASES)
+
+
+def test_two_reports_are_compared(
+    right: str, wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = []
+    for name, url in (("right", right), ("wrong", wrong)):
+        main(["probe", url, *ONLY, "--json"])
+        files.append(tmp_path / f"{name}.json")
+        files[-1].write_text(capsys.readouterr().out)
+    good, bad = map(str, files)
+    assert main(["probe", "--diff", good, bad]) == 1
+    shown = capsys.readouterr().out
+    assert shown == "- NEW FAILURE `messages:stop.one_character`: held → failed\n"
+    assert main(["probe", "--diff", bad, good]) == 0
+    assert capsys.readouterr().out == "- FIXED `messages:stop.one_character`: failed → held\n"
+    assert main(["probe", "--diff", good, str(tmp_path / "none")]) == 2
+    files[0].write_text("{}")
+    assert main(["probe", "--diff", good, bad]) == 2
+    assert "it is not a report" in capsys.readouterr().err

@@ -105,9 +105,9 @@ async def test_our_own_server_is_probed_in_the_window_and_passes(
     assert window.page.toPlainText()
     window.copy.click()
     assert "| check" in QGuiApplication.clipboard().text()
-    window._save(tmp_path / "report.md")
+    window._save(tmp_path / "report.html")
     await window.finish()
-    assert "## Stops at" in (tmp_path / "report.md").read_text()
+    assert "<!doctype html>" in (tmp_path / "report.html").read_text()
     window.close()
     window.deleteLater()
 

@@ -48,6 +48,7 @@ class CheckContext:
     thought: "Baseline | Inconclusive | None" = None
     called: "tuple[Exchange, bool] | Inconclusive | None" = None
     several: tuple[Exchange, float] | None = None
+    completing: dict[StopCase, int | str] = field(default_factory=dict)
     # The codes of the faults that checks have found.
     found: set[str] = field(default_factory=set)
     # Whether the same request has had several answers.
@@ -108,7 +109,7 @@ class Evaluation:
             outcome=self.outcome or (CheckOutcome.FAILED if self.faults else CheckOutcome.HELD),
             sentence=" ".join(sentences) or self.sentence,
             faults=self.faults,
-            level=case.level_in(dialect),
+            level=case.level_in(dialect, [fault.code for fault in self.faults]),
             rule=case.rule,
             reference=case.reference_in(dialect),
             cause=self.cause,

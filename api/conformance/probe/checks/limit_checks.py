@@ -174,6 +174,18 @@ def _judge_held(driver: Driver, text: str, run: Exchange) -> Iterator[Fault]:
         yield Fault("wrong_reason", sentence, name, str(capture.reason))
 
 
+@check("limit.stop_on_last_token")
+async def _stop_on_last_token(ctx: CheckContext) -> Evaluation:
+    """A stop that the last allowed token completes is a stop, not the limit."""
+    case, recorder = working_case(ctx), Recorder(ctx)
+    limit = await _completing_limit(ctx, case)
+    if isinstance(limit, str):
+        raise undecided(limit)
+    for body in ctx.bodies(case, max_tokens=limit):
+        await recorder.ask(body, partial(_judge_last, case, ctx.driver))
+    return recorder.evaluation(f"{case.stops[0]!r} with a limit of {limit} tokens")
+
+
 @check("limit.stop_before")
 async def _stop_before_limit(ctx: CheckContext) -> Evaluation:
     """A stop that is complete a token before the last allowed one is a stop, not the limit."""
@@ -199,6 +211,13 @@ async def _stop_before_limit(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(", ".join(shown))
 
 
+def _judge_last(case: StopCase, driver: Driver, run: Exchange) -> Iterator[Fault]:
+    sentence = "The last allowed token completes the stop, but the limit is named as the reason."
+    for fault in judge(case, run, driver):
+        is_limit = fault.code == "wrong_reason" and run.capture.ending is CapturedEnding.LIMIT
+        yield replace(fault, code="stop_lost_to_limit", sentence=sentence) if is_limit else fault
+
+
 def _judge_before(case: StopCase, driver: Driver, run: Exchange) -> list[Fault]:
     faults = without_cost(judge(case, run, driver))
     if not faults or run.capture.ending is not CapturedEnding.LIMIT:
@@ -212,12 +231,16 @@ def _judge_before(case: StopCase, driver: Driver, run: Exchange) -> list[Fault]:
 
 async def _completing_limit(ctx: CheckContext, case: StopCase) -> int | str:
     """Return the limit whose last token completes a stop; else why it is not known."""
-    first = await ctx.client.ask(replace(case.baseline.ask, stops=case.stops))
-    tokens = first.capture.output_tokens
-    if not first.is_answer or tokens is None:
-        return "The server does not count the tokens of an answer."
-    limit = await _find_limit(ctx, case, tokens)
-    return "The token that completes the stop could not be found." if limit is None else limit
+    known = ctx.completing
+    if case not in known:
+        first = await ctx.client.ask(replace(case.baseline.ask, stops=case.stops))
+        tokens = first.capture.output_tokens
+        known[case] = "The server does not count the tokens of an answer."
+        if first.is_answer and tokens is not None:
+            limit = await _find_limit(ctx, case, tokens)
+            unknown = "The token that completes the stop could not be found."
+            known[case] = unknown if limit is None else limit
+    return known[case]
 
 
 async def _find_limit(ctx: CheckContext, case: StopCase, tokens: int) -> int | None:

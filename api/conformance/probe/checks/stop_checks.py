@@ -1,7 +1,8 @@
 """Checks of stop sequences: their positions, their spelling, lists of them, and long ones."""
 
 import re
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -68,23 +69,44 @@ def _literal_lookalikes(given: Baseline) -> Iterator[Iterator[_Lookalike]]:
     yield (("prompt_stopped", sentence, one[0]) for one in re.finditer(r"\w{4,}", prompt))
 
 
+def _code_point_lookalikes(given: Baseline) -> Iterator[Iterator[_Lookalike]]:
+    sentence = "The stop {} matched text that is written with other code points."
+    forms = (unicodedata.normalize(form, char) for char in given.text for form in ("NFD", "NFC"))
+    yield (("stop_normalised", sentence, form) for form in forms)
+    sentence = "The stop {} matched a line break of another form."
+    breaks = re.finditer(r"(\S)\n(\S)", given.text)
+    yield (("line_ends_changed", sentence, f"{one[1]}\r\n{one[2]}") for one in breaks)
+
+
 @check("stops.literal")
 async def _literal(ctx: CheckContext) -> Evaluation:
-    """The first lookalike of each kind that is in no answer fires nothing."""
-    baselines = [given for given in ctx.baselines if given.is_repeatable]
-    if not baselines:
+    found = ((given, _literal_lookalikes(given)) for given in ctx.baselines if given.is_repeatable)
+    return await _check_lookalikes(ctx, dict(found))
+
+
+@check("stops.code_points")
+async def _code_points(ctx: CheckContext) -> Evaluation:
+    found = ((one, _code_point_lookalikes(one)) for one in ctx.baselines if one.is_repeatable)
+    return await _check_lookalikes(ctx, dict(found))
+
+
+async def _check_lookalikes(
+    ctx: CheckContext, lookalikes: Mapping[Baseline, Iterator[Iterator[_Lookalike]]]
+) -> Evaluation:
+    """Send the first lookalike of each kind that is in no answer."""
+    if not lookalikes:
         raise undecided(VARIES)
     chosen: dict[int, tuple[Baseline, _Lookalike]] = {}
-    for given in baselines:
+    for given, kinds in lookalikes.items():
         known = given.text + given.thinking
-        for kind, found in enumerate(_literal_lookalikes(given)):
+        for kind, found in enumerate(kinds):
             one = next((each for each in found if each[2] not in known), None)
             if one is not None and kind not in chosen:
                 chosen[kind] = given, one
     if not chosen:
         raise undecided(NO_TEXT)
     recorder = Recorder(ctx)
-    for given in baselines:
+    for given in lookalikes:
         own = [one for baseline, one in chosen.values() if baseline is given]
         # All are sent in one request; if something fires, each is sent separately.
         together = Recorder(ctx)
@@ -147,13 +169,9 @@ async def _string(ctx: CheckContext) -> Evaluation:
     case = case or ctx.simple(*ctx.baselines)
     if case is None:
         raise undecided(NO_ANSWER)
-    is_stated = reference(driver.dialect, "one stop without a list") is not None
     for body in ctx.bodies(case):
         judged = partial(_judge_string, case, driver)
-        body = driver.with_stops(body, case.stops[0])
-        run = await recorder.ask(body, judged, may_refuse=not is_stated)
-        if run.is_refusal and not is_stated:
-            raise skipped("The server takes a list only, as the API's vendor may.")
+        await recorder.ask(driver.with_stops(body, case.stops[0]), judged)
     return recorder.evaluation(repr(case.stops[0]))
 
 

@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from api.conformance.captures.values import WireDialect
+from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.catalogue import CASES
 from api.conformance.probe.client import curl_command
+from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.run import ProbeRun
 from api.conformance.probe.values import (
     Access,
@@ -35,8 +36,9 @@ def test_failures_of_one_kind_are_shown_under_the_first_and_still_count() -> Non
     assert under["stop.among_others"] is CheckOutcome.FAILED
     assert under["choices.stop"] is CheckOutcome.UNDECIDED
     assert len(under) > 15
-    counted = {one.code for one in report.failed}
+    counted = {one.code for one in (*report.failed, *report.remarks)}
     assert counted > {one.code for one in report.results if one.cause and one.faults} != set()
+    assert {one.level for one in report.remarks} == {Level.OPINION}
 
 
 def test_occasionally_lost_stops_are_found() -> None:
@@ -52,6 +54,23 @@ def test_stops_that_an_api_does_not_have_are_not_asked_for_in_vain() -> None:
     assert report.failed == ()
     assert report.verdict is Verdict.NOT_JUDGED
     assert "The server has no stops in this API, nor has its vendor." in report.conclusions
+
+
+def test_an_extension_fails_unless_only_specifications_count() -> None:
+    found = texts.IncludesStops(RESPONSES)
+    only = {"only": ("stop.*", "limit", "form.*")}
+    assert report_on(found, **only).verdict is Verdict.FAILED
+    strict = report_on(found, levels=frozenset({Level.SPECIFICATION}), **only)
+    assert strict.failed == ()
+    assert {one.level for one in strict.remarks} == {Level.EXTENSION}
+
+
+@pytest.mark.parametrize("dialect", FamilyServer.DIALECTS)
+def test_the_expectation_is_in_the_words_of_the_dialect(dialect: WireDialect) -> None:
+    report = report_on(texts.LosesStopsToLimits(dialect), only=("limit.stop_on_last_token",))
+    [result] = report.remarks
+    expected = {fault.expected for fault in result.faults}
+    assert expected == {DRIVERS[dialect].reason_names[CapturedEnding.STOP]}
 
 
 def test_a_failure_names_its_rule_and_its_reference() -> None:
@@ -103,7 +122,7 @@ def test_only_the_chosen_checks_send_requests() -> None:
 
 @pytest.mark.parametrize(
     "code",
-    ["limit.thinking", "thinking.stop", "choices.stop", "tools.limit"],
+    ["limit.thinking", "thinking.stop", "choices.stop", "tools.limit", "limit.stop_on_last_token"],
 )
 def test_check_that_needs_an_answer_of_others_works_alone(code: str) -> None:
     [result] = (

@@ -80,7 +80,7 @@ def test_what_breaks_a_server_is_one_finding_with_its_request_at_the_top(
     make: type[Breaks], code: str, said: str
 ) -> None:
     report = report_on(make(MESSAGES), recovery_s=0.1, timeout_s=0.5)
-    [failed] = report.failed
+    [failed] = (*report.failed, *report.remarks)
     [fault] = failed.faults
     assert (failed.code, fault.code) == ("server.answers", code)
     assert said in fault.sentence
@@ -94,7 +94,7 @@ def test_what_breaks_a_server_is_one_finding_with_its_request_at_the_top(
 
 def test_a_server_that_answers_again_is_probed_to_the_end() -> None:
     report = report_on(Restarts(MESSAGES), recovery_s=20.0)
-    [failed] = report.failed
+    [failed] = (*report.failed, *report.remarks)
     assert (failed.code, failed.faults[0].code) == ("server.answers", "server_restarted")
     assert report.not_run == ()
     outcomes = {one.code: one.outcome for one in report.results}
@@ -114,7 +114,7 @@ def test_refused_request_is_blamed_if_all_later_ones_are_refused() -> None:
 
     server = DiesOfSeveralChoices(WireDialect.COMPLETIONS)
     report = report_on(server, skip=("errors.*",), recovery_s=0.1)
-    [failed] = report.failed
+    [failed] = (*report.failed, *report.remarks)
     [fault] = failed.faults
     assert (failed.code, fault.code) == ("server.answers", "server_died")
     assert '"n": 2' in fault.curl

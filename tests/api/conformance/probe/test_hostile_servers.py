@@ -14,6 +14,7 @@ from aiohttp import web
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import Budget, LimitReached
+from api.conformance.probe.html_page import as_html
 from api.conformance.probe.json_files import as_data
 from api.conformance.probe.markdown import as_text
 from api.conformance.probe.run import probe
@@ -219,8 +220,10 @@ def test_reports_show_control_characters_and_send_none_to_the_terminal(tmp_path:
 
     report = run(work())
     assert report.failed
-    assert harmless(as_text(report)) == as_text(report)
+    for shown in (as_text(report), as_html(report)):
+        assert harmless(shown) == shown
     assert "\\u202e" in as_text(report)
+    assert "<b>" not in as_html(report).replace("<strong>", "")
     json.dumps(as_data(report)).encode()
 
 

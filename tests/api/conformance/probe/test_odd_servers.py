@@ -24,6 +24,7 @@ CHAT, MESSAGES = WireDialect.CHAT, WireDialect.MESSAGES
 
 def nothing_is_wrong(report: Report) -> None:
     assert report.failed == (), as_text(report)
+    assert report.remarks == (), as_text(report)
     assert report.verdict is Verdict.HELD
 
 
@@ -50,6 +51,7 @@ def test_an_unusual_server_has_no_fault(make: type[FamilyServer], place: int) ->
 def test_a_server_whose_answers_vary_is_judged_as_far_as_possible(dialect: WireDialect) -> None:
     report = report_on(odd.Varies(dialect))
     assert report.failed == (), as_text(report)
+    assert report.remarks == (), as_text(report)
     assert not report.is_deterministic
     outcomes = {one.code: one.outcome for one in report.results}
     assert outcomes["stop.one_character"] is CheckOutcome.HELD

@@ -1,6 +1,7 @@
-"""Reports have a table, and their commands show each fault."""
+"""Reports agree as a table, as JSON and as a page, and their commands show each fault."""
 
 import asyncio
+import html.parser
 import shutil
 
 import pytest
@@ -10,6 +11,7 @@ from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import curl_command
 from api.conformance.probe.dialects import DRIVERS, Ask
+from api.conformance.probe.html_page import as_html
 from api.conformance.probe.markdown import as_text
 from api.conformance.probe.run import probe
 from api.conformance.probe.values import (
@@ -52,6 +54,36 @@ def test_the_table_has_a_row_for_each_check_and_as_many_cells_in_each_row() -> N
     assert as_text(REPORT).count('The stop `"|"` was ignored.') == 1
     assert "1 of 2 checks failed." in as_text(REPORT)
     assert "curl x" in as_text(REPORT)
+
+
+class Page(html.parser.HTMLParser):
+    """Reads tags and checks that they are closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_needs_no_other_file_and_escapes_what_servers_send() -> None:
+    text = as_html(REPORT)
+    page = Page()
+    page.feed(text)
+    assert page.open == []
+    tags = {tag for tag, _ in page.seen}
+    assert not tags & {"script", "link", "img", "iframe", "b", "m"}
+    assert not [attrs for _, attrs in page.seen if {"src", "onclick"} & attrs.keys()]
+    links = [attrs["href"] for tag, attrs in page.seen if tag == "a"]
+    assert links == ["#stop.b"]
+    assert {"id": "stop.b"} in [attrs for tag, attrs in page.seen if tag == "h2"]
 
 
 @pytest.mark.parametrize("dialect", DRIVERS)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,10 +13,13 @@ import pytest
 from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import CASES
-from api.conformance.probe.ci_files import as_junit
+from api.conformance.probe.ci_files import as_junit, as_sarif
+from api.conformance.probe.html_page import suite_as_html
 from api.conformance.probe.json_files import (
     FORMAT,
     catalogue_as_text,
+    changes,
+    changes_as_text,
     suite_as_data,
 )
 from api.conformance.probe.markdown import suite_as_markdown
@@ -26,6 +30,7 @@ from api.conformance.probe.values import (
     CheckResult,
     Exchange,
     Fault,
+    Level,
     Report,
     Verdict,
 )
@@ -70,9 +75,10 @@ def report(*results: CheckResult, **more: Any) -> Report:
 HELD, LIMIT = result("stop.unicode"), result("limit")
 FAILED = failed("stop.very_first")
 FOLDED = failed("stops.string", cause="stop.very_first")
+REMARK = failed("thinking.stop", level=Level.OPINION)
 NOT_RUN = result("errors.json", CheckOutcome.NOT_RUN)
 SKIPPED = result("stops.blank", CheckOutcome.SKIPPED)
-EVERY = report(HELD, FAILED, FOLDED, LIMIT, NOT_RUN, SKIPPED, cut_short="Ctrl-C")
+EVERY = report(HELD, FAILED, FOLDED, REMARK, LIMIT, NOT_RUN, SKIPPED, cut_short="Ctrl-C")
 CHAT = report(HELD, LIMIT, dialect=WireDialect.CHAT)
 
 
@@ -92,6 +98,7 @@ def suite(*reports: Report, expected: str = "", **more: Any) -> ProbeSuite:
         (suite(CHAT, problems=(("ollama", "not asked"),)), Verdict.INCOMPLETE),
         (suite(problem="nothing listens there"), Verdict.UNREACHABLE),
         (suite(report(HELD, NOT_RUN), is_interrupted=True), Verdict.INTERRUPTED),
+        (suite(report(HELD, REMARK)), Verdict.HELD),
     ],
 )
 def test_the_verdict_counts_all_reports(given: ProbeSuite, verdict: Verdict) -> None:
@@ -138,6 +145,7 @@ def test_a_line_of_the_file_may_be_flaky_and_have_the_address_of_an_issue() -> N
         known, has_raw=False
     )
     assert "Expected failure (https://x.org/2)" in as_junit(known)
+    assert "https://x.org/2" in json.dumps(as_sarif(known))
     with pytest.raises(ValueError, match="line 1: 'maybe' is neither 'flaky' nor"):
         read_expected("limit maybe")
 
@@ -193,6 +201,7 @@ def test_junit_fails_the_checks_that_count_and_skips_the_others() -> None:
         "stop.unicode": [],
         "stop.very_first": ["failure"],
         "stops.string": ["failure"],
+        "thinking.stop": ["skipped"],
         "limit": [],
         "errors.json": ["error"],
         "stops.blank": ["skipped"],
@@ -239,6 +248,26 @@ def test_junit_is_valid_for_jenkins(given: ProbeSuite) -> None:
         assert re.fullmatch(r"[\d.]*", element.get("time", ""))
 
 
+def test_sarif_has_a_rule_for_each_check_and_a_result_for_each_failure() -> None:
+    found = as_sarif(suite(EVERY, expected="stop.very_first"))
+    [run] = found["runs"]
+    assert found["version"] == "2.1.0"
+    rules = run["tool"]["driver"]["rules"]
+    assert {rule["id"] for rule in rules} == {one.code for one in CASES}
+    assert all(rule["helpUri"].startswith("https://") for rule in rules)
+    results = {one["ruleId"]: one for one in run["results"]}
+    assert set(results) == {"stop.very_first", "stops.string", "thinking.stop"}
+    assert results["stop.very_first"]["level"] == "error"
+    assert results["thinking.stop"]["level"] == "note"
+    assert results["stop.very_first"]["suppressions"]
+    assert "suppressions" not in results["thinking.stop"]
+    prints = [one["partialFingerprints"]["check/v1"] for one in run["results"]]
+    assert len(prints) == len(set(prints))
+    assert "\x1b" not in json.dumps(found, ensure_ascii=False)
+    gone = as_sarif(suite(problem="gone"))["runs"][0]
+    assert gone["invocations"][0]["executionSuccessful"] is False
+
+
 def test_report_lists_failures_first_with_rule_and_baseline() -> None:
     text = suite_as_markdown(suite(EVERY), has_raw=False)
     assert text.index("### Title of stop.very_first") < text.index("| check")
@@ -249,11 +278,50 @@ def test_report_lists_failures_first_with_rule_and_baseline() -> None:
         "It says so. <https://x.org/a>",
         "- without stops: `'b'`",
         "Fails in the same way: `stops.string`.",
+        "### Failed, of levels that do not count",
         "**2 of 4 checks failed; 1 was not asked (Ctrl-C).**",
     ):
         assert said in text
     assert text.index("The stop") < text.index("- server: s 1.2")
     assert "<details>" not in text
+
+
+def test_a_page_has_every_dialect_and_the_raw_answers() -> None:
+    chat = replace(EVERY, dialect=WireDialect.CHAT)
+    page = suite_as_html(suite(EVERY, chat))
+    assert 'id="messages.stop.very_first"' in page
+    assert 'href="#chat.stop.very_first"' in page
+    assert page.count("<details>") == 4
+    assert "\x1b" not in page
+
+
+# -- comparing and listing --------------------------------------------------------------------
+
+
+def data(*results: CheckResult) -> Any:
+    return json.loads(json.dumps(suite_as_data(suite(report(*results)))))
+
+
+def test_a_comparison_lists_new_failures_first_and_then_what_is_fixed() -> None:
+    old = data(HELD, failed("limit"), SKIPPED)
+    new = data(failed("stop.unicode"), LIMIT, REMARK, SKIPPED)
+    found = changes(old, new)
+    assert [(one.name, one.is_new_failure) for one in found] == [
+        ("messages:stop.unicode", True),
+        ("messages:limit", False),
+        ("messages:thinking.stop", False),
+    ]
+    text = changes_as_text(found)
+    assert "NEW FAILURE `messages:stop.unicode`: held → failed" in text
+    assert "FIXED `messages:limit`: failed → held" in text
+    assert "`messages:thinking.stop`: not in the report → failed" in text
+    assert changes(old, old) == []
+
+
+@pytest.mark.parametrize("wrong", [None, [], {}, {"format": 3}, {"format": 3, "reports": []}])
+def test_a_file_that_is_not_a_report_is_not_compared(wrong: Any) -> None:
+    with pytest.raises(ValueError, match=r"report|format"):
+        changes(data(HELD), wrong)
 
 
 def test_the_list_has_every_check_with_its_level_and_its_references() -> None:

@@ -13,7 +13,11 @@ from tests.api.conformance.probe.family.talk import Query, Said, pieces
 class NamesTheFirstStop(Faulty):
     """Names the first stop of the list, whichever matched."""
 
-    finds: ClassVar = {"stop.nested": {"wrong_sequence"}}
+    # The one is an opinion, the other is not.
+    finds: ClassVar = {
+        "stop.overlapping": {"wrong_sequence"},
+        "stop.nested": {"wrong_sequence"},
+    }
     dialects: ClassVar = (*NAMING, *OPENAI)
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:
@@ -59,6 +63,7 @@ class GivesNoReason(Faulty):
         WireDialect.RESPONSES: {
             **finds,
             "form.streamed": {"field_missing"},
+            "limit.stop_on_last_token": {"reason_missing"},
         },
     }
 

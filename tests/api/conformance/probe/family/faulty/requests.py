@@ -169,7 +169,8 @@ class LeavesHalfACharacter(Faulty):
 class CountsEmojiTwice(Faulty):
     """Cuts where the stop is in units of UTF-16."""
 
-    finds: ClassVar = {"stop.after_emoji": {"text_lost"}}
+    finds: ClassVar = {"stop.after_emoji": {"text_lost"}, "stop.joined": {"text_lost"}}
+    shows: ClassVar = {WireDialect.RESPONSES: {"stop.joined": {"text_lost"}}}
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:
         wide = sum(ord(char) > 0xFFFF for char in said.text)

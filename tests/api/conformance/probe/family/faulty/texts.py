@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import unicodedata
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, ClassVar
@@ -45,6 +46,17 @@ class LosesHeldTextAtLimits(Faulty):
             for length in range(len(stop) - 1, 0, -1):
                 if said.text.endswith(stop[:length]):
                     return replace(said, text=said.text[:-length])
+        return said
+
+
+class LosesStopsToLimits(Faulty):
+    """Reports the limit if the last allowed token completes a stop."""
+
+    finds: ClassVar = {"limit.stop_on_last_token": {"stop_lost_to_limit"}}
+
+    def stopped(self, said: Said, full: str, query: Query) -> Said:
+        if said.tokens + len(pieces(said.thinking)) == query.limit:
+            return replace(said, ending="limit", matched=None)
         return said
 
 
@@ -172,10 +184,33 @@ class UnescapesStops(Faulty):
         return super().answer(replace(query, stops=stops))
 
 
+class NormalisesStops(Faulty):
+    """Composes the characters of stops."""
+
+    finds: ClassVar = {"stops.code_points": {"stop_normalised"}}
+
+    def answer(self, query: Query) -> Said:
+        stops = tuple(unicodedata.normalize("NFC", one) for one in query.stops)
+        return super().answer(replace(query, stops=stops))
+
+
+class ChangesLineEnds(Faulty):
+    """Treats the two characters of a line break as one."""
+
+    finds: ClassVar = {"stops.code_points": {"line_ends_changed"}}
+
+    def answer(self, query: Query) -> Said:
+        stops = tuple(one.replace("\r\n", "\n") for one in query.stops)
+        return super().answer(replace(query, stops=stops))
+
+
 class TrimsTextBeforeStops(Faulty):
     """Removes the white space before a stop."""
 
     finds: ClassVar = {"stop.one_character": {"space_trimmed"}}
+    shows: ClassVar = {
+        WireDialect.RESPONSES: {**finds, "limit.stop_on_last_token": {"space_trimmed"}}
+    }
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:
         return replace(said, text=said.text.rstrip())
