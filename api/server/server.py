@@ -65,7 +65,7 @@ class ApiServer:
 
         Raises:
             CannotListen: The host is not an address of this computer, or the port cannot be used.
-            ConfigError: The certificate or its key cannot be used.
+            ConfigError: The certificate, its key, or the folder of kept answers cannot be used.
         """
         if self.address is not None:
             return self.address
@@ -140,6 +140,7 @@ class ApiServer:
         for generation in service.running:
             generation.cancel()
         await runner.cleanup()
+        await asyncio.to_thread(service.responses.close)
 
     async def _listen(self, listener: socket.socket) -> Address:
         encryption = self._encryption

@@ -87,6 +87,8 @@ class ServerConfig:
             desktop apps; ``*`` allows every page, ``chrome-extension://*`` a whole scheme.
         keepalive_s: Seconds of silence after which a stream gets a keepalive message; what HTTP
             calls keep-alive, how long an idle connection remains open, is ``idle_timeout_s``.
+        kept_responses_folder: Of stored answers, used by this server only; None keeps them in
+            memory.
         keeps_prompts: Whether the engine may keep the prompt caches of requests on disk. They
             contain the prompts of everybody who uses the server.
         are_models_chosen: Whether requests may choose among the models that the engine offers; else
@@ -117,6 +119,7 @@ class ServerConfig:
     stop_grace_s: float = 2.0
     kept_responses_bytes: int = 64 * 1024 * 1024
     kept_responses_s: float = 86_400.0
+    kept_responses_folder: Path | None = None
     keeps_prompts: bool = False
     are_models_chosen: Callable[[], bool] = lambda: True
 

@@ -1,16 +1,44 @@
-"""Keeps answers in memory for a while, so that later requests can continue them.
+"""Stores answers in SQLite for a while, so that later requests can continue them.
 
-The least recently used answer is dropped first. Knows no vendor. Any thread.
+The database is in memory or, if a folder is given, in a file that a restart of the server reads
+again. The least recently used answer is dropped first. Knows no vendor. Any thread.
 """
 
+import contextlib
+import json
 import logging
+import os
+import sqlite3
+import stat
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from api.service.config import ConfigError
+from engine.files.causes import os_cause
 
 _log = logging.getLogger(__name__)
+
+_FILE = "responses.sqlite3"
+_SCHEMA = """
+PRAGMA auto_vacuum = FULL;
+PRAGMA secure_delete = ON;
+PRAGMA locking_mode = EXCLUSIVE;
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+CREATE TABLE IF NOT EXISTS responses (
+    id TEXT PRIMARY KEY, owner TEXT, used_s REAL, size_bytes INTEGER, content BLOB
+);
+CREATE INDEX IF NOT EXISTS by_use ON responses (used_s);
+CREATE TABLE IF NOT EXISTS items (id TEXT PRIMARY KEY, response TEXT) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS by_size ON responses (size_bytes);
+CREATE INDEX IF NOT EXISTS by_response ON items (response);
+CREATE TRIGGER IF NOT EXISTS delete_items AFTER DELETE ON responses BEGIN
+    DELETE FROM items WHERE response = OLD.id;
+END;
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +58,29 @@ class StoredResponse:
     output_ids: tuple[str, ...]
     owner: str
 
-    @property
-    def size_bytes(self) -> int:
-        texts = (*self.sent, *self.sent_ids, self.answer, *self.output_ids)
-        return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
-
 
 class ResponseStore:
-    """The stored answers of one server; a space of 0 bytes stores none."""
+    """The stored answers of one server.
 
-    def __init__(self, max_bytes: int, max_s: float) -> None:
+    Args:
+        max_bytes: Space for all of them, in memory or in the file; 0 stores none.
+
+    Raises:
+        ConfigError: The folder cannot be used, or another server uses it.
+    """
+
+    def __init__(
+        self,
+        max_bytes: int,
+        max_s: float,
+        folder: Path | None = None,
+    ) -> None:
         self._max_bytes = max_bytes
         self._max_s = max_s
         self._lock = threading.Lock()
-        # By id, the least recently used first, each with the time of its last use.
-        self._responses: OrderedDict[str, tuple[StoredResponse, float]] = OrderedDict()
-        self._of_items: dict[str, str] = {}
-        self._size_bytes = 0
+        self._database = _connect(":memory:") if folder is None else _open(prepare_folder(folder))
+        with self._transaction():
+            self._evict()
 
     @property
     def is_on(self) -> bool:
@@ -54,17 +88,22 @@ class ResponseStore:
 
     def put(self, response: StoredResponse) -> None:
         """Store an answer, unless it is larger than all the space; evict others if that is full."""
-        size_bytes = response.size_bytes
-        if size_bytes > self._max_bytes:
+        fields = [response.previous, response.sent, response.sent_ids, response.answer]
+        text = json.dumps([*fields, response.output_ids], ensure_ascii=False)
+        content = text.encode("utf-8", "surrogatepass")
+        if len(content) > self._max_bytes:
             _log.warning("response %s is not stored: it is larger than all the space", response.id)
             return
-        with self._lock:
-            self._responses[response.id] = response, time.monotonic()
-            self._size_bytes += size_bytes
-            for item_id in (*response.sent_ids, *response.output_ids):
-                self._of_items[item_id] = response.id
-            while self._size_bytes > self._max_bytes:
-                self._remove(next(iter(self._responses)))
+        with self._transaction():
+            self._database.execute(
+                "INSERT INTO responses VALUES (?, ?, ?, ?, ?)",
+                (response.id, response.owner, time.time(), len(content), content),
+            )
+            self._database.executemany(
+                "INSERT OR REPLACE INTO items VALUES (?, ?)",
+                [(item_id, response.id) for item_id in (*response.sent_ids, *response.output_ids)],
+            )
+            self._evict()
 
     def get(self, owner: str, response_id: str) -> StoredResponse | None:
         """Return an owner's answer, or None if there is none (any more)."""
@@ -74,7 +113,9 @@ class ResponseStore:
     def of_item(self, owner: str, item_id: str) -> StoredResponse | None:
         """Return the owner's answer that an item belongs to, or None if there is none."""
         with self._lock:
-            return self._get(owner, self._of_items.get(item_id, ""))
+            found = self._database.execute("SELECT response FROM items WHERE id = ?", (item_id,))
+            row = found.fetchone()
+            return None if row is None else self._get(owner, row[0])
 
     def chain(self, owner: str, response_id: str) -> Sequence[StoredResponse] | None:
         """Return an answer and all that it continues, oldest first; None if one is missing."""
@@ -89,24 +130,115 @@ class ResponseStore:
         return responses[::-1]
 
     def delete(self, response_id: str) -> None:
+        """Delete an answer; if the disk is full, it stays."""
+        with self._transaction():
+            self._database.execute("DELETE FROM responses WHERE id = ?", (response_id,))
+
+    def close(self) -> None:
         with self._lock:
-            self._remove(response_id)
+            self._database.close()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Change everything or, if the disk is full, nothing."""
+        with self._lock:
+            try:
+                with self._database:
+                    yield
+            except sqlite3.OperationalError as error:
+                _log.warning("stored responses are not changed: %s", error)
 
     def _get(self, owner: str, response_id: str) -> StoredResponse | None:
         """Return an owner's answer, and make it the most recently used one."""
-        now_s = time.monotonic()
-        while self._responses and next(iter(self._responses.values()))[1] < now_s - self._max_s:
-            self._remove(next(iter(self._responses)))
-        response, _ = self._responses.get(response_id, (None, 0.0))
-        if response is None or response.owner != owner:
+        now_s = time.time()
+        row = self._database.execute(
+            "SELECT content FROM responses WHERE id = ? AND owner = ? AND used_s >= ?",
+            (response_id, owner, now_s - self._max_s),
+        ).fetchone()
+        if row is None:
             return None
-        self._responses[response_id] = response, now_s
-        self._responses.move_to_end(response_id)
-        return response
+        with contextlib.suppress(sqlite3.OperationalError), self._database:  # a full disk is read
+            self._database.execute(
+                "UPDATE responses SET used_s = ? WHERE id = ?", (now_s, response_id)
+            )
+        text = row[0].decode("utf-8", "surrogatepass")
+        previous, sent, sent_ids, answer, output_ids = json.loads(text)
+        parts = tuple(sent), tuple(sent_ids), answer, tuple(output_ids)
+        return StoredResponse(response_id, previous, *parts, owner)
 
-    def _remove(self, response_id: str) -> None:
-        response, _ = self._responses.pop(response_id, (None, 0.0))
-        if response is not None:
-            self._size_bytes -= response.size_bytes
-            for item_id in (*response.sent_ids, *response.output_ids):
-                self._of_items.pop(item_id, None)
+    def _evict(self) -> None:
+        self._database.execute(
+            "DELETE FROM responses WHERE used_s < ?", (time.time() - self._max_s,)
+        )
+        while self._size_bytes() > self._max_bytes:
+            oldest = "SELECT id FROM responses ORDER BY used_s LIMIT 1"
+            self._database.execute(f"DELETE FROM responses WHERE id = ({oldest})")
+
+    def _size_bytes(self) -> float:
+        [(size_bytes,)] = self._database.execute("SELECT total(size_bytes) FROM responses")
+        return float(size_bytes)
+
+
+def prepare_folder(folder: Path) -> Path:
+    """Create the folder for stored answers and check that it is writable.
+
+    Raises:
+        ConfigError: It cannot be created or written to.
+    """
+    folder = folder.expanduser()
+    try:
+        # One by one: ``mkdir(parents=True)`` does not apply the mode to the parents.
+        for missing in [path for path in (folder, *folder.parents) if not path.exists()][::-1]:
+            missing.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(exist_ok=True)
+        _tighten(folder, 0o700)
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            raise PermissionError(0, "it is not writable")
+    except OSError as error:
+        reason = f"{folder} cannot be used: {os_cause(error)}"
+        raise ConfigError("kept_responses_folder", reason) from error
+    return folder
+
+
+def _open(folder: Path) -> sqlite3.Connection:
+    """Open the database of a folder; a damaged one is replaced by an empty one."""
+    path = folder / _FILE
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        _tighten(path, 0o600)
+        return _connect(path)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+            reason = f"{folder} is used by another server; give each a folder of its own"
+        else:
+            reason = f"{path} cannot be used: {error}"
+        raise ConfigError("kept_responses_folder", reason) from error
+    except OSError as error:
+        reason = f"{path} cannot be used: {os_cause(error)}"
+        raise ConfigError("kept_responses_folder", reason) from error
+    except sqlite3.DatabaseError as error:
+        _log.warning("%s is damaged (%s): its responses are lost", path, error)
+        for name in (_FILE, f"{_FILE}-wal"):
+            (folder / name).unlink(missing_ok=True)
+        return _open(folder)
+
+
+def _connect(path: Path | str) -> sqlite3.Connection:
+    """Open a database that no other process can use meanwhile."""
+    database = sqlite3.connect(path, timeout=0, check_same_thread=False)
+    try:
+        database.executescript(_SCHEMA)
+        if (found := database.execute("PRAGMA quick_check(1)").fetchone()) != ("ok",):
+            raise sqlite3.DatabaseError(found[0])
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _tighten(path: Path, allowed: int) -> None:
+    """Make a file or folder private, unless it is shared with other users."""
+    with contextlib.suppress(OSError):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & ~allowed and not mode & stat.S_ISVTX and path != Path.home():
+            path.chmod(mode & allowed)

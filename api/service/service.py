@@ -26,7 +26,11 @@ class Service:
         self.config = config
         self.running: set[Generation] = set()
         self.metrics = Metrics()
-        self.responses = ResponseStore(config.kept_responses_bytes, config.kept_responses_s)
+        self.responses = ResponseStore(
+            config.kept_responses_bytes,
+            config.kept_responses_s,
+            folder=config.kept_responses_folder,
+        )
         self._restart: asyncio.Task[None] | None = None
 
     @property

@@ -22,6 +22,7 @@ from api.server.server import ApiServer, CannotListen
 from api.server.telemetry import telemetry_for
 from api.server.tls import context_of
 from api.service.config import ConfigError, ServerConfig
+from api.service.response_store import prepare_folder
 from app import __version__, exits, paths
 from app.engines import (
     follow_rank_0,
@@ -57,6 +58,7 @@ _OPTIONS = {
     "api_key": "--api-key",
     "tls_cert": "--tls-cert",
     "tls_key": "--tls-key",
+    "kept_responses_folder": "--kept-responses-folder",
 }
 _IN_CLEAR = (
     "traffic is not encrypted: anyone on the network can read the API key, the "
@@ -96,6 +98,8 @@ def _run(options: ServeOptions) -> int:
             **_shared(options, ServerConfig),
         )
         context_of(config)  # before anything is loaded
+        if config.kept_responses_folder is not None:
+            prepare_folder(config.kept_responses_folder)
     except ConfigError as error:
         option = _OPTIONS.get(error.setting, f"--{error.setting}")
         reason = str(error).removeprefix(f"{error.setting}: ")

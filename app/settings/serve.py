@@ -242,6 +242,15 @@ class ServeOptions:
         _SERVER.kept_responses_s,
         "seconds after which an unused answer of this kind is deleted",
     )
+    kept_responses_folder: Path | None = declare(
+        None,
+        help="a folder, used by this server only, in which such answers are also kept after the "
+        "server ends (default: none is written to disk, because it contains the prompts of "
+        "everybody who uses the server)",
+        metavar="FOLDER",
+        example="~/fullstop-responses",
+        section=_LIMITS,
+    )
     plain_decoding: bool = declare(
         False,
         help=PLAIN_HELP,

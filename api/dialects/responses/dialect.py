@@ -77,7 +77,7 @@ async def retrieve(request: ParsedRequest[None]) -> str:
     """A stored response."""
     if request.url.get("stream", "false") != "false":
         raise unsupported(("stream",), "the stream of a response that has ended")
-    return _find_stored(request).answer
+    return (await _find_stored(request)).answer
 
 
 @query(
@@ -87,9 +87,10 @@ async def retrieve(request: ParsedRequest[None]) -> str:
 )
 async def delete(request: ParsedRequest[None]) -> dict[str, str | bool]:
     """Deletes a stored response."""
-    response_id = _find_stored(request).id
-    request.service.responses.delete(response_id)
-    return {"id": response_id, "object": "response", "deleted": True}
+    response_id, responses = (await _find_stored(request)).id, request.service.responses
+    await asyncio.to_thread(responses.delete, response_id)
+    found = await asyncio.to_thread(responses.get, request.record.client_id, response_id)
+    return {"id": response_id, "object": "response", "deleted": found is None}
 
 
 @query("GET", "/v1/responses/{response_id}/input_items", answer=ItemList)
@@ -128,9 +129,9 @@ def _input_of(service: Service, record: RequestRecord, response_id: str) -> list
     return items + _sent_of(chain[-1])
 
 
-def _find_stored(request: ParsedRequest[None]) -> StoredResponse:
-    response_id = request.url["response_id"]
-    response = request.service.responses.get(request.record.client_id, response_id)
+async def _find_stored(request: ParsedRequest[None]) -> StoredResponse:
+    response_id, responses = request.url["response_id"], request.service.responses
+    response = await asyncio.to_thread(responses.get, request.record.client_id, response_id)
     if response is None:
         raise _missing("Response", response_id)
     return response

@@ -5,8 +5,8 @@ import dataclasses
 import errno
 import socket
 import threading
+from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -68,15 +68,16 @@ def test_a_taken_port_is_reported_in_words(engine: Engine, site: Any) -> None:
     second.stop()
 
 
-def test_failed_start_frees_the_port(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_start_frees_the_port(engine: Engine, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    failing = Mock(side_effect=ConfigError("setting", "reason"))
-    monkeypatch.setattr("api.server.server.connection_factory", failing)
+    (tmp_path / "file").touch()
+    server = ServerThread(engine, ServerConfig(port=port, kept_responses_folder=tmp_path / "file"))
 
-    with pytest.raises(ConfigError):
-        ServerThread(engine, ServerConfig(port=port)).start()
+    with pytest.raises(ConfigError) as caught:
+        server.start()
     socket.create_server(("127.0.0.1", port)).close()
+    assert caught.value.setting == "kept_responses_folder"
 
 
 async def test_failing_model_is_not_loaded_again_by_every_poll(

@@ -74,6 +74,7 @@ def test_serve_settings_in_every_source(tmp_path: Path) -> None:
         "verbose": True,
         "log": "json",
         "plain_decoding": True,
+        "kept_responses_folder": "/r",
         **dict.fromkeys(LIMITS, 7),
     }
     # A key is given or its file, never both: see the tests of the file.
