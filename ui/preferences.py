@@ -200,6 +200,13 @@ class ModelPreferences:
             60: "Unload After 1 h",
         },
     )
+    looks_for_updates: bool = declare(
+        True,
+        help="whether the hub is asked for newer revisions of models while their window is open",
+        section=GENERAL,
+        label="Model updates",
+        accessible_name="Check for model updates",
+    )
     choices: tuple[ModelChoices, ...] = declare(
         (),
         help="per folder of a model: its draft model, your chat template for it, whether it stays "

@@ -300,3 +300,22 @@ def remove(folder: Path) -> None:
     if folder.name.startswith(REPOSITORY_PREFIX):
         locks = folder.parent / ".locks" / folder.name
         shutil.rmtree(locks, ignore_errors=True)
+
+
+def remove_replaced_revision(folder: Path) -> int:
+    """Delete a downloaded revision that a newer one has replaced; return the bytes that it frees.
+
+    Files that it shares with another revision stay, and a revision that a branch or tag names.
+    """
+    from huggingface_hub import scan_cache_dir
+
+    repository = folder.parent.parent
+    if folder.parent.name != "snapshots" or not repository.name.startswith(REPOSITORY_PREFIX):
+        raise EngineError(f"{folder} is not a revision in a Hugging Face cache")
+    cache = scan_cache_dir(repository.parent)
+    for revision in (revision for found in cache.repos for revision in found.revisions):
+        if revision.snapshot_path == folder.resolve() and not revision.refs:
+            strategy = cache.delete_revisions(revision.commit_hash)
+            strategy.execute()
+            return strategy.expected_freed_size
+    return 0

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QFrame
 
 from engine.library.downloads import HubDownload, disk_shortage, repository_of
 from engine.library.hub import DownloadProgress, HubCancelled, HubFailed
 from engine.values.verdict import UNEXPECTED
 from engine.wording import as_sentence
 from ui.kit.buttons import IconButton, push_button
-from ui.kit.labels import ElidedLabel, clear_layout, label, thin_bar
+from ui.kit.labels import ElidedLabel, label, thin_bar
 from ui.kit.layouts import column, row
 from ui.kit.theme import restyle
 from ui.models.model_words import TransferRate, percent
@@ -172,7 +172,7 @@ class DownloadRow(QFrame):
     def __init__(self, downloads: Downloads, download: Download) -> None:
         super().__init__()
         self.setObjectName("card")
-        self.download = download
+        self._download = download
         self.bar = thin_bar(f"Download of {download.repository}")
         self.caption = label("", "muted", 0.95, is_wrapped=True)
         self.cancel = push_button("Pause", f"Pause the download of {download.repository}")
@@ -193,8 +193,12 @@ class DownloadRow(QFrame):
         )
         self.refresh()
 
+    @property
+    def download(self) -> Download:
+        return self._download
+
     def refresh(self) -> None:
-        download = self.download
+        download = self._download
         progress = download.progress
         is_running = download.stage == "running"
         # A bar without a maximum moves: it shows that the hub has not answered yet.
@@ -214,28 +218,3 @@ class DownloadRow(QFrame):
         self.resume.setVisible(download.stage in ("cancelled", "failed"))
         self.resume.setText("Retry" if download.stage == "failed" else "Resume")
         self.close_button.setVisible(not is_running)
-
-
-class DownloadList(QWidget):
-    """The downloads of this session, a row each; hidden while there are none."""
-
-    def __init__(self, downloads: Downloads) -> None:
-        super().__init__()
-        self._downloads = downloads
-        self.rows: list[DownloadRow] = []
-        self._layout = column(spacing=8, margins=(20, 6, 20, 6), on=self)
-        downloads.changed.connect(self._fill)
-        downloads.progressed.connect(self._refresh)
-        self._fill()
-
-    def _fill(self) -> None:
-        clear_layout(self._layout)
-        self.rows = [DownloadRow(self._downloads, item) for item in self._downloads.items]
-        for made in self.rows:
-            self._layout.addWidget(made)
-        self.setVisible(bool(self.rows))
-
-    def _refresh(self) -> None:
-        if self.isVisible():
-            for shown in self.rows:
-                shown.refresh()

@@ -6,6 +6,7 @@ from PySide6.QtCore import (
     QAbstractListModel,
     QModelIndex,
     QObject,
+    QSignalBlocker,
     Qt,
     QTimer,
     QUrl,
@@ -15,17 +16,19 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QDesktopServices, QKeyEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QCheckBox,
     QFrame,
     QListView,
     QPushButton,
     QSplitter,
+    QVBoxLayout,
     QWidget,
 )
 
 from engine.library.hub import Hub
 from engine.library.memory_need import Fit
 from engine.wording import format_size
-from ui.kit.buttons import push_button
+from ui.kit.buttons import Choice, push_button
 from ui.kit.dialogs import confirm_link
 from ui.kit.fields import ListSearchField
 from ui.kit.labels import label, show_text, thin_bar
@@ -33,9 +36,12 @@ from ui.kit.layouts import STRETCH, column, row
 from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.rows import CONTENT, DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme, restyle
+from ui.models.downloads import Download, DownloadRow
 from ui.models.finder import (
+    ORDERS,
     Finder,
     HubResult,
+    SortAndFilter,
     fit_sentence,
     fit_state,
     list_summary,
@@ -47,6 +53,7 @@ _GATED = (
     "Gated: open its page, accept its terms there, then sign in with “hf auth login” in a terminal "
     "(or set HF_TOKEN)."
 )
+_READING = "Reading the model card…"
 _THEN = "After downloading, the model is verified and opens in a new chat."
 _ROLES = {Fit.TIGHT: "notice", Fit.TOO_LARGE: "fault"}
 
@@ -170,6 +177,7 @@ class HubResultDetails(QFrame):
         self._finder = finder
         self._library = library
         self._result: HubResult | None = None
+        self.row: DownloadRow | None = None
         self.name = label("", "title", 1.2, is_wrapped=True)
         self.purpose = label("", is_wrapped=True)
         self.facts = label("", "muted", is_wrapped=True)
@@ -181,12 +189,13 @@ class HubResultDetails(QFrame):
         self.then = label("", "faint", 0.95, is_wrapped=True)
         self.card = DocumentPage("Model card")
         self.card_note = label("", "muted", is_wrapped=True)
+        self._download_layout = QVBoxLayout()
         self._lay_out()
         self.primary.clicked.connect(self.act)
         self.page.clicked.connect(lambda: QDesktopServices.openUrl(self._address()))
         self.card.link_chosen.connect(self._follow_link)
         finder.result_changed.connect(self._result_changed)
-        finder.card_changed.connect(self._show_card)
+        finder.cards.changed.connect(self._show_card)
         for signal in _availability_signals(library):
             signal.connect(self._refresh)
         self.show_result(None)
@@ -227,6 +236,7 @@ class HubResultDetails(QFrame):
             4,
             row(self.primary, self.page, STRETCH, spacing=8),
             self.then,
+            self._download_layout,
             4,
             line,
             4,
@@ -243,6 +253,7 @@ class HubResultDetails(QFrame):
     def _refresh(self) -> None:
         result = self._result
         if result is None:
+            self._show_row(None)
             return
         memory = self._finder.memory
         fit = result.model.fit(memory)
@@ -278,19 +289,44 @@ class HubResultDetails(QFrame):
                 "Resume" if self._library.partial_download(result.name) else text, result
             )
             self.primary.setEnabled(not why_not)
+        had_focus = self.primary.hasFocus()
         self.primary.setVisible(download is None)
         is_coming = not why_not if download is None else download.stage == "running"
         self.then.setVisible(here is None and is_coming)
         self.then.setText(_THEN)
+        self._show_row(download)
+        if had_focus and self.row is not None:
+            self.row.cancel.setFocus()
 
     def _name_primary(self, text: str, result: HubResult) -> None:
         self.primary.setText(text)
         self.primary.setAccessibleName(f"{text}: {result.name}")
 
-    def _show_card(self, text: str, note: str) -> None:
-        self.card.setVisible(bool(text))
-        self.card.show_markdown(text)
-        show_text(self.card_note, note)
+    def _show_row(self, download: Download | None) -> None:
+        if self.row is not None and self.row.download is download:
+            self.row.refresh()
+            return
+        if self.row is not None:
+            had_focus = any(child.hasFocus() for child in self.row.findChildren(QPushButton))
+            self._download_layout.removeWidget(self.row)
+            self.row.hide()
+            self.row.deleteLater()
+            self.row = None
+            if had_focus and self.primary.isVisible():
+                self.primary.setFocus()
+        if download is not None:
+            self.row = DownloadRow(self._library.downloads, download)
+            self._download_layout.addWidget(self.row)
+
+    def _show_card(self) -> None:
+        card = self._finder.cards.card
+        is_shown = card.stage == "shown"
+        self.card.setVisible(is_shown)
+        self.card.show_markdown(card.text if is_shown else "")
+        text = {"reading": _READING, "missing": card.text}.get(card.stage, "")
+        if card.is_cut:
+            text = "This is the beginning of the card. Its page has all of it."
+        show_text(self.card_note, text)
 
     def _result_changed(self, row: int) -> None:
         result = self._finder.results[row]
@@ -338,6 +374,11 @@ class FindView(QWidget):
         self.problem = label("", "", is_wrapped=True)
         self.again = QPushButton("Retry")
         self.empty = label("", "muted", is_wrapped=True)
+        self.order = Choice("Order of the models", list(ORDERS.items()))
+        self.bits = Choice("Bits of a weight", [("", "Any Quantization")])
+        self.fits_only = QCheckBox("Only models that fit")
+        self._narrowing = QWidget()
+        row(self.order, self.bits, self.fits_only, STRETCH, spacing=8, on=self._narrowing)
         self.list = HubResultList(self.finder, library)
         self.more = push_button("Show More", "Show more models")
         self.details = HubResultDetails(self.finder, library)
@@ -403,6 +444,7 @@ class FindView(QWidget):
             column(
                 self.field,
                 row(self.heading, self.note, STRETCH, self.stop, spacing=8),
+                self._narrowing,
                 self.bar,
                 self._problem_bar,
                 self.empty,
@@ -427,6 +469,9 @@ class FindView(QWidget):
         self.more.clicked.connect(finder.show_more)
         self.again.clicked.connect(finder.try_again)
         self.stop.clicked.connect(finder.cancel)
+        for choice in (self.order, self.bits):
+            choice.currentIndexChanged.connect(self._arrange)
+        self.fits_only.toggled.connect(self._arrange)
         finder.changed.connect(self._refresh)
 
     # -- asking ----------------------------------------------------------------------------
@@ -441,6 +486,27 @@ class FindView(QWidget):
         if text != self.finder.query or self.finder.stage == "failed":
             self.finder.search(text)
 
+    def _arrange(self) -> None:
+        bits = self.bits.currentData()
+        self.finder.arrange(
+            SortAndFilter(
+                self.order.currentData(), int(bits) if bits else None, self.fits_only.isChecked()
+            )
+        )
+
+    def _fill_bits(self) -> None:
+        chosen = self.finder.arrangement.bits
+        every = sorted({*self.finder.bits_found, *([] if chosen is None else [chosen])})
+        shown = [self.bits.itemData(position) for position in range(1, self.bits.count())]
+        if shown == [str(bits) for bits in every]:
+            return
+        with QSignalBlocker(self.bits):
+            while self.bits.count() > 1:
+                self.bits.removeItem(1)
+            for bits in every:
+                self.bits.addItem(f"{bits} Bit" if bits else "Not Quantized", str(bits))
+            self.bits.choose("" if chosen is None else str(chosen))
+
     def _enter_list(self) -> None:
         if self.list.results.rowCount():
             self.list.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -454,6 +520,8 @@ class FindView(QWidget):
         if finder.stage == "failed":
             self.heading.setText("Without the hub")
         self.note.setText(list_summary(finder))
+        self._narrowing.setVisible(bool(finder.query) and finder.stage == "listed")
+        self._fill_bits()
         self.bar.setVisible(is_asking)
         self.stop.setVisible(is_asking)
         self.problem.setText(finder.problem)
@@ -469,6 +537,8 @@ class FindView(QWidget):
             return ""
         if finder.stage == "failed":
             return "No model on this computer has this in its name."
+        if finder.left_out:
+            return "No results match the filters."
         if not finder.query:
             return "None of the suggested models fits into this computer’s memory."
         return (

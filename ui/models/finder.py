@@ -6,8 +6,10 @@ other threads. A request that is no longer wanted is cancelled there, and its re
 
 import asyncio
 import logging
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Literal, TypeVar
 
 from PySide6.QtCore import QObject, Signal
@@ -44,11 +46,18 @@ _FITS: dict[Fit, tuple[str, str, Tone]] = {
 _UNKNOWN_FIT: tuple[str, str, Tone] = ("Not known", "mark", "quiet")
 _CHECKING: tuple[str, str, Tone] = ("Checking…", "spinner", "quiet")
 _CANNOT_LOAD: tuple[str, str, Tone] = ("Cannot load", "fault", "fault")
-_SEARCH, _SIZE, _CARD = "search the hub", "ask for a model's size", "read a model card"
-_MAX_CARD_CHARS = 12_000
+CardStage = Literal["none", "reading", "shown", "missing"]
+_SEARCH, _SIZE = "search the hub", "ask for a model's size"
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-# Of equal ones, the most downloaded stand first: the hub has sorted them.
+# The orders of a list, and what each is called. Of equal ones, the most downloaded stand first.
+ORDERS = {
+    "fit": "Best Fit",
+    "downloads": "Most Downloaded",
+    "newest": "Newest",
+    "smallest": "Smallest",
+    "largest": "Largest",
+}
 _FIT_RANKS = {Fit.FITS: 0, Fit.TIGHT: 1, None: 2, Fit.TOO_LARGE: 3}
 FindStage = Literal["idle", "asking", "listed", "failed"]
 
@@ -174,10 +183,101 @@ def _repository(text: str) -> str:
         return ""
 
 
-def _rank(result: HubResult, memory: Memory) -> int:
-    if result.model.problem:
-        return _FIT_RANKS[Fit.TOO_LARGE]
-    return _FIT_RANKS[result.model.fit(memory)]
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """A model card, as the preview shows it."""
+
+    stage: CardStage
+    text: str = ""
+    is_cut: bool = False
+
+
+class ModelCards(QObject):
+    """Reads one card at a time, and keeps those of this session."""
+
+    changed = Signal()
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._kept: dict[str, ModelCard] = {}
+        self.name = ""
+        self.card = ModelCard("none")
+
+    def show(self, name: str) -> None:
+        cancel_tasks(self)
+        # A name without an owner is a folder of this computer; the hub does not know it.
+        self.name = name if "/" in name else ""
+        known = self._kept.get(name)
+        self.card = known or ModelCard("reading" if self.name else "none")
+        self.changed.emit()
+        if self.name and known is None:
+            start_task(self, self._read(name), "read a model card")
+
+    def try_again(self) -> None:
+        if self.card.stage == "missing":
+            self.show(self.name)
+
+    async def finish(self) -> None:
+        """Stop reading; what arrives from now on is not shown."""
+        cancel_tasks(self)
+        self.blockSignals(True)  # the list chooses no model any more when it is deleted
+        await finish_tasks(self)
+
+    async def _read(self, name: str) -> None:
+        try:
+            text, is_cut = _beginning(await ask_hub(card, name))
+        except HubFailed as error:
+            shown = ModelCard("missing", as_sentence(str(error)))
+        except Exception:  # a bug must not leave the preview waiting
+            _log.exception("a model card could not be read")
+            shown = ModelCard("missing", as_sentence(UNEXPECTED))
+        else:
+            empty = ModelCard("missing", "The card is empty.")
+            shown = ModelCard("shown", text, is_cut) if text.strip() else empty
+            self._kept[name] = shown
+        self.card = shown
+        self.changed.emit()
+
+
+def _beginning(text: str) -> tuple[str, bool]:
+    is_cut = len(text) > 12_000
+    text = text[:12_000]
+    return (text.rpartition("\n")[0] or text if is_cut else text), is_cut
+
+
+@dataclass(frozen=True, slots=True)
+class SortAndFilter:
+    """How the results of a search are listed."""
+
+    order: str = "fit"
+    bits: int | None = None
+    fits_only: bool = False
+
+    def arranged(self, results: Sequence[HubResult], memory: Memory) -> list[HubResult]:
+        kept = [
+            result
+            for result in results
+            if self.bits in (None, result.model.bits or 0)
+            and not (self.fits_only and self._rank(result, memory) == _FIT_RANKS[Fit.TOO_LARGE])
+        ]
+        match self.order:
+            case "newest":
+                kept.sort(key=lambda result: result.model.updated or date.min, reverse=True)
+            case "smallest":
+                kept.sort(key=lambda result: result.model.size_bytes or math.inf)
+            case "largest":
+                kept.sort(key=lambda result: result.model.size_bytes or 0, reverse=True)
+            case "fit":
+                kept.sort(key=lambda result: self._rank(result, memory))
+            case _:
+                pass  # as the hub has sorted them
+        return kept
+
+    @staticmethod
+    def _rank(result: HubResult, memory: Memory) -> int:
+        if result.model.problem:
+            return _FIT_RANKS[Fit.TOO_LARGE]
+        return _FIT_RANKS[result.model.fit(memory)]
 
 
 class Finder(QObject):
@@ -185,7 +285,6 @@ class Finder(QObject):
 
     changed = Signal()
     result_changed = Signal(int)
-    card_changed = Signal(str, str)  # its text, and a note about it
 
     def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -193,10 +292,13 @@ class Finder(QObject):
         self.stage: FindStage = "idle"
         self.query = ""
         self.results: list[HubResult] = []
+        self.arrangement = SortAndFilter()
+        # All results of the query, as the hub has sorted them.
+        self._found: list[HubResult] = []
         self.has_more = False
         self.problem = ""
         self.memory = Memory(0, 0)
-        self._looked_at = ""
+        self.cards = ModelCards(self)
         self._limit = USUAL_RESULTS
         # Whether ``results`` belongs to the present query; until then the old results stay.
         self._is_answered = False
@@ -211,6 +313,20 @@ class Finder(QObject):
         self._is_answered = False
         self._ask(text.strip())
 
+    def arrange(self, arrangement: SortAndFilter) -> None:
+        if arrangement != self.arrangement:
+            self.arrangement = arrangement
+            self._arrange()
+
+    @property
+    def left_out(self) -> int:
+        return len(self._found) - len(self.results) if self.query else 0
+
+    @property
+    def bits_found(self) -> list[int]:
+        """The bits of a weight that the results have; 0 for weights that are not quantized."""
+        return sorted({result.model.bits or 0 for result in self._found})
+
     def show_more(self) -> None:
         if self.can_show_more:
             self._limit = min(self._limit + USUAL_RESULTS, MAX_RESULTS)
@@ -218,7 +334,7 @@ class Finder(QObject):
 
     def try_again(self) -> None:
         self._ask(self.query)
-        self.look_at(self._looked_at)
+        self.cards.try_again()
 
     def cancel(self) -> None:
         if self.stage == "asking":
@@ -227,21 +343,19 @@ class Finder(QObject):
 
     def look_at(self, name: str) -> None:
         """Read the card of a result, and its size if the list has none; "" stops reading."""
-        self._looked_at = name
-        cancel_tasks(self, _CARD)
+        self.cards.show(name)
         cancel_tasks(self, _SIZE)
-        self.card_changed.emit("", "")
-        result = next((result for result in self.results if result.name == name), None)
+        result = self.result(name)
         if result is not None and result.model.size_bytes is None:
             start_task(self, self._read_size(name), _SIZE)
-        # A name without an owner is a folder of this computer; the hub does not know it.
-        if "/" in name:
-            start_task(self, self._read_card(name), _CARD)
+
+    def result(self, name: str) -> HubResult | None:
+        return next((result for result in self.results if result.name == name), None)
 
     async def finish(self) -> None:
         """Cancel the requests to the hub; an answer that has arrived already is dropped."""
         cancel_tasks(self)
-        self.blockSignals(True)  # the list chooses no model any more when it is deleted
+        await self.cards.finish()
         await finish_tasks(self)
 
     # -- asking ----------------------------------------------------------------------------
@@ -265,13 +379,13 @@ class Finder(QObject):
     async def _search(self, text: str, limit: int) -> None:
         models, self.has_more = await ask_hub(found_for, text, limit)
         self._list([HubResult(model) for model in models])
-        unchecked = [result.model for result in self.results if not result.is_checked]
+        unchecked = [result.model for result in self._found if not result.is_checked]
         # A few at a time: each takes a thread, and many threads would slow the main one down.
         for start in range(0, len(unchecked), 3):
             for model in await ask_hub(with_needs, tuple(unchecked[start : start + 3])):
                 self._replace(model)
         if unchecked:
-            self._list(self.results)  # only now is it known of each whether it fits
+            self._arrange()  # only now is it known of each whether it fits
 
     async def _suggest(self) -> None:
         chosen = suggestions(self.memory)
@@ -281,15 +395,22 @@ class Finder(QObject):
                 self._replace(model)
 
     def _replace(self, model: HubModel) -> None:
-        for position, result in enumerate(self.results):
-            if result.name == model.name:
-                self.results[position] = replace(result, model=model, is_checked=True)
-                self.result_changed.emit(position)
+        for results in (self._found, self.results):
+            for position, result in enumerate(results):
+                if result.name == model.name:
+                    results[position] = replace(result, model=model, is_checked=True)
+                    if results is self.results:
+                        self.result_changed.emit(position)
 
     def _list(self, results: list[HubResult]) -> None:
-        """Show results: those that fit come first."""
-        self.stage, self._is_answered = "listed", True
-        self.results = sorted(results, key=lambda result: _rank(result, self.memory))
+        self.stage, self._found = "listed", results
+        self._is_answered = True
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Apply order and filter to the results; suggestions have the default order."""
+        target = self.arrangement if self.query else SortAndFilter()
+        self.results = target.arranged(self._found, self.memory)
         self.changed.emit()
 
     def _fail(self, problem: str) -> None:
@@ -300,7 +421,8 @@ class Finder(QObject):
             names = {result.name for result in here}
             # Suggestions are data of this program, so they are there without a hub.
             known = self.results if self._is_answered else []
-            self.results = [*here, *(result for result in known if result.name not in names)]
+            self._found = [*here, *(result for result in known if result.name not in names)]
+            self.results = SortAndFilter().arranged(self._found, self.memory)
             self.has_more = self._is_answered = False
         self.problem = problem
         self.changed.emit()
@@ -329,22 +451,6 @@ class Finder(QObject):
             return  # the place of the card says why
         self._replace(model)
 
-    async def _read_card(self, name: str) -> None:
-        self.card_changed.emit("", "Reading the model card…")
-        text = ""
-        try:
-            text = await ask_hub(card, name)
-            note = "" if text.strip() else "The card is empty."
-        except HubFailed as error:
-            note = as_sentence(str(error))
-        except Exception:  # a bug must not leave the preview waiting
-            _log.exception("a model card could not be read")
-            note = as_sentence(UNEXPECTED)
-        if len(text) > _MAX_CARD_CHARS:
-            text = text[:_MAX_CARD_CHARS].rpartition("\n")[0]
-            note = "This is the beginning of the card. Its page has all of it."
-        self.card_changed.emit(text, note)
-
 
 def list_summary(finder: Finder) -> str:
     """Return what the list contains, in short."""
@@ -357,4 +463,6 @@ def list_summary(finder: Finder) -> str:
     if not finder.query:
         return f"{counted(count, 'model')} that fit, chosen on {WRITTEN_ON.isoformat()}"
     first = "the first " if finder.has_more else ""
+    if finder.left_out:
+        return f"{count:,} of {first}{counted(count + finder.left_out, 'model')}"
     return f"{first}{counted(count, 'model')}"

@@ -1,4 +1,4 @@
-"""The models on this computer, a card for each. Main thread."""
+"""The models on this computer: downloads, then a card for each. Main thread."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.library.hub_models import HubModel
 from engine.library.local_models import FoundModel, Origin
 from engine.library.memory_need import Memory
 from engine.library.model_files import model_name
@@ -24,12 +25,14 @@ from engine.wording import counted, format_size
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_label
-from ui.kit.labels import ElidedLabel, StatusPill, clear_layout, label
+from ui.kit.labels import ElidedLabel, StatusPill, clear_layout, label, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import copy_text, escape_mnemonics
+from ui.models.downloads import DownloadRow
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import RESTART, STUCK, facts, fit_text
+from ui.models.model_words import RESTART, STUCK, facts, fit_text, newer_text
 from ui.models.models import ShownModel
+from ui.models.upkeep import Upkeep
 from ui.words import Tone
 
 # Only these can be deleted: others come with the program, or are the user's own files.
@@ -44,6 +47,7 @@ class RowState:
     shown: ShownModel
     memory: Memory
     drafts: Sequence[FoundModel]
+    newer: HubModel | None
     is_listed: bool
     needs_user: bool
 
@@ -66,12 +70,19 @@ class LocalModelRow(QFrame):
         notes = []
         if trouble := self._trouble():
             notes.append((trouble, "fault" if found.trouble or shown.is_stuck else "muted"))
+        if state.newer is not None:
+            notes.append((newer_text(state.newer), "notice"))
         for saved, role in notes:
             note = label(saved, role, 0.95, is_wrapped=True)
             # Qt's minimum would be the height of its narrowest shape, and the list have a bar.
             note.setMinimumHeight(1)
             text.addWidget(note)
         bar = row((text, 1), spacing=10, margins=(14, 11, 8, 11), on=self)
+        self.update_button = None
+        if state.newer is not None:
+            self.update_button = push_button("Update", f"Update {found.name}")
+            self.update_button.clicked.connect(lambda: self._list.upkeep.update(found))
+            bar.addWidget(self.update_button)
         is_used = shown.stage == "ready" or shown.is_loading
         self.button = None if is_used else self._load_button()
         if self.button is not None:
@@ -169,7 +180,7 @@ class LocalModelRow(QFrame):
 
 
 class LocalModels(QWidget):
-    """Lists the models on this computer."""
+    """Lists the downloads and the models on this computer."""
 
     load_requested = Signal(object)  # LibraryModel
     unload_requested = Signal(object)  # LibraryModel
@@ -179,13 +190,19 @@ class LocalModels(QWidget):
     deletion_requested = Signal(object)  # FoundModel
     removal_requested = Signal(object)  # folder
 
-    def __init__(self, library: ModelLibrary) -> None:
+    def __init__(self, library: ModelLibrary, upkeep: Upkeep) -> None:
         super().__init__()
         self.library = library
+        self.upkeep = upkeep
+        self.rows: list[DownloadRow] = []
         self.cards: list[LocalModelRow] = []
         self._shown: list[RowState] | None = None
         self.find_button = push_button("Find Models…", kind="primary")
         self.add = QPushButton("Add a Folder…")
+        self.check = QPushButton("Check for Updates")
+        self.check.setToolTip("Checks Hugging Face for newer versions")
+        self.outcome = label("", "muted", 0.95, is_wrapped=True)
+        self._downloads = QVBoxLayout()
         self._cards = QVBoxLayout()
         self._folders_head = label("Your Folders", "heading")
         self._folders = QVBoxLayout()
@@ -204,14 +221,21 @@ class LocalModels(QWidget):
         self.add.clicked.connect(
             lambda: choose_folder(self, "Add a Folder of Models", library.add_folder)
         )
+        self.check.clicked.connect(upkeep.check)
+        upkeep.changed.connect(self._fill)
         library.changed.connect(self._fill)
         library.models.changed.connect(self._fill)
+        library.downloads.changed.connect(self._fill_downloads)
         library.downloads.changed.connect(self._fill)
+        library.downloads.progressed.connect(self._refresh_downloads)
         self._fill()
+        self._fill_downloads()
 
     def _lay_out(self) -> None:
+        self._downloads.setSpacing(8)
         self._cards.setSpacing(8)
         inside = column(
+            self._downloads,
             self._cards,
             self._folders_head,
             self._folders,
@@ -222,12 +246,10 @@ class LocalModels(QWidget):
         )
         area = scrolling(inside, "Models on this computer", goes_sideways=False)
         column(
-            row(
-                self._note,
-                STRETCH,
-                self.add,
-                self.find_button,
-                spacing=8,
+            column(
+                row(self._note, STRETCH, self.check, self.add, self.find_button, spacing=8),
+                self.outcome,
+                spacing=6,
                 margins=(20, 14, 20, 8),
             ),
             (area, 1),
@@ -248,6 +270,10 @@ class LocalModels(QWidget):
             self._shown = shown
             self._fill_cards(shown)
         self._fill_folders()
+        upkeep = self.upkeep
+        self.check.setVisible(upkeep.can_check)
+        self.check.setText("Checking…" if upkeep.is_checking else "Check for Updates")
+        show_text(self.outcome, upkeep.outcome)
         if library.is_looking and not library.local:
             self._note.setText("Searching…")
         else:
@@ -266,6 +292,7 @@ class LocalModels(QWidget):
             replace(shown, message=reason, progress=None, loading_s=0.0),
             library.memory,
             library.drafts_for(model) if is_listed else (),
+            self._newer(found),
             is_listed,
             needs_user=folder in library.waiting,
         )
@@ -309,6 +336,25 @@ class LocalModels(QWidget):
             on=card,
         )
         return card
+
+    def _newer(self, model: FoundModel) -> HubModel | None:
+        """Return the newer revision that the hub has; None while it is being downloaded."""
+        is_running = self.library.downloads.is_running(model.name)
+        is_theirs = model.origin is Origin.HUGGING_FACE and not is_running
+        return self.upkeep.updates.get(model.name) if is_theirs else None
+
+    def _fill_downloads(self) -> None:
+        clear_layout(self._downloads)
+        self.rows = []
+        for item in self.library.downloads.items:
+            row = DownloadRow(self.library.downloads, item)
+            self._downloads.addWidget(row)
+            self.rows.append(row)
+
+    def _refresh_downloads(self) -> None:
+        if self.isVisible():
+            for line in self.rows:
+                line.refresh()
 
 
 def _focused_name(card: QWidget) -> str:

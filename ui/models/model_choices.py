@@ -35,6 +35,23 @@ class ChoicesState:
         changed = replace(kept.pop(resolved, ModelChoices(resolved)), **fields)
         self._keep((*kept.values(), changed))
 
+    def move(self, old: Path, new: Path) -> None:
+        """Keep the choices for a model, and as a draft model, when its folder has changed."""
+        moved = {str(old.resolve()): str(new.resolve())}
+        self._session = {
+            moved.get(folder, folder): {
+                name: moved.get(value, value) for name, value in fields.items()
+            }
+            for folder, fields in self._session.items()
+        }
+        kept = {
+            moved.get(c.folder, c.folder): replace(
+                c, folder=moved.get(c.folder, c.folder), draft=moved.get(c.draft, c.draft)
+            )
+            for c in self._preferences.now.models.choices
+        }
+        self._keep(tuple(kept.values()))
+
     def draft_of(self, folder: Path) -> Path | None:
         """Return the draft model that is loaded beside the model of a folder; None for none."""
         draft = self.of(folder).draft

@@ -137,6 +137,19 @@ class ModelLibrary(QObject):
     def is_loading(self, model: FoundModel) -> bool:
         return self.models.status(model.folder.resolve()).stage == "loading"
 
+    def replace_loaded(self, old: Path, new: Path) -> Path:
+        """Load a newer revision of a used model; return the folder to load."""
+        default, old = self.models.status().info, old.resolve()
+        loaded = self.models.in_memory
+        others = [m.info for m in loaded if m.info is not None and not m.is_default]
+        users = [info for info in (default, *others) if info is not None]
+        own = next((info for info in users if info.path == old), None)
+        user = own or next((i for i in users if i.draft is not None and i.draft.path == old), None)
+        folder = new if user is None or own is not None else user.path
+        is_beside = default is not None and user is not default
+        self.models.begin_to_load(folder, keeps_default=is_beside)
+        return folder
+
     def choose_draft(self, folder: Path, draft: Path | None) -> None:
         """Load a draft model beside the model of a folder from now on, or none."""
         self.choices.change(folder, draft="" if draft is None else str(draft.resolve()))

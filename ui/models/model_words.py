@@ -5,6 +5,7 @@ from pathlib import Path
 
 from engine import LoadProgress
 from engine.library.hub import DownloadProgress
+from engine.library.hub_models import HubModel
 from engine.library.local_models import FoundModel, Origin
 from engine.library.memory_need import Fit, Memory, MemoryNeed
 from engine.library.model_files import model_name
@@ -68,6 +69,19 @@ def used(at: float) -> str:
     if days < 1:
         return "used today"
     return "used yesterday" if days < 2 else f"used {counted(int(days), 'day')} ago"
+
+
+def newer_text(newer: HubModel) -> str:
+    """Return the sentence that the hub has a newer revision of a model."""
+    day = "" if newer.updated is None else f" of {newer.updated.isoformat()}"
+    size = "" if newer.size_bytes is None else f", {format_size(newer.size_bytes)} in all"
+    return f"Update available: a newer revision{day}{size}."
+
+
+def deletion_question(name: str, freed_bytes: int) -> str:
+    """Return the question that the user is asked before a model is deleted."""
+    freed = format_size(freed_bytes)
+    return f"Delete “{name}”? This frees {freed}. You can download it again later."
 
 
 def fit_text(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:

@@ -218,6 +218,12 @@ class Models(QObject):
         elif self.stage == "ready":
             start_task(self, self._unload(None, cancels_running), "unload")
 
+    async def release(self, folder: Path) -> None:
+        """Unload one of several models after its running answers, unless it is the default one."""
+        status = self._status_of(await asyncio.to_thread(folder.resolve))
+        if status is not None and status.is_loaded and not status.is_default:
+            await self._unload(status.id, cancels_running=False)
+
     def pin(self, folder: Path, is_pinned: bool) -> None:
         status = self._status_of(folder)
         self._engine.pin(None if status is None else status.id, is_pinned=is_pinned)

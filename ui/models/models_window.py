@@ -1,6 +1,5 @@
 """The window of models: in memory, on this computer, and on the hub. Main thread."""
 
-import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
@@ -11,8 +10,7 @@ from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QTabWidget, QWidget
 
 from engine import ModelStatus
-from engine.errors import EngineError
-from engine.library.local_models import FoundModel, removal_of, remove
+from engine.library.local_models import FoundModel
 from engine.library.memory_need import Fit
 from engine.library.model_info import ModelInfo
 from engine.wording import as_sentence, counted, format_size
@@ -20,9 +18,7 @@ from ui.kit.buttons import Choice, push_button
 from ui.kit.commands import Command
 from ui.kit.labels import ElidedLabel, StatusPill, label, show_text, thin_bar
 from ui.kit.layouts import column, row
-from ui.kit.tasks import start_task
 from ui.kit.windows import OwnWindow
-from ui.models.downloads import DownloadList
 from ui.models.find_view import FindView
 from ui.models.finder import HubResult, fit_sentence
 from ui.models.loading_after import LoadingAfter
@@ -31,14 +27,16 @@ from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import (
     RESTART,
     STUCK,
+    deletion_question,
     duration,
     fit_text,
     loading_text,
     percent,
 )
 from ui.models.models import LoadStage, ShownModel
+from ui.models.upkeep import Upkeep
 from ui.preferences import declaration
-from ui.words import Tone, describe_error
+from ui.words import Tone
 
 
 def memory_text(model: ModelStatus, now: float) -> str:
@@ -300,8 +298,8 @@ class ModelsWindow(OwnWindow):
         self.loaded = LoadedModel(library)
         self.memory = MemoryPanel(library)
         self.question = QuestionBar()
-        self.downloads = DownloadList(library.downloads)
-        self.local = LocalModels(library)
+        self._upkeep = Upkeep(library, self)
+        self.local = LocalModels(library, self._upkeep)
         self.finding = FindView(library)
         self._loading_after = LoadingAfter(library, self)
         self._has_searched_since = False
@@ -323,7 +321,7 @@ class ModelsWindow(OwnWindow):
     async def finish(self) -> None:
         await self.finding.finish()
         await self._loading_after.finish()
-        await super().finish()
+        await self._upkeep.finish()
 
     # -- building --------------------------------------------------------------------------
 
@@ -335,7 +333,6 @@ class ModelsWindow(OwnWindow):
         column(
             top,
             column(self.question, margins=(20, 6, 20, 6)),
-            self.downloads,
             (self.tabs, 1),
             spacing=0,
             on=self,
@@ -355,12 +352,21 @@ class ModelsWindow(OwnWindow):
         self.local.find_requested.connect(self.show_finding)
         self.local.deletion_requested.connect(self._ask_deletion)
         self.local.removal_requested.connect(self._remove)
+        self._upkeep.deletion_ready.connect(self._confirm_deletion)
+        self._library.changed.connect(self._look_for_updates)
+        self._upkeep.finished.connect(
+            lambda text: self.question.show_message(text, takes_focus=False)
+        )
         details.download_requested.connect(self._download)
         self.finding.field.textEdited.connect(self._note_search)
         self._loading_after.ready.connect(self._greet)
         self._loading_after.not_loaded.connect(self._show_not_loaded)
         QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self._on_escape)
         QShortcut(QKeySequence.StandardKey.Find, self, self.show_finding)
+
+    def _look_for_updates(self) -> None:
+        if self.isVisible() and not self._library.is_looking:
+            self._upkeep.check_sometimes()
 
     # -- downloading -----------------------------------------------------------------------
 
@@ -401,47 +407,18 @@ class ModelsWindow(OwnWindow):
 
     # -- deleting --------------------------------------------------------------------------
 
-    def _obstacle(self, model: FoundModel) -> str:
-        """Return why a model cannot be deleted now; empty if it can."""
-        if self._library.models.uses(model.folder):
-            return f"{model.name} is in use. Unload it before you delete it."
-        if self._library.downloads.is_running(model.name):
-            return f"{model.name} is being downloaded. Pause the download before you delete it."
-        return ""
-
     def _ask_deletion(self, model: FoundModel) -> None:
-        if obstacle := self._obstacle(model):
+        if obstacle := self._upkeep.obstacle(model):
             self.question.show_message(obstacle)
         else:
-            start_task(self, self._confirm_deletion(model), "measure a model")
+            self._upkeep.ask_deletion(model)
 
-    async def _confirm_deletion(self, model: FoundModel) -> None:
-        try:
-            folder, freed_bytes = await asyncio.to_thread(removal_of, model)
-        except EngineError as error:
-            self.question.show_message(describe_error(error), takes_focus=False)
-            return
-        work = partial(self._delete, model, folder, format_size(freed_bytes))
+    def _confirm_deletion(self, model: FoundModel, folder: Path, freed_bytes: int) -> None:
         self.question.ask(
-            f"Delete “{model.name}”? This frees {format_size(freed_bytes)}. You can download it "
-            "again later.",
-            Command("Delete", lambda: start_task(self, work(), "delete a model")),
+            deletion_question(model.name, freed_bytes),
+            Command("Delete", lambda: self._upkeep.delete(model, folder, freed_bytes)),
             prefers_cancel=True,
         )
-
-    async def _delete(self, model: FoundModel, folder: Path, freed: str) -> None:
-        # The model may have been loaded while the question was open.
-        text = self._obstacle(model)
-        if not text:
-            try:
-                await asyncio.to_thread(remove, folder)
-            except EngineError as error:
-                text = describe_error(error)
-            else:
-                text = f"{model.name} was deleted. This freed {freed}."
-                self._library.downloads.forget_all(model.name)
-            self._library.refresh()
-        self.question.show_message(text, takes_focus=False)
 
     # -- removing a folder -----------------------------------------------------------------
 

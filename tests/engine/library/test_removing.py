@@ -14,6 +14,7 @@ from engine.library.local_models import (
     models_named,
     removal_of,
     remove,
+    remove_replaced_revision,
 )
 
 CONTENT = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"w" * 1000}
@@ -106,3 +107,39 @@ def test_an_exact_name_wins_over_the_last_part_of_another(tmp_path: Path) -> Non
     assert models_named([long, again], "one") == [long, again]
     assert models_named([long, again], "makers/one") == [long]
     assert models_named([long, again], "none") == []
+
+
+def revised(cache: Path, content: dict[str, bytes]) -> tuple[Path, Path]:
+    """Return the folders of a model's revision and of one that replaced it."""
+    old = downloaded(cache).folder
+    repository = old.parent.parent
+    new = repository / "snapshots" / "beef"
+    new.mkdir()
+    for file, written in content.items():
+        blob = repository / "blobs" / (file if written == CONTENT[file] else f"new-{file}")
+        blob.write_bytes(written)
+        (new / file).symlink_to(Path("../../blobs") / blob.name)
+    (repository / "refs" / "main").write_text("beef")
+    return old, new
+
+
+def test_a_replaced_revision_frees_what_the_new_one_does_not_share(tmp_path: Path) -> None:
+    newer = {**CONTENT, "model.safetensors": b"n" * 1500}
+    old, new = revised(tmp_path, newer)
+    partial = old.parent.parent / "blobs" / "other.fullstop.incomplete"
+    partial.write_bytes(b"x")
+
+    assert remove_replaced_revision(old) == 1000
+    assert not old.exists()
+    assert {path.name: path.read_bytes() for path in new.iterdir()} == newer
+    assert partial.exists()
+    assert remove_replaced_revision(old) == 0
+
+
+def test_a_revision_that_a_branch_or_tag_names_stays(tmp_path: Path) -> None:
+    old, _ = revised(tmp_path, {**CONTENT, "config.json": b"{ }"})
+    tag = old.parent.parent / "refs" / "tags" / "v1"
+    tag.parent.mkdir()
+    tag.write_text(old.name)
+    assert remove_replaced_revision(old) == 0
+    assert (old / "config.json").read_bytes() == b"{}"

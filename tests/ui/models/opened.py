@@ -8,11 +8,13 @@ from PySide6.QtTest import QTest
 
 from engine.engine import Engine
 from engine.library.local_models import ModelFolders
+from tests.support.kept import preferences_state
 from tests.support.shown import main_window
 from tests.ui.driving import eventually
 from ui.kit.theme import Theme
 from ui.models.local_models import LocalModelRow
 from ui.models.models_window import ModelsWindow
+from ui.preferences import ModelPreferences, Preferences
 
 
 class OpenedModels:
@@ -25,6 +27,10 @@ class OpenedModels:
             self.engine,
             theme,
             model_folders=ModelFolders(demo, hub_cache=self.cache),
+            # The hub of a test is asked when the test wants it.
+            preferences=preferences_state(
+                Preferences(models=ModelPreferences(looks_for_updates=False))
+            ),
         )
         self.demo = demo
 

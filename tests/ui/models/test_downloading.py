@@ -48,10 +48,10 @@ async def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
     site.piece_s = 0.02  # long enough for a rate to be shown
     workspace = opened.window.workspace
     workspace.change_settings(workspace.current.conversation.settings)
-    details, downloads = opened.models.finding.details, opened.models.downloads
+    details = opened.models.finding.details
     seen: list[str] = []
     opened.window.model_library.downloads.progressed.connect(
-        lambda: seen.extend(row.caption.text() for row in downloads.rows)
+        lambda: seen.extend([] if details.row is None else [details.row.caption.text()])
     )
     one = await begin(opened)
     await opened.loaded(REPOSITORY)
@@ -123,13 +123,16 @@ async def test_a_cancelled_download_keeps_its_files_and_can_be_resumed(
     site.holds_after = {"model.safetensors": 2 << 20}
     one = await begin(opened)
     await eventually(lambda: one.progress.done_bytes >= 2 << 20)
-    [row] = opened.models.downloads.rows
-    row.cancel.click()
+    details = opened.models.finding.details
+    assert details.row is not None
+    details.row.cancel.click()
     assert one.stage == "cancelled"
-    [row] = opened.models.downloads.rows
+    assert details.row is not None
+    assert "kept" in details.row.caption.text()
+    [row] = opened.models.local.rows
     assert "kept" in row.caption.text()
     site.holds_after.clear()
-    row.resume.click()
+    details.row.resume.click()
     await eventually(lambda: one.stage == "done")
     weights = [r for _, path, r in site.requests if path.endswith("model.safetensors")]
     assert any(wanted is not None for wanted in weights)
@@ -141,8 +144,9 @@ async def test_why_a_download_failed_stands_in_its_row_and_it_can_be_tried_again
 ) -> None:
     site.gated.add(REPOSITORY)
     await begin(opened)
-    await eventually(lambda: "is gated" in opened.models.downloads.rows[0].caption.text())
-    [row] = opened.models.downloads.rows
+    await eventually(lambda: "is gated" in opened.models.local.rows[0].caption.text())
+    row = opened.models.finding.details.row
+    assert row is not None
     assert "accept its terms" in row.caption.text()
     site.gated.clear()
     row.resume.click()

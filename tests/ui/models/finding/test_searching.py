@@ -30,6 +30,42 @@ async def test_a_search_lists_name_size_bits_downloads_day_license_and_fit(
     assert "can be used for models" in finding.details.fit.text()
 
 
+async def test_results_are_sorted_and_narrowed_and_what_fits_stands_first(
+    opened: OpenedModels, site: Hub
+) -> None:
+    quantized = {**CONFIG, "quantization": {"bits": 8}}
+    days = {"lastModified": "2026-10-05T00:00:00Z"}
+    site.add_model("a/Qwen-large", CONFIG, safetensors=LARGE, downloads=900, **days)
+    site.add_model("b/Qwen-old", CONFIG, safetensors=SMALL, downloads=500)
+    site.add_model("c/Qwen-8bit", quantized, safetensors=SMALL, downloads=100, **days)
+    await opened.search("qwen", "b/Qwen-old", "c/Qwen-8bit", "a/Qwen-large")
+    finding = opened.models.finding
+
+    def names() -> list[str]:
+        return [result.name[0] for result in finding.finder.results]
+
+    await eventually(lambda: all(one.is_checked for one in finding.finder.results))
+    assert names() == ["b", "c", "a"]
+    finding.order.choose("downloads")
+    assert names() == ["a", "b", "c"]
+    finding.order.choose("newest")
+    assert names() == ["a", "c", "b"]
+    finding.order.choose("smallest")
+    assert names()[-1] == "a"
+    assert [finding.bits.itemText(n) for n in range(finding.bits.count())] == [
+        "Any Quantization",
+        "4 Bit",
+        "8 Bit",
+    ]
+    finding.bits.choose("8")
+    assert names() == ["c"]
+    assert finding.note.text() == "1 of 3 models"
+    finding.bits.choose("")
+    finding.fits_only.click()
+    assert set(names()) == {"b", "c"}
+    assert finding.note.text() == "2 of 3 models"
+
+
 async def test_typing_alone_searches_and_the_newest_text_counts(
     opened: OpenedModels, site: Hub
 ) -> None:

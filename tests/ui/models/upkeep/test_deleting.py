@@ -1,64 +1,16 @@
 """Deleting models in the window of models."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QToolButton
 
-from engine.library.downloads import HubDownload
 from engine.scheduling.model_list import OfferedModel
 from engine.values.request import GenerationRequest
-from tests.support.hub import Hub, hub
-from tests.ui.driving import Enter, Living, eventually
+from tests.support.hub import Hub
+from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
-from ui.kit.theme import Theme
-
-REPOSITORY = "makers/demo-model"
-
-
-@pytest.fixture
-def site(demo_model_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    with hub() as served:
-        served.add_folder(REPOSITORY, demo_model_path)
-        served.facts[REPOSITORY] = {"tags": ["mlx"], "lastModified": "2026-11-01T00:00:00Z"}
-        monkeypatch.setenv("HF_ENDPOINT", served.url)
-        yield served
-
-
-@pytest.fixture
-def opened(
-    enter: Enter, theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub
-) -> Living[OpenedModels]:
-    """A window on a computer to which the model was downloaded."""
-    HubDownload(REPOSITORY, tmp_path / "hub").run()
-    site.requests.clear()
-    return enter(lambda: OpenedModels(theme, tmp_path, demo_model_path))
-
-
-@pytest.fixture
-def repository_folder(tmp_path: Path) -> Path:
-    return tmp_path / "hub" / "models--makers--demo-model"
-
-
-def entry(opened: OpenedModels, words: str, name: str = REPOSITORY) -> QAction | None:
-    """Return an entry of a model's menu."""
-    more = opened.card(name).findChild(QToolButton)
-    assert more is not None
-    return next((one for one in more.menu().actions() if one.text() == words), None)
-
-
-def choose(opened: OpenedModels, words: str, name: str = REPOSITORY) -> None:
-    found = entry(opened, words, name)
-    assert found is not None
-    found.trigger()
-
-
-async def asked(opened: OpenedModels, words: str) -> None:
-    question = opened.models.question
-    await eventually(lambda: question.isVisible() and words in question.caption.text())
+from tests.ui.models.upkeep.conftest import REPOSITORY, asked, choose, entry, is_there
 
 
 async def test_a_model_is_deleted_after_a_question_that_names_the_bytes(
@@ -70,13 +22,13 @@ async def test_a_model_is_deleted_after_a_question_that_names_the_bytes(
     assert "download it again" in question.caption.text()
     assert [button.text() for button in question.buttons] == ["Delete", "Cancel"]
     opened.answer("Cancel")
-    assert repository_folder.exists()
+    assert is_there(repository_folder)
 
     choose(opened, "Delete…")
     await asked(opened, "This frees")
     opened.answer("Delete")
     await asked(opened, f"{REPOSITORY} was deleted. This freed 4.")
-    assert not repository_folder.exists()
+    assert not is_there(repository_folder)
     await eventually(lambda: not opened.has(REPOSITORY))
 
 
@@ -93,7 +45,7 @@ async def test_a_model_in_use_is_never_deleted(
     opened.answer("OK")
     choose(opened, "Delete…")
     await asked(opened, "is in use. Unload it")
-    assert repository_folder.exists()
+    assert is_there(repository_folder)
 
     [line] = opened.models.memory.lines.values()
     line.unload.click()
@@ -101,7 +53,19 @@ async def test_a_model_in_use_is_never_deleted(
     choose(opened, "Delete…")
     await asked(opened, "This frees")
     opened.answer("Delete")
-    await eventually(lambda: not repository_folder.exists())
+    await eventually(lambda: not is_there(repository_folder))
+
+
+async def test_a_model_that_was_unloaded_while_idle_counts_as_in_use(
+    opened: OpenedModels, repository_folder: Path
+) -> None:
+    opened.click(REPOSITORY)
+    await opened.loaded(REPOSITORY)
+    opened.engine.unload_after(0.05)
+    await eventually(lambda: opened.state.status().is_idle)
+    choose(opened, "Delete…")
+    await asked(opened, "is in use")
+    assert is_there(repository_folder)
 
 
 async def test_the_draft_model_of_the_loaded_one_is_not_deleted(
@@ -113,7 +77,7 @@ async def test_the_draft_model_of_the_loaded_one_is_not_deleted(
     await opened.loaded("demo-model")
     choose(opened, "Delete…")
     await asked(opened, "is in use")
-    assert repository_folder.exists()
+    assert is_there(repository_folder)
 
 
 async def test_model_loaded_by_another_program_is_not_deleted(
@@ -130,7 +94,7 @@ async def test_model_loaded_by_another_program_is_not_deleted(
     assert opened.state.name == "demo-model"
     choose(opened, "Delete…")
     await asked(opened, "is in use")
-    assert repository_folder.exists()
+    assert is_there(repository_folder)
 
 
 async def test_a_model_that_is_being_downloaded_is_not_deleted(
@@ -140,7 +104,7 @@ async def test_a_model_that_is_being_downloaded_is_not_deleted(
     opened.window.model_library.downloads.start(REPOSITORY)
     choose(opened, "Delete…")
     await asked(opened, "Pause the download")
-    assert repository_folder.exists()
+    assert is_there(repository_folder)
     site.answers.set()
 
 

@@ -1,0 +1,32 @@
+"""A downloaded model in the list: its folder in the file manager, and the focus."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtGui import QDesktopServices
+
+from tests.support.hub import COMMIT
+from tests.ui.driving import eventually
+from tests.ui.models.opened import OpenedModels
+from tests.ui.models.upkeep.conftest import REPOSITORY, choose, entry
+
+
+@pytest.mark.parametrize(
+    ("platform", "words"), [("darwin", "Show in Finder"), ("linux", "Show in File Manager")]
+)
+async def test_a_models_folder_is_shown_by_the_systems_file_manager(
+    opened: OpenedModels,
+    repository_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    platform: str,
+    words: str,
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("ui.kit.dialogs.sys.platform", platform)
+    monkeypatch.setattr(
+        QDesktopServices, "openUrl", lambda url: shown.append(url.toLocalFile()) or True
+    )
+    opened.window.model_library.refresh()
+    await eventually(lambda: entry(opened, words, REPOSITORY) is not None)
+    choose(opened, words)
+    assert shown == [str(repository_folder / "snapshots" / COMMIT)]
