@@ -22,7 +22,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
-from ui.records.store import MAX_HITS, Hit, Problem, Recovered
+from ui.records.store import EVERYWHERE, MAX_HITS, Hit, Problem, Recovered, SearchFilter
 
 _UNSAVED = "Your conversations are not being saved."
 _log = logging.getLogger(__name__)
@@ -169,8 +169,10 @@ class SqliteConversationStore:
     def restore(self, conversation: Conversation) -> None:
         self._mark_deleted(conversation.id, None)
 
-    async def search(self, query: str, limit: int = MAX_HITS) -> list[Hit]:
-        return await self._read(lambda database: search(database, query, limit), [])
+    async def search(
+        self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MAX_HITS
+    ) -> list[Hit]:
+        return await self._read(lambda database: search(database, query, filter_, limit), [])
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         return await self._read(lambda database: statements.recent_runs(database, limit), [])

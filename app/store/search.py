@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ui.records.store import (
+    EVERYWHERE,
     MAX_HITS,
     Hit,
+    SearchFilter,
+    Speaker,
     named_hit,
     query_terms,
     snippet_of,
@@ -18,33 +21,40 @@ from ui.records.store import (
 from ui.records.titles import title_from_file
 
 _INDEXED_CHARS = 3
-_IS_KEPT = "c.deleted_at IS NULL"
+_ROLES = {"you": "user", "model": "assistant"}
 
 
 class _Index(NamedTuple):
-    """A text that is searched: the role of its hits, its index, its column."""
+    """A text that is searched: the role of its hits, its index, its column, whose terms it has."""
 
     role: str
     name: str
     text: str
+    speakers: tuple[Speaker, ...]
 
 
 _INDEXES = (
-    _Index("m.role", "said", "m.text"),
-    _Index("'thinking'", "worked", "w.thinking"),
-    _Index("'tool'", "worked", "w.tools"),
+    _Index("m.role", "said", "m.text", ("you", "model")),
+    _Index("'thinking'", "worked", "w.thinking", ("model",)),
+    _Index("'tool'", "worked", "w.tools", ("tool",)),
 )
 
 
-def search(connection: sqlite3.Connection, query: str, limit: int = MAX_HITS) -> list[Hit]:
+def search(
+    connection: sqlite3.Connection,
+    query: str,
+    filter_: SearchFilter = EVERYWHERE,
+    limit: int = MAX_HITS,
+) -> list[Hit]:
     """Return the matches of all terms of a query: titles first, then messages, best first."""
     terms = query_terms(query)
     if not terms:
         return []
-    titles = _title_hits(connection, terms, limit)
+    titles = _title_hits(connection, terms, filter_, limit) if not filter_.speaker else []
     matches: list[tuple[float, Hit]] = []
     for index in _INDEXES:
-        matches += _find_matches(connection, terms, index, limit)
+        if not filter_.speaker or filter_.speaker in index.speakers:
+            matches += _find_matches(connection, terms, filter_, index, limit)
     # A version of an answer repeats the messages after it: the first copy is enough.
     unique: dict[tuple[Any, ...], Hit] = {}
     for _, hit in sorted(matches, key=lambda match: match[0]):
@@ -52,12 +62,27 @@ def search(connection: sqlite3.Connection, query: str, limit: int = MAX_HITS) ->
     return [*titles, *unique.values()][:limit]
 
 
-def _title_hits(connection: sqlite3.Connection, terms: Sequence[str], limit: int) -> list[Hit]:
+def _filter_condition(filter_: SearchFilter, created_at: str) -> tuple[str, list[Any]]:
+    """Return the condition for the conversations and times of a search, and its values."""
+    parts, values = ["c.deleted_at IS NULL"], list[Any]()
+    if filter_.folder_id:
+        parts.append("c.folder_id = ?")
+        values.append(filter_.folder_id)
+    if filter_.since:
+        parts.append(f"{created_at} >= ?")
+        values.append(filter_.since)
+    return " AND ".join(parts), values
+
+
+def _title_hits(
+    connection: sqlite3.Connection, terms: Sequence[str], filter_: SearchFilter, limit: int
+) -> list[Hit]:
     condition, values = _like_condition("c.title", terms)
+    filter_condition, filter_values = _filter_condition(filter_, "c.updated_at")
     cursor = connection.execute(
         "SELECT c.id, c.title, c.updated_at FROM conversations c "
-        f"WHERE {_IS_KEPT} AND {condition} ORDER BY c.updated_at DESC LIMIT ?",
-        (*values, min(limit, 10)),
+        f"WHERE {filter_condition} AND {condition} ORDER BY c.updated_at DESC LIMIT ?",
+        (*filter_values, *values, min(limit, 10)),
     ).fetchall()
     hits = (
         named_hit(identity, title_from_file(title), updated_at, terms)
@@ -69,6 +94,7 @@ def _title_hits(connection: sqlite3.Connection, terms: Sequence[str], limit: int
 def _find_matches(
     connection: sqlite3.Connection,
     terms: Sequence[str],
+    filter_: SearchFilter,
     index: _Index,
     limit: int,
 ) -> list[tuple[float, Hit]]:
@@ -76,6 +102,10 @@ def _find_matches(
     long_terms = [term for term in terms if len(term) >= _INDEXED_CHARS]
     short_terms = [term for term in terms if len(term) < _INDEXED_CHARS]
     condition, values = _like_condition(index.text, short_terms)
+    filter_condition, filter_values = _filter_condition(filter_, "m.created_at")
+    if index.name == "said" and filter_.speaker:
+        filter_condition += " AND m.role = ?"
+        filter_values.append(_ROLES[filter_.speaker])
     columns = f"m.conversation_id, m.id, c.title, {index.role}, m.created_at, {index.text}"
     joins = "JOIN conversations c ON c.id = m.conversation_id"
     if index.name == "worked":
@@ -83,8 +113,8 @@ def _find_matches(
     if not long_terms:
         cursor = connection.execute(
             f"SELECT {columns}, 0.0 FROM messages m {joins} "
-            f"WHERE {_IS_KEPT} AND {condition} ORDER BY m.number DESC LIMIT ?",
-            (*values, limit),
+            f"WHERE {filter_condition} AND {condition} ORDER BY m.number DESC LIMIT ?",
+            (*filter_values, *values, limit),
         )
         return _hits(cursor, terms)
     match = " AND ".join('"' + term.replace('"', '""') + '"' for term in long_terms)
@@ -94,15 +124,18 @@ def _find_matches(
     matching += f" WHERE {index.name} MATCH ?"
     # Beyond this many matches the newest are ranked: nobody reads more, and ranking all is slow.
     ranked = max(1000, limit)
+    if filter_ == EVERYWHERE:  # the index alone is faster
+        newest_query = f"FROM {index.name} AS i WHERE {index.name} MATCH ?", (match,)
+    else:
+        newest_query = f"{matching} AND {filter_condition}", (match, *filter_values)
     floor = connection.execute(
-        f"SELECT i.rowid FROM {index.name} AS i WHERE {index.name} MATCH ? "
-        "ORDER BY i.rowid DESC LIMIT 1 OFFSET ?",
-        (match, ranked),
+        f"SELECT i.rowid {newest_query[0]} ORDER BY i.rowid DESC LIMIT 1 OFFSET ?",
+        (*newest_query[1], ranked),
     ).fetchone()
     cursor = connection.execute(
-        f"SELECT {columns}, i.rank {matching} AND i.rowid > ? AND {_IS_KEPT} "
+        f"SELECT {columns}, i.rank {matching} AND i.rowid > ? AND {filter_condition} "
         f"AND {condition} ORDER BY i.rank, m.number DESC LIMIT ?",
-        (match, floor[0] if floor else -1, *values, limit),
+        (match, floor[0] if floor else -1, *filter_values, *values, limit),
     )
     return _hits(cursor, terms)
 

@@ -8,10 +8,12 @@ from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 from ui.records.store import (
+    EVERYWHERE,
     MAX_HITS,
     Hit,
     Problem,
     Recovered,
+    SearchFilter,
 )
 
 
@@ -61,7 +63,9 @@ class MemoryConversationStore:
     def restore(self, conversation: Conversation) -> None:
         self.save(conversation)
 
-    async def search(self, query: str, limit: int = MAX_HITS) -> list[Hit]:
+    async def search(
+        self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MAX_HITS
+    ) -> list[Hit]:
         return []
 
     async def recent_runs(self, limit: int) -> list[PastRun]:

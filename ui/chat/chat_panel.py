@@ -124,6 +124,7 @@ class ToolsInChat(QObject):
         view.calls.show_pictures(self._workspace.store.pictures_folder)
         view.calls.continue_requested.connect(partial(self._continue, session, message))
         view.calls.restart_requested.connect(self._restart)
+        view.calls.cut_requested.connect(partial(session.cut_result, message))
         view.calls.show_lost(self._lost)
         self.lost_changed.connect(view.calls.show_lost)
 

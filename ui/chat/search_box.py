@@ -1,19 +1,74 @@
 """The search field of the sidebar and its results. Main thread."""
 
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
 from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtGui import QFont, QKeyEvent
 from PySide6.QtWidgets import QListView, QWidget
 
-from ui.chat.session.search import FoundConversation, MoreHits, Search, role_label
+from ui.chat.session.conversation_list import ConversationList
+from ui.chat.session.search import FoundConversation, MoreHits, Search, role_label, since_days
 from ui.chat.sidebar_rows import when_text
+from ui.kit.commands import Command, context_menu
 from ui.kit.fields import is_typed_text
-from ui.kit.labels import label
-from ui.kit.layouts import column
+from ui.kit.labels import ElidedButton, label
+from ui.kit.layouts import FlowLayout, column
+from ui.kit.menus import escape_mnemonics
 from ui.kit.rows import Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
-from ui.records.store import Hit
+from ui.records.store import EVERYWHERE, Hit, SearchFilter
 
 _ELIDE = Qt.TextElideMode.ElideRight
+_DAYS = (("Today", 0), ("Last 7 Days", 6), ("Last 30 Days", 29), ("Last 12 Months", 364))
+_SPEAKERS = (("You", "you"), ("Model", "model"), ("Tools", "tool"))
+
+
+class _FilterChip(ElidedButton):
+    """Shows what a search is narrowed to in one respect; a click offers the choices."""
+
+    narrowed = Signal()
+
+    def __init__(self, accessible_name: str, nothing: str) -> None:
+        super().__init__()
+        self._name, self._nothing = accessible_name, nothing
+        self._choices: Sequence[tuple[str, Any]] = ()
+        self.value: Any = None
+        self.setProperty("kind", "chip")
+        self.setCheckable(True)
+        self.clicked.connect(self._offer)
+        self._show(nothing)
+
+    def show_choices(self, choices: Sequence[tuple[str, Any]]) -> None:
+        """Offer choices; hidden without any. A choice that is no longer offered is undone."""
+        self._choices = choices
+        if self.value is not None and self.value not in [value for _, value in choices]:
+            self._choose(None, self._nothing)
+        self.setVisible(bool(choices))
+
+    def _offer(self) -> None:
+        self.setChecked(self.value is not None)
+        entries = [
+            Command(
+                escape_mnemonics(text),
+                partial(self._choose, value, text),
+                checked=value == self.value,
+            )
+            for text, value in ((self._nothing, None), *self._choices)
+        ]
+        context_menu(self, self._name, entries).popup(self.mapToGlobal(self.rect().bottomLeft()))
+
+    def _choose(self, value: Any, text: str) -> None:
+        self.value = value
+        self._show(text)
+        self.narrowed.emit()
+
+    def _show(self, text: str) -> None:
+        self.setText(self._name if self.value is None else text)
+        self.setChecked(self.value is not None)
+        self.setAccessibleName(f"{self._name}: {text}")
+        self.setToolTip(f"{self._name} of the results")
 
 
 class SearchResults(QWidget):
@@ -22,9 +77,20 @@ class SearchResults(QWidget):
     chosen = Signal(object)  # Hit
     left = Signal()
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: Search, conversations: ConversationList) -> None:
         super().__init__()
         self._search = search
+        self._folders = conversations.folders
+        self.folder = _FilterChip("Folder", "Any Folder")
+        self.time = _FilterChip("Time", "Any Time")
+        self.speaker = _FilterChip("Who", "Anyone")
+        filters = QWidget()
+        flow = FlowLayout(filters)
+        for chip in (self.folder, self.time, self.speaker):
+            flow.addWidget(chip)
+            chip.narrowed.connect(self._narrow)
+        self.time.show_choices(_DAYS)
+        self.speaker.show_choices(_SPEAKERS)
         self.list = _ResultList()
         self.list.setObjectName("conversation_list")
         self.list.setAccessibleName("Search results")
@@ -35,7 +101,8 @@ class SearchResults(QWidget):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.count = label("", "faint", 0.92, is_wrapped=True)
         self.count.setContentsMargins(16, 2, 16, 4)
-        column(self.count, (self.list, 1), spacing=0, on=self)
+        chips = column(filters, margins=(12, 0, 12, 6))
+        column(chips, self.count, (self.list, 1), spacing=0, on=self)
         # Whether the user came here from the field by keyboard, and has not chosen a hit yet.
         self._is_entered = False
         self.list.clicked.connect(self._take)
@@ -71,16 +138,29 @@ class SearchResults(QWidget):
         elif (hit := self._search.hit_at(index.row())) is not None:
             self.chosen.emit(hit)
 
+    def _narrow(self) -> None:
+        days = self.time.value
+        self._search.narrow(
+            SearchFilter(
+                self.folder.value or "",
+                0.0 if days is None else since_days(days),
+                self.speaker.value or "",
+            )
+        )
+
     def _refresh(self) -> None:
         search = self._search
+        if search.is_active:
+            self.folder.show_choices([(folder.name, folder.id) for folder in self._folders.all()])
         if search.summary:
             self.count.setText(search.summary)
         elif search.is_searching:
             self.count.setText("Searching…")
         else:
-            self.count.setText(
-                f"No results for “{search.query.strip()}”. Try fewer or shorter words."
-            )
+            advice = "Try fewer or shorter words"
+            if search.filter != EVERYWHERE:
+                advice = "Try fewer words, or search in more conversations"
+            self.count.setText(f"No results for “{search.query.strip()}”. {advice}.")
 
 
 class _ResultList(QListView):

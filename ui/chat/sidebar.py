@@ -280,7 +280,7 @@ class Sidebar(QFrame):
         self.search_field = ListSearchField("Search conversations", "Clear Search")
         self.search_field.setPlaceholderText("Search")
         self.search_field.setToolTip(with_keys("Search conversations", "Ctrl+Alt+F"))
-        self.results = SearchResults(workspace.search)
+        self.results = SearchResults(workspace.search, workspace.conversations)
         self.undo_bar = UndoBar()
         self.server = ServerCard(server)
         new = IconButton("plus", "New conversation", "text", 20, keys="Ctrl+N")

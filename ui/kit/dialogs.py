@@ -167,10 +167,23 @@ def choose_target(
         dialog.setNameFilters(list(filters))
     dialog.setDefaultSuffix(Path(name).suffix)
     dialog.selectFile(name)
-    dialog.filterSelected.connect(
-        lambda kind: dialog.setDefaultSuffix(re.findall(r"\*\.(\w+)", kind)[0])
-    )
-    return _open_file_dialog(dialog, lambda paths: then(paths[0]))
+    dialog.filterSelected.connect(lambda kind: dialog.setDefaultSuffix(_suffixes(kind)[0]))
+
+    def take(paths: list[Path]) -> None:
+        path = paths[0]
+        suffix = path.suffix[1:].lower()
+        if any(suffix in _suffixes(kind) for kind in filters) or suffix == dialog.defaultSuffix():
+            then(path)
+            return
+        # Qt takes the end of "Meeting 28.11" for a suffix; it did not ask for the whole name.
+        named = path.with_name(f"{path.name}.{dialog.defaultSuffix()}")
+        if named.exists():
+            replace = Command("Replace", lambda: then(named), is_destructive=True)
+            confirm(parent, f"Replace “{named.name}”?", answers=[replace], prefers_cancel=True)
+        else:
+            then(named)
+
+    return _open_file_dialog(dialog, take)
 
 
 def _dialog(parent: QWidget, title: str, mode: QFileDialog.FileMode) -> QFileDialog:
@@ -197,6 +210,11 @@ def _open_file_dialog(dialog: QFileDialog, then: Callable[[list[Path]], object])
     dialog.filesSelected.connect(take)
     dialog.open()
     return dialog
+
+
+def _suffixes(kind: str) -> list[str]:
+    """Return the suffixes that a filter names: ``md`` and ``txt`` of ``Text (*.md *.txt)``."""
+    return re.findall(r"\*\.(\w+)", kind)
 
 
 def show_in_files_label() -> str:

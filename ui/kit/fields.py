@@ -21,10 +21,12 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QPlainTextEdit,
     QSizePolicy,
+    QSlider,
     QWidget,
 )
 
 from ui.kit.icon_engine import themed_icon
+from ui.kit.theme import restyle
 
 _HARMLESS = (
     Qt.KeyboardModifier.ShiftModifier
@@ -267,7 +269,7 @@ class NumberField(QDoubleSpinBox):
         return text.replace(".", self.locale().decimalPoint())
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        event.ignore()  # a number must not change by scrolling past it
+        event.ignore()  # as in a slider
 
     def _edit(self, value: float) -> None:
         number: float | int | None = (
@@ -275,6 +277,29 @@ class NumberField(QDoubleSpinBox):
         )
         self._number = None if value < self._minimum else number
         self.number_edited.emit(self._number)
+
+
+class Slider(QSlider):
+    """Slides a number that a field beside it shows; the keyboard changes it in the field."""
+
+    moved = Signal(float)  # place, from 0 to 1
+
+    def __init__(self, accessible_name: str) -> None:
+        super().__init__(Qt.Orientation.Horizontal)
+        self.setAccessibleName(accessible_name)
+        self.setRange(0, 200)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.valueChanged.connect(lambda value: self.moved.emit(value / self.maximum()))
+
+    def show_share(self, share: float, *, is_set: bool) -> None:
+        """Show a place from 0 to 1 without emitting ``moved``."""
+        with QSignalBlocker(self):
+            self.setValue(round(min(1.0, max(0.0, share)) * self.maximum()))
+        restyle(self, "is_set", is_set)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Leave the wheel to the parent: a number must not change by scrolling past it."""
+        event.ignore()
 
 
 class SearchLineEdit(QLineEdit):

@@ -145,6 +145,16 @@ QDoubleSpinBox::down-button { width: 0; border: none; }
 QInputDialog QAbstractSpinBox QLineEdit { padding: 0 8px; }
 QAbstractSpinBox QLineEdit { background: transparent; border: none; padding: 0; }
 
+QSlider { background: transparent; min-height: 18px; }
+QSlider::groove:horizontal { background: $rail; height: 4px; border-radius: 2px; }
+QSlider::sub-page:horizontal { background: $control; height: 4px; border-radius: 2px; }
+QSlider[is_set="true"]::sub-page:horizontal { background: $accent; }
+QSlider::handle:horizontal {
+    background: $raised; border: 1px solid $control; width: 14px; height: 14px;
+    margin: -6px 0; border-radius: 7px;
+}
+QSlider::handle:horizontal:hover { border: 1px solid $text; }
+
 QCheckBox, QRadioButton { spacing: 8px; background: transparent; }
 QCheckBox:focus, QRadioButton:focus { color: $link; }
 QCheckBox:disabled, QRadioButton:disabled { color: $hint; }
@@ -484,9 +494,10 @@ def stylesheet(colors: Colors) -> str:
         "disabled_tick": _icon_file("tick", colors.muted),
         "chevron": _icon_file("chevron-down", colors.muted),
         # High contrast: 2 px focus ring; links nearly have the color of text, so they are
-        # underlined; a strong groove would look like a filled bar.
+        # underlined; a strong groove or rail would look like a filled bar.
         "ring": f"2px solid {colors.link}" if is_strong else f"1px solid {colors.accent}",
         "underline": "underline" if is_strong else "none",
         "groove": colors.bubble if is_strong else colors.line,
+        "rail": colors.line if is_strong else colors.strong_line,
     }
     return Template(_SHEET).substitute(asdict(colors), **computed)

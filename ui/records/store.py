@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
@@ -15,6 +15,7 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 
 MAX_HITS = 100
+Speaker = Literal["", "you", "model", "tool"]
 """The author that a search is narrowed to; empty for all."""
 _SNIPPET_CHARS = 110
 
@@ -30,6 +31,18 @@ class Hit:
     sent_at: float
     snippet: str
     spans: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFilter:
+    """The folder, the Unix time and the speaker that a search is narrowed to."""
+
+    folder_id: str = ""
+    since: float = 0.0
+    speaker: Speaker = ""
+
+
+EVERYWHERE = SearchFilter()
 
 
 def query_terms(query: str) -> tuple[str, ...]:
@@ -152,7 +165,9 @@ class ConversationStore(Protocol):
 
     def restore(self, conversation: Conversation) -> None: ...
 
-    async def search(self, query: str, limit: int = MAX_HITS) -> list[Hit]:
+    async def search(
+        self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MAX_HITS
+    ) -> list[Hit]:
         """Return the places where the words of a query occur, best first."""
 
     async def recent_runs(self, limit: int) -> list[PastRun]:

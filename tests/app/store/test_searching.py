@@ -6,9 +6,10 @@ from app.store.conversation_store import SqliteConversationStore
 from engine.values.request import ToolCall
 from tests.app.store.conftest import opened
 from tests.support.answers.said import conversation, finished_run
-from ui.records.conversations import Conversation
+from ui.records.conversations import Conversation, Placement
 from ui.records.messages import ConversationMessage, copied_below
 from ui.records.runs import Run
+from ui.records.store import EVERYWHERE, SearchFilter
 from ui.records.tool_calls import CallResult
 
 
@@ -121,6 +122,14 @@ async def keep_worked(store: SqliteConversationStore, title: str = "Worked") -> 
     return written
 
 
+async def roles(
+    store: SqliteConversationStore,
+    query: str,
+    wanted: SearchFilter = EVERYWHERE,
+) -> list[str]:
+    return sorted(hit.role for hit in await store.search(query, wanted))
+
+
 @pytest.mark.parametrize(
     ("query", "role"),
     [
@@ -136,3 +145,27 @@ async def test_search_in_reasoning_and_tool_calls(path: Path, query: str, role: 
         assert (hit.role, hit.conversation_id) == (role, written.id)
         assert hit.message_id in [message.id for message in written.messages]
         assert hit.spans
+
+
+async def test_search_filter(path: Path) -> None:
+    async with opened(path) as store:
+        written = await keep_worked(store, title="the first")
+        other = await keep(store, "the other one", title="Second")
+        written.placement = Placement("folder-1")
+        other.messages[0].created_at = 1_000.0
+        for one in (written, other):
+            store.save(one)
+            store.save_messages(one, list(one.tree))
+        await store.flush()
+        assert await roles(store, "the") == ["assistant", "title", "tool", "user"]
+        assert await roles(store, "the", SearchFilter(folder_id="folder-1")) == [
+            "assistant", "title", "tool",
+        ]  # fmt: skip
+        assert await roles(store, "the", SearchFilter(folder_id="folder-1", speaker="model")) == [
+            "assistant"
+        ]
+        assert await roles(store, "the", SearchFilter(speaker="you")) == ["user"]
+        assert await roles(store, "the", SearchFilter(speaker="tool")) == ["tool"]
+        assert await roles(store, "the", SearchFilter(since=2_000.0, speaker="you")) == []
+        assert await roles(store, "the", SearchFilter(folder_id="folder-1", since=1e12)) == []
+        assert await roles(store, "said", SearchFilter(speaker="model")) == ["thinking"]

@@ -170,6 +170,8 @@ def test_the_models_own_numbers_and_its_context_are_shown(parent: QWidget, theme
     assert popover.sampling["top_p"].text() == "1 (model)"
     assert popover.max_tokens.text() == "No limit (4,096)"
     assert popover.sampling["seed"].text() == "Random"
+    share = popover.sliders["temperature"].value() / popover.sliders["temperature"].maximum()
+    assert share == pytest.approx(0.35)
 
 
 def test_each_number_says_where_it_comes_from_and_goes_back_there(
@@ -183,6 +185,9 @@ def test_each_number_says_where_it_comes_from_and_goes_back_there(
     assert said["top_p"] == "for new chats with m"
     assert said["top_k"] == "from Settings"
     assert said["min_p"] == ""
+    assert not popover._resets["top_p"].isEnabled()
+    popover._resets["temperature"].click()
+    assert edited[-1] == ConversationSettings(top_p=0.5, top_k=9)
     popover.reset.click()
     assert edited[-1] == BASIS.saved
     assert not popover.reset.isEnabled()

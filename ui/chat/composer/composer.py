@@ -24,7 +24,7 @@ def row_text(usage: ContextUsage) -> tuple[str, str]:
     """Return the words beside Send: the full ones, and a short form."""
     if usage.is_full:
         return f"Context full: {_surplus(usage)}", "Context full"
-    share = f"{usage.share * 100:.0f}%"
+    share = share_text(usage)
     return f"{counted(usage.message, 'token')} · {share} of context", share
 
 
@@ -35,7 +35,7 @@ def usage_hint(usage: ContextUsage) -> str:
     return (
         f"This message has {counted(usage.message, 'token')}. With the conversation, "
         f"{usage.prompt:,} of the {counted(usage.context, 'token')} in the model’s context are "
-        "used."
+        f"used.{without_files_text(usage)}"
     )
 
 
@@ -52,9 +52,24 @@ def full_text(usage: ContextUsage) -> str:
     return (
         f"{subject} {'at least ' if usage.fit.is_lower_bound else ''}"
         f"{counted(usage.prompt, 'token')}; the model’s "
-        f"context holds {usage.context:,}, the answer included: {_surplus(usage)}. "
-        f"{_remedy(usage).capitalize()}."
+        f"context holds {usage.context:,}, the answer included: {_surplus(usage)}."
+        f"{without_files_text(usage)} {_remedy(usage).capitalize()}."
     )
+
+
+def share_text(usage: ContextUsage) -> str:
+    """Return how full the context would be, and how full it is without the files."""
+    after = f"{usage.share * 100:.0f}%"
+    if usage.without_files is None or not usage.context:
+        return after
+    return f"{usage.without_files / usage.context * 100:.0f} → {after}"
+
+
+def without_files_text(usage: ContextUsage) -> str:
+    """Return how many tokens there are without the files, as a sentence; empty without files."""
+    if usage.without_files is None:
+        return ""
+    return f" Without the files it would be {usage.without_files:,}."
 
 
 def _surplus(usage: ContextUsage) -> str:
@@ -64,7 +79,7 @@ def _surplus(usage: ContextUsage) -> str:
 
 
 def _remedy(usage: ContextUsage) -> str:
-    if usage.files:
+    if usage.without_files is not None and usage.without_files < usage.context:
         shorten = "shorten the file" if len(usage.files) == 1 else "shorten the files"
         return f"{shorten}, choose fewer pages, or remove files"
     if usage.when_full == "ask":

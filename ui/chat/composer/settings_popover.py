@@ -1,5 +1,6 @@
 """The settings of a conversation, in a small card, and the presets of them. Main thread."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -22,10 +23,10 @@ from engine.stopping.rules import STOP_OPTIONS, StopOption
 from engine.values.request import SAMPLING_OPTIONS
 from engine.wording import counted
 from ui.chat.session.presets import PresetList
-from ui.kit.buttons import push_button
+from ui.kit.buttons import IconButton, push_button
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.dialogs import choose_file, choose_target, prompt_text
-from ui.kit.fields import NumberField, disable_horizontal_scrolling
+from ui.kit.fields import NumberField, Slider, disable_horizontal_scrolling
 from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import ElidedLabel, label, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
@@ -40,6 +41,9 @@ _WIDTH_PX, _SIDE_PX = 340, 16
 _COMMON = ("temperature", "max_tokens")
 # The defaults where neither the user nor the model's own files set a value.
 _OFF = {"temperature": 0.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+# Where a slider ends; the field beside it takes greater numbers.
+_SLIDER_ENDS = {"top_k": 100.0, "repetition_penalty": 2.0}
+_NOT_SLID = ("seed", "thinking_budget")
 # In the window, each stop has its own scope.
 _STOP_OPTIONS = tuple(option for option in STOP_OPTIONS if option.name != "scope")
 
@@ -135,10 +139,14 @@ class SettingsBasis:
         """The settings of a new conversation with the model."""
         return self.usual if self.saved is None else self.saved
 
+    def own_number(self, name: str) -> float | int | None:
+        """Return what the model does by itself; None if there is no such number."""
+        return self.own.get(name, _OFF.get(name))
+
     def unset_text(self, name: str, usual: str) -> str:
         if name == "max_tokens" and self.context_length:
             return f"No limit ({self.context_length:,})"
-        number = self.own.get(name, _OFF.get(name))
+        number = self.own_number(name)
         if number is None or not self.model:
             return usual
         return f"{number:g} (model)"
@@ -165,7 +173,9 @@ class SettingsPopover(Popover):
         self._settings = ConversationSettings()
         self._basis = SettingsBasis()
         self.about = ElidedLabel("", "muted", 0.95)
+        self.sliders: dict[str, Slider] = {}
         self._sources: dict[str, QLabel] = {}
+        self._resets: dict[str, IconButton] = {}
         self.keep = QPushButton()
         self.keep.clicked.connect(lambda: self.kept.emit(self._settings))
         self.forget = push_button(
@@ -297,18 +307,56 @@ class SettingsPopover(Popover):
         )
 
     def _add_number(self, grid: QGridLayout, name: str, title: str, control: NumberField) -> None:
-        """Add a setting: title, field, and where its value comes from."""
+        """Add a setting: title, field, a button that resets it, slider, and where it comes from."""
         line = grid.rowCount()
-        source = self._sources[name] = label("", "faint", 0.86)
+        reset = IconButton("undo", f"Reset {title.lower()}", size=14)
+        reset.clicked.connect(lambda: self._reset_number(name))
+        source = label("", "faint", 0.86)
+        self._resets[name], self._sources[name] = reset, source
         grid.addWidget(label(title), line, 0)
-        grid.addWidget(control, line, 1)
-        grid.addWidget(source, line + 1, 0, 1, 2)
+        grid.addLayout(row((control, 1), reset, spacing=2), line, 1)
+        if name not in _NOT_SLID:
+            slider = self.sliders[name] = Slider(f"{title}, slider")
+            slider.moved.connect(lambda share: self._slide(name, share))
+            grid.addWidget(slider, line + 1, 1)
+        grid.addWidget(source, line + 1, 0)
+
+    def _ends(self, name: str) -> tuple[float, float]:
+        if name == "max_tokens":
+            return 1, float(self._basis.context_length or 32_768)
+        option = _OPTIONS[name]
+        return option.min, _SLIDER_ENDS.get(name, option.max)
+
+    def _slide(self, name: str, share: float) -> None:
+        minimum, limit = self._ends(name)
+        control = self._fields()[name]
+        if name == "max_tokens" and share == 1.0:
+            value: float = control.minimum()  # no limit
+        elif name == "max_tokens":  # as many steps from 64 to 128 as from 4,096 to 8,192
+            value = round(16 * (limit / 16) ** share)
+        else:
+            step = control.singleStep()
+            value = round(round((minimum + share * (limit - minimum)) / step) * step, 6)
+        control.setValue(value)
+
+    def _share(self, name: str, value: float) -> float:
+        minimum, limit = self._ends(name)
+        if name == "max_tokens":
+            return math.log(max(value, 16) / 16) / math.log(limit / 16) if limit > 16 else 1.0
+        return (value - minimum) / (limit - minimum)
 
     def _show_sources(self) -> None:
         basis, settings = self._basis, self._settings
         for name, source in self._sources.items():
-            source.setText(basis.source(name, getattr(settings, name)))
-            source.setVisible(bool(source.text()))
+            value = getattr(settings, name)
+            source.setText(basis.source(name, value))
+            source.setVisible(bool(source.text()) or name in self.sliders)
+            self._resets[name].setEnabled(value != getattr(basis.beginning, name))
+            if name in self.sliders:
+                shown = basis.own_number(name) if value is None else value
+                # None means the context length.
+                share = 1.0 if shown is None else self._share(name, float(shown))
+                self.sliders[name].show_share(share, is_set=value is not None)
         is_kept = settings == basis.beginning
         self.keep.setVisible(bool(basis.model))
         self.keep.setText("Use for New Chats")
@@ -317,6 +365,10 @@ class SettingsPopover(Popover):
         self.keep.setEnabled(not is_kept)
         self.forget.setVisible(basis.saved is not None)
         self.reset.setEnabled(not is_kept)
+
+    def _reset_number(self, name: str) -> None:
+        self._fields()[name].show_number(getattr(self._basis.beginning, name))
+        self._edit(**{name: getattr(self._basis.beginning, name)})
 
     def _reset(self) -> None:
         self._edit(

@@ -39,7 +39,7 @@ def left_out_notice(usage: ContextUsage, before: LeftOut | None) -> str:
     minimum = "at least " if usage.fit.is_total_lower_bound else ""
     too_many = f"{minimum}{counted(usage.too_many, 'token')}"
     if usage.is_full:
-        is_requested = usage.when_full == "ask" and not usage.files
+        is_requested = usage.when_full == "ask" and usage.without_files is None
         return f"The conversation is {too_many} too long for this model." if is_requested else ""
     left_out = usage.fit.left_out
     if left_out is None or (before is not None and before.until == left_out.until):

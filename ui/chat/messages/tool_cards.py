@@ -33,6 +33,8 @@ from ui.words import (
 
 UNFINISHED = "Unfinished call"
 _MAX_SHOWN_CHARS = 20_000
+# A longer result can be shortened to this for the model, by hand.
+_LONG_CHARS = 4_000
 
 _ENDINGS = {
     "done": "done",
@@ -222,6 +224,7 @@ class ToolCard(_Card):
     replied = Signal(object)  # Decision or QuestionReply
     restart_requested = Signal(str)  # server name
     picture_requested = Signal(object)  # Attachment
+    cut_requested = Signal(object)  # characters for the model; None for all
 
     def __init__(self, name: str, arguments: str) -> None:
         super().__init__(name)
@@ -247,6 +250,10 @@ class ToolCard(_Card):
         )
         self.whole.clicked.connect(self._open_whole)
         self.whole.hide()
+        self.cut = push_button("Shorten", kind="fold")
+        self.cut.clicked.connect(self._cut)
+        self.cut.hide()
+        self._is_cut = False
         self.sent = label("", "muted", 0.92, is_wrapped=True)
         self.sent.hide()
         self._copy = copy_button(f"Copy the result of {name}", lambda: self._whole)
@@ -265,7 +272,7 @@ class ToolCard(_Card):
         self._column.addLayout(answer)
         self._column.addWidget(self.sent)
         self._column.addWidget(self.result)
-        self._column.addLayout(row(self.fold, self.whole, STRETCH))
+        self._column.addLayout(row(self.fold, self.whole, self.cut, STRETCH))
 
     def show_state(self, text: str, tone: Tone) -> None:
         self._show_status(text, tone)
@@ -312,6 +319,14 @@ class ToolCard(_Card):
         is_cut = result is not None and result.is_cut
         self.sent.setText(f"The model got {result.sent_extent}." if result and is_cut else "")
         self.sent.setVisible(is_cut)
+        self._is_cut = is_cut
+        self.cut.setVisible(is_cut or len(whole) > _LONG_CHARS)
+        self.cut.setText("Send All" if is_cut else "Shorten")
+        self.cut.setAccessibleName(
+            f"Send the model all of the result of {self._name}"
+            if is_cut
+            else f"Send the model only the beginning of the result of {self._name}"
+        )
         if whole == self._whole and self.result.isHidden() == (result is None):
             return
         self._whole = whole
@@ -321,6 +336,9 @@ class ToolCard(_Card):
         self.fold.setVisible(_shortened(whole) != whole)
         self.whole.setVisible(len(whole) > _MAX_SHOWN_CHARS)
         self._show_text()
+
+    def _cut(self) -> None:
+        self.cut_requested.emit(None if self._is_cut else _LONG_CHARS)
 
     def show_lost(self, server: str) -> None:
         """Offer to start the server of the call again; "" if it runs, or is started by itself."""
@@ -399,6 +417,7 @@ class ToolCards(QWidget):
     continue_requested = Signal()
     restart_requested = Signal(str)  # server name
     picture_requested = Signal(object)  # Attachment
+    cut_requested = Signal(str, object)  # call id, characters for the model or None
 
     def __init__(self) -> None:
         super().__init__()
@@ -430,6 +449,7 @@ class ToolCards(QWidget):
                 card.replied.connect(partial(self.replied.emit, call.id))
                 card.restart_requested.connect(self.restart_requested)
                 card.picture_requested.connect(self.picture_requested)
+                card.cut_requested.connect(partial(self.cut_requested.emit, call.id))
                 self._add(card)
             progress = run.live.progress.get(call.id)
             card.show_state(*call_state(run, call.id))

@@ -28,6 +28,7 @@ class ContextUsage:
 
     fit: PromptFit
     message: int
+    without_files: int | None = None
     files: Mapping[Attachment, int] = field(default_factory=dict)
     when_full: WhenFull = "leave_out"
     cuts: Mapping[Attachment, int] = field(default_factory=dict)
@@ -38,7 +39,10 @@ class ContextUsage:
 
     @property
     def prompt(self) -> int:
-        return self.fit.tokens or 0
+        tokens = self.fit.tokens or 0
+        if self.fit.is_lower_bound and self.without_files is not None:
+            return max(tokens, self.without_files + sum(self.files.values()))
+        return tokens
 
     @property
     def too_many(self) -> int:
@@ -136,7 +140,8 @@ class ContextMeter(QObject):
     async def _usage_of(self, target: CountedDraft) -> ContextUsage:
         counter = self._planner.counter(target.model)
         files = await self._file_tokens(target, counter)
-        fit = await self._fit(target)
+        without = (await self._fit(target, ())).tokens if target.files else None
+        fit = await self._fit(target, target.files)
         seen = {file for file in target.files if target.model.can_see and file.kept_file}
         others = [file for file in target.files if file not in seen]
         text = without_kept_files(question(target.typed, others).sent)
@@ -146,23 +151,25 @@ class ContextMeter(QObject):
             message_tokens = sum(files[file] for file in seen) + await counter.text(text)
         when_full = self._planner.when_full_of(target.conversation)
         cuts = await self._fitting_cuts(target, fit)
-        return ContextUsage(fit, message_tokens, files, when_full, cuts)
+        return ContextUsage(fit, message_tokens, without, files, when_full, cuts)
 
     async def _fitting_cuts(self, target: CountedDraft, fit: PromptFit) -> dict[Attachment, int]:
         """Return how much of the files fits, if the message is too long with all of them."""
         if not target.files or (fit.tokens or 0) < target.model.context_length:
             return {}
-        cut = (await self._fit(target, cuts_files=True)).messages[-1]
+        cut = (await self._fit(target, target.files, cuts_files=True)).messages[-1]
         return {
             file: sent.sent_chars
             for file, sent in zip(target.files, cut.files, strict=False)
             if sent.sent_chars is not None and sent.sent_chars != file.sent_chars
         }
 
-    async def _fit(self, target: CountedDraft, *, cuts_files: bool = False) -> PromptFit:
+    async def _fit(
+        self, target: CountedDraft, files: tuple[Attachment, ...], *, cuts_files: bool = False
+    ) -> PromptFit:
         """Return the prompt that would be sent, always with its tokens."""
         shown = target.conversation.messages
-        message = question(target.typed, target.files)
+        message = question(target.typed, files)
         message.parent = shown[-1] if shown else None
         planner, conversation, model = self._planner, target.conversation, target.model
         request = request_for(conversation, None, message)

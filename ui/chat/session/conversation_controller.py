@@ -300,6 +300,18 @@ class ConversationController(QObject):
         if self._tools is not None:
             self._tools.reply(call_id, reply)
 
+    def cut_result(self, answer: ConversationMessage, call_id: str, sent_chars: int | None) -> None:
+        """Send only the beginning of a result from the next prompt on; None for all of it."""
+        run = answer.run
+        if run is None:
+            return
+        run.results = [
+            replace(result, sent_chars=sent_chars) if result.call_id == call_id else result
+            for result in run.results
+        ]
+        self._save_messages([answer])
+        self.run_changed.emit(run)
+
     def show_version(self, message: ConversationMessage) -> None:
         if self.is_busy:
             return

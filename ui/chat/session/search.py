@@ -1,6 +1,7 @@
 """The search in all conversations. Main thread."""
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QObject, Qt, QTimer, Signal
@@ -9,7 +10,7 @@ from engine.wording import counted
 from ui.kit.labels import plain_tooltip
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.tasks import finish_tasks, start_task
-from ui.records.store import MAX_HITS, ConversationStore, Hit, query_terms
+from ui.records.store import EVERYWHERE, MAX_HITS, ConversationStore, Hit, SearchFilter, query_terms
 
 _ROLES = {
     "user": "You",
@@ -23,6 +24,12 @@ _ROLES = {
 def role_label(hit: Hit) -> str:
     """Return what a hit was found in."""
     return _ROLES[hit.role]
+
+
+def since_days(days: int) -> float:
+    """Return the Unix time at which the day began that was some days ago."""
+    midnight = datetime.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    return (midnight - timedelta(days)).timestamp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,7 @@ class Search(QAbstractListModel):
         # The conversations whose hits are all shown.
         self._whole: set[str] = set()
         self.query = ""
+        self.filter = EVERYWHERE
         self.is_searching = False
         self._wait = QTimer(self, singleShot=True, interval=60)
         self._wait.timeout.connect(self._begin)
@@ -123,15 +131,12 @@ class Search(QAbstractListModel):
     def look_for(self, query: str) -> None:
         """Search for the words of a query; an empty one ends the search."""
         self.query = query
-        self._limit = MAX_HITS
-        self._whole.clear()
-        self.is_searching = self.is_active
-        if self.is_active:
-            self._wait.start()
-        else:
-            self._wait.stop()
-            self._show([])
-        self.changed.emit()
+        self._ask_anew()
+
+    def narrow(self, target: SearchFilter) -> None:
+        if target != self.filter:
+            self.filter = target
+            self._ask_anew()
 
     def show_more(self, more: MoreHits) -> None:
         """Show the other hits of a conversation, or more hits of all."""
@@ -148,12 +153,23 @@ class Search(QAbstractListModel):
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        start_task(self, self._search(self.query, self._limit), "search")
+    def _ask_anew(self) -> None:
+        self._limit = MAX_HITS
+        self._whole.clear()
+        self.is_searching = self.is_active
+        if self.is_active:
+            self._wait.start()
+        else:
+            self._wait.stop()
+            self._show([])
+        self.changed.emit()
 
-    async def _search(self, query: str, limit: int) -> None:
-        hits = await self._store.search(query, limit + 1)
-        if (query, limit) == (self.query, self._limit):
+    def _begin(self) -> None:
+        start_task(self, self._search(self.query, self.filter, self._limit), "search")
+
+    async def _search(self, query: str, target: SearchFilter, limit: int) -> None:
+        hits = await self._store.search(query, target, limit + 1)
+        if (query, target, limit) == (self.query, self.filter, self._limit):
             self.is_searching = False
             self._show(hits)
             self.changed.emit()

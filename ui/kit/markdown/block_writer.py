@@ -27,7 +27,7 @@ from ui.kit.markdown.inline_writer import (
     QUOTE_PROPERTY,
     InlineWriter,
 )
-from ui.kit.markdown.parser import has_surplus_cells
+from ui.kit.markdown.parser import table_tokens
 from ui.kit.markdown.pictures import Pictures
 from ui.kit.markdown.style import Decoration, MarkdownStyle, highlighted_lines
 
@@ -496,13 +496,12 @@ class MarkdownWriter:
 
     def _table(self, tokens: list[Token], at: int, source: str) -> int:
         end = next(i for i in range(at, len(tokens)) if tokens[i].type == "table_close")
+        table = table_tokens(tokens[at : end + 1], source)
         where = tokens[at].map
-        assert where is not None
-        lines = source.split("\n")[where[0] : where[1]]
-        if has_surplus_cells(lines):  # shown as its source, so that no cell is lost
-            write_code(self._blocks, "\n".join(lines), "")
-        else:
-            write_table(self._blocks, table_rows(tokens[at : end + 1]), self._pictures)
+        if table is not None:
+            write_table(self._blocks, table_rows(table), self._pictures)
+        elif where is not None:  # shown as its source, so that no cell is lost
+            write_code(self._blocks, "\n".join(source.split("\n")[where[0] : where[1]]), "")
         return end + 1
 
     # -- lists -----------------------------------------------------------------------------

@@ -263,15 +263,35 @@ def _begins_item(token: Token, lines: list[str]) -> bool:
     return len(line) - len(line.lstrip(" ")) < 4 and not line.startswith("\t")
 
 
-def has_surplus_cells(rows: list[str]) -> bool:
-    """Return whether Markdown would drop cells of a table, for which its head has no columns."""
-    return max(map(_cells, rows)) > _cells(rows[0])
+def table_tokens(tokens: list[Token], text: str) -> list[Token] | None:
+    """Return the tokens of a table with all its cells.
+
+    Markdown drops the cells of a row that the head has no columns for; here it gets more columns.
+    """
+    where = tokens[0].map
+    if where is None:
+        return tokens
+    rows = text.split("\n")[where[0] : where[1]]
+    counts = [_cells(row) for row in rows]
+    if not counts or max(counts) <= counts[0]:
+        return tokens
+    bare = [_CONTAINER.sub("", row, count=1) for row in rows]
+    surplus = max(counts) - counts[0]
+    bare[0] = _closed(bare[0]) + " |" * surplus
+    bare[1] = _closed(bare[1]) + " --- |" * surplus
+    again = parse("\n".join(bare))
+    return again if again and again[0].type == "table_open" else None
 
 
 def _cells(row: str) -> int:
     row = _CONTAINER.sub("", row, count=1).strip()
     bars = row.replace("\\|", "").count("|")
     return bars + 1 - row.startswith("|") - (row.endswith("|") and not row.endswith("\\|"))
+
+
+def _closed(row: str) -> str:
+    row = row.rstrip()
+    return row if row.endswith("|") and not row.endswith("\\|") else row + " |"
 
 
 @cache

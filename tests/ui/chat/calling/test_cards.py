@@ -163,6 +163,27 @@ def test_a_permission_question_hides_no_characters_of_the_arguments(
     assert cards.cards["c1"].result.toPlainText() == "‹U+202E›live‹U+202C›"
 
 
+def test_a_long_result_is_shortened_for_the_model_and_sent_whole_again(
+    cards: ToolCards, run: Run
+) -> None:
+    asked: list[tuple[str, int | None]] = []
+    cards.cut_requested.connect(lambda call_id, chars: asked.append((call_id, chars)))
+    card = cards.cards["c1"]
+    run.results = [CallResult("c1", "done", "short")]
+    cards.show_run(run)
+    assert not card.cut.isVisibleTo(card)
+    run.results = [CallResult("c1", "done", "x" * 9_000)]
+    cards.show_run(run)
+    assert card.cut.text() == "Shorten"
+    card.cut.click()
+    run.results = [CallResult("c1", "done", "x" * 9_000, sent_chars=4_000)]
+    cards.show_run(run)
+    assert card.cut.text() == "Send All"
+    assert "the first 4,000 of 9,000 characters" in card.sent.text()
+    card.cut.click()
+    assert asked == [("c1", 4_000), ("c1", None)]
+
+
 def test_window_of_a_long_result_outlives_its_card(theme: Theme, qtbot: QtBot, run: Run) -> None:
     main, cards = QWidget(), ToolCards()
     qtbot.addWidget(main)

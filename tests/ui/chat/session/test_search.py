@@ -1,4 +1,4 @@
-"""The hits of a search are grouped by conversation, and say when there is more."""
+"""The hits of a search are grouped by conversation, can be narrowed, and say when there is more."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,9 +15,9 @@ from tests.support.shown import main_window, shown
 from tests.ui.driving import Enter, Living, eventually
 from ui.chat.session.search import FoundConversation, MoreHits, Search
 from ui.kit.theme import Theme
-from ui.records.conversations import Conversation
+from ui.records.conversations import Conversation, Placement
 from ui.records.messages import ConversationMessage
-from ui.records.store import Hit
+from ui.records.store import Hit, SearchFilter
 
 
 @asynccontextmanager
@@ -32,8 +32,9 @@ def store(enter: Enter, tmp_path: Path) -> Living[SqliteConversationStore]:
     return enter(lambda: opened(tmp_path / "conversations.db"))
 
 
-def save(store: SqliteConversationStore, title: str, *texts: str) -> None:
+def save(store: SqliteConversationStore, title: str, *texts: str, folder: str = "") -> None:
     conversation = Conversation(title, [ConversationMessage("user", text) for text in texts])
+    conversation.placement = Placement(folder)
     store.save(conversation)
     store.save_messages(conversation, conversation.messages)
 
@@ -68,6 +69,21 @@ async def test_hits_stand_below_their_conversation_and_the_rest_below_a_row(
         assert can_choose is (not is_heading or search.hit_at(row) is not None)
     await looked_for(search, "")
     assert search.rowCount() == 0
+
+
+async def test_a_narrowed_search_asks_anew_and_an_outdated_answer_is_dropped(
+    store: SqliteConversationStore, qtbot: QtBot
+) -> None:
+    save(store, "Inside", "a needle", folder="folder")
+    save(store, "Outside", "a needle")
+    search = Search(store)
+    await looked_for(search, "needle")
+    assert search.summary.startswith("2 results")
+    search.narrow(SearchFilter(folder_id="folder", speaker="you"))
+    await eventually(lambda: search.summary == "1 result in 1 conversation")
+    search.narrow(SearchFilter(folder_id="other"))
+    await eventually(lambda: not search.is_searching)
+    assert search.summary == ""
 
 
 async def test_the_keyboard_walks_the_results_shows_more_and_goes_back_to_the_field(
