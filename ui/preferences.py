@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, get_type_hints
 
 from ui.kit.colors import ThemeMode
-from ui.records.conversations import ConversationSettings, WhenFull
+from ui.records.conversations import ConversationSettings, ListOrder, WhenFull
 
 # Where a preference is changed: a page of the dialog, or another window.
 GENERAL, SERVER, NEW_CONVERSATIONS = "General", "Server", "New Conversations"
@@ -376,6 +376,13 @@ class Preferences:
         label="Code",
         accessible_name="Wrap long lines of code",
     )
+    code_has_numbers: bool = declare(
+        False,
+        help="whether the lines of code are numbered",
+        section=GENERAL,
+        label="Line numbers",
+        accessible_name="Number the lines of code",
+    )
     tells_of_answers: bool = declare(
         True,
         help="whether a notification tells of a long answer that ended in the background",
@@ -410,6 +417,19 @@ class Preferences:
         section=GENERAL,
         label="Titles",
         accessible_name="Let the model name new conversations",
+    )
+    list_order: ListOrder = declare(
+        "recent",
+        help="what the list of conversations is sorted by",
+        section=GENERAL,
+        label="Conversations",
+        accessible_name="Order of the list of conversations",
+        choices={
+            "recent": "By Last Message",
+            "created": "Newest First",
+            "oldest": "Oldest First",
+            "title": "By Title",
+        },
     )
     columns: tuple[tuple[str, str], ...] = declare(
         (),

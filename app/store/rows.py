@@ -19,6 +19,8 @@ from ui.records.codec import (
     model_from,
     model_values,
     moment,
+    position_from,
+    position_values,
     presets_from_json,
     presets_json,
     queue_from,
@@ -157,6 +159,7 @@ def _settings(conversation: Conversation) -> dict[str, Any]:
         "tools": choice_values(conversation.tools),
         "when_full": conversation.when_full,
         "shown_at": conversation.shown_at,
+        "place": position_values(conversation.reading_position),
     }
     return {**values, **{name: value for name, value in beside.items() if value}}
 
@@ -165,7 +168,7 @@ def conversation_from(stored: ConversationRow, preview: str | None) -> Conversat
     """Return a conversation; with a preview, its messages are still to be loaded."""
     # Settings can be set again; for their sake no conversation is withheld, nor its stops.
     settings, stops, model, tools = None, [], None, ToolsInUse()
-    when_full, shown_at = None, 0.0
+    when_full, position, shown_at = None, None, 0.0
     with contextlib.suppress(DamagedFile):
         fields = Fields(parsed_json(stored.settings))
         settings = settings_from(fields)
@@ -173,6 +176,7 @@ def conversation_from(stored: ConversationRow, preview: str | None) -> Conversat
         tools = choice_from(fields.inner("tools")) if fields.has("tools") else tools
         when_full = when_full_from(fields)
         shown_at = moment(fields.maybe("shown_at", float))
+        position = position_from(fields.inner("place")) if fields.has("place") else None
     with contextlib.suppress(DamagedFile):
         stops = stops_from(Fields({"stops": parsed_json(stored.stops)}))
     created_at, updated_at = moment(stored.created_at), moment(stored.updated_at)
@@ -190,7 +194,7 @@ def conversation_from(stored: ConversationRow, preview: str | None) -> Conversat
     conversation.placement = Placement(stored.folder_id, bool(stored.is_archived))
     conversation.origin, conversation.stops_from = stored.origin, stored.stops_from
     conversation.model, conversation.tools = model, tools
-    conversation.when_full = when_full
+    conversation.when_full, conversation.reading_position = when_full, position
     conversation.shown_at = shown_at
     if preview is not None:
         conversation.unload(preview_of(preview))

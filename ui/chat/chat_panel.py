@@ -12,6 +12,7 @@ from engine.wording import as_sentence
 from ui.chat.composer.composer import Composer
 from ui.chat.composer.picture_notice import PictureNotice
 from ui.chat.composer.settings_popover import (
+    PresetOffers,
     SettingsBasis,
     SettingsPopover,
     settings_summary,
@@ -38,6 +39,7 @@ from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_text
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import HEAD_PX
+from ui.kit.windows import in_reading_order
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
@@ -231,6 +233,8 @@ class ChatPanel(QWidget):
         self.welcome = Welcome(workspace.model_selection, workspace.library)
         self.find_bar = FindBar(TextFinder(workspace, self.column))
         self.composer = Composer()
+        self.offers = PresetOffers(workspace.presets, self.composer, self)
+        self.offers.chosen.connect(self._use_preset)
         self.queue = QueueCards()
         self.context_bar = ContextBar()
         self.picture_notice = PictureNotice(workspace, self.composer)
@@ -259,6 +263,14 @@ class ChatPanel(QWidget):
     def new_conversation(self) -> None:
         self._workspace.new_conversation()
         self.focus_composer()
+
+    def focus_messages(self) -> None:
+        """Move the keyboard to the messages, or to the first thing to try in an empty chat."""
+        shown = self.messages.currentWidget()
+        is_column = shown is self.column
+        target = self.column if is_column else next(in_reading_order(self.messages), None)
+        if target is not None:
+            target.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leave the messages their room where the window is low."""
@@ -391,6 +403,7 @@ class ChatPanel(QWidget):
         self.welcome.suggestion_chosen.connect(self._try)
         self.column.jump.clicked.connect(self.focus_composer)
         self.column.view_made.connect(self._follow_view)
+        self.column.position_changed.connect(workspace.conversations.changed)
         self.sides.view_made.connect(self._follow_side)
         workspace.message_requested.connect(self._show_found)
         workspace.search.changed.connect(self._forget_found)

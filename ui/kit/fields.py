@@ -104,6 +104,7 @@ class GrowingInput(QPlainTextEdit):
     """Enter sends, and Shift+Enter breaks the line; an input method keeps its own Enter."""
 
     submitted = Signal()
+    edge_pressed = Signal(int)  # -1: Up in the first line, 1: Down in the last one
     focus_changed = Signal(bool)  # has the focus
     files_given = Signal(list)  # paths
     picture_given = Signal(QImage)
@@ -146,8 +147,25 @@ class GrowingInput(QPlainTextEdit):
         if is_enter and modifiers == Qt.KeyboardModifier.NoModifier and not self._is_composing:
             self.submitted.emit()
             event.accept()
+        elif modifiers == Qt.KeyboardModifier.NoModifier and (edge := self._edge_of(event.key())):
+            event.accept()
+            self.edge_pressed.emit(edge)
         else:
             super().keyPressEvent(event)
+
+    def _edge_of(self, key: int) -> int:
+        """Return the edge of the text that a key would cross: -1 the upper, 1 the lower, 0 none."""
+        cursor = self.textCursor()
+        if cursor.hasSelection() or self._is_composing:
+            return 0
+        block = cursor.block()
+        line = block.layout().lineForTextPosition(cursor.positionInBlock()).lineNumber()
+        if key == Qt.Key.Key_Up and not block.previous().isValid() and line <= 0:
+            return -1
+        is_last = line >= block.layout().lineCount() - 1
+        if key == Qt.Key.Key_Down and not block.next().isValid() and is_last:
+            return 1
+        return 0
 
     def inputMethodEvent(self, event: QInputMethodEvent) -> None:
         """Notice whether an input method is composing."""

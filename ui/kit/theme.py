@@ -101,7 +101,12 @@ QPushButton[kind="jump"] {
     padding: 4px 13px 4px 10px; color: $muted;
 }
 QPushButton[kind="jump"]:hover { background: $hover; color: $text; }
+QPushButton[kind="jump"][has_news="true"] {
+    background: $accent; border: 1px solid $accent; color: $on_accent;
+}
+QPushButton[kind="jump"][has_news="true"]:hover { background: $accent_hover; }
 QPushButton[kind="jump"]:focus { border: $ring; }
+QPushButton[kind="jump"][has_news="true"]:focus { border: 1px solid $text; }
 
 QPushButton[kind="fold"] {
     background: transparent; border: 1px solid transparent; color: $muted; padding: 2px 5px 2px 0;
@@ -342,7 +347,7 @@ class Theme(QObject):
 
     changing = Signal()
     changed = Signal()
-    code_wrapping_chosen = Signal(bool)
+    code_look_chosen = Signal(bool, bool)  # whether code wraps, and has numbers
     columns_chosen = Signal(object)  # columns
     current: "ClassVar[Theme | None]" = None
 
@@ -353,7 +358,7 @@ class Theme(QObject):
         self.mode: ThemeMode = mode
         self._has_high_contrast = False
         self.text_percent = 100
-        self.code_wraps = False
+        self.code_wraps = self.code_has_numbers = False
         self.columns: tuple[tuple[str, str], ...] = ()  # (table, visible column)
         self.colors: Colors = LIGHT
         # While the style sheet is set, forcing a layout can delete a dock separator that Qt is
@@ -395,11 +400,18 @@ class Theme(QObject):
         font.setPointSizeF(font.pointSizeF() * self.text_percent / 100)
         return font
 
-    def wrap_code(self, wraps: bool) -> None:
-        if wraps != self.code_wraps:
-            self.code_wraps = wraps
+    def set_code_look(
+        self, *, code_wraps: bool | None = None, code_has_numbers: bool | None = None
+    ) -> None:
+        """Change how code is shown; None leaves a property as it is."""
+        before = self.code_wraps, self.code_has_numbers
+        if code_wraps is not None:
+            self.code_wraps = code_wraps
+        if code_has_numbers is not None:
+            self.code_has_numbers = code_has_numbers
+        if before != (self.code_wraps, self.code_has_numbers):
             self.changed.emit()
-            self.code_wrapping_chosen.emit(wraps)
+            self.code_look_chosen.emit(self.code_wraps, self.code_has_numbers)
 
     def columns_of(self, table: str) -> list[str]:
         """Return the chosen columns of a table; empty if none were chosen."""

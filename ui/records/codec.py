@@ -24,6 +24,7 @@ from ui.records.conversations import (
     ConversationFolder,
     ConversationSettings,
     QueuedMessage,
+    ReadingPosition,
     WhenFull,
 )
 from ui.records.messages import ConversationMessage
@@ -203,6 +204,17 @@ def when_full_from(fields: Fields) -> WhenFull | None:
     """Return the treatment of a conversation's oldest messages; None for the default."""
     chosen = fields.maybe("when_full", str)
     return cast(WhenFull, chosen) if chosen in get_args(WhenFull) else None
+
+
+def position_values(position: ReadingPosition | None) -> dict[str, Any] | None:
+    """Return where a conversation was read as JSON values."""
+    return None if position is None else {"message_id": position[0], "share": position[1]}
+
+
+def position_from(fields: Fields) -> ReadingPosition:
+    """Return where a conversation was read; raises ``DamagedFile`` if a value is wrong."""
+    share = fields.maybe("share", float) or 0.0
+    return fields.take("message_id", str), share if 0 <= share <= 1 else 0.0
 
 
 def queue_values(queue: Iterable[QueuedMessage]) -> list[dict[str, Any]]:

@@ -20,11 +20,15 @@ from ui.records.stop_entries import StopEntry, rules_of
 from ui.records.titles import UNTITLED, preview_of
 from ui.records.tool_choice import ToolsInUse
 
+ListOrder = Literal["recent", "created", "oldest", "title"]
+"""The order of the list of conversations; pinned ones always come first."""
 WhenFull = Literal["leave_out", "summarize", "ask"]
 """The treatment of the oldest messages when the context is full; ``ask`` sends all or none."""
 
 QueuedMessage = tuple[str, tuple[Attachment, ...]]
 """The text and the files of a message that is sent once the running answer has ended."""
+ReadingPosition = tuple[str, float]
+"""The id of the message at the top of the screen, and the share of it that is above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ class Conversation:
         self.attachments: tuple[Attachment, ...] = ()
         self.queue: tuple[QueuedMessage, ...] = ()
         self.when_full: WhenFull | None = None
+        self.reading_position: ReadingPosition | None = None
         self.shown_at = 0.0
         self.model: ChosenModel | None = None
         self.tools = ToolsInUse()

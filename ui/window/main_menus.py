@@ -12,6 +12,7 @@ from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.menus import escape_mnemonics
 from ui.kit.windows import bring_forward
 from ui.preferences import TEXT_PERCENTS, declaration
+from ui.records.conversations import ListOrder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.server.agent_menu import AgentLines, AgentMenu
@@ -29,6 +30,12 @@ from ui.window.navigation import (
 )
 from ui.window.window_parts import WindowParts
 
+ORDERS: dict[ListOrder, str] = {
+    "recent": "By &Last Message",
+    "created": "&Newest First",
+    "oldest": "&Oldest First",
+    "title": "By &Title",
+}
 _KEYS = QKeySequence.StandardKey
 _ADD_MESSAGE = "&Add Message Without Reply"
 # On a Mac, Qt's "Ctrl" is the Command key, and Command-Tab belongs to the system.
@@ -117,6 +124,7 @@ class MainMenus(QObject):
 
     def _edit_entries(self) -> list[Entry]:
         edit, bar = self._edit, self._chat.find_bar
+        conversations = self._workspace.conversations
         return [
             Command("&Undo", edit.undo, ("Ctrl+Z",), edit.can_undo, title=lambda: edit.undo_title),
             Command(
@@ -152,6 +160,12 @@ class MainMenus(QObject):
                 ],
             ),
             Command("&Search Conversations", self._sidebar.search, ("Ctrl+Alt+F",)),
+            Command(
+                "Undo Sidebar Chan&ge",
+                conversations.undo_last,
+                ("Ctrl+Shift+T",),
+                lambda: conversations.can_undo,
+            ),
         ]
 
     def _view(self) -> list[Entry]:
@@ -170,6 +184,17 @@ class MainMenus(QObject):
                 title=lambda: f"{_verb(panel)} &Stop Panel",
             ),
             None,
+            Submenu(
+                "Sor&t Conversations",
+                [
+                    Command(
+                        label,
+                        partial(self._window.preferences.change, list_order=order),
+                        checked=partial(self._is_sorted_by, order),
+                    )
+                    for order, label in ORDERS.items()
+                ],
+            ),
             Command(
                 "Archi&ved Conversations",
                 lambda: rows.show_archive(not rows.shows_archive),
@@ -245,6 +270,12 @@ class MainMenus(QObject):
                 handling.add_written,
                 ("Ctrl+Alt+Return",),
                 lambda: bool(chat.composer.message.strip()) and not workspace.current.is_busy,
+            ),
+            Command(
+                "&Quote Selection",
+                handling.quote_selection,
+                ("Ctrl+'",),
+                lambda: bool(handling.selection.strip()),
             ),
             Command(
                 "Alwa&ys Stop Here",
@@ -356,6 +387,10 @@ class MainMenus(QObject):
                 (f"{_CONTROL}+Shift+Tab",),
                 has_others,
             ),
+            Submenu("&Go to Conversation", [self._numbered(n + 1) for n in range(9)]),
+            None,
+            Command("Next Pan&e", lambda: navigation.step_pane(1), ("F6",)),
+            Command("Previo&us Pane", lambda: navigation.step_pane(-1), ("Shift+F6",)),
             None,
             *(
                 Command(
@@ -385,6 +420,17 @@ class MainMenus(QObject):
 
         fill_menu(menu, entries, others_open)
 
+    def _numbered(self, number: int) -> Command:
+        navigation = self._navigation
+        return Command(
+            f"Conversation {number}",
+            lambda: navigation.open_numbered(number),
+            (f"Ctrl+{number}",),
+            title=lambda: escape_mnemonics(navigation.title_of(number)),
+            checked=lambda: navigation.is_selected(number),
+            visible=lambda: bool(navigation.title_of(number)),
+        )
+
     def _help(self) -> list[Entry]:
         others = self._window.others
         pages: list[Entry] = []
@@ -411,6 +457,9 @@ class MainMenus(QObject):
 
     def _has_theme(self, mode: str) -> bool:
         return self._window.preferences.now.theme == mode
+
+    def _is_sorted_by(self, order: ListOrder) -> bool:
+        return self._workspace.conversations.order == order
 
     def _pin_message_title(self) -> str:
         message = self._chat.handling.message_to_pin

@@ -213,6 +213,7 @@ class MainWindow(WindowParts):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Hide the window; or ask running answers to end, and emit ``closed``."""
+        self.chat.column.save_position()
         self.workspace.save_draft()
         if not self._is_quitting and self.runs_in_background():
             event.ignore()
@@ -224,6 +225,7 @@ class MainWindow(WindowParts):
             if self.workspace.store.has_unsaved:
                 self.come_forward()
             return
+        self.chat.handling.speech.stop()
         self.others.close_all()
         self.workspace.in_memory.cancel_all()
         super().closeEvent(event)
@@ -265,7 +267,7 @@ class MainWindow(WindowParts):
         self.chat.composer.stops.clicked.connect(self.stop_panel.show_list)
         self.stop_panel.verdict.inspect.clicked.connect(self.others.inspect_answer)
         self.sidebar.server.details.clicked.connect(self.others.show_server)
-        self.theme.code_wrapping_chosen.connect(self._save_code_wrapping)
+        self.theme.code_look_chosen.connect(self._save_code_look)
         self.theme.columns_chosen.connect(self._save_columns)
 
     def _show_unsaved(self, reason: str) -> None:
@@ -277,14 +279,14 @@ class MainWindow(WindowParts):
         if theme.mode != now.theme:
             theme.set_mode(now.theme)
         theme.set_high_contrast(now.has_high_contrast)
-        theme.wrap_code(now.code_wraps)
+        theme.set_code_look(code_wraps=now.code_wraps, code_has_numbers=now.code_has_numbers)
         theme.columns = now.columns
         if now.text_percent != theme.text_percent:
             theme.set_text_size(now.text_percent)
         self.workspace.apply(now)
 
-    def _save_code_wrapping(self, wraps: bool) -> None:
-        self.preferences.change(code_wraps=wraps)
+    def _save_code_look(self, wraps: bool, has_numbers: bool) -> None:
+        self.preferences.change(code_wraps=wraps, code_has_numbers=has_numbers)
 
     def _save_columns(self, columns: tuple[tuple[str, str], ...]) -> None:
         self.preferences.change(columns=columns)

@@ -1,4 +1,7 @@
-"""Goes from one conversation to another, and among the open windows."""
+"""Moves the keyboard from one conversation to another, and from one pane to the next."""
+
+from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QDialog, QWidget
@@ -9,7 +12,7 @@ from ui.window.window_parts import WindowParts
 
 
 class Navigation:
-    """Goes to other conversations in the order of the list."""
+    """Goes to other conversations in the order of the list, and through the panes of the window."""
 
     def __init__(self, window: WindowParts) -> None:
         self._window = window
@@ -27,6 +30,45 @@ class Navigation:
             before = -1 if step > 0 else 0
             row = (listed.index(selected) if selected in listed else before) + step
             self._workspace.open(listed[row % len(listed)])
+
+    def open_numbered(self, number: int) -> None:
+        """Open one of the first conversations of the list; the first one is number 1."""
+        listed = self.listed()
+        if number <= len(listed):
+            self._workspace.open(listed[number - 1])
+
+    def is_selected(self, number: int) -> bool:
+        return self._workspace.selected in self.listed()[number - 1 : number]
+
+    def title_of(self, number: int) -> str:
+        listed = self.listed()
+        return listed[number - 1].short_title if number <= len(listed) else ""
+
+    def step_pane(self, step: int) -> None:
+        """Move the keyboard to the next (1) or previous (-1) pane that is shown."""
+        panes, focused = self._panes(), QApplication.focusWidget()
+        inside = (
+            number
+            for number, (pane, _) in enumerate(panes)
+            if focused is not None and (pane is focused or pane.isAncestorOf(focused))
+        )
+        index = next(inside, -1 if step > 0 else 0)
+        _, enter = panes[(index + step) % len(panes)]
+        enter()
+
+    def _panes(self) -> list[tuple[QWidget, Callable[[], object]]]:
+        """Return the panes that are shown, from left to right, each with how it is entered."""
+        window = self._window
+        sidebar, chat, panel = window.sidebar, window.chat, window.stop_panel
+        reason = Qt.FocusReason.OtherFocusReason
+        conversations = sidebar.list if sidebar.list.isVisible() else sidebar.results.list
+        panes: list[tuple[QWidget, Callable[[], object]]] = [
+            (sidebar, partial(conversations.setFocus, reason)),
+            (chat.messages, chat.focus_messages),
+            (chat.composer, chat.focus_composer),
+            (panel, panel.show_list),
+        ]
+        return [pane for pane in panes if pane[0].isVisible()]
 
 
 def open_windows() -> list[QWidget]:

@@ -171,6 +171,7 @@ async def test_words_that_were_found_are_marked_and_brought_into_sight(
     view = slot.view
     assert isinstance(view, AnswerView)
     assert found_texts(view.text_view) == ["Needle"]
+    assert column._stack.marked is None, "the words are marked, not the message"
 
     def height_on_screen() -> int:
         down = slot.find()
@@ -185,6 +186,8 @@ async def test_words_that_were_found_are_marked_and_brought_into_sight(
     column.verticalScrollBar().setValue(slot.top)
     await eventually(lambda: isinstance(slot.view, AnswerView))
     assert found_texts(slot.view.text_view) == ["Needle"]  # type: ignore[union-attr]
+    column.show_message(messages[0], ("nothing of it",))
+    assert column._stack.marked is column._stack.slots[0]
     column.forget_found()
     assert slot.view is None or found_texts(slot.view.text_view) == []  # type: ignore[attr-defined]
 

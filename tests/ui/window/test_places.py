@@ -1,9 +1,10 @@
-"""The keyboard goes to other conversations, and Escape ends an answer only beside it."""
+"""The keyboard goes to other conversations and panes, and Escape ends an answer only beside it."""
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
 
 from engine.values.events import TextDelta
 from tests.support.shown import main_window
@@ -44,6 +45,18 @@ def four(window: MainWindow) -> list[Conversation]:
     return [one for one in listed if isinstance(one, Conversation)]
 
 
+async def test_the_keys_of_numbers_open_the_first_conversations_of_the_list(
+    window: MainWindow,
+) -> None:
+    listed = four(window)
+    for number in (3, 1, 2):
+        key = getattr(Qt.Key, f"Key_{number}")
+        QTest.keyClick(window, key, Qt.KeyboardModifier.ControlModifier)
+        await eventually(lambda n=number: window.workspace.current.conversation is listed[n - 1])
+    QTest.keyClick(window, Qt.Key.Key_9, Qt.KeyboardModifier.ControlModifier)
+    assert window.workspace.selected is listed[1]
+
+
 async def test_next_conversation_wraps_around_the_list(
     window: MainWindow,
 ) -> None:
@@ -57,6 +70,20 @@ async def test_next_conversation_wraps_around_the_list(
     assert seen == [*listed[1:], listed[0]]
     action(window, "Previous Conversation").trigger()
     assert window.workspace.selected is listed[-1]
+
+
+async def test_a_key_goes_through_the_panes_and_back(window: MainWindow) -> None:
+    window.stop_panel.show()
+    window.chat.focus_composer()
+    order: list[QWidget] = [window.stop_panel, window.sidebar, window.chat.messages]
+    for pane in order:
+        QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_F6)
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        assert pane.isAncestorOf(focused), pane
+    shift = Qt.KeyboardModifier.ShiftModifier
+    QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_F6, shift)
+    assert window.sidebar.isAncestorOf(QApplication.focusWidget() or window)
 
 
 async def begun(window: MainWindow, scripted: ScriptedEngine) -> None:

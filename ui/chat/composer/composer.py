@@ -1,5 +1,7 @@
 """The field for messages with its buttons. Main thread."""
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QToolButton, QWidget
@@ -87,6 +89,37 @@ def _remedy(usage: ContextUsage) -> str:
     return "shorten the message, unpin messages, or choose a model with a longer context"
 
 
+class PromptHistory:
+    """Steps through earlier prompts; the last step is the user's own draft."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._position = 0
+
+    def step(self, by: int, text: str, prompts: Sequence[str]) -> str | None:
+        """Go to the previous (-1) or next (1) prompt."""
+        if not self._lines:
+            self._lines = [*prompts, text]
+            self._position = len(prompts)
+        position = self._position + by
+        if not 0 <= position < len(self._lines):
+            return None
+        self._lines[self._position] = text
+        self._position = position
+        return self._lines[position]
+
+    def draft(self, text: str) -> str:
+        """Return the user's draft, given the present text: an unchanged prompt is no draft."""
+        return self._lines[-1] if self._lines and text == self._lines[self._position] else text
+
+    def end(self) -> str:
+        """End the walk; return the draft at its beginning, empty if there was no walk."""
+        is_walking = self._position < len(self._lines) - 1
+        draft = self._lines[-1] if is_walking else ""
+        self._lines, self._position = [], 0
+        return draft
+
+
 class Composer(QFrame):
     """A card with a growing text field and a row of buttons."""
 
@@ -125,6 +158,7 @@ class Composer(QFrame):
         self.action.setFixedSize(32, 32)
         self.action.setIconSize(QSize(19, 19))
         self.action.setCursor(Qt.CursorShape.PointingHandCursor)
+        self._history = PromptHistory()
         self._lay_out()
         self._connect_signals()
         self._refresh()
@@ -134,19 +168,48 @@ class Composer(QFrame):
         return self.input.toPlainText()
 
     @property
+    def draft(self) -> str:
+        """The text that the user has written; an unchanged earlier prompt does not count."""
+        return self._history.draft(self.text)
+
+    @property
     def message(self) -> str:
         """The message as it would be sent: the text with its files."""
         return with_attachments(self.text, self.attachments.files)
 
     def set_text(self, text: str) -> None:
+        self._history.end()
         self.input.setPlainText(text)
         cursor = self.input.textCursor()
         cursor.movePosition(cursor.MoveOperation.End)
         self.input.setTextCursor(cursor)
 
+    def recall(self, by: int, prompts: Sequence[str]) -> None:
+        """Show the previous or next of some prompts, in one step that can be undone."""
+        text = self._history.step(by, self.text, prompts)
+        if text is None:
+            return
+        cursor = self.input.textCursor()
+        cursor.select(cursor.SelectionType.Document)
+        cursor.insertText(text)
+        if by < 0:  # the next press goes further up, even from a text of several lines
+            cursor.movePosition(cursor.MoveOperation.Start)
+            cursor.movePosition(cursor.MoveOperation.EndOfBlock)
+        self.input.setTextCursor(cursor)
+
+    def quote(self, quotation: str) -> None:
+        """Insert a quotation at the caret, on lines of its own, with the caret below it."""
+        cursor = self.input.textCursor()
+        before = self.text[: cursor.position()]
+        gap = "" if not before.strip() else "\n" * max(0, 2 - _line_ends(before))
+        cursor.insertText(gap + quotation)
+        self.input.setTextCursor(cursor)
+        self.input.setFocus()
+
     def clear(self) -> None:
+        """Clear the field and remove the files; a draft from before the history returns."""
         self.attachments.clear()
-        self.set_text("")
+        self.set_text(self._history.end())
 
     def show_usage(self, usage: ContextUsage | None) -> None:
         self.full_because = "" if usage is None else full_text(usage)
@@ -291,3 +354,7 @@ class Composer(QFrame):
 
     def show_drop(self, is_hovering: bool) -> None:
         restyle(self, "focused", is_hovering or self.input.hasFocus())
+
+
+def _line_ends(text: str) -> int:
+    return len(text) - len(text.rstrip("\n"))

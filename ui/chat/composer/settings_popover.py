@@ -1,17 +1,19 @@
 """The settings of a conversation, in a small card, and the presets of them. Main thread."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
-from PySide6.QtCore import QPoint, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtGui import QHideEvent, QScreen
+from PySide6.QtCore import QEvent, QObject, QPoint, QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtGui import QHideEvent, QKeyEvent, QScreen
 from PySide6.QtWidgets import (
     QCheckBox,
     QGridLayout,
     QLabel,
+    QListWidget,
+    QListWidgetItem,
     QMenu,
     QPlainTextEdit,
     QPushButton,
@@ -22,6 +24,7 @@ from PySide6.QtWidgets import (
 from engine.stopping.rules import STOP_OPTIONS, StopOption
 from engine.values.request import SAMPLING_OPTIONS
 from engine.wording import counted
+from ui.chat.composer.composer import Composer
 from ui.chat.session.presets import PresetList
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
@@ -32,9 +35,12 @@ from ui.kit.labels import ElidedLabel, label, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import escape_mnemonics
 from ui.kit.windows import Popover, lay_out_hidden, move_within_screen, pop_up_above
+from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
 
 _FILTERS = ["Presets (*.json)"]
+_KEYS_OF_LIST = (Qt.Key.Key_Up, Qt.Key.Key_Down)
+_KEYS_OF_CHOICE = (Qt.Key.Key_Tab, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
 _WIDTH_PX, _SIDE_PX = 340, 16
 # The settings that most users use; the others are folded away.
@@ -99,6 +105,121 @@ class PresetButton(QPushButton):
             name="presets.json",
             filters=_FILTERS,
         )
+
+
+class PresetOffers(QListWidget):
+    """Offers presets above the message field.
+
+    Up and Down choose, Tab or Return uses the preset, Escape closes the list.
+    """
+
+    chosen = Signal(object)  # Preset
+
+    def __init__(self, presets: PresetList, composer: Composer, around: QWidget) -> None:
+        super().__init__(around)
+        self._presets = presets
+        self._composer = composer
+        self._declined = ""
+        self._offered: list[Preset] = []
+        self.setProperty("kind", "rows")
+        self.setAccessibleName("Presets")
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setTextElideMode(Qt.TextElideMode.ElideRight)
+        self.hide()
+        self.itemClicked.connect(self._use)
+        composer.input.textChanged.connect(self._offer)
+        composer.input.installEventFilter(self)
+        composer.input.focus_changed.connect(self._on_focus)
+        around.installEventFilter(self)
+
+    @property
+    def names(self) -> list[str]:
+        return [preset.name for preset in self._offered] if self.isVisible() else []
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        if self.isHidden():
+            return False
+        if watched is not self._composer.input:
+            if event.type() == QEvent.Type.Resize:
+                self._move_above()
+            return False
+        if not isinstance(event, QKeyEvent) or event.modifiers() != Qt.KeyboardModifier.NoModifier:
+            return False
+        return event.type() == QEvent.Type.KeyPress and self._take_key(event.key())
+
+    def _take_key(self, key: int) -> bool:
+        if key == Qt.Key.Key_Escape:
+            self._declined = self._composer.text
+            self.hide()
+        elif key in _KEYS_OF_LIST and self._offered:
+            by = 1 if key == Qt.Key.Key_Down else -1
+            self._choose((self.currentRow() + by) % len(self._offered))
+        elif key in _KEYS_OF_CHOICE and self._offered:
+            self._use(self.currentItem())
+        else:
+            return False
+        return True
+
+    def _offer(self) -> None:
+        """Offer the matching presets, if the text begins with a slash."""
+        text = self._composer.text
+        is_requested = text.startswith("/") and "\n" not in text
+        if not is_requested or not self._declined or not text.startswith(self._declined):
+            self._declined = ""
+        every = self._presets.all() if is_requested else []
+        self._offered = fitting(every, text[1:])
+        is_empty = is_requested and not every and text == "/"
+        self.clear()
+        for preset in self._offered:
+            QListWidgetItem(preset.name, self)
+        if is_empty:
+            hint = QListWidgetItem("No presets yet: save one in Settings, Presets", self)
+            hint.setFlags(Qt.ItemFlag.NoItemFlags)
+        self.setVisible(bool(self._offered or is_empty) and not self._declined)
+        if self._offered:
+            self._choose(0)
+        if self.isVisible():
+            self._move_above()
+            self.raise_()
+
+    def _choose(self, row: int) -> None:
+        self.setCurrentRow(row)
+        saved = f"{self._offered[row].name}, preset {row + 1} of {len(self._offered)}"
+        self._composer.input.setAccessibleDescription(saved)
+
+    def _use(self, item: QListWidgetItem | None) -> None:
+        row = -1 if item is None else self.row(item)
+        if 0 <= row < len(self._offered):
+            preset = self._offered[row]
+            self._composer.set_text("")
+            self.chosen.emit(preset)
+
+    def _on_focus(self, has_focus: bool) -> None:
+        if not has_focus:
+            self.hide()
+
+    def hideEvent(self, event: QEvent) -> None:
+        """Stop announcing the chosen preset."""
+        self._composer.input.setAccessibleDescription("")
+
+    def _move_above(self) -> None:
+        around = self.parentWidget()
+        if around is None:
+            return
+        rows = max(1, min(self.count(), 8))
+        around_px = self.height() - self.viewport().height()  # the frame and the padding
+        height = rows * max(1, self.sizeHintForRow(0)) + around_px
+        width = min(self._composer.width(), 380)
+        corner = self._composer.mapTo(around, QPoint(0, 0))
+        self.setGeometry(corner.x(), max(0, corner.y() - height - 6), width, height)
+
+
+def fitting(presets: Sequence[Preset], typed: str) -> list[Preset]:
+    """Return the presets whose names contain the typed text, first the names that begin with it."""
+    target = typed.strip().casefold()
+    matching = [preset for preset in presets if target in preset.name.casefold()]
+    return sorted(matching, key=lambda preset: not preset.name.casefold().startswith(target))
 
 
 def sampling_field(name: str) -> NumberField:

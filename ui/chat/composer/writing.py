@@ -225,6 +225,7 @@ class MessageSender(QObject):
         composer.attachments.pictures_folder = workspace.store.pictures_folder
         queue.pictures_folder = workspace.store.pictures_folder
         self._opened: ConversationController | None = None
+        self._sent: list[str] = []
         # Conversations whose queued messages are sent once their answer has ended.
         self._followed: set[ConversationController] = set()
         # Those whose answer the user stopped so that the next message is sent.
@@ -249,6 +250,7 @@ class MessageSender(QObject):
     def _connect_signals(self) -> None:
         workspace, composer, meter = self._workspace, self._composer, self._workspace.meter
         composer.submitted.connect(self._send)
+        composer.input.edge_pressed.connect(lambda by: composer.recall(by, self._prompts()))
         self._queue.changed.connect(self._take_queue)
         self._queue.send_requested.connect(self._send_now)
         self._queue.left.connect(self._leave_queue)
@@ -278,6 +280,7 @@ class MessageSender(QObject):
         is_written = bool(message[0].strip() or message[1])
         if opened.is_answering or opened.conversation.queue:
             if is_written:
+                self._note_prompt(composer.text)
                 self._enqueue(opened, message)
                 composer.show_notice("")
                 composer.clear()
@@ -292,6 +295,7 @@ class MessageSender(QObject):
         elif composer.full_because:
             composer.show_notice(composer.full_because)
         elif self._workspace.send(*message):
+            self._note_prompt(composer.text)
             composer.show_notice("")
             composer.clear()
             composer.input.setFocus()
@@ -390,6 +394,17 @@ class MessageSender(QObject):
         self._workspace.meter.count_now()
         self._composer.input.setFocus()
 
+    def _note_prompt(self, typed: str) -> None:
+        self._sent = [*(prompt for prompt in self._sent if prompt != typed), typed][-200:]
+
+    def _prompts(self) -> list[str]:
+        """Return earlier questions, oldest first: those of other conversations, then this one's."""
+        messages = self._workspace.current.conversation.messages
+        here = [message.typed for message in messages if message.run is None]
+        prompts = (*(prompt for prompt in self._sent if prompt not in here), *here)
+        # A question that was asked several times is listed at its latest place.
+        return list(dict.fromkeys(prompt for prompt in reversed(prompts) if prompt.strip()))[::-1]
+
     def _counted_draft(self) -> CountedDraft | None:
         current, info = self._workspace.current, self._workspace.model_selection.state.info
         typed, files = self._composer.text, self._composer.attachments.files
@@ -400,7 +415,7 @@ class MessageSender(QObject):
     def _keep_draft(self) -> None:
         if self._opened is not None:
             composer = self._composer
-            self._workspace.change_draft(composer.text, composer.attachments.files)
+            self._workspace.change_draft(composer.draft, composer.attachments.files)
             # A changed message is sent only when the user presses Return again.
             self._is_sent_once_counted = False
             composer.show_notice("")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QButtonGroup, QFrame, QPushButton, QScrollArea, QWidget
 
@@ -15,7 +15,7 @@ from ui.kit.buttons import with_keys
 from ui.kit.flow_text import Highlight
 from ui.kit.following import Following
 from ui.kit.icon_engine import themed_icon
-from ui.kit.theme import current_theme
+from ui.kit.theme import current_theme, restyle
 from ui.records.messages import ConversationMessage
 from ui.records.prompt_fit import last_left_out
 from ui.records.runs import LeftOut, Run
@@ -30,20 +30,25 @@ class JumpButton(QPushButton):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self._around = parent
+        self.has_news = False  # text was added below the visible part
         self.setProperty("kind", "jump")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setIconSize(QSize(15, 15))
-        self.setText("\u2009Scroll to Bottom")
-        self.setToolTip(with_keys("Jump to the latest message", "Ctrl+J"))
-        self.setIcon(themed_icon("down"))
+        self._refresh_label()
         self.hide()
 
     def show_match(self, is_end_seen: bool) -> None:
         """Show the button, or hide it once the reader is at the end."""
+        if is_end_seen:
+            self._set_news(has_news=False)
         if self.isHidden() != is_end_seen:
             self.setVisible(not is_end_seen)
             self.raise_()
+
+    def note_new_text(self) -> None:
+        if not self.isHidden():
+            self._set_news(has_news=True)
 
     def move_to_bottom(self) -> None:
         around = self._around
@@ -54,11 +59,26 @@ class JumpButton(QPushButton):
             around.height() - size.height() - 12,
         )
 
+    def _set_news(self, has_news: bool) -> None:
+        if has_news != self.has_news:
+            self.has_news = has_news
+            restyle(self, "has_news", has_news)
+            self._refresh_label()
+
+    def _refresh_label(self) -> None:
+        text = "New Messages" if self.has_news else "Scroll to Bottom"
+        self.setText(f"\u2009{text}")
+        self.setAccessibleName("New text below: jump to the latest" if self.has_news else text)
+        self.setToolTip(with_keys("Jump to the latest message", "Ctrl+J"))
+        self.setIcon(themed_icon("down", "on_accent" if self.has_news else "muted"))
+        self.move_to_bottom()
+
 
 class MessageColumn(QScrollArea):
     """Shows messages."""
 
     view_made = Signal(object)  # QuestionView or AnswerView
+    position_changed = Signal(object)  # Conversation
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,6 +88,7 @@ class MessageColumn(QScrollArea):
         self._shown_run: Run | None = None
         self._has_marks = False
         self._shown_left_out: LeftOut | None = None
+        self._has_moved = False
         self._reasons = QButtonGroup(self)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -86,6 +107,9 @@ class MessageColumn(QScrollArea):
         self.jump.clicked.connect(self.jump_to_latest)
         self._anchor.moved.connect(self._near.fill_near)
         self._anchor.moved.connect(self._refresh_jump)
+        self._reading = QTimer(self, singleShot=True, interval=600)
+        self._reading.timeout.connect(self.save_position)
+        self._anchor.moved.connect(self._note_move)
         self._anchor.grown.connect(self._refresh_jump)
         theme.changing.connect(self._anchor.hold)
         theme.changing.connect(self._near.drop_unseen)
@@ -95,7 +119,8 @@ class MessageColumn(QScrollArea):
     # -- the conversation ------------------------------------------------------------------
 
     def show_conversation(self, opened: ConversationController) -> None:
-        """Show the end of another conversation."""
+        """Show another conversation's messages, where they were read last, or their end."""
+        self.save_position()
         self._opened = opened
         self.forget_found()
         self._anchor.follow_end()
@@ -111,6 +136,32 @@ class MessageColumn(QScrollArea):
             (opened.is_running_changed, self._show_busy),
             (opened.message_changed, self._show_again),
         )
+        self._restore_anchor()
+        self._has_moved = False
+
+    def save_position(self) -> None:
+        opened = self._opened
+        if opened is None or not self.isVisible() or not self._has_moved:
+            return
+        self._has_moved = False
+        position = self._anchor.current_position()
+        if opened.conversation.reading_position != position:
+            opened.conversation.reading_position = position
+            self.position_changed.emit(opened.conversation)
+
+    def _note_move(self) -> None:
+        self._has_moved = True
+        self._reading.start()
+
+    def _restore_anchor(self) -> None:
+        position = None if self._opened is None else self._opened.conversation.reading_position
+        if position is None:
+            return
+        message_id, share = position
+        slot = next((s for s in self._stack.slots if s.message.id == message_id), None)
+        if slot is not None:
+            self._near.fill(slot)
+            self._anchor.go_to(slot, share)
 
     def show_run(self, run: Run | None) -> None:
         """Mark the answer that the stop panel shows, while it is open."""
@@ -128,7 +179,7 @@ class MessageColumn(QScrollArea):
         return self._has_marks and message.run is self._shown_run
 
     def show_message(self, message: ConversationMessage, text: Sequence[str] = ()) -> None:
-        """Scroll to a message and highlight terms in it."""
+        """Scroll to a message and highlight terms in it, or all of it if it shows none of them."""
         self.forget_found()
         slot = self._stack.slot_of(message)
         if slot is None:
@@ -139,6 +190,8 @@ class MessageColumn(QScrollArea):
         if slot.find() is None:
             # They may be in something that is folded: the reasoning, a call, a file.
             slot.unfold_match(Highlight(tuple(text), current=0))
+            if slot.find() is None:
+                self._stack.mark(slot)
         self._anchor.go_to(slot)
 
     def jump_to_latest(self) -> None:
@@ -214,6 +267,8 @@ class MessageColumn(QScrollArea):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._fit()
+        self._restore_anchor()
+        self._has_moved = False
 
     def _fit(self) -> None:
         seen = self.viewport()
@@ -301,10 +356,12 @@ class MessageColumn(QScrollArea):
         self.jump.show_match(self._anchor.is_end_seen)
 
     def _append_text(self, run: Run, text: str) -> None:
+        self.jump.note_new_text()
         if (view := self.answer_view(run)) is not None:
             view.append_text(text)
 
     def _append_thinking(self, run: Run, text: str) -> None:
+        self.jump.note_new_text()
         if (view := self.answer_view(run)) is not None:
             view.append_thinking(text)
 

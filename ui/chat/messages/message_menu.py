@@ -12,12 +12,13 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_changes import DELETION, MessageChanges
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.question_view import QuestionView
+from ui.chat.messages.speech import Speech
 from ui.chat.messages.stop_selection import StopSelection, stop_selection
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import UndoBar
 from ui.kit.commands import Command, Entry, Submenu, context_menu
-from ui.kit.dialogs import confirm_file
+from ui.kit.dialogs import confirm_file, show_error
 from ui.kit.flow_text import FlowText, selected_text
 from ui.kit.menus import copy_text, escape_mnemonics
 from ui.records.attachments import Attachment
@@ -64,6 +65,8 @@ class MessageHandling(QObject):
         self._composer = composer
         self.changes = MessageChanges(workspace, self)
         self._parent = parent
+        self.speech = Speech(self)
+        self.speech.failed.connect(partial(show_error, parent))
         self.undo_bar = UndoBar()
         self.undo_bar.setMaximumWidth(420)
         column.view_made.connect(self._follow)
@@ -79,9 +82,11 @@ class MessageHandling(QObject):
     def entries(self, view: MessageView, position: QPoint | None = None) -> list[Entry]:
         message, workspace, changes = view.message, self._workspace, self.changes
         is_free, is_over = not workspace.current.is_busy, message.is_settled
-        text = selection_of(view) or (
+        chosen = selection_of(view)
+        text = chosen or (
             view.message.typed if isinstance(view, QuestionView) else view.text_view.shown_text()
         )
+        has_text = bool(text.strip())
         link = "" if position is None else link_at(view, position)
         shown = workspace.current.conversation.messages
         is_last = shown[-1:] == [message]
@@ -96,6 +101,8 @@ class MessageHandling(QObject):
             entries.append(Command(label, button.click))
         if link:
             entries.append(Command("Copy Link", lambda: copy_text(link)))
+        quote = "Quote Selection" if chosen else "Quote"
+        entries.append(Command(quote, lambda: self.quote(text), enabled=has_text))
         if isinstance(view, AnswerView):
             entries += self._stop_entries(stop_selection(view))
         entries.append(None)
@@ -110,6 +117,9 @@ class MessageHandling(QObject):
             fork = partial(self.fork_requested.emit, view.run)
             entries.append(Command("Fork at a Token…", fork, enabled=is_over))
         is_pinned = message.is_pinned
+        speak = Command("Speak", lambda: self.speech.speak(text), enabled=has_text)
+        if self.speech.process is not None:
+            speak = Command("Stop Speaking", self.speech.stop)
         return [
             *entries,
             Command("Edit…", view.begin_editing, enabled=is_free and is_over),
@@ -117,6 +127,7 @@ class MessageHandling(QObject):
             Command(
                 "Branch to a New Conversation", lambda: changes.branch(message), enabled=is_over
             ),
+            speak,
             None,
             Command(
                 "Delete" if is_last else "Delete This and Following Messages",
@@ -124,6 +135,19 @@ class MessageHandling(QObject):
                 enabled=is_free and is_over,
             ),
         ]
+
+    def quote(self, text: str) -> None:
+        if text.strip():
+            lines = text.strip("\n").split("\n")
+            self._composer.quote("\n".join(f"> {line}".rstrip() for line in lines) + "\n\n")
+
+    def quote_selection(self) -> None:
+        self.quote(self.selection)
+
+    @property
+    def selection(self) -> str:
+        """The selected text of a message, first of the focused one."""
+        return next(filter(None, map(selection_of, self._focused_first())), "")
 
     @property
     def stop_selection(self) -> StopSelection | None:
@@ -262,3 +286,4 @@ class MessageHandling(QObject):
 
     def _on_opened(self, _: ConversationController) -> None:
         self.undo_bar.hide()
+        self.speech.stop()

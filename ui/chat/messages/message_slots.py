@@ -4,13 +4,15 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 import shiboken6
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QRectF, QTimer, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.flow_text import Highlight, mark_parts, unfold_match
 from ui.kit.theme import current_theme
+from ui.records.conversations import ReadingPosition
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 
@@ -79,12 +81,15 @@ class MessageList(QWidget):
         self.setObjectName("scrolled")
         self.slots: list[MessageSlot] = []
         self.filled: set[MessageSlot] = set()
+        self.marked: MessageSlot | None = None
         self.is_changing = False
         self.setFont(current_theme().message_font())
         self._line_px = self.fontMetrics().lineSpacing()
         self._side_px = _MIN_SIDE_PX
         self._inner_px = 0
         self._visible_px = 0
+        self._unmarking = QTimer(self, singleShot=True, interval=1600)
+        self._unmarking.timeout.connect(lambda: self.mark(None))
         current_theme().changed.connect(self._zoom)
 
     # -- slots ------------------------------------------------------------------------------
@@ -98,6 +103,8 @@ class MessageList(QWidget):
         removed, self.slots = self.slots[index:], self.slots[:index]
         for slot in removed:
             self.empty(slot)
+            if slot is self.marked:
+                self.mark(None)
         self._position_from(index)
 
     def fill(self, slot: MessageSlot, view: QuestionView | AnswerView) -> None:
@@ -133,6 +140,12 @@ class MessageList(QWidget):
         last = bisect_right(self.slots, bottom, key=lambda slot: slot.top)
         return self.slots[self.first_at(top) : last]
 
+    def mark(self, slot: MessageSlot | None) -> None:
+        self.marked = slot
+        self.update()
+        if slot is not None:
+            self._unmarking.start()
+
     # -- layout -----------------------------------------------------------------------------
 
     def fit(self, width: int, height: int, bar_px: int = 0) -> None:
@@ -161,6 +174,18 @@ class MessageList(QWidget):
         if event.type() == QEvent.Type.LayoutRequest:
             self._take_heights()
         return super().event(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        theme = current_theme()
+        if self.marked is not None:
+            painter = QPainter(self)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QColor(theme.colors.accent))
+            painter.setBrush(QColor(theme.colors.accent_soft))
+            top, height = self.marked.top, self.marked.height
+            area = QRectF(self._side_px, top, self._inner_px, height)
+            painter.drawRoundedRect(area.adjusted(0.5, 0.5, -0.5, -0.5), 10, 10)
+            painter.end()
 
     def _take_heights(self) -> None:
         """Read the heights of the views, and move the slots below them."""
@@ -331,16 +356,27 @@ class ScrollAnchor(QObject):
         if self._is_at_end:
             self._scroll(self._bar.maximum())
 
-    def go_to(self, slot: MessageSlot) -> None:
-        self._aim(slot, None)
+    def go_to(self, slot: MessageSlot, share: float | None = None) -> None:
+        """Scroll to a message, or to where a share of it was above the screen."""
+        self._aim(slot, share)
         self._stack.lay_out()
         self._arrive()
+
+    def current_position(self) -> ReadingPosition | None:
+        """Return which message is at the top of the screen, and how much of it is above."""
+        if self._is_at_end or not self._stack.slots:
+            return None
+        slot, share = self._first_seen()
+        return slot.message.id, min(max(share, 0.0), 1.0)
 
     def hold(self) -> None:
         """Keep the same text at the top of the screen while sizes change."""
         if not self._is_at_end and self._target is None and self._stack.slots:
-            slot = self._stack.slots[self._stack.first_at(self._bar.value())]
-            self._aim(slot, (self._bar.value() - slot.top) / max(1, slot.height))
+            self._aim(*self._first_seen())
+
+    def _first_seen(self) -> tuple[MessageSlot, float]:
+        slot = self._stack.slots[self._stack.first_at(self._bar.value())]
+        return slot, (self._bar.value() - slot.top) / max(1, slot.height)
 
     def release(self) -> None:
         self._arriving.stop()

@@ -12,12 +12,26 @@ from ui.records.conversations import (
     Conversation,
     ConversationFolder,
     ConversationSettings,
+    ListOrder,
     Placement,
 )
 from ui.records.stop_entries import StopEntry
 from ui.records.store import ConversationStore
 from ui.records.titles import UNTITLED, title_of
 from ui.records.tool_choice import ToolsInUse
+
+
+def sort_key(conversation: Conversation, order: ListOrder) -> tuple[bool, float, str]:
+    """Return the sort key of a conversation; pinned ones come first in each order."""
+    by_title = order == "title"
+    key = {
+        "recent": -conversation.updated_at,
+        "created": -conversation.created_at,
+        "oldest": conversation.created_at,
+        "title": 0.0,
+    }[order]
+    title = conversation.title.casefold() if by_title else ""
+    return (not conversation.is_pinned, key, title)
 
 
 class FolderList(QObject):
@@ -88,7 +102,8 @@ class ConversationList(QObject):
     def __init__(self, store: ConversationStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store = store
-        self._items = sorted(store.conversations(), key=_key)
+        self.order: ListOrder = "recent"
+        self._items = sorted(store.conversations(), key=self._key)
         self._undos: list[Callable[[], None]] = []
         self.folders = FolderList(store, self)
         # The settings of a new conversation: those of its model, or else the usual ones.
@@ -143,6 +158,13 @@ class ConversationList(QObject):
             if conversation.is_unused and not conversation.tools.servers:
                 conversation.tools = tools
 
+    def sort_by(self, order: ListOrder) -> None:
+        if order == self.order:
+            return
+        self.order = order
+        self._items.sort(key=self._key)
+        self.arranged.emit()
+
     def change_placement(
         self, changes: Sequence[tuple[Conversation, Placement]], action: str
     ) -> None:
@@ -190,6 +212,7 @@ class ConversationList(QObject):
 
     def rename(self, conversation: Conversation, title: str) -> None:
         conversation.title = title
+        self._resort(conversation)
         self.changed(conversation)
         self.renamed.emit(conversation)
 
@@ -259,17 +282,16 @@ class ConversationList(QObject):
     def _insert(self, *conversations: Conversation) -> None:
         known = {item.id for item in self._items}  # a recovery also finds deleted ones
         new = [each for each in conversations if each.id not in known]
-        self._items = sorted([*new, *self._items], key=_key)
+        self._items = sorted([*new, *self._items], key=self._key)
         self.arranged.emit()
 
     def _resort(self, conversation: Conversation) -> None:
         if self.row_of(conversation) >= 0:
-            self._items.sort(key=_key)
+            self._items.sort(key=self._key)
             self.arranged.emit()
 
-
-def _key(conversation: Conversation) -> tuple[bool, float]:
-    return not conversation.is_pinned, -conversation.updated_at
+    def _key(self, conversation: Conversation) -> tuple[bool, float, str]:
+        return sort_key(conversation, self.order)
 
 
 def named(conversations: Sequence[Conversation]) -> str:

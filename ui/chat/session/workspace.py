@@ -96,6 +96,7 @@ class Workspace(QObject):
 
     def apply(self, preferences: Preferences) -> None:
         """Use preferences in all conversations, and for new ones."""
+        self.conversations.sort_by(preferences.list_order)
         self.titles.is_on = preferences.names_conversations
         self.context.planner.when_full = preferences.when_full
         self.context.ends_repetition = preferences.ends_repetition

@@ -244,7 +244,7 @@ def write_code(blocks: BlockWriter, code: str, info: str) -> None:
     lines = highlighted_lines(body, language, style.colors)
     for number, line in enumerate(lines):
         form = QTextBlockFormat()
-        form.setLeftMargin(blocks.indent_px + style.code_pad_px)
+        form.setLeftMargin(blocks.indent_px + style.code_pad_px + style.code_numbers_px)
         form.setRightMargin(style.code_pad_px)
         form.setTopMargin(0 if number else top_px)
         is_last = number == len(lines) - 1

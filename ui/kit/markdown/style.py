@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Runs = tuple[tuple[str, str], ...]
 
+_NUMBER = "999"
+
 
 def highlighted_lines(code: str, language: str, colors: Colors) -> list[Runs]:
     """Return the lines of the code, each as runs of text with a color.
@@ -91,6 +93,7 @@ class MarkdownStyle:
     fixed: QFont
     colors: Colors
     code_wraps: bool
+    code_has_numbers: bool
     em: float = field(init=False, compare=False)
     plain: QTextCharFormat = field(init=False, compare=False, repr=False)
 
@@ -110,6 +113,11 @@ class MarkdownStyle:
     def px(self, usual: float) -> float:
         """Return a length in proportion to the text; ``usual`` is the length at the usual size."""
         return round(usual * self.em / 14)
+
+    @property
+    def code_numbers_px(self) -> float:
+        """The room for the numbers of lines of code."""
+        return self.fixed_width(_NUMBER) + self.px(10) if self.code_has_numbers else 0.0
 
     @property
     def code_head_px(self) -> float:
@@ -148,7 +156,9 @@ class Decoration:
 def markdown_style(font: QFont) -> MarkdownStyle:
     """Return fonts and colors for rendered Markdown in the present theme."""
     theme = current_theme()
-    return MarkdownStyle(font, fixed_font(font), theme.colors, theme.code_wraps)
+    return MarkdownStyle(
+        font, fixed_font(font), theme.colors, theme.code_wraps, theme.code_has_numbers
+    )
 
 
 def table_at(block: QTextBlock) -> QTextTable | None:
@@ -231,6 +241,32 @@ class Decorations:
             decoration.label or "code", Qt.TextElideMode.ElideRight, int(head.width())
         )
         painter.drawText(head, Qt.AlignmentFlag.AlignVCenter, label)
+        if style.code_has_numbers:
+            self._paint_numbers(painter, decoration, area)
+
+    def _paint_numbers(self, painter: QPainter, decoration: Decoration, area: QRectF) -> None:
+        """Paint the numbers of a card's lines that may be seen."""
+        style = self._style
+        painter.setFont(style.fixed)
+        painter.setPen(QColor(style.colors.muted))
+        seen = painter.clipBoundingRect()
+        right = area.left() + style.code_pad_px + style.fixed_width(_NUMBER)
+        first, last = (
+            self._document.findBlock(decoration.start),
+            self._document.findBlock(decoration.end),
+        )
+        block = first
+        while block.isValid() and block.blockNumber() <= last.blockNumber():
+            lines = block.layout()
+            if lines.lineCount():
+                line = lines.lineAt(0)
+                base = lines.position().y() + line.y() + line.ascent()
+                if seen.isValid() and base - line.ascent() > seen.bottom():
+                    break
+                number = str(block.blockNumber() - first.blockNumber() + 1)
+                left = right - style.fixed_width(number)
+                painter.drawText(QPointF(max(left, area.left() + 2), base), number)
+            block = block.next()
 
     def _block_area(self, position: int) -> QRectF:
         block = self._document.findBlock(position)

@@ -47,6 +47,16 @@ def _code_button(parent: QWidget, text: str, accessible_name: str) -> QToolButto
     return button
 
 
+def _code_switch(parent: QWidget, text: str, accessible_name: str, name: str) -> QToolButton:
+    """Return a button that switches ``code_wraps`` or ``code_has_numbers`` for all code."""
+    theme = current_theme()
+    button = _code_button(parent, text, accessible_name)
+    button.setCheckable(True)
+    button.setChecked(getattr(theme, name))
+    button.clicked.connect(lambda is_on: theme.set_code_look(**{name: is_on}))
+    return button
+
+
 # It moves the lines of a card in their layout, and a table by its margin, so that selection and
 # mouse work on each character where it is drawn.
 
@@ -328,10 +338,11 @@ class MarkdownView(FlowText):
                 continue
             is_code = decoration.kind == "code"
             inset = style.code_pad_px if is_code else 0
-            available_px = width - decoration.left_px - 2 * inset
+            numbers_px = style.code_numbers_px if is_code else 0
+            available_px = width - decoration.left_px - 2 * inset - numbers_px
             if decoration.width_px > available_px:
                 area = self.area(decoration)
-                area.setLeft(decoration.left_px + inset)
+                area.setLeft(decoration.left_px + inset + numbers_px)
                 area.setWidth(available_px)
                 parts.append((decoration, area, decoration.width_px))
         self._sideways.show(parts)
@@ -452,11 +463,12 @@ class MarkdownView(FlowText):
         copy.clicked.connect(lambda: copy_from(copy, card.text))
         if "\n" not in card.text:
             return [copy]
-        wrap = _code_button(parent, "Wrap", "Wrap long lines of code")
-        wrap.setCheckable(True)
-        wrap.setChecked(self._style.code_wraps)
-        wrap.clicked.connect(current_theme().wrap_code)
-        return [copy, wrap]
+        numbers = _code_switch(parent, "Numbers", "Number the lines of code", "code_has_numbers")
+        return [
+            copy,
+            numbers,
+            _code_switch(parent, "Wrap", "Wrap long lines of code", "code_wraps"),
+        ]
 
     def _move_buttons(self, _: QSizeF) -> None:
         """Put the buttons at the corner of each code card."""

@@ -42,8 +42,10 @@ async def test_a_reader_further_up_gets_a_button_to_the_latest_text(
     await eventually(lambda: view_of(window).run.text != "")
     bar.setValue(bar.maximum() // 2)
     assert jump.isVisible()
+    assert not jump.has_news
     scripted.say(TextDelta("And on it goes.\n\n" * 9))
-    await eventually(lambda: "And on it goes." in view_of(window).run.text)
+    await eventually(lambda: jump.has_news)
+    assert jump.accessibleName().startswith("New text below")
     assert bar.value() < bar.maximum() - 500, "nobody who reads is moved"
     QTest.mouseClick(jump, Qt.MouseButton.LeftButton)
     await eventually(lambda: bar.value() == bar.maximum() and not jump.isVisible())
@@ -51,5 +53,6 @@ async def test_a_reader_further_up_gets_a_button_to_the_latest_text(
     await eventually(lambda: "And on.\n\n" * 40 in view_of(window).run.text)
     await eventually(lambda: bar.value() == bar.maximum())
     assert not jump.isVisible(), "the reader is at the end again, and stays there"
+    assert not jump.has_news
     scripted.say(END)
     await eventually(lambda: not window.workspace.current.is_running)

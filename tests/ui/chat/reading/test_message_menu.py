@@ -1,9 +1,14 @@
 """The menu of a message: what it offers, and what becomes of the conversation."""
 
+import os
+import sys
+from pathlib import Path
+
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QMenu
+from PySide6.QtWidgets import QApplication, QMenu, QMessageBox
 
 from engine.values.events import TextDelta
 from tests.ui.chat.reading.conversations import END, long_conversation
@@ -56,6 +61,22 @@ async def test_a_message_is_copied_as_shown_or_as_markdown_or_the_selection_alon
     answer.text_view.find("bold")
     choose(window, answer, "Copy")
     assert clipboard.text() == "bold"
+
+
+async def test_a_selection_is_quoted_in_the_message_that_is_being_written(
+    window: MainWindow,
+) -> None:
+    answer = (await talk(window))[-1]
+    composer = window.chat.composer
+    composer.set_text("Look:")
+    answer.text_view.moveCursor(QTextCursor.MoveOperation.Start)
+    answer.text_view.find("bold words")
+    control = Qt.KeyboardModifier.ControlModifier
+    QTest.keyClick(window, Qt.Key.Key_Apostrophe, control)
+    assert composer.text == "Look:\n\n> bold words\n\n"
+    assert keyboard() is composer.input
+    QTest.keyClicks(keyboard(), "Why?")
+    assert composer.text.endswith("\n\nWhy?")
 
 
 async def test_a_deleted_message_goes_with_what_follows_it_and_comes_back(
@@ -145,3 +166,55 @@ async def test_a_question_without_an_answer_can_be_answered_later(
     scripted.say(TextDelta("Here"), END)
     await eventually(lambda: not window.workspace.current.is_running)
     assert texts(window.workspace.current.conversation) == ["Answer me", "Here"]
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="the Mac's own voice would speak")
+async def test_a_message_is_read_aloud_by_the_systems_program_until_it_is_stopped(
+    window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    voice, said = tmp_path / "espeak-ng", tmp_path / "said"
+    voice.write_text(f'#!/bin/sh\ncat > "{said}.part"\nmv "{said}.part" "{said}"\nexec sleep 600\n')
+    voice.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
+    monkeypatch.setattr("ui.chat.messages.speech._OTHERS", (("espeak-ng", "--stdin"),))
+    answer = (await talk(window))[-1]
+    speech = window.chat.handling.speech
+    choose(window, answer, "Speak")
+    await eventually(said.exists)
+    assert said.read_text().startswith("Answer 2: bold words.")
+    assert speech.process is not None
+    choose(window, answer, "Stop Speaking")
+    assert speech.process is None
+
+
+def spoken_failure(window: MainWindow) -> str:
+    """Return what the box of a failed reading says; empty while there is none."""
+    boxes = [one for one in window.findChildren(QMessageBox) if one.isVisible()]
+    return f"{boxes[0].text()} {boxes[0].informativeText()}" if boxes else ""
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (None, "no program that reads text aloud. Install speech-dispatcher"),
+        ("echo no sound card >&2; exit 1", "espeak-ng says: no sound card"),
+        ("exit 3", "espeak-ng ended with code 3. Check that"),
+    ],
+)
+async def test_a_text_that_cannot_be_read_aloud_says_why(
+    script: str | None,
+    said: str,
+    window: MainWindow,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if script is not None:
+        voice = tmp_path / "espeak-ng"
+        voice.write_text(f"#!/bin/sh\n{script}\n")
+        voice.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/nowhere")
+    monkeypatch.setattr("ui.chat.messages.speech._OTHERS", (("espeak-ng", "--stdin"),))
+    monkeypatch.setattr("ui.chat.messages.speech._MAC", (("espeak-ng", "--stdin"),))
+    choose(window, (await talk(window))[-1], "Speak")
+    await eventually(lambda: said in spoken_failure(window))
+    assert window.chat.handling.speech.process is None

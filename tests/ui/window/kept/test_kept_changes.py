@@ -95,3 +95,12 @@ async def test_a_preset_brings_settings_and_stops_and_can_be_undone(start: Start
         window.workspace.current.undo_stack.undo()
         assert conversation.stops == []
         assert (conversation.settings.max_tokens, conversation.stops_from) == (3, "")
+
+
+async def test_a_deleted_conversation_comes_back_from_the_menu(window: MainWindow) -> None:
+    restore = action(window, "Undo Sidebar Change")
+    await ask(window, COUNT)
+    window.workspace.delete(*window.sidebar.chosen())
+    restore.trigger()
+    await eventually(lambda: len(views(window)) == 1)
+    assert not window.workspace.conversations.can_undo

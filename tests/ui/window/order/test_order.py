@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt
 from PySide6.QtGui import QAction, QDropEvent
@@ -12,7 +13,7 @@ from tests.ui.window.order.four_conversations import NAMES, listed, one
 from ui.chat.sidebar import FolderDialog
 from ui.kit.buttons import IconButton
 from ui.kit.commands import fill_menu
-from ui.records.conversations import ConversationFolder, Placement
+from ui.records.conversations import ConversationFolder, ListOrder, Placement
 from ui.records.stop_entries import StopEntry
 from ui.window.main_window import MainWindow
 
@@ -143,6 +144,25 @@ async def test_the_menu_moves_and_archives_what_is_chosen(window: MainWindow) ->
     do("Unarchive")
     sidebar.archive.findChild(IconButton).click()
     assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Apples", "Dates"]
+
+
+async def test_the_list_is_sorted_in_each_order_and_keeps_pinned_ones_on_top(
+    window: MainWindow,
+) -> None:
+    window.workspace.conversations.pin(one(window, "Cherries"), True)
+    found = {}
+    for order in get_args(ListOrder):
+        window.preferences.change(list_order=order)
+        found[order] = listed(window)
+    assert found == {
+        "recent": ["Cherries", "Apples", "Bananas", "Dates"],
+        "created": ["Cherries", "Dates", "Bananas", "Apples"],
+        "oldest": ["Cherries", "Apples", "Bananas", "Dates"],
+        "title": ["Cherries", "Apples", "Bananas", "Dates"],
+    }
+    window.workspace.conversations.rename(one(window, "Apples"), "Zucchini")
+    assert listed(window) == ["Cherries", "Bananas", "Dates", "Zucchini"]
+    assert window.sidebar.list.currentIndex().row() == 3, "the open one stays marked"
 
 
 async def test_new_conversation_takes_prompt_and_stops_of_its_folder(
