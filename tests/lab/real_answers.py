@@ -20,9 +20,8 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +30,13 @@ import mlx.core as mx
 from mlx_lm import generate, load
 from mlx_lm.models.cache import make_prompt_cache
 
+from api.conformance.captures.recognition import parse
+from api.conformance.captures.values import WireDialect
 from engine.engine import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest, Message, Sampling
+from tests.e2e.conftest import ServeProcess
 from tests.lab.real_models import NAME
 
 ROOT = Path(__file__).parents[2]
@@ -150,6 +152,15 @@ def cases_of(answers: Sequence[Known], count: int, seed: int = 1) -> list[Case]:
 # -- the routes -----------------------------------------------------------------------------------
 
 Body = dict[str, Any]
+DIALECTS = {
+    "/v1/messages": WireDialect.MESSAGES,
+    "/v1/chat/completions": WireDialect.CHAT,
+    "/v1/completions": WireDialect.COMPLETIONS,
+    "/v1/responses": WireDialect.RESPONSES,
+    "/generate": WireDialect.GENERATE,
+    "/api/chat": WireDialect.OLLAMA,
+    "/api/generate": WireDialect.OLLAMA,
+}
 
 
 def _turns(case: Case) -> list[Body]:
@@ -199,50 +210,20 @@ ROUTES: dict[str, Callable[[Case], Body]] = {
 }
 
 
-def ask(port: int, path: str, body: Body, *, is_streamed: bool) -> list[Body]:
-    """Send a request; return the objects of its answer in order."""
+def ask(address: str, path: str, body: Body, *, is_streamed: bool) -> tuple[str, Body]:
+    """Send a request; return the text of the answer and its stop record."""
     whole = {"model": NAME, "temperature": 0, "fullstop": {"report": True}, **body}
     if path == "/generate":
         del whole["temperature"], whole["model"]
     whole["stream"] = is_streamed
     request = urllib.request.Request(
-        f"http://127.0.0.1:{port}{path}",
-        json.dumps(whole).encode(),
-        {"content-type": "application/json"},
+        f"{address}{path}", json.dumps(whole).encode(), {"content-type": "application/json"}
     )
     with urllib.request.urlopen(request, timeout=3600) as answer:
         raw = answer.read().decode()
-    if not is_streamed:
-        return [json.loads(raw)]
     lines = (line.removeprefix("data:").strip() for line in raw.split("\n"))
-    return [json.loads(line) for line in lines if line.startswith("{")]
-
-
-def text_of(path: str, events: Sequence[Body], *, is_streamed: bool) -> str:
-    last = events[-1]
-    match path:
-        case "/v1/messages" if is_streamed:
-            return "".join(event.get("delta", {}).get("text", "") for event in events)
-        case "/v1/messages":
-            return "".join(block["text"] for block in last["content"])
-        case "/v1/chat/completions":
-            key = "delta" if is_streamed else "message"
-            choices = [choice for event in events for choice in event.get("choices", ())]
-            return "".join(choice[key].get("content") or "" for choice in choices)
-        case "/v1/completions":
-            choices = [choice for event in events for choice in event.get("choices", ())]
-            return "".join(choice["text"] for choice in choices)
-        case "/v1/responses" if is_streamed:
-            deltas = [one for one in events if one.get("type") == "response.output_text.delta"]
-            return "".join(one["delta"] for one in deltas)
-        case "/v1/responses":
-            return "".join(part["text"] for item in last["output"] for part in item["content"])
-        case "/generate":
-            return str(last["text"])  # SGLang's stream repeats the text so far
-        case "/api/chat":
-            return "".join(event["message"]["content"] for event in events)
-        case _:
-            return "".join(event["response"] for event in events)
+    events = [json.loads(line) for line in lines if line.startswith("{")]
+    return parse(raw, DIALECTS[path]).text, report_of(events)
 
 
 def report_of(events: Sequence[Body]) -> Body:
@@ -259,35 +240,11 @@ def report_of(events: Sequence[Body]) -> Body:
     raise AssertionError("the answer has no report")
 
 
-@contextmanager
-def served(folder: Path, home: Path, *options: str) -> Iterator[int]:
-    """Run ``fullstop serve`` on the model and yield its port."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "app", "serve", "--port", "0", "--model", str(folder), *options],
-        cwd=ROOT,
-        env=_environment(home),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        yield int(process.stdout.readline().rstrip("/\n").rpartition(":")[2])
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def _environment(home: Path) -> dict[str, str]:
-    return {
-        **os.environ,
-        "HOME": str(home),
-        "XDG_DATA_HOME": str(home),
-        "XDG_STATE_HOME": str(home),
-    }
+    return dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"), str(home))
 
 
-def check_routes(cases: Sequence[Case], port: int, *, both: bool) -> int:
+def check_routes(cases: Sequence[Case], address: str, *, both: bool) -> int:
     """Ask every route for every case, streamed or not in turn, or both; return how many asked."""
     jobs = [
         (case, path, is_streamed)
@@ -298,8 +255,7 @@ def check_routes(cases: Sequence[Case], port: int, *, both: bool) -> int:
 
     def difference(job: tuple[Case, str, bool]) -> str:
         case, path, is_streamed = job
-        events = ask(port, path, ROUTES[path](case), is_streamed=is_streamed)
-        text, record = text_of(path, events, is_streamed=is_streamed), report_of(events)
+        text, record = ask(address, path, ROUTES[path](case), is_streamed=is_streamed)
         found = (text, record["text_offset"], record["token_index"], record["value"])
         wanted = (case.text, len(case.text), case.token, case.stop)
         said = (path, is_streamed, case.known.question, case.stops, found, wanted)
@@ -378,7 +334,7 @@ def command(home: Path, *words: str) -> Body:
     """Run a command with ``--json``; return what it prints."""
     done = subprocess.run(
         [sys.executable, "-m", "app", *words, "--json"],
-        cwd=ROOT, env=_environment(home), check=True, capture_output=True, text=True,
+        cwd=ROOT, env=os.environ | _environment(home), check=True, capture_output=True, text=True,
     )  # fmt: skip
     said: Body = json.loads(done.stdout)
     return said
@@ -414,8 +370,12 @@ def run(folder: Path, count: int, only: Sequence[str], *, both: bool) -> None:
         if "commands" in only:
             tell("stops by ask and replay", check_commands(cases, folder, Path(home)))
         if "routes" in only:
-            with served(folder, Path(home)) as port:
-                tell("stops over HTTP", check_routes(cases, port, both=both))
+            server = ServeProcess("--port", "0", "--model", str(folder), **_environment(Path(home)))
+            try:
+                count = check_routes(cases, server.wait_until_ready(), both=both)
+                tell("stops over HTTP", count)
+            finally:
+                server.end()
 
 
 def main() -> None:
