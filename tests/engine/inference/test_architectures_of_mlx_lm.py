@@ -1,13 +1,15 @@
-"""Answers of architectures of mlx-lm are those of the bare model.
+"""Answers of every architecture of mlx-lm are those of the bare model.
 
 Alone and in batches that join and leave, over later turns, edits, caches on disk and cancels, with
 drafts that are right or wrong at random places.
 """
 
 import asyncio
+import pkgutil
 from pathlib import Path
 
 import mlx.core as mx
+import mlx_lm.models
 import pytest
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
@@ -17,7 +19,11 @@ from engine.inference.backend import BatchLimits
 from engine.inference.sequence import Sequence
 from engine.values.request import LOCAL_OWNER
 from tests.support.asking import ask, loaded_engine
-from tests.support.models.architectures import architecture_model, write_architecture
+from tests.support.models.architectures import (
+    ARCHITECTURES,
+    architecture_model,
+    write_architecture,
+)
 from tests.support.models.random_batches import RandomBatches
 from tests.support.random_cases import cases, few_of
 
@@ -36,6 +42,19 @@ _FAMILIES = (
     "recurrent_gemma",
     "llama4",
 )
+# Modules beside mlx-lm's models.
+_PARTS = {
+    "activations",
+    "base",
+    "bitlinear_layers",
+    "cache",
+    "gated_delta",
+    "mla",
+    "pipeline",
+    "rope_utils",
+    "ssm",
+    "switch_layers",
+}
 
 
 @pytest.mark.parametrize("name", few_of(_FAMILIES, 6))
@@ -127,3 +146,8 @@ def test_a_cache_of_a_models_own_kind_is_reused_from_memory_and_not_stored(tmp_p
 def test_a_prompt_is_read_token_by_token_where_several_would_see_each_other() -> None:
     outcome = RandomBatches(architecture_model("phi3small"), 1).run(cases(6))
     assert outcome.faults == []
+
+
+def test_every_architecture_of_mlx_lm_is_built() -> None:
+    modules = {one.name for one in pkgutil.iter_modules(mlx_lm.models.__path__)} - _PARTS
+    assert modules == set(ARCHITECTURES)

@@ -8,6 +8,7 @@ from pathlib import Path
 import mlx.core as mx
 import mlx_lm
 import pytest
+from mlx_lm.models import bitlinear_layers
 
 from engine.engine import Engine
 from engine.errors import ModelLoadFailed
@@ -117,8 +118,13 @@ def test_code_in_a_model_folder_is_not_run(copied: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(mx.metal.is_available(), reason="there is a GPU of Apple's")
-def test_metal_only_model_is_refused_without_metal(tmp_path: Path, demo_model_path: Path) -> None:
+def test_metal_only_model_is_refused_without_metal(
+    tmp_path: Path, demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Other tests replace the kernels of all models.
+    kernel = bitlinear_layers.make_bitlinear_kernel()
     folder = write_architecture(tmp_path / "a-model", "bitnet", demo_model_path)
+    monkeypatch.setattr(bitlinear_layers, "_bitlinear_kernel", kernel)
     assert failure(folder) == (
         "a-model needs a Mac: mlx-lm computes bitnet with programs for Apple's GPUs"
     )

@@ -87,8 +87,11 @@ def test_rollback_of_a_lone_sequence_across_chunks(tokens: int, kept: int) -> No
     assert mx.allclose(_next_logits(model, cache, 1), expected, atol=1e-4)
 
 
-def test_full_window_rejoins_after_rollback() -> None:
-    model = architecture_model("gpt_oss")
+@pytest.mark.parametrize("name", ["gpt_oss", "muse_spark"])
+def test_full_window_rejoins_after_rollback(
+    name: str,
+) -> None:
+    model = architecture_model(name)
     cache = _cache_of(model, _PROMPTS)
     undone = Rollback(model)
     undone.read(mx.array(_DRAFTS), cache)
