@@ -399,19 +399,19 @@ class AnswerBuilder:
         self._is_short_of_memory = setting.memory_budget is not None
         budget = setting.context_budget if setting.memory_budget is None else setting.memory_budget
         self._limit = min(budget, max_tokens or budget)
-        self._calls = OpenCalls(new_reader, _guard(rules))
-        self._text = ChannelText(rules, self._calls, self.spans)
-        self.reader = TokenReader(self._text, setting, rules, vocabulary, detokenizer)
+        self.calls = OpenCalls(new_reader, _guard(rules))
+        self.text = ChannelText(rules, self.calls, self.spans)
+        self.reader = TokenReader(self.text, setting, rules, vocabulary, detokenizer)
         self._call_has_stop = False
         self._cycle: Repetition | None = None
         self._can_end_reasoning = setting.repetition is RepetitionScope.REASONING
-        self._watched = self._text.channel
+        self._watched = self.text.channel
         self._detector: RepetitionDetector | None = None
         if setting.repetition is not RepetitionScope.NOTHING:
             self._detector = RepetitionDetector(rules.repetition, rules.min_tokens)
         beginning = setting.beginning
         if beginning.channel is Channel.TOOL:
-            self._text.open_call(beginning.tool_name, beginning.call)
+            self.text.open_call(beginning.tool_name, beginning.call)
 
     def add(self, token_id: int) -> StopInfo | None:
         """Take the next sampled id; return the record if the answer ends with it."""
@@ -425,10 +425,10 @@ class AnswerBuilder:
 
     def _completes_cycle(self, detector: RepetitionDetector, token_id: int) -> bool:
         """Return whether the answer ends with this token, because it completes a cycle."""
-        channel = self._text.channel
+        channel = self.text.channel
         if channel is not self._watched:
             self._watched = channel
-            detector.restart(self.count)
+            detector.restart(self.reader.count)
             return False
         if channel is Channel.TOOL or (found := detector.add(token_id)) is None:
             return False
@@ -440,7 +440,7 @@ class AnswerBuilder:
     @property
     def repetition(self) -> Repetition | None:
         """The cycle that ended the answer, or with which its tokens end so far."""
-        if self._detector is None or self._text.channel is Channel.TOOL:
+        if self._detector is None or self.text.channel is Channel.TOOL:
             return None
         return self._cycle or self._detector.recorded()
 
@@ -448,73 +448,40 @@ class AnswerBuilder:
         """End the answer for a reason that no token brings; return the record."""
         held = dropped = ""
         length = 0
-        self._text.begin_token(is_armed=self._text.is_armed)
+        self.text.begin_token(is_armed=self.text.is_armed)
         try:
             held = self.reader.release()
-            if self._text.channel is Channel.TOOL:
-                self._text.cut_call()
-            if self._text.match is not None:
-                dropped = self._kept(self._text.match).dropped
-            length = self._text.length
+            if self.text.channel is Channel.TOOL:
+                self.text.cut_call()
+            if self.text.match is not None:
+                dropped = self._kept(self.text.match).dropped
+            length = self.text.length
         except Exception:
             # What ended the answer may happen again; its reader must get an end in any case.
             _log.exception("held text could not be released")
             held = dropped = ""
         return StopInfo(
             kind,
-            channel=self._text.channel,
+            channel=self.text.channel,
             text_offset=length,
-            token_index=self.count - 1 if self.count else None,
+            token_index=self.reader.count - 1 if self.reader.count else None,
             held=held,
             dropped=dropped,
         )
 
-    @property
-    def events(self) -> list[Event]:
-        """The events that have not been taken yet."""
-        return self._text.events
-
     def take_events(self) -> list[Event]:
-        """Return the events since the last call."""
-        events = self._text.events
-        if events:
-            self._text.events = []
+        events, self.text.events = self.text.events, []
         return events
-
-    @property
-    def count(self) -> int:
-        """Tokens fed so far."""
-        return self.reader.count
-
-    @property
-    def thinking(self) -> str:
-        """The text of the reasoning so far."""
-        return "".join(self._text.thinking)
-
-    @property
-    def has_calls(self) -> bool:
-        """Whether a call was made, or begun."""
-        return bool(self._calls.count or self._text.unfinished)
-
-    @property
-    def call_texts(self) -> int:
-        """How many texts may be calls so far, the open one among them."""
-        return self._calls.opened
-
-    @property
-    def channel(self) -> Channel:
-        """The channel that is open now."""
-        return self._text.channel
 
     # -- deciding --------------------------------------------------------------------------
 
     def _decide(self, token_id: int) -> StopInfo:
         """Return the record of an answer that ends with this token."""
         held = self.reader.release()
-        if self._text.channel is Channel.TOOL:
+        if self.text.channel is Channel.TOOL:
             held = self._end_call(token_id, held)
         kind = self._kind()
-        match = self._text.match
+        match = self.text.match
         if kind is StopKind.STOP_TOKEN or (kind is StopKind.STOP_STRING and match is None):
             match = self._matched_by_id(token_id)
         elif match is not None:
@@ -531,9 +498,9 @@ class AnswerBuilder:
             value=value,
             token_id=token_id,
             token_text=self.vocabulary.text_of(token_id),
-            channel=self._text.channel,
-            text_offset=match.offset if match and is_stop else self._text.length,
-            token_index=self.count - 1,
+            channel=self.text.channel,
+            text_offset=match.offset if match and is_stop else self.text.length,
+            token_index=self.reader.count - 1,
             rule_index=match.rule if match and kind is StopKind.STOP_STRING else None,
             held=held,
             dropped=match.dropped if match else "",
@@ -544,15 +511,15 @@ class AnswerBuilder:
         """Choose the reason by precedence."""
         ending = self.reader.end_token
         by_eos = ending is not None and ending.is_eos
-        if self._text.has_new_call or (self._calls.count and by_eos and self._text.match is None):
+        if self.text.has_new_call or (self.calls.count and by_eos and self.text.match is None):
             return StopKind.TOOL_CALL
-        if self._text.match is not None:
+        if self.text.match is not None:
             return StopKind.STOP_STRING
         if ending is not None:
             return ending.kind
         if self._cycle is not None:
             return StopKind.REPETITION
-        if self._max_tokens is not None and self.count >= self._max_tokens:
+        if self._max_tokens is not None and self.reader.count >= self._max_tokens:
             return StopKind.MAX_TOKENS
         return StopKind.MEMORY_FULL if self._is_short_of_memory else StopKind.CONTEXT_FULL
 
@@ -562,25 +529,25 @@ class AnswerBuilder:
         Takes the held text as a part of the call, and returns the text held in the end.
         """
         ending = self.reader.end_token
-        if ending is None and self._text.match is None and self.reader.splitter.closes_calls:
-            self._text.cut_call()  # by a limit, before its end
-        elif self._calls.is_blank and not (
+        if ending is None and self.text.match is None and self.reader.splitter.closes_calls:
+            self.text.cut_call()  # by a limit, before its end
+        elif self.calls.is_blank and not (
             self.reader.is_closed_by_tag or (ending is not None and ending.is_eos)
         ):
-            self._text.cut_call()  # by a stop, before its arguments
+            self.text.cut_call()  # by a stop, before its arguments
         elif ending is None or not ending.is_eos:
             by = CallEnd.TAG if self.reader.is_closed_by_tag else CallEnd.CUT
-            self._call_has_stop = self._text.end_call(by, self._kept_stop(token_id))
+            self._call_has_stop = self.text.end_call(by, self._kept_stop(token_id))
         else:
-            text_held = self._text.close_call(CallEnd.EOS, self.reader.undecided)
+            text_held = self.text.close_call(CallEnd.EOS, self.reader.undecided)
             held = held if text_held is None else text_held
-            if self._text.match is None:
-                self._text.flush()
+            if self.text.match is None:
+                self.text.flush()
         return held
 
     def _kept_stop(self, token_id: int) -> str:
         """Return the stop that ends the answer, where it is kept."""
-        match, ending = self._text.match, self.reader.end_token
+        match, ending = self.text.match, self.reader.end_token
         if not self._rules.include_stop:
             return ""
         if match is not None:
@@ -597,8 +564,8 @@ class AnswerBuilder:
         dropped = match.dropped + self.reader.take_rest()
         if self._call_has_stop:
             dropped = dropped[len(match.value) :]
-        elif self._rules.include_stop and not self._text.has_new_call:
-            self._text.keep(match.value)
+        elif self._rules.include_stop and not self.text.has_new_call:
+            self.text.keep(match.value)
             dropped = dropped[len(match.value) :]
         return Match(match.rule, match.value, match.offset, dropped)
 
@@ -608,14 +575,14 @@ class AnswerBuilder:
         assert ending is not None, "decided by the ending"
         rule = ending.rule
         text = self._text_of_stop(ending, token_id)
-        offset = self._text.length
+        offset = self.text.length
         dropped = self.reader.take_rest()
         if self._rules.include_stop and not self.reader.splitter.in_header:
             if self.spans is not None:
                 self.spans.add(text)
-                self.spans.deliver(len(text), self._text.channel)
+                self.spans.deliver(len(text), self.text.channel)
             self.reader.piece += text
-            self._text.keep(text)
+            self.text.keep(text)
         else:
             dropped = text + dropped
         return Match(rule, text, offset, dropped)
@@ -637,28 +604,28 @@ def feed_traced(
     origin: TokenOrigin = TokenOrigin.SAMPLED,
 ) -> StopInfo | None:
     """Feed a token to an answer, with a ``TokenTrace`` among its events; return as ``add`` does."""
-    before = builder.channel
-    count = len(builder.events)
+    before = builder.text.channel
+    count = len(builder.text.events)
     spans = builder.spans
     raw = builder.vocabulary.bytes_of(token_id)
     if spans is not None:
-        spans.begin(builder.count, token_id, raw, stats)
+        spans.begin(builder.reader.count, token_id, raw, stats)
     stop = builder.add(token_id)
     released = 0
-    for event in builder.events[count:]:
+    for event in builder.text.events[count:]:
         if isinstance(event, (TextDelta, ThinkingDelta)):
             released += len(event.text)
-    builder.events.append(
+    builder.text.events.append(
         TokenTrace(
-            index=builder.count - 1,
+            index=builder.reader.count - 1,
             token_id=token_id,
             piece=builder.reader.piece,
             raw=raw,
-            channel=builder.channel if before is Channel.TEXT else before,
+            channel=builder.text.channel if before is Channel.TEXT else before,
             time_s=time_s,
             released=released,
             held="" if stop is not None else builder.reader.held,
-            progress=builder.reader.text.progress,
+            progress=builder.text.progress,
             special=builder.vocabulary.special.get(token_id),
             stats=stats,
             settled=() if spans is None else spans.settle(is_over=stop is not None),

@@ -69,7 +69,7 @@ def replay(
         max_tokens=run.max_tokens,
         vocabulary=vocabulary,
         detokenizer=detokenizer,
-        new_reader=_recorded_calls(run, lambda: builder.call_texts),
+        new_reader=_recorded_calls(run, lambda: builder.calls.opened),
     )
     texts = detokenizer if isinstance(detokenizer, _RecordedText) else None
     stop: StopInfo | None = None
@@ -85,8 +85,8 @@ def replay(
     ended = run.stop
     if stop is None and ended and ended.kind in (StopKind.CANCELLED, StopKind.ERROR):
         stop = builder.end(ended.kind)
-    events = builder.events
-    held = {builder.channel: builder.reader.held} if stop is None else {}
+    events = builder.text.events
+    held = {builder.text.channel: builder.reader.held} if stop is None else {}
     return Replayed(
         stop=stop,
         text="".join(e.text for e in events if isinstance(e, TextDelta))
@@ -94,7 +94,7 @@ def replay(
         thinking="".join(e.text for e in events if isinstance(e, ThinkingDelta))
         + held.get(Channel.THINKING, ""),
         calls=tuple(e.call for e in events if isinstance(e, ToolCallCompleted)),
-        output_tokens=builder.count,
+        output_tokens=builder.reader.count,
         thinking_tokens=builder.reader.thinking_tokens,
         events=events,
         details=_details(run, stop, builder),
@@ -106,7 +106,7 @@ def _details(run: RunTrace, stop: StopInfo | None, builder: AnswerBuilder) -> En
     details = run.details
     if stop is None or run.stop is None or stop.kind is not run.stop.kind:
         details = replace(details, limit_from=None, planned_call=None)
-    if (end := details.budget_end) is not None and builder.count <= end.token_index:
+    if (end := details.budget_end) is not None and builder.reader.count <= end.token_index:
         details = replace(details, budget_end=None, budget_from=None)
     if LimitSource.PRESET not in (details.limit_from, details.budget_from):
         details = replace(details, preset="")

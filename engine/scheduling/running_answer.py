@@ -57,7 +57,7 @@ class RunningAnswer:
 
     @property
     def total_tokens(self) -> int:
-        return len(self.sequence) + self.builder.count
+        return len(self.sequence) + self.builder.reader.count
 
     @property
     def reserved_tokens(self) -> int:
@@ -88,7 +88,7 @@ class RunningAnswer:
         """Add an event of ``tokens`` read beyond the cached ones; it is not worth a wake-up."""
         self._progress = tokens
         cached = self.sequence.cached
-        self.builder.events.append(PromptProgress(cached + tokens, len(self.sequence), cached))
+        self.builder.text.events.append(PromptProgress(cached + tokens, len(self.sequence), cached))
 
     def take(
         self,
@@ -107,7 +107,7 @@ class RunningAnswer:
         if isinstance(stats, Exception):
             raise stats
         end = self.budget_end
-        index, fork = self.builder.count, self.generation.request.fork
+        index, fork = self.builder.reader.count, self.generation.request.fork
         if fork is not None and index < len(fork.tokens):  # the logits name no other token there
             origin = TokenOrigin.SAMPLED if index < fork.token_index else TokenOrigin.CHOSEN
             stats = fork.stats[index] if index < len(fork.stats) else None
@@ -144,7 +144,7 @@ class RunningAnswer:
             usage=Usage(
                 prompt_tokens=len(self.sequence),
                 cached_tokens=self.sequence.cached,
-                output_tokens=self.builder.count,
+                output_tokens=self.builder.reader.count,
                 thinking_tokens=self.builder.reader.thinking_tokens,
                 disk_tokens=self.sequence.from_disk,
                 cache_miss=self.sequence.cache_miss,
@@ -157,7 +157,7 @@ class RunningAnswer:
                 decode_s=0.0 if first is None else self._last_at - first,
                 total_s=now - self.submitted_at,
             ),
-            unfinished_tool_call=self.builder.reader.text.unfinished,
+            unfinished_tool_call=self.builder.text.unfinished,
             residue=self.builder.reader.residue,
             settled=() if spans is None else spans.settle(is_over=True),
             speculation=self._speculation,
@@ -167,9 +167,10 @@ class RunningAnswer:
 
     def _details(self, stop: StopInfo) -> EndDetails:
         request, end = self.generation.request, self.budget_end
-        if end is not None and self.builder.count <= end.token_index:
+        if end is not None and self.builder.reader.count <= end.token_index:
             end = None
         is_spent = end is not None and end.repetition is None
+        text, calls = self.builder.text, self.builder.calls.count
         limit_from = _limit_source(stop, request)
         budget_from = request.thinking_budget_from if is_spent else None
         return EndDetails(
@@ -179,7 +180,7 @@ class RunningAnswer:
             request.preset if LimitSource.PRESET in (limit_from, budget_from) else "",
             self.builder.repetition,
             planned_call(
-                stop.kind, self.builder.thinking, request, has_calls=self.builder.has_calls
+                stop.kind, "".join(text.thinking), request, has_calls=bool(calls or text.unfinished)
             ),
             self.prompt.has_user_template,
             tuple(map(plain_name, self.generation.not_applied)),

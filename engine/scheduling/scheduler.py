@@ -368,7 +368,7 @@ class Scheduler:
         if removed or self._outbox.is_urgent or now - self._put_at >= interval_s:
             self._put_at = now
             for answer in running.values():
-                if answer.builder.events:
+                if answer.builder.text.events:
                     self._outbox.put(answer.generation, answer.builder.take_events())
         if removed:
             # Removing answers copies the batch; the other readers get their tokens before that.
@@ -404,14 +404,14 @@ class Scheduler:
             answer.count_drafts(row.drafts)
         if row.failure:
             return answer.end(StopKind.ERROR, row.failure, is_request_at_fault=True), 0
-        events = answer.builder.events
+        events = answer.builder.text.events
         if row.scores is not None:
             events.append(row.scores)
         if row.read is not None:
             answer.note_progress(row.read)
             if answer.is_prefill_only:
                 return answer.end(StopKind.MAX_TOKENS), 0
-        if events and row.sampled and answer.builder.count == len(row.sampled):
+        if events and row.sampled and answer.builder.reader.count == len(row.sampled):
             self._outbox.put(answer.generation, answer.builder.take_events(), is_urgent=True)
         return None, 0
 

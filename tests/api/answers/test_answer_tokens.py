@@ -36,8 +36,8 @@ def played(pieces: list[bytes], rules: StopRules, tags: Family) -> list[list[Eve
     steps: list[list[Event]] = []
     for token_id in range(len(pieces) + 1):
         stop = feed_traced(builder, token_id, 0.0, None)
-        steps.append(list(builder.events))
-        builder.events.clear()
+        steps.append(list(builder.text.events))
+        builder.text.events.clear()
         if stop is not None:
             break
     return steps

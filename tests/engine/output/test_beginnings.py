@@ -30,7 +30,7 @@ def rest(stage: Stage, count: int, rules: StopRules) -> tuple[str, StopKind]:
     )
     for token_id in stage.scripts["go"][count:]:
         if stop := builder.add(token_id):
-            texts = [event.text for event in builder.events if isinstance(event, TextDelta)]
+            texts = [event.text for event in builder.text.events if isinstance(event, TextDelta)]
             return "".join(texts), stop.kind
     raise AssertionError("the answer never ends")
 
