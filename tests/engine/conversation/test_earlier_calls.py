@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from mlx_lm.tokenizer_utils import load
 
-from engine.conversation.normalization import normalize
-from engine.conversation.template_rules import TemplateRules
 from engine.inference.mlx_lm_internals import inner_tokenizer
 from engine.inference.text import render
 from engine.values.request import GenerationRequest, Message, Tool, ToolCall
@@ -117,12 +115,6 @@ def test_calls_and_results_are_in_the_next_turns_prompt(tmp_path: Path, shape: s
     assert places == sorted(places), text
 
 
-def test_text_before_a_call_that_would_hide_it_is_a_turn_of_its_own(tmp_path: Path) -> None:
-    said = (TALK[0], Message("assistant", "Let me see.", tool_calls=CALLS), *TALK[2:])
-    text = prompt(tokenizer_of(tmp_path, NONE), said, TOOL)
-    assert text.index("Let me see.") < text.index("[find json") < text.index("RAIN")
-
-
 def test_kimi_calls_are_numbered_over_the_conversation(
     tmp_path: Path,
 ) -> None:
@@ -143,39 +135,7 @@ def test_kimi_calls_are_numbered_over_the_conversation(
         assert f"<|system|>{call.name}<|middle|>## Return of {name}\n{said}<|end|>" in text
 
 
-def test_results_know_the_tool_that_they_come_from(tmp_path: Path) -> None:
-    named = _template(
-        _with("{{ call.function.arguments | tojson }}"), _OTHERS.replace("m.role }}", "m.name }}")
-    )
-    text = prompt(tokenizer_of(tmp_path, named), TALK, TOOL)
-    assert "find:RAIN" in text
-    assert "search:SUN" in text
-
-
 def test_a_template_with_a_version_for_tools_is_asked_for_that(tmp_path: Path) -> None:
     tokenizer = tokenizer_of(tmp_path, NONE)
     inner_tokenizer(tokenizer).chat_template = {"default": ONLY_RESULTS, "tool_use": NONE}
     assert "[find json" in prompt(tokenizer, TALK, TOOL)
-
-
-def test_a_conversation_without_calls_is_rendered_as_it_is(tmp_path: Path) -> None:
-    tokenizer = tokenizer_of(tmp_path, NONE)
-    said = (Message("user", "go"), Message("assistant", ""), Message("user", "on"))
-    plain = inner_tokenizer(tokenizer).apply_chat_template(
-        [{"role": turn.role, "content": turn.content} for turn in said],
-        tokenize=False,
-        add_generation_prompt=True,
-    )
-    assert prompt(tokenizer, said) == plain
-
-
-def test_a_template_that_fails_at_tools_shows_calls_where_none_are_offered(tmp_path: Path) -> None:
-    refusing = "{% if tools %}{{ raise_exception('no tools') }}{% endif %}" + TEXT
-    assert "Oslo" in prompt(tokenizer_of(tmp_path, refusing), TALK)
-
-
-@pytest.mark.parametrize("text", ['{"arguments":1}', "{ }", '{"path":  "x"}'])
-def test_arguments_in_text_form_stay_as_the_model_wrote_them(text: str) -> None:
-    turn = Message("assistant", "", tool_calls=(ToolCall("1", "f", text),))
-    [sent] = normalize([turn], TemplateRules(has_text_arguments=True))
-    assert sent["tool_calls"][0]["function"]["arguments"] == text

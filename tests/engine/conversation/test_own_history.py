@@ -56,16 +56,3 @@ def test_own_history_is_rendered_again(tmp_path: Path, family: str) -> None:
                     messages.append(Message("user", "more"))
 
     run(talk())
-
-
-@pytest.mark.parametrize(
-    "family", [name for name, family in FAMILIES.items() if family.can_think and name in TEMPLATES]
-)
-def test_models_that_write_reasoning_can_think(tmp_path: Path, family: str) -> None:
-    async def play() -> bool:
-        stage = FamilyStage(tmp_path, FAMILIES[family], template=TEMPLATES[family], answer=str)
-        async with loaded_engine(tmp_path, loader=stage.load) as engine:
-            assert engine.model is not None
-            return engine.model.can_think
-
-    assert run(play())

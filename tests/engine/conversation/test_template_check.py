@@ -38,23 +38,6 @@ def test_template_check_names_the_text_that_closes_an_answer(
     assert check_template(bare).closing_sentence.startswith("No text closes an answer")
 
 
-def test_template_check_names_what_a_template_loses(
-    template_of: Callable[[str], ChatTemplate],
-) -> None:
-    report = check_template(template_of("{% for m in messages[-1:] %}{{ m.content }}{% endfor %}"))
-    missing = {case.conversation: case.missing for case in report.cases}
-    assert "QUESTION1" in missing["a system message first"]
-
-
-def test_template_check_names_refused_conversations(
-    template_of: Callable[[str], ChatTemplate],
-) -> None:
-    refusing = "{{ raise_exception('No.') if messages|length > 1 else messages[0].content }}"
-    report = check_template(template_of(refusing))
-    outcomes = {case.conversation: case.outcome for case in report.cases}
-    assert outcomes["a call and its result"] == "refused"
-
-
 def test_rules_of_a_slow_template_are_learnt_within_the_time_of_one_prompt(
     template_of: Callable[[str], ChatTemplate], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from engine.engine import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import Sampling
-from tests.engine.grammar.forms import OPEN, POINT, WORD, ask_all, closed, held
+from tests.engine.grammar.forms import POINT, WORD, ask_all, closed, held
 from tests.support.asking import ask, request, run, scripted_answer
 from tests.support.scripted import TEMPLATE, Stage
 
@@ -56,31 +56,6 @@ def test_every_answer_satisfies_its_schema_in_a_batch_of_many(engine: Engine) ->
     for answer, schema in zip(answers, [*SCHEMAS.values()] * len(samplings), strict=True):
         assert answer.finished.stop.kind is StopKind.EOS, answer.text
         jsonschema.validate(json.loads(answer.text), schema)
-
-
-@pytest.mark.parametrize("allows_more", [False, True])
-def test_a_model_adds_keys_of_its_own_only_where_the_request_allows_it(
-    engine: Engine, allows_more: bool
-) -> None:
-    asked = [
-        request(
-            "Say: hello",
-            constraint=held(OPEN),
-            sampling=Sampling(temperature=1.5, seed=seed),
-            max_tokens=60,
-            allows_more_keys=allows_more,
-        )
-        for seed in range(5)
-    ]
-    answers = run(ask_all(engine, asked))
-    if allows_more:
-        # It runs on to the limit, or writes keys that nobody asked for.
-        assert any(
-            a.finished.stop.kind is StopKind.MAX_TOKENS or json.loads(a.text).keys() != {"name"}
-            for a in answers
-        )
-    else:
-        assert all(json.loads(a.text).keys() == {"name"} for a in answers)
 
 
 def test_free_rows_beside_constrained_ones_answer_as_usual(engine: Engine) -> None:

@@ -1,7 +1,5 @@
 """What constrained answers need is made for the first of them, beside the engine thread."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,33 +19,6 @@ from tests.support.scripted import Stage
 
 ROOT = Path(__file__).parents[3]
 EMPTY = OutputConstraint({"type": "object", "properties": {}})
-PROGRAM = """
-import asyncio, sys
-from pathlib import Path
-from engine import Engine
-
-async def main():
-    engine = Engine()
-    print({'engine.grammar.grammar_compiler', 'psutil', 'llguidance'} & set(sys.modules))
-    from engine.values.request import OutputConstraint
-    from tests.support.asking import ask
-    await engine.load(Path("assets/demo-model"))
-    await ask(engine, "Say: x", max_tokens=3)
-    print("llguidance" in sys.modules)
-    await ask(engine, "Say: x", constraint=OutputConstraint({"const": 7}))
-    print("llguidance" in sys.modules)
-    await engine.aclose()
-
-asyncio.run(main())
-"""
-
-
-def test_a_model_is_loaded_and_answers_without_the_library_of_grammars() -> None:
-    command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(
-        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=300
-    )
-    assert done.stdout.split() == ["set()", "False", "True"]
 
 
 def test_grammar_vocabulary_is_that_of_the_tokenizer(demo_model_path: Path, tmp_path: Path) -> None:

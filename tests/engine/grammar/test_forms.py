@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.engine import Engine
-from engine.errors import EngineClosed, InvalidRequest
+from engine.errors import InvalidRequest
 from engine.grammar import grammar_compiler
 from engine.grammar.compilation import new_matcher
 from engine.values.request import OutputConstraint
@@ -122,25 +122,6 @@ async def test_cancelled_schema_compilation_blocks_no_other_request(
     await engine.aclose()
     assert free.finished.usage.output_tokens > 0
     assert (known.text, after.text) == ("1", "3")
-
-
-async def test_closing_the_engine_ends_the_wait(
-    demo_model_path: Path, goes_on: threading.Event
-) -> None:
-    engine = await loaded(demo_model_path)
-    await ask(engine, "Say: x", constraint=held({"const": 1}))
-    *compiling, waiting = (
-        asyncio.create_task(ask(engine, "Say: x", constraint=held({"const": number})))
-        for number in range(2, 2 + 4 + 1)
-    )
-    await asyncio.sleep(0.1)
-    await engine.aclose()
-    with pytest.raises(EngineClosed):
-        await waiting
-    goes_on.set()
-    for task in compiling:
-        with pytest.raises(EngineClosed):
-            await task
 
 
 def test_too_many_optional_properties_are_refused(

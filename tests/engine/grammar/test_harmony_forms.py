@@ -7,8 +7,6 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from engine.errors import InvalidRequest
-from engine.inference.backend import BatchLimits
 from engine.stopping.record import StopKind
 from engine.values.request import ToolChoice
 from tests.engine.grammar.forms import ADD, POINT, check_call, held
@@ -48,19 +46,3 @@ def test_a_harmony_call_can_be_required(tmp_path: Path) -> None:
     )
     check_call(answer, ADD)
     assert answer.thinking == "hm {"
-
-
-def test_a_raw_prompt_of_harmony_is_refused(tmp_path: Path) -> None:
-    stage = harmony(tmp_path, ["x"])
-    with pytest.raises(InvalidRequest, match="needs messages"):
-        scripted_answer(stage, "go", prompt="go", constraint=held(POINT))
-
-
-def test_a_model_that_writes_harmony_can_call_tools(tmp_path: Path) -> None:
-    """mlx-lm names no parser for it: its calls are messages with headers of their own."""
-    folders = [tmp_path / "harmony", tmp_path / "plain"]
-    stages = [harmony(folders[0], ["a"]), Stage(folders[1], {"go": ["a"]})]
-    loaded = [stage.load(stage.folder, limits=BatchLimits(64, 1 << 20, 4)) for stage in stages]
-    assert [model.info.can_call_tools for model in loaded] == [True, False]
-    for model in loaded:
-        model.close()

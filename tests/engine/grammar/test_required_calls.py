@@ -41,22 +41,6 @@ def test_a_required_call_is_a_valid_call_of_one_of_the_tools(engine: Engine, see
     check_call(answer, ADD, SAY)
 
 
-@pytest.mark.parametrize("tool", [ADD, SAY], ids=["add", "say"])
-def test_a_named_tool_is_the_one_that_is_called(engine: Engine, tool: Tool) -> None:
-    choice = ToolChoice("required", tool.name)
-    answer = run(
-        ask(
-            engine,
-            "Say: hello",
-            tools=(ADD, SAY),
-            tool_choice=choice,
-            thinking=False,
-            max_tokens=300,
-        )
-    )
-    check_call(answer, tool)
-
-
 @pytest.mark.parametrize("end", [["</think>", "\n\n"], []], ids=["after", "in"])
 def test_a_required_call_comes_after_reasoning_or_in_it(tmp_path: Path, end: list[str]) -> None:
     # What is forced has the tokens of the tokenizer: one for each letter.

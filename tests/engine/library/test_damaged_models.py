@@ -55,16 +55,6 @@ def test_an_index_that_names_no_files_is_refused_and_hides_no_other_model(
     assert found[model_attacks.DEMO].problem == ""
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
-def test_a_damaged_text_is_refused_in_words_that_are_not_the_parsers(
-    model: Path, name: str
-) -> None:
-    damaged = b"{" if name.endswith("json") else (1).to_bytes(8, "little") + b"{"
-    (model / name).write_bytes(damaged)
-    with pytest.raises(ModelLoadFailed, match=rf"{name} is damaged: .* is not valid JSON$"):
-        check_folder(model)
-
-
 def test_names_of_missing_files_are_few_and_cannot_control_a_terminal(model: Path) -> None:
     names = ["a\x1b[2J", "\ud800", *(f"b{number}" for number in range(100))]
     (model / INDEX).write_text(json.dumps({"weight_map": {name: name for name in names}}))
@@ -73,14 +63,6 @@ def test_names_of_missing_files_are_few_and_cannot_control_a_terminal(model: Pat
     words = r"a\x1b[2J, b0, b1, b10, b11 and 97 more files missing"
     assert str(caught.value).endswith(words)
     assert look_into(model, Origin.FOLDER).problem == words
-
-
-@pytest.mark.parametrize("offsets", [[], [0, "x"], [0, [1]], [0, None], {}], ids=json.dumps)
-def test_a_header_without_the_ends_of_its_weights_is_refused(model: Path, offsets: Any) -> None:
-    header = json.dumps({"a": {"data_offsets": offsets}, "b": {"data_offsets": [0, 4]}}).encode()
-    (model / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
-    with pytest.raises(ModelLoadFailed, match="its header names no end of a weight"):
-        check_folder(model)
 
 
 @pytest.mark.parametrize("length", [1 << 30, (16 << 20) + 1])
@@ -135,20 +117,6 @@ def test_a_text_file_of_gigabytes_is_refused_by_name(model: Path) -> None:
     assert vocabulary_key(model) == ""
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000])
-def test_a_configuration_that_is_nested_too_deeply_is_refused(model: Path, text: str) -> None:
-    (model / "config.json").write_text(text)
-    with pytest.raises(ModelLoadFailed, match="nested too deeply"):
-        check_folder(model)
-    assert "nested too deeply" in look_into(model, Origin.FOLDER).problem
-
-
-def test_a_pipe_in_place_of_a_configuration_does_not_block(model: Path) -> None:
-    (model / "config.json").unlink()
-    os.mkfifo(model / "config.json")
-    assert look_into(model, Origin.FOLDER).problem.endswith("it is not a regular file")
-
-
 def test_absurd_sampling_settings_of_a_model_count_as_not_stated(model: Path) -> None:
     odd = '{"temperature": Infinity, "top_k": -Infinity, "top_p": NaN, "min_p": 1' + "0" * 400 + "}"
     (model / "generation_config.json").write_text(odd)
@@ -172,10 +140,3 @@ def test_configuration_fields_of_any_type_leave_every_model_in_the_list(
     assert found.keys() == {model_attacks.DEMO, model}
     assert need(model).total > 0
     weights_of(model)
-
-
-@pytest.mark.parametrize("text", ["[]", "null", '"text"', "5"])
-def test_a_configuration_that_is_no_object_is_the_fault_of_its_row(model: Path, text: str) -> None:
-    (model / "config.json").write_text(text)
-    [found] = discover(ModelFolders(None, (model,)))
-    assert found.problem.endswith("it does not contain a JSON object")

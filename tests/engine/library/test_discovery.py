@@ -122,28 +122,6 @@ def test_models_of_lm_studio_are_found_or_explained(tmp_path: Path) -> None:
     assert others.trouble.startswith("It is a GGUF file")
 
 
-def test_a_gguf_file_of_the_hubs_cache_is_named(tmp_path: Path) -> None:
-    folder = cached(tmp_path, "makers/some-GGUF")
-    for file in ("config.json", "model.safetensors"):
-        (folder / file).unlink()
-    (folder / "some-Q4.gguf").write_bytes(b"x")
-    model = only(ModelFolders(hub_cache=tmp_path))
-    assert (model.name, model.is_gguf, model.is_partial) == ("makers/some-GGUF", True, False)
-
-
-def test_a_model_in_two_places_is_found_once(tmp_path: Path) -> None:
-    folder = made(tmp_path / "a")
-
-    assert len(discover(ModelFolders(bundled=folder, added=(folder, tmp_path)))) == 1
-
-
-def test_a_folder_without_a_tokenizer_says_so(tmp_path: Path) -> None:
-    folder = made(tmp_path / "a")
-    (folder / "tokenizer.json").unlink()
-
-    assert only(ModelFolders(added=(folder,))).problem == "tokenizer.json missing"
-
-
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [

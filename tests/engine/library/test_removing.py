@@ -86,19 +86,6 @@ def test_a_link_to_another_place_is_not_followed(tmp_path: Path) -> None:
     assert found.folder.is_dir()
 
 
-def test_a_file_that_cannot_be_deleted_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, _ = removal_of(downloaded(tmp_path))
-
-    def refuse(name: str, *_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied", name)
-
-    monkeypatch.setattr(os, "unlink", refuse)  # root may delete anything
-    with pytest.raises(EngineError, match=r"\w+ cannot be deleted: you have no permission"):
-        remove(folder)
-
-
 def test_an_exact_name_wins_over_the_last_part_of_another(tmp_path: Path) -> None:
     short = FoundModel("one", tmp_path, Origin.LM_STUDIO)
     long = FoundModel("makers/one", tmp_path, Origin.HUGGING_FACE)

@@ -1,14 +1,12 @@
 """Chat templates of model folders and of files."""
 
 import json
-import os
 from pathlib import Path
 
 import jinja2
 import pytest
 
-from engine.errors import InvalidTemplate, ModelLoadFailed
-from engine.library.model_folder import check_folder
+from engine.errors import InvalidTemplate
 from engine.library.template_files import chat_template, read_template
 
 _NAMED = [
@@ -34,18 +32,6 @@ def test_files_of_a_folder_precede_the_tokenizers_settings(tmp_path: Path) -> No
     (tmp_path / "additional_chat_templates").mkdir()
     (tmp_path / "additional_chat_templates" / "tool_use.jinja").write_text("tools")
     assert chat_template(tmp_path) == "{% if tools +%}tools{%+ else +%}new{%+ endif +%}"
-
-
-def test_pipe_among_additional_templates_does_not_block(
-    demo_model_path: Path, tmp_path: Path
-) -> None:
-    for file in demo_model_path.iterdir():
-        if file.is_file():
-            (tmp_path / file.name).symlink_to(file)
-    (tmp_path / "additional_chat_templates").mkdir()
-    os.mkfifo(tmp_path / "additional_chat_templates" / "rag.jinja")
-    with pytest.raises(ModelLoadFailed, match=r"rag\.jinja is damaged: it is not a regular file"):
-        check_folder(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from engine.engine import Engine
 from engine.inference.backend import BatchLimits
 from engine.output.answer import AnswerBuilder, DecodingSetting
 from engine.output.channels import Beginning
@@ -20,8 +19,7 @@ from engine.values.events import (
     ToolCallCompleted,
     ToolCallStarted,
 )
-from engine.values.request import Tool, ToolChoice
-from tests.support.asking import events_of, request, run
+from tests.support.asking import request
 from tests.support.models.formats import ADD, CALL, FORMATS, HARMONY, tool_template
 from tests.support.scripted import END, Stage
 
@@ -121,44 +119,10 @@ def test_a_harmony_call_starts_with_its_header_and_goes_on_as_it_is_written(
     ]
 
 
-def test_the_next_call_under_one_tag_completes_the_one_before(tmp_path: Path) -> None:
-    script = ["[TOOL_CALLS]", "add", "[ARGS]", '{"a": 1}', "sub[ARGS]", '{"b"', ": 2}", END]
-    play = Play(tmp_path, script, style="open-ended")
-    assert play.all == [
-        "start add", '{"a": 1', "}", "start sub", '{"b"', ": 2",
-        'call add {"a": 1}', "}", 'call sub {"b": 2}',
-    ]  # fmt: skip
-
-
-def test_each_call_of_a_deepseek_section_grows_and_the_section_ends_them(tmp_path: Path) -> None:
-    first = ["function", "<｜tool▁sep｜>", "add", "\n```json\n", '{"a"', ": 1}", "\n```"]
-    second = ["sub", "<｜tool▁sep｜>", '{"b": "x', 'y"}']
-    begin, end = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"
-    section = [begin, *first, end, "\n", begin, *second, end]
-    script = ["Well. ", "<｜tool▁calls▁begin｜>", *section, "<｜tool▁calls▁end｜>", END]
-    play = Play(tmp_path, script, style="deepseek")
-    assert play.all == [
-        "text Well. ", "start add", '{"a"', ": 1", "}", "start sub", '{"b": "x', 'y"',
-        'call add {"a": 1}', "}", 'call sub {"b": "xy"}',
-    ]  # fmt: skip
-
-
 def test_a_call_that_the_prompt_began_is_sent_from_its_beginning(tmp_path: Path) -> None:
     beginning = Beginning(Channel.TOOL, call='{"name": "add", "arguments": {"a')
     play = Play(tmp_path, ['": 1', "}}", CLOSE, END], beginning=beginning)
     assert play.all == ["start add", '{"a', '": ', "1", "}", 'call add {"a": 1}']
-
-
-def test_a_forced_call_is_sent_while_it_is_written(engine: Engine) -> None:
-    schema = {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"]}
-    asked = {"tools": (Tool("add", "", schema),), "tool_choice": ToolChoice("required")}
-    events = run(events_of(engine, "Say: hello", thinking=False, max_tokens=300, **asked))
-    told = [event for event in events if isinstance(event, ToolCallArguments)]
-    [call] = [event.call for event in events if isinstance(event, ToolCallCompleted)]
-    [start] = [event for event in events if isinstance(event, ToolCallStarted)]
-    assert (start.call_id, start.name) == (call.id, "add")
-    assert "".join(event.text for event in told) == call.arguments
-    assert events.index(start) < events.index(told[0]) < len(events) - 2
 
 
 # -- calls that are none ----------------------------------------------------------------------

@@ -62,18 +62,3 @@ def test_full_traces_agree_with_the_models_log_probabilities(
         assert stats.eos_probability == pytest.approx(
             math.exp(row[tokenizer.eos_token_id]), abs=1e-3
         )
-
-
-async def test_rows_of_one_batch_may_ask_for_different_traces(engine: Engine) -> None:
-    import asyncio
-
-    wanted = [(TraceLevel.FULL, 5), (TraceLevel.OFF, 0), (TraceLevel.FULL, 1),
-              (TraceLevel.STOPS, 0)]  # fmt: skip
-    (full, off, one, stops) = await asyncio.gather(
-        *(events_of(engine, COUNT, "6", trace=level, top_logprobs=count) for level, count in wanted)
-    )
-    assert [len(t.stats.top) for t in traces(full) if t.stats] == [5] * len(traces(full))
-    assert [len(t.stats.top) for t in traces(one) if t.stats] == [1] * len(traces(one))
-    assert traces(off) == []
-    assert traces(stops)
-    assert all(t.stats is None for t in traces(stops))

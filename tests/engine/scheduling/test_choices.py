@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from engine.engine import Engine
-from engine.errors import InvalidRequest, QueueFull
+from engine.errors import QueueFull
 from engine.values.limits import Limits
 from engine.values.request import CacheOwner
 from tests.engine.scheduling.stages import rendering, stage_of, text_of
-from tests.support.asking import ask, loaded_engine, request
+from tests.support.asking import loaded_engine, request
 
 
 @pytest.mark.parametrize("prediction", [None, "yes"])
@@ -39,18 +39,6 @@ async def test_choices_are_decoded_in_the_same_steps(tmp_path: Path) -> None:
     assert {rows for rows, _ in stage.model.calls} == {4}
 
 
-async def test_all_choices_are_refused_if_one_is_invalid(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path)
-
-    async with loaded_engine(tmp_path, loader=stage.load) as engine:
-        asked = request("short")
-        with pytest.raises(InvalidRequest, match="max_tokens"):
-            await engine.generate_together([asked, asked, replace(asked, max_tokens=-1)])
-        assert engine.status.running == engine.status.waiting == 0
-        assert stage.model.calls == []
-        assert (await ask(engine, "short")).text == "yes"
-
-
 async def test_all_choices_are_refused_if_there_is_no_room_for_them(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
 
@@ -65,19 +53,6 @@ async def test_all_choices_are_refused_if_there_is_no_room_for_them(tmp_path: Pa
         for generation in (*running, *waiting):
             generation.cancel()
             await generation.collect()
-
-
-async def test_choices_beyond_queue_limit_name_field(
-    tmp_path: Path,
-) -> None:
-    stage = stage_of(tmp_path)
-
-    async with loaded_engine(
-        tmp_path, Limits(max_rows=2, max_waiting=2), loader=stage.load
-    ) as engine:
-        with pytest.raises(InvalidRequest, match="n: at most 4 answers") as caught:
-            await engine.generate_together([request("short")] * 5)
-        assert caught.value.field == "n"
 
 
 async def test_choices_of_a_short_prompt_read_it_once(engine: Engine) -> None:

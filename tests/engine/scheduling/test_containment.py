@@ -16,12 +16,10 @@ from engine.errors import EngineClosed
 from engine.generation import Answer
 from engine.inference.mlx_backend import MlxBackend
 from engine.output.tool_calls.call_text import (
-    MAX_DEPTH,
     CallReader,
     CallWriter,
     StreamBuffer,
     Waiting,
-    arguments_object,
 )
 from engine.output.tool_calls.formats import CALL_FORMATS
 from engine.stopping.record import StopKind
@@ -145,24 +143,6 @@ async def test_requests_after_the_end_are_refused(tmp_path: Path) -> None:
 # -- arguments ----------------------------------------------------------------------------------
 
 
-def nested(depth: int) -> str:
-    return '{"a":' * depth + "1" + "}" * depth
-
-
-@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 20_000])
-def test_a_call_that_is_nested_too_deeply_is_text(tmp_path: Path, depth: int) -> None:
-    raw = f'{{"name": "f", "arguments": {nested(depth)}}}'
-    stage = Stage(
-        tmp_path,
-        {"go": ["<tool_call>", raw, "</tool_call>", "after"]},
-        special=TAGS,
-        template=JSON_CALLS,
-    )
-    answer = scripted_answer(stage, "go", tools=(Tool("f", "", {}),))
-    assert (answer.tool_calls, answer.text) == ((), f"{raw}after")
-    assert answer.finished.stop.kind is StopKind.EOS
-
-
 @pytest.mark.parametrize(
     "arguments", ["[1]", '"text"', "7", "null", "true", '{"a": NaN}', '{"a": 1e999}', "{"]
 )
@@ -182,16 +162,6 @@ def test_a_call_whose_arguments_are_not_an_object_is_text(
     assert answer.tool_calls == ()
     assert answer.text == raw
     assert answer.finished.stop.kind is StopKind.EOS
-
-
-@pytest.mark.parametrize(
-    "text",
-    ['["a"]', "7", '{"a": NaN}', '{"a": "\\ud800"}', '{"a": "\ud800"}', '{"a": 1e999}',
-     '{"a": ' + "9" * 5000 + "}"],
-)  # fmt: skip
-def test_arguments_that_are_not_an_object_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        arguments_object(text)
 
 
 async def test_calls_of_a_parser_unknown_to_us_are_text(

@@ -77,15 +77,6 @@ async def test_disk_cache_after_idle_unload(tmp_path: Path, demo_model_path: Pat
     assert usage.disk_tokens > 0
 
 
-async def test_memory_is_used_before_disk(tmp_path: Path, demo_model_path: Path) -> None:
-    async with running(tmp_path, demo_model_path) as engine:
-        text, _ = await asked(engine, FIRST)
-        await written(engine)
-        _, usage = await asked(engine, following(text))
-    assert usage.cached_tokens > 0
-    assert usage.disk_tokens == 0
-
-
 async def test_disk_serves_where_memory_has_no_room(tmp_path: Path, demo_model_path: Path) -> None:
     async with running(tmp_path, demo_model_path, Limits(prompt_cache_bytes=0)) as engine:
         text, _ = await asked(engine, FIRST)

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,42 +91,3 @@ async def test_a_short_request_overtakes_long_prompts(tmp_path: Path, long_ones:
         for generation in (stream, *long):
             generation.cancel()
             await generation.collect()
-
-
-async def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path)
-    done: list[str] = []
-    is_sent = threading.Event()
-
-    def load(folder: Path, **options: Any) -> Any:
-        backend = stage.load(folder, **options)
-        real, leave = backend.join, backend.batch.remove
-
-        def slow(*given: Any) -> Any:
-            done.append("join")
-            # After the first of those that are asked at once, until the cancel has been sent.
-            if len(done) > 3:
-                is_sent.wait(60)
-            return real(*given)
-
-        def noted(rows: Mapping[int, int]) -> None:
-            done.append("leave")
-            leave(rows)
-
-        backend.join, backend.batch.remove = slow, noted  # type: ignore[method-assign]
-        return backend
-
-    async with loaded_engine(tmp_path, loader=load) as engine:
-        stream = await engine.generate(request("long"))
-        other = await engine.generate(request("long"))
-        await first_text(stream)
-        asked = [asyncio.ensure_future(engine.generate(request("long"))) for _ in range(25)]
-        await asked[0]
-        stream.cancel()
-        is_sent.set()
-        await stream.collect()
-        taken = await asyncio.gather(*asked)
-        for one in (other, *taken):
-            one.cancel()
-            await one.collect()
-    assert done.index("leave") <= 5

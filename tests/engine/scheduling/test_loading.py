@@ -27,19 +27,6 @@ def test_load_progress_reports_phases_and_bytes(demo_model_path: Path) -> None:
     assert 0 < total <= weights_size(demo_model_path)
 
 
-async def test_the_status_shows_the_progress_of_loading(tmp_path: Path) -> None:
-    loader = SlowLoading(stage_of(tmp_path))
-    loader.goes_on.clear()
-    engine = Engine(loader=loader)
-    loading = asyncio.ensure_future(engine.load(tmp_path))
-    await until(lambda: (now := engine.status.loading) is not None and now.done_bytes >= 50)
-    assert engine.status.state == "loading"
-    loader.goes_on.set()
-    await loading
-    assert engine.status.loading is None
-    await engine.aclose()
-
-
 async def test_cancelled_load_ends_and_another_model_loads(
     tmp_path: Path,
 ) -> None:

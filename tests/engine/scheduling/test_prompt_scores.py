@@ -13,7 +13,7 @@ import mlx_lm
 import pytest
 
 from engine.engine import Engine
-from engine.errors import InvalidRequest, PromptTooLong
+from engine.errors import PromptTooLong
 from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished, PromptProgress
 from engine.values.limits import Limits
@@ -134,13 +134,6 @@ def test_prompt_scores_in_mixed_batch(loaded: Any, plain: Any) -> None:
         agrees(plain, request, events)
 
 
-def test_the_choices_of_one_prompt_each_have_its_scores(loaded: Any, plain: Any) -> None:
-    request = asked(ids(40, 8), max_tokens=2)
-    for events in loaded(request, request, request):
-        agrees(plain, request, events)
-        assert _end(events).usage.output_tokens > 0
-
-
 def test_zero_max_tokens_reads_and_caches_prompt(
     loaded: Any,
 ) -> None:
@@ -168,16 +161,6 @@ async def test_scoring_prompt_of_context_length(demo_model_path: Path, tmp_path:
                 await engine.generate(request)
         [events] = await _answered(engine, [asked(ids(64), 61)])
         assert len(scores_in(events)[1]) == 3
-
-
-def test_wrong_scoring_options_are_refused_by_name(loaded: Any) -> None:
-    for scoring, field in (
-        (PromptScoring(-1), "prompt_scoring.start"),
-        (PromptScoring(top=21), "prompt_scoring.top"),
-    ):
-        with pytest.raises(InvalidRequest) as refused:
-            loaded(replace(asked(ids(5)), prompt_scoring=scoring))
-        assert refused.value.field == field
 
 
 def _end(events: Sequence[Event]) -> Finished:

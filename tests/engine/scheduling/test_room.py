@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
-from engine.inference.backend import BatchLimits, Prompt
+from engine.inference.backend import Prompt
 from engine.inference.cache.index import MemoryUsage
 from engine.library.memory_need import CacheSize, Memory
 from engine.library.model_info import ModelInfo
@@ -20,8 +20,8 @@ from engine.stopping.record import StopKind
 from engine.values.embedding import EmbeddingRequest
 from engine.values.events import TextDelta
 from engine.values.limits import Limits
-from engine.values.request import GenerationRequest, TraceLevel
-from tests.engine.scheduling.stages import rendering, until
+from engine.values.request import TraceLevel
+from tests.engine.scheduling.stages import until
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage
 
@@ -85,12 +85,6 @@ def test_memory_error_names_field_figures_and_remedy(
     assert message == (None if found is None else str(found))
 
 
-def test_memory_error_of_uncounted_prompt(tmp_path: Path) -> None:
-    refusal = refused(model_of(tmp_path, CacheSize(1 << 20), 100_000), 1 << 10, (0, None))
-    assert refusal is not None
-    assert "Choose a smaller model" in refusal.reason
-
-
 @pytest.mark.parametrize(
     ("cache", "context", "size_bytes", "choices"),
     [
@@ -103,25 +97,6 @@ def test_memory_check_accepts_what_the_cache_holds(
     tmp_path: Path, cache: CacheSize, context: int, size_bytes: int, choices: Any
 ) -> None:
     assert refused(model_of(tmp_path, cache, context), size_bytes, *choices) is None
-
-
-async def test_memory_check_of_choices_precedes_rendering(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path)
-    rendered: list[GenerationRequest] = []
-
-    async with loaded_engine(
-        tmp_path, Limits(context_bytes=4096 * TOKEN), loader=rendering(stage, rendered.append)
-    ) as engine:
-        with pytest.raises(InvalidRequest, match="Reduce it to 4") as caught:
-            await engine.generate_together([request("long", max_tokens=900)] * 8)
-        assert caught.value.field == "n"
-        with pytest.raises(InvalidRequest) as caught:
-            await engine.generate_together(
-                [GenerationRequest(prompt=(5,) * 2000, max_tokens=1)] * 3
-            )
-        assert caught.value.field == "n"
-        assert rendered == []
-        assert (await ask(engine, "short")).text == "yes"
 
 
 async def test_too_large_prompt_is_refused_before_prefill(
@@ -159,21 +134,6 @@ async def test_request_waits_for_memory_of_running_answers(tmp_path: Path) -> No
         await large.collect()
         assert (await first.collect()).finished.stop.kind is StopKind.MAX_TOKENS
         assert max(rows for rows, _ in stage.model.calls) == 1
-
-
-async def test_requests_beyond_the_rows_of_a_batch_wait(tmp_path: Path) -> None:
-    stage, may_end = stage_of(tmp_path), threading.Event()
-    stage.slow_until(may_end)
-
-    def load(folder: Path, *, limits: BatchLimits, **options: Any) -> Any:
-        return stage.load(folder, limits=replace(limits, rows=1), **options)
-
-    async with loaded_engine(tmp_path, loader=load) as engine:
-        answers = await engine.generate_together([request("short")] * 2)
-        await until(lambda: engine.status.running > 0)
-        assert (engine.status.running, engine.status.waiting) == (1, 1)
-        may_end.set()
-        assert [(await one.collect()).text for one in answers] == ["yes", "yes"]
 
 
 async def test_an_answer_without_a_limit_ends_when_memory_is_full(tmp_path: Path) -> None:

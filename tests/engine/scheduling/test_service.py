@@ -12,8 +12,6 @@ from engine.engine import Engine
 from engine.errors import (
     EngineClosed,
     InvalidRequest,
-    ModelLoadFailed,
-    NoModel,
     QueueFull,
 )
 from engine.stopping.record import StopKind
@@ -24,36 +22,6 @@ from tests.engine.scheduling.stages import stage_of
 from tests.support.asking import ask, loaded_engine, request
 
 COUNT = "Count from 1 to 10, one number per line"
-
-
-async def test_request_without_model_is_refused() -> None:
-    engine = Engine()
-    with pytest.raises(NoModel):
-        await engine.generate(request("hi"))
-    await engine.aclose()
-
-
-async def test_folder_without_model_is_refused(tmp_path: Path) -> None:
-    engine = Engine()
-    with pytest.raises(ModelLoadFailed, match=r"config\.json is missing"):
-        await engine.load(tmp_path)
-    assert engine.status.state == "failed"
-    await engine.aclose()
-
-
-async def test_damaged_weights_name_expected_and_actual_bytes(
-    tmp_path: Path, demo_model_path: Path
-) -> None:
-    for file in demo_model_path.iterdir():
-        if file.suffix in {".json", ".jinja"}:
-            (tmp_path / file.name).write_bytes(file.read_bytes())
-    weights = (demo_model_path / "model.safetensors").read_bytes()
-    (tmp_path / "model.safetensors").write_bytes(weights[:-100])
-
-    engine = Engine()
-    with pytest.raises(ModelLoadFailed, match=rf"expected {len(weights):,} bytes, found"):
-        await engine.load(tmp_path)
-    await engine.aclose()
 
 
 async def test_bad_requests_never_reach_the_model_and_name_the_field(engine: Engine) -> None:

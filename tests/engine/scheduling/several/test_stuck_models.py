@@ -166,17 +166,3 @@ async def test_hung_load_is_abandoned_with_cause(blockade: Blockade) -> None:
     await engine.restart("there")
     assert (await ask(engine, "short", model="there")).text == "yes"
     await engine.aclose()
-
-
-async def test_close_does_not_wait_for_hung_step(blockade: Blockade) -> None:
-    engine = Engine(loader=blockade)
-    engine.offer(blockade.models.offered)
-    await engine.load(blockade.models.offered[0].folder)
-    blockade.hold_step("here", call=3)
-    running = asyncio.ensure_future(ask(engine, "long"))
-    await asyncio.to_thread(blockade.is_held.wait, 60)
-    await engine.aclose()
-    assert (await running).finished.stop.kind is StopKind.CANCELLED
-    assert engine.is_stuck
-    blockade.opened.set()
-    await until(lambda: not engine.is_stuck)
