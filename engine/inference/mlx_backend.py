@@ -139,8 +139,6 @@ class MlxBackend:
         render_shown = rendered.render
         prediction = predicted(self._tokenizer, request.prediction, self.info)
         owner = request.cache_owner
-        if owner.kept_with is not None:
-            self.batch.prompt_cache.wait_for_files()
         beginning = Beginning()
         if request.prompt is None:
             beginning = family.beginning(shown, tokens, self.vocabulary)

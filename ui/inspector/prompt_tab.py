@@ -55,7 +55,6 @@ _MISSES = {
     "only from a snapshot, and there is none in between",
     CacheMiss.EVICTED: "an earlier prompt had more of these tokens, but the memory for cached "
     "prompts was needed for others",
-    CacheMiss.ON_DISK: "the rest was on disk, and was not read from there",
     CacheMiss.SCORED: "the model had to read these tokens to score them",
 }
 

@@ -1,8 +1,8 @@
 """The folder of prompt caches on disk, and its two threads. Knows no MLX.
 
-A file holds the keys and values of one block of tokens, or a snapshot of the layers that have none.
-The folder is the only record of its content, so several processes may use it: a process that finds
-a file deleted continues without it. A file's name contains the digest of its content.
+A file's name has the hash of all tokens up to the end of its content. The folder is the only record
+of its content, so several processes may use it: a process that finds a file deleted continues
+without it.
 
 Caches that one model made are never used with another: a fingerprint covers the model's folder, the
 name, size and time of change of each file that a model, its tokenizer and its template are read
@@ -12,43 +12,34 @@ No disk error ends an answer: a cache that cannot be written is dropped, and the
 prompt again whose cache cannot be read.
 """
 
-import base64
 import contextlib
 import hashlib
-import json
 import logging
 import os
 import re
 import secrets
 import shutil
 import time
-from array import array
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from engine.files.causes import os_cause
-from engine.files.json_fields import DamagedFile
 from engine.files.safe_files import make_folders
-from engine.library.weights import read_header
 from engine.threads import free_mlx_thread
 from engine.values.request import CacheOwner
 
-TOKEN_BYTES = array("I").itemsize
-"""The bytes of a token in a key."""
 # Caches never use the last free space of a disk.
 MIN_FREE_BYTES = 512 << 20
 # Raised whenever files of earlier versions can no longer be used; they are evicted first.
-FORMAT = 5
+FORMAT = 6
 _SUFFIXES = (".safetensors", ".json", ".jinja", ".model", ".tiktoken", ".txt")
 
 Stamps = tuple[tuple[str, int, int], ...]
 """The names, sizes and times of change of a folder's files."""
-_KEY = "fullstop"
-_NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{64})\.safetensors")
+_NAME = re.compile(r"[0-9a-f]{16}-([0-9a-f]{16})-([0-9a-f]{64}(?:-[0-9]+)?)\.safetensors")
 _UNFINISHED = re.compile(r"unfinished-[0-9a-f]{16}\.(tmp|safetensors)")
 
 _log = logging.getLogger(__name__)
@@ -73,59 +64,6 @@ def fingerprint_of(folder: Path, stamps: Stamps, kinds: tuple[str, ...], device:
     return hashlib.sha256(repr(covered).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class FileHeader:
-    """The metadata of a file.
-
-    ``parent`` is the hash of the ``start`` tokens before the block, ``tokens`` the block's own as a
-    key of the index, and ``layout`` that of ``layout_of``.
-    """
-
-    model: str
-    owner: CacheOwner
-    parent: str
-    start: int
-    tokens: bytes
-    layout: Any
-    is_snapshot: bool = False
-
-    def to_metadata(self) -> dict[str, str]:
-        fields = {
-            "format": FORMAT,
-            "model": self.model,
-            "owner": self.owner.name,
-            "kept_with": self.owner.kept_with,
-            "parent": self.parent,
-            "start": self.start,
-            "tokens": base64.b64encode(self.tokens).decode(),
-            "layout": self.layout,
-            "is_snapshot": self.is_snapshot,
-        }
-        return {_KEY: json.dumps(fields)}
-
-    @classmethod
-    def from_metadata(cls, metadata: object) -> "FileHeader":
-        """Read it from a file's metadata; raises ``DamagedFile``."""
-        try:
-            fields = json.loads(metadata[_KEY])  # type: ignore[index]
-            if fields["format"] != FORMAT:
-                raise DamagedFile("of another version")
-            header = cls(
-                model=str(fields["model"]),
-                owner=CacheOwner(str(fields["owner"]), str(fields["kept_with"])),
-                parent=str(fields["parent"]),
-                start=int(fields["start"]),
-                tokens=base64.b64decode(fields["tokens"], validate=True),
-                layout=fields["layout"],
-                is_snapshot=bool(fields["is_snapshot"]),
-            )
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise DamagedFile(str(error)) from error
-        if not header.tokens or len(header.tokens) % TOKEN_BYTES:
-            raise DamagedFile("its tokens are no token ids")
-        return header
-
-
 def tag(text: str) -> str:
     """Return a short digest of a text for names of files."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -148,16 +86,20 @@ class CacheFolder:
                         files.append((status.st_mtime_ns, entry.name, status.st_size))
         return {name: size_bytes for _, name, size_bytes in sorted(files)}
 
-    def files_of_model(self, model: str) -> list[str]:
-        return [name for name in self.files() if name.startswith(f"{tag(model)}-")]
+    def files_of_model(self, model: str) -> dict[str, str]:
+        """Return the names of a model's files by what they contain (``cache.index.file_key``)."""
+        with contextlib.suppress(OSError):
+            names = [name for name in os.listdir(self.path) if name.startswith(f"{tag(model)}-")]
+            return {match[2]: name for name in names if (match := _NAME.fullmatch(name))}
+        return {}
 
     @property
     def size_bytes(self) -> int:
         return sum(self.files().values())
 
     @staticmethod
-    def prefix(model: str, owner: CacheOwner) -> str:
-        return f"{tag(model)}-{_owner_tag(owner)}"
+    def name_of(model: str, owner: CacheOwner, key: str) -> str:
+        return f"{tag(model)}-{_owner_tag(owner)}-{key}.safetensors"
 
     @contextlib.contextmanager
     def unfinished(self, size_bytes: int) -> Iterator[Path]:
@@ -177,23 +119,11 @@ class CacheFolder:
         finally:
             path.unlink(missing_ok=True)
 
-    def commit(self, path: Path, prefix: str) -> str:
-        """Give a written file its name, under which it appears all at once; return the name."""
-        name = f"{prefix}-{_digest(path)}.safetensors"
+    def commit(self, path: Path, name: str) -> None:
+        """Give a written file its name, under which it appears all at once."""
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
         os.rename(path, self.path / name)
-        return name
-
-    def metadata(self, name: str) -> dict[str, str]:
-        """Return the metadata of a file alone; raises ``ModelLoadFailed`` or ``ValueError``."""
-        metadata = read_header(self.path / name)[1].get("__metadata__")
-        if not isinstance(metadata, dict):
-            raise ValueError("there is no metadata")
-        # mlx-lm puts the metadata of its caller before its own.
-        return {key.removeprefix("0."): value for key, value in metadata.items()}
-
-    def is_intact(self, name: str) -> bool:
-        match = _NAME.fullmatch(name)
-        return match is not None and _digest(self.path / name) == match[3]
 
     def touch(self, names: Iterable[str]) -> None:
         """Record the use of files, in this order; the last one is deleted last."""
@@ -214,7 +144,8 @@ class CacheFolder:
             raise failure
 
     def delete_owner(self, owner: CacheOwner) -> None:
-        self.delete(name for name in self.files() if name[17:33] == _owner_tag(owner))
+        own = _owner_tag(owner)
+        self.delete(name for name in self.files() if name.split("-")[1] == own)
 
     def shrink_to(self, max_bytes: int) -> list[str]:
         files = self.files()
@@ -238,11 +169,6 @@ class CacheFolder:
                         and time.time() - entry.stat().st_mtime > 3600.0
                     ):
                         (self.path / entry.name).unlink()
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _owner_tag(owner: CacheOwner) -> str:

@@ -1,4 +1,4 @@
-"""The prefix index: for each owner a tree of cached tokens, in memory, in files, or both.
+"""The prefix index: for each owner a tree of the cached tokens in memory, and what files have.
 
 As in vLLM, a block has the keys and values of a fixed number of tokens and is named by the hash of
 all tokens up to its end; the last block of a prompt may be shorter, and nothing follows it. Prompts
@@ -9,20 +9,19 @@ A model whose every layer keeps keys and values of all tokens continues from any
 continues only from a snapshot of its other layers. A snapshot belongs to the last full block before
 it and to the tokens from there on, so it is independent of the blocks that follow.
 
-The engine thread stores and evicts arrays; the threads of the disk add them from files, and add and
-remove files. A lock is held by whoever reads or changes the tree.
+The engine thread stores and evicts arrays; the reader of the disk adds them from files. A lock is
+held by whoever reads or changes the tree.
 """
 
 import hashlib
 import threading
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Sequence, Set
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 
-from engine.inference.cache.disk import TOKEN_BYTES, FileHeader
 from engine.inference.cache.segments import (
     Segment,
     Snapshot,
@@ -33,6 +32,8 @@ from engine.inference.cache.segments import (
 )
 from engine.values.events import CacheMiss
 
+TOKEN_BYTES = array("I").itemsize
+"""The bytes of a token in a key."""
 BLOCK_TOKENS = 256
 # The last evicted prompts, to tell ``EVICTED`` from ``OTHER_BEGINNING``.
 _MAX_EVICTED = 16
@@ -81,13 +82,29 @@ class MemoryUsage(NamedTuple):
     snapshot_bytes: int = 0
 
 
+class FilePart(NamedTuple):
+    """A file that a prompt needs: a full block, or a snapshot with the keys since the last one.
+
+    ``parent`` is the hash of the ``start`` tokens before it, ``key`` its own tokens.
+    """
+
+    name: str
+    parent: str
+    start: int
+    key: bytes
+    is_snapshot: bool
+
+    @property
+    def tokens(self) -> int:
+        return len(self.key) // TOKEN_BYTES
+
+
 class Entry:
-    """A block, or a snapshot: the cache of some tokens, in memory, in files, or both.
+    """A block, or a snapshot: the cache of some tokens.
 
     Attributes:
         parent: The full block before the tokens; None for the root of an owner, without tokens.
-        content: What memory holds: a ``Segment`` of a block, or a ``Snapshot``.
-        files: Names of files, by what each is deleted with, such as the id of a conversation.
+        content: A ``Segment`` of a block, or a ``Snapshot``; None for a root.
         disk_tokens: How many tokens reading a file has added, until the first prompt uses them.
         blocks, snapshots: What follows a full block, by its tokens.
     """
@@ -99,7 +116,6 @@ class Entry:
         self.hash: str = root_hash(owner) if parent is None else block_hash(parent.hash, key)
         self.end: int = len(key) // TOKEN_BYTES + (0 if parent is None else parent.end)
         self.content: Segment | Snapshot | None = None
-        self.files: dict[str, str] = {}
         self.disk_tokens = 0
         self.blocks: dict[bytes, Entry] = {}
         self.snapshots: dict[bytes, Entry] = {}
@@ -124,10 +140,6 @@ class Entry:
         return path[::-1]
 
 
-Where = Literal["memory", "files", "known"]
-"""Where a search finds blocks: in memory; there or in files; also without their content."""
-
-
 class PrefixIndex:
     """The cached tokens of one model, whose fresh cache shows its kinds of layers."""
 
@@ -135,7 +147,7 @@ class PrefixIndex:
         self.can_cut_anywhere = can_cut_anywhere(fresh)
         self.has_segments = has_segments(fresh)
         # Snapshots alone are no larger for having all tokens before them.
-        self._block_bytes = (BLOCK_TOKENS if self.has_segments else 1 << 40) * TOKEN_BYTES
+        self.block_bytes = (BLOCK_TOKENS if self.has_segments else 1 << 40) * TOKEN_BYTES
         self._max_bytes = max_bytes
         self._lock = threading.RLock()
         self._roots: dict[str, Entry] = {}
@@ -184,7 +196,7 @@ class PrefixIndex:
 
     def count_common(self, owner: str, tokens: Sequence[int]) -> int:
         with self._lock:
-            return self._walk(owner, key_of(tokens[:-1]), "known")[1]
+            return self._common(owner, key_of(tokens[:-1]))
 
     def store(
         self, owner: str, tokens: Sequence[int], cache: Sequence[Any]
@@ -200,9 +212,7 @@ class PrefixIndex:
             if not self._fits(segment, snapshot):
                 return None
             key = key_of(tokens)
-            parts = [
-                key[at : at + self._block_bytes] for at in range(0, len(key), self._block_bytes)
-            ]
+            parts = [key[at : at + self.block_bytes] for at in range(0, len(key), self.block_bytes)]
             # Copying comes first, because it may fail for lack of memory.
             new = self._new_segments(owner, parts, segment)
             if not self.can_cut_anywhere:
@@ -256,9 +266,7 @@ class PrefixIndex:
         """Return why only ``cached`` tokens of a prompt are held; None where no more could be."""
         with self._lock:
             key = key_of(tokens[:-1])
-            if self._match(owner, key, "files")[1] - cached >= _MIN_COMMON:
-                return CacheMiss.ON_DISK
-            if self._walk(owner, key, "known")[1] - cached >= _MIN_COMMON:
+            if self._common(owner, key) - cached >= _MIN_COMMON:
                 return CacheMiss.NO_SNAPSHOT
             lost = (common_tokens(other, key) for name, other in self._evicted if name == owner)
             if max(lost, default=0) - cached >= _MIN_COMMON:
@@ -355,7 +363,7 @@ class PrefixIndex:
         return next((one for one in held if one.key.startswith(key)), None)
 
     def _remove_empty(self, entry: Entry) -> None:
-        while not (entry.blocks or entry.snapshots or entry.content or entry.files):
+        while not (entry.blocks or entry.snapshots or entry.content):
             if not entry.is_snapshot:
                 del self._blocks[entry.hash]
             if entry.parent is None:
@@ -364,32 +372,33 @@ class PrefixIndex:
             del entry.siblings[entry.key]
             entry = entry.parent
 
-    def _walk(self, owner: str, key: bytes, where: Where) -> tuple[list[Entry], int]:
+    def _walk(self, owner: str, key: bytes) -> tuple[list[Entry], int]:
         """Return the blocks along a key, the last perhaps only in part, and the common tokens."""
         path: list[Entry] = []
         block = self._roots.get(owner)
         while block is not None:
             begin = block.end * TOKEN_BYTES
-            part = key[begin : begin + self._block_bytes]
-            child = block.blocks.get(part) if len(part) == self._block_bytes else None
-            if child is not None and _is_found(child, where):
-                path.append(child)
-                block = child
-                continue
-            # Of several blocks that share as much, one in memory.
-            last = max(
-                (one for one in block.blocks.values() if _is_found(one, where)),
-                key=lambda one: (common_tokens(one.key, part), one.content is not None),
-                default=None,
-            )
-            shared = 0 if last is None else common_tokens(last.key, part)
-            if last is not None and shared:
-                path.append(last)
-            if where == "known":
-                keys = [snapshot.key for snapshot in block.snapshots.values()]
-                shared = max([shared, *(common_tokens(other, part) for other in keys)])
-            return path, block.end + shared
+            part = key[begin : begin + self.block_bytes]
+            child = block.blocks.get(part) if len(part) == self.block_bytes else None
+            if child is None or child.content is None:
+                held = [one for one in block.blocks.values() if one.content is not None]
+                last = max(held, key=lambda one: common_tokens(one.key, part), default=None)
+                shared = 0 if last is None else common_tokens(last.key, part)
+                return [*path, *([last] if last is not None and shared else [])], block.end + shared
+            path.append(child)
+            block = child
         return path, 0
+
+    def _common(self, owner: str, key: bytes) -> int:
+        """Return how many first tokens of a key blocks or snapshots have, cut off anywhere."""
+        path, reach = self._walk(owner, key)
+        root = self._roots.get(owner)
+        for block in path[-2:] if root is None else [root, *path][-2:]:
+            begin = block.end * TOKEN_BYTES
+            part = key[begin : begin + self.block_bytes]
+            shared = [common_tokens(other, part) for other in block.snapshots]
+            reach = max([reach, *(block.end + count for count in shared)])
+        return reach
 
     def _snapshots_along(self, owner: str, key: bytes, path: Sequence[Entry]) -> list[Entry]:
         """Return the snapshots after the first tokens of a key, the deepest first."""
@@ -402,114 +411,94 @@ class PrefixIndex:
         ]
         return sorted(found, key=lambda snapshot: -snapshot.end)
 
-    def _match(
-        self, owner: str, key: bytes, where: Where = "memory"
-    ) -> tuple[Sequence[Entry], int, Entry | None]:
+    def _match(self, owner: str, key: bytes) -> tuple[Sequence[Entry], int, Entry | None]:
         """Return the blocks, tokens and snapshot of the longest prefix that can be continued."""
-        path, reach = self._walk(owner, key, where)
+        path, reach = self._walk(owner, key)
         if self.can_cut_anywhere:
             return path, reach, None
         for snapshot in self._snapshots_along(owner, key, path):
-            if _is_found(snapshot, where) and (snapshot.end <= reach or not self.has_segments):
+            if snapshot.end <= reach or not self.has_segments:
                 used = [block for block in path if block.start < snapshot.end]
                 return used, snapshot.end, snapshot
         return (), 0, None
 
-    def lacking(self, owner: str, tokens: Sequence[int]) -> tuple[list[tuple[Entry, str]], int]:
-        """Return what to read for a prompt from which files, and how many tokens that adds."""
-        with self._lock:
-            key = key_of(tokens[:-1])
-            path, count, snapshot = self._match(owner, key, "files")
-            entries = [*path] if snapshot is None else [*path, snapshot]
-            lacking = [
-                (entry, next(iter(entry.files.values())))
-                for entry in entries
-                if entry.content is None and entry.files
-            ]
-            return lacking, count - self._match(owner, key)[1]
+    def find_files(
+        self, owner: str, tokens: Sequence[int], files: Mapping[str, str]
+    ) -> tuple[list[FilePart], int]:
+        """Return which files to read for a prompt, and how many tokens that adds to memory.
 
-    def hold_read(
-        self, read: Sequence[tuple[Entry, Segment | Snapshot]], layers: Snapshot, tokens: int
-    ) -> None:
-        """Hold entries that were read from files, beyond the limit: ``fetch``, then shrink.
-
-        Args:
-            read: Entries in the order of their tokens, each with its content.
-            layers: For a cache that can be cut anywhere, its layers without their segments.
-            tokens: How many tokens all of it adds to memory.
+        ``files`` has the names of a model's files by ``file_key``.
         """
         with self._lock:
-            for entry, content in read:
-                is_listed = entry.siblings.get(entry.key) is entry
-                if not is_listed or (
-                    isinstance(content, Segment) and not self._fits(content, layers)
-                ):
+            key, size = key_of(tokens[:-1]), self.block_bytes
+            at, parent = 0, root_hash(owner)
+            parents, parts = {at: parent}, []
+            while len(part := key[at : at + size]) == size:
+                own = block_hash(parent, part)
+                held = self._blocks.get(own)
+                if held is None or held.content is None:
+                    if own not in files:
+                        break
+                    parts.append(FilePart(files[own], parent, at // TOKEN_BYTES, part, False))
+                at, parent = at + size, own
+                parents[at] = parent
+            reach = at // TOKEN_BYTES
+            if not self.can_cut_anywhere:
+                snapshot = self._snapshot_file(key, parents, files)
+                if snapshot is None:
+                    return [], 0
+                parts = [*(part for part in parts if part.start < snapshot.start), snapshot]
+                reach = snapshot.start + snapshot.tokens
+            added = reach - self._match(owner, key)[1]
+            return (parts, added) if added > 0 else ([], 0)
+
+    def _snapshot_file(
+        self, key: bytes, parents: Mapping[int, str], files: Mapping[str, str]
+    ) -> FilePart | None:
+        """Return the file of the last snapshot of a key whose blocks before it are there."""
+        ends = {int(count) for other in files if (count := other.partition("-")[2])}
+        for end in sorted(ends, reverse=True):
+            at = end * TOKEN_BYTES
+            begin = (at - 1) // self.block_bytes * self.block_bytes
+            if at > len(key) or (parent := parents.get(begin)) is None:
+                continue
+            part = key[begin:at]
+            name = files.get(file_key(block_hash(parent, part), end))
+            if name is not None:
+                return FilePart(name, parent, begin // TOKEN_BYTES, part, True)
+        return None
+
+    def hold_read(
+        self, owner: str, read: Sequence[tuple[FilePart, Segment, Snapshot]], tokens: int
+    ) -> None:
+        """Hold what files had of a prompt, beyond the limit: ``fetch``, then shrink.
+
+        ``tokens`` is how many tokens all of it adds to memory. The snapshot of a full block shows
+        the layers of a cache that can be cut anywhere.
+        """
+        with self._lock:
+            last: list[Entry] = []
+            for part, segment, snapshot in read:
+                is_first = part.parent == root_hash(owner)
+                parent = self._root(owner) if is_first else self._blocks.get(part.parent)
+                if parent is None or not self._fits(segment, snapshot):
                     return
-                if entry.content is None:
-                    self._hold(entry, content)
-            for entry, _ in read[:-3:-1]:
+                last = []
+                if segment.layers:
+                    last = [self._holder(parent, part.key) or self._add(parent, part.key)]
+                    if last[0].content is None:
+                        self._hold(last[0], segment)
+                if part.is_snapshot:
+                    last.append(self._add(parent, part.key, is_snapshot=True))
+                    self._hold(last[-1], snapshot)
+            for entry in reversed(last):
                 self._use(entry)
-            read[-1][0].disk_tokens = tokens
-
-    def add_file(self, header: FileHeader, name: str) -> list[str]:
-        """Add a file, unless the block before it is unknown; return the files that it replaces."""
-        with self._lock:
-            kept_with = header.owner.kept_with or ""
-            if header.parent == root_hash(header.owner.name):
-                self._root(header.owner.name)
-            parent = self._blocks.get(header.parent)
-            if parent is None:
-                return []
-            entry = self._add(parent, header.tokens, is_snapshot=header.is_snapshot)
-            replaced = [entry.files[kept_with]] if kept_with in entry.files else []
-            entry.files[kept_with] = name
-            for other in list(entry.siblings.values()) if not entry.is_snapshot else ():
-                is_part = other is not entry and entry.key.startswith(other.key)
-                if is_part and kept_with in other.files:
-                    replaced.append(other.files.pop(kept_with))
-                    self._remove_empty(other)
-            return [old for old in replaced if old != name]
-
-    def has_file(self, header: FileHeader) -> bool:
-        """Whether files have what a header describes; of a block, perhaps with more tokens."""
-        with self._lock:
-            parent, kept_with = self._blocks.get(header.parent), header.owner.kept_with or ""
-            if parent is None:
-                return False
-            if header.is_snapshot:
-                snapshot = parent.snapshots.get(header.tokens)
-                return snapshot is not None and kept_with in snapshot.files
-            return any(
-                kept_with in block.files and block.key.startswith(header.tokens)
-                for block in parent.blocks.values()
-            )
-
-    def files_of(self, owner: str, key: bytes) -> list[str]:
-        """Return the files of the tokens of a key, those of the first tokens last."""
-        with self._lock:
-            path, common = self._walk(owner, key, "known")
-            snapshots = self._snapshots_along(owner, key, path)
-            last = [snapshot for snapshot in snapshots if snapshot.end == common]
-            return [name for entry in (*last, *path[::-1]) for name in entry.files.values()]
-
-    def discard(self, names: Set[str]) -> None:
-        with self._lock:
-            for entry in self._entries():
-                removed = [at for at, name in entry.files.items() if name in names]
-                for at in removed:
-                    del entry.files[at]
-                if removed:
-                    self._remove_empty(entry)
-
-    def keep_only(self, names: Set[str]) -> None:
-        with self._lock:
-            listed = {name for entry in self._entries() for name in entry.files.values()}
-            self.discard(listed - names)
-
-    def _entries(self) -> list[Entry]:
-        blocks = self._blocks.values()
-        return [entry for block in blocks for entry in (block, *block.snapshots.values())]
+            if last:
+                last[-1].disk_tokens = tokens
 
 
-def _is_found(entry: Entry, where: Where) -> bool:
-    return entry.content is not None or where == "known" or (where == "files" and bool(entry.files))
+def file_key(block: str, snapshot_end: int = 0) -> str:
+    """Return what the names of files contain: the hash of a block, or that of a snapshot's tokens
+    with their number.
+    """
+    return f"{block}-{snapshot_end}" if snapshot_end else block

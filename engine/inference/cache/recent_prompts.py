@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.conversation.prompt_parts import RenderedPrompt, common_chars, differing_part
-from engine.inference.cache.disk import TOKEN_BYTES
-from engine.inference.cache.index import PICTURE_BIT, common_tokens, key_of
+from engine.inference.cache.index import PICTURE_BIT, TOKEN_BYTES, common_tokens, key_of
 from engine.values.events import PromptDifference, PromptPart
 
 # An agent's last prompts; older ones are seldom repeated.

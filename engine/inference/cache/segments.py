@@ -13,8 +13,7 @@ thread, and the disk's threads on arrays that are evaluated.
 """
 
 import copy
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,9 +113,22 @@ def split_cache(cache: Sequence[Any], tokens: int) -> tuple[Segment, Snapshot]:
 
 def join_cache(segments: Sequence[Segment], snapshot: Snapshot, tokens: int) -> list[Any]:
     """Return a fresh cache of ``tokens`` tokens; MLX copies the segments when it is first used."""
-    layers = iter(join_layers(segments, tokens))
     surplus = snapshot.tokens - tokens
-    return [_part_of(whole, layers, surplus) for whole in snapshot.layers]
+
+    def own_part(whole: Any) -> Any:
+        part = copy.deepcopy(whole)
+        if surplus and not part.empty():
+            part.trim(surplus)
+        return part
+
+    layers = iter(join_layers(segments, tokens))
+    return [_part_of(whole, layers, own_part) for whole in snapshot.layers]
+
+
+def saved_cache(segment: Segment, snapshot: Snapshot, tokens: int) -> list[Any]:
+    """Return the cache of a snapshot for a file, with the keys of its last ``tokens`` tokens."""
+    layers = iter(join_layers([segment], tokens))
+    return [_part_of(whole, layers, lambda part: part) for whole in snapshot.layers]
 
 
 def cache_prefix(cache: Sequence[Any], tokens: int, count: int) -> list[Any] | None:
@@ -180,15 +192,12 @@ def _filled(arrays: Sequence[_Arrays], tokens: int) -> KVCache:
     return part
 
 
-def _part_of(whole: Any, layers: Iterator[KVCache], surplus: int) -> Any:
+def _part_of(whole: Any, layers: Iterator[KVCache], part_of: Callable[[Any], Any]) -> Any:
     if whole is None:
         return next(layers)
     if isinstance(whole, tuple):
-        return CacheList(*(_part_of(inner, layers, surplus) for inner in whole))
-    part = copy.deepcopy(whole)
-    if surplus and not part.empty():
-        part.trim(surplus)
-    return part
+        return CacheList(*(_part_of(inner, layers, part_of) for inner in whole))
+    return part_of(whole)
 
 
 def _can_be_trimmed(part: Any) -> bool:
@@ -230,32 +239,23 @@ def kinds_of(cache: Sequence[Any]) -> tuple[str, ...]:
 
 
 def layout_of(snapshot: Snapshot) -> list[Any]:
-    """Return a cache's parts for JSON: None for segments, a list for a list, or an index."""
-    indexes = itertools.count()
+    """Return for JSON which parts of a cache that can be cut anywhere have segments."""
 
-    def index_of(layer: Any) -> Any:
-        if layer is None:
-            return None
-        return [index_of(inner) for inner in layer] if isinstance(layer, tuple) else next(indexes)
+    def has_segment(layer: Any) -> Any:
+        return [*map(has_segment, layer)] if isinstance(layer, tuple) else layer is None
 
-    return [index_of(layer) for layer in snapshot.layers]
+    return [has_segment(layer) for layer in snapshot.layers]
 
 
-def snapshot_from(layout: Any, parts: Sequence[Any] | None, tokens: int) -> Snapshot:
-    """Return the snapshot of a layout, from the layers that are kept whole.
+def snapshot_from(layout: list[Any], tokens: int) -> Snapshot:
+    """Return the snapshot of a layout; its other layers use the keys of another, and have none."""
 
-    Without ``parts``, these are caches that are never written to, of layers that use the keys of
-    another.
-    """
+    def part(layer: Any) -> Any:
+        if isinstance(layer, list):
+            return tuple(map(part, layer))
+        return None if layer else KVCache()
 
-    def part(index: Any) -> Any:
-        if index is None:
-            return None
-        if isinstance(index, list):
-            return tuple(part(inner) for inner in index)
-        return KVCache() if parts is None else parts[index]
-
-    return Snapshot(tokens, [part(index) for index in layout])
+    return Snapshot(tokens, [part(layer) for layer in layout])
 
 
 def evaluate(cache: Sequence[Any]) -> None:

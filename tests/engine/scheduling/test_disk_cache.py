@@ -6,8 +6,11 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from engine.engine import Engine
 from engine.generation import Answer
+from engine.inference.cache import index
 from engine.inference.cache.disk import DiskCache
 from engine.values.events import Usage
 from engine.values.limits import Limits
@@ -20,6 +23,13 @@ FIRST = GenerationRequest(
     max_tokens=12,
     cache_owner=CacheOwner("me", "a conversation"),
 )
+BLOCK = 16
+
+
+@pytest.fixture(autouse=True)
+def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let short prompts have full blocks, which files hold."""
+    monkeypatch.setattr(index, "BLOCK_TOKENS", BLOCK)
 
 
 @contextlib.asynccontextmanager
@@ -58,7 +68,7 @@ async def test_after_a_restart_the_next_turn_reads_only_what_is_new(
     async with running(tmp_path, demo_model_path) as engine:
         again, usage = await asked(engine, following(text))
     assert first.cached_tokens == 0
-    assert usage.disk_tokens == usage.cached_tokens > first.prompt_tokens
+    assert usage.disk_tokens == usage.cached_tokens > first.prompt_tokens - BLOCK
     async with running(tmp_path / "empty", demo_model_path) as engine:
         anew, read = await asked(engine, following(text))
     assert (read.cached_tokens, read.disk_tokens) == (0, 0)
@@ -73,6 +83,7 @@ async def test_disk_cache_after_idle_unload(tmp_path: Path, demo_model_path: Pat
             while not engine.status.is_unloaded:  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.01)
         engine.unload_after(None)
+        await written(engine)
         _, usage = await asked(engine, following(text))
     assert usage.disk_tokens > 0
 

@@ -13,6 +13,8 @@ from engine.values.request import CacheOwner
 
 ME = CacheOwner("me", "a conversation")
 PATIENCE_S = 60
+BLOCK = 16
+"""The tokens of a block, few."""
 
 
 def kv_cache(ids: list[int], layers: int = 2) -> list[Any]:
@@ -68,8 +70,9 @@ class Room:
         return tokens
 
     @property
-    def names(self) -> list[str]:
-        return list(self.disk.folder.files())
+    def paths(self) -> list[Path]:
+        """The files, those of the first tokens first: they were used last."""
+        return [self.disk.folder.path / name for name in reversed(self.disk.folder.files())]
 
     def close(self) -> None:
         self.disk.close()

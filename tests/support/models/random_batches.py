@@ -170,7 +170,6 @@ class RandomBatches:
                 prompt_cache,
                 STRIDE=_STRIDE,
                 MIN_DISK_TOKENS=_FEW,
-                MIN_FILE_TOKENS=_FEW,
             ),
             patch.object(index, "BLOCK_TOKENS", 4 * _FEW),
             self._disk() as disk,
@@ -199,7 +198,6 @@ class RandomBatches:
             (model / "config.json").write_text(json.dumps({"model_type": "none"}))
             mx.save_safetensors(str(model / "model.safetensors"), {"weight": mx.ones((4, 4))})
         batch.prompt_cache.attach(disk, model, stamps_of(model))
-        batch.prompt_cache.wait_for_files()
 
     def _read(self, batch: RunningBatch, prompt: list[int]) -> None:
         """Read what the disk has of a prompt."""

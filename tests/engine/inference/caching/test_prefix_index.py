@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 
 from engine.inference.cache import index as index_module
-from engine.inference.cache.disk import FileHeader
-from engine.inference.cache.index import PrefixIndex, key_of, root_hash
+from engine.inference.cache.index import PrefixIndex, block_hash, file_key, key_of, root_hash
 from engine.inference.cache.prompt_cache import STRIDE, PromptCache
 from engine.inference.cache.segments import split_cache
 from engine.values.events import CacheMiss
@@ -284,35 +283,23 @@ def test_cache_miss_names_its_reason() -> None:
 
 def test_files_add_to_memory_what_it_lacks() -> None:
     index, tokens = stored(index_of(), list(range(8))), list(range(40))
-    parent = root_hash(ME)
+    files, own = {}, root_hash(ME)
     for begin in range(0, 40, BLOCK):
-        key = key_of(tokens[begin : begin + BLOCK])
-        owner = CacheOwner(ME, "a conversation")
-        index.add_file(FileHeader("a model", owner, parent, begin, key, None), f"{begin}")
-        parent = next(
-            block.hash for block in index._blocks.values() if block.start == begin and block.key
-        )
-    assert index.why_missing(ME, [*tokens, 7], 8) is CacheMiss.ON_DISK
-    lacking, added = index.lacking(ME, [*tokens, 7])
-    assert [name for _, name in lacking] == [str(begin) for begin in range(8, 40, BLOCK)]
+        own = block_hash(own, key_of(tokens[begin : begin + BLOCK]))
+        files[file_key(own)] = f"{begin}"
+    parts, added = index.find_files(ME, [*tokens, 7], files)
+    assert [part.name for part in parts] == [str(begin) for begin in range(8, 40, BLOCK)]
     assert added == 32
-    parts = [split_cache(full(tokens[entry.start : entry.end]), BLOCK) for entry, _ in lacking]
-    read = [(entry, part[0]) for (entry, _), part in zip(lacking, parts, strict=True)]
-    index.hold_read(read, parts[0][1], added)
+    read = [
+        (part, *split_cache(full(tokens[part.start : part.start + BLOCK]), BLOCK)) for part in parts
+    ]
+    index.hold_read(ME, read, added)
     found, count, from_disk = index.fetch(ME, [*tokens, 7])
     assert found is not None
     assert (count, from_disk) == (40, 32)
     check(found, tokens)
     assert index.size_bytes == 40 * TOKEN_BYTES
     assert index.fetch(ME, [*tokens, 7])[1:] == (40, 0)
-
-
-def test_block_in_a_file_does_not_hide_a_shorter_one_in_memory() -> None:
-    index = stored(index_of(), [1, 2, 3])
-    owner = CacheOwner(ME, "a conversation")
-    key = key_of([1, 2, 3, 4])
-    index.add_file(FileHeader("a model", owner, root_hash(ME), 0, key, None), "longer")
-    assert index.fetch(ME, [1, 2, 3, 4, 5])[1] == 3
 
 
 def test_snapshots_are_taken_less_often_where_memory_is_small() -> None:

@@ -30,7 +30,7 @@ ME = CacheOwner("me", "a conversation")
 # A token that ends a message; no answer and no text of a message has it.
 END = 1
 NOISE = 1e-3
-MIN_DISK_TOKENS = 8
+MIN_DISK_TOKENS, BLOCK = 8, 16
 PATIENCE_S = 60
 _ANSWER = 5
 
@@ -103,7 +103,6 @@ class Reuse:
             return
         prompts = self.batch.prompt_cache
         self._disk.measured().result(PATIENCE_S)
-        prompts.wait_for_files()
         if prompts.is_on_disk(ME, prompt):
             prompts.read([(ME, prompt)]).result(PATIENCE_S)
             assert not prompts.is_on_disk(ME, prompt)
@@ -112,8 +111,8 @@ class Reuse:
         if not self._is_complete:
             return
         is_cut = self.batch.prompt_cache.can_cut_anywhere
-        # A few tokens are not worth a file.
-        few = 0 if self._disk is None else MIN_DISK_TOKENS
+        # A file has a full block, or a snapshot of more than a few tokens.
+        few = 0 if self._disk is None else BLOCK if is_cut else MIN_DISK_TOKENS
         for stored in self._promised:
             shared = min(_common(stored, prompt), len(prompt) - 1)
             if is_cut or shared == len(stored):
@@ -192,8 +191,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that looks like a model's; snapshots are close, and few tokens are worth a file."""
     monkeypatch.setattr(prompt_cache, "STRIDE", 24)
     monkeypatch.setattr(prompt_cache, "MIN_DISK_TOKENS", MIN_DISK_TOKENS)
-    monkeypatch.setattr(prompt_cache, "MIN_FILE_TOKENS", MIN_DISK_TOKENS)
-    monkeypatch.setattr(index, "BLOCK_TOKENS", 16)
+    monkeypatch.setattr(index, "BLOCK_TOKENS", BLOCK)
     path = tmp_path / "model"
     path.mkdir()
     (path / "config.json").write_text(json.dumps({"model_type": "none"}))

@@ -18,6 +18,7 @@ from mlx_vlm.models import cache as oracle_cache
 from engine.engine import Engine
 from engine.errors import InvalidRequest, PictureUnseen
 from engine.inference.backend import BatchLimits
+from engine.inference.cache import index
 from engine.inference.cache.disk import DiskCache
 from engine.inference.mlx_loading import load
 from engine.inference.vision import vision
@@ -166,7 +167,10 @@ async def test_unreadable_picture_is_refused_by_its_message(seeing: Engine) -> N
     assert len((await answer(seeing, question("And this?", TALL))).text) > 0
 
 
-async def test_next_turn_after_a_restart_reads_the_picture_from_disk(tmp_path: Path) -> None:
+async def test_next_turn_after_a_restart_reads_the_picture_from_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "BLOCK_TOKENS", 16)  # files hold full blocks
     folder, files = tmp_path / "model", tmp_path / "disk"
     folder.mkdir()
     write_seeing_model(folder)

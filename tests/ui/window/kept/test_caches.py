@@ -10,6 +10,7 @@ from engine import (
     DiskCache,
     Engine,
 )
+from engine.inference.cache import index
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
 from ui.kit.theme import Theme
@@ -26,7 +27,10 @@ def disk(tmp_path: Path) -> Iterator[DiskCache]:
 
 
 @pytest.fixture
-def keeping(disk: DiskCache, demo_model_path: Path) -> Iterator[Engine]:
+def keeping(
+    disk: DiskCache, demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Engine]:
+    monkeypatch.setattr(index, "BLOCK_TOKENS", 16)  # files hold full blocks
     engine = Engine(disk=disk)
     asyncio.run(engine.load(demo_model_path))
     yield engine
@@ -39,12 +43,13 @@ async def answered(window: MainWindow, question: str) -> None:
 
 
 async def test_a_conversation_goes_on_from_disk_once_the_model_was_unloaded(
-    keeping: Engine, theme: Theme
+    keeping: Engine, disk: DiskCache, theme: Theme
 ) -> None:
     async with shown(main_window(keeping, theme)) as window:
         await answered(window, f"{LONG}Count from 1 to 5")
         keeping.unload_when_idle()
         await eventually(lambda: keeping.status.is_unloaded)
+        await asyncio.wrap_future(disk.measured())
         await answered(window, "Count from 1 to 7")
         finished = window.workspace.current.conversation.messages[-1].run.finished
         assert finished.usage.disk_tokens > 100

@@ -7,7 +7,13 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from tests.support.models.disk_caches import Room
+from engine.inference.cache import index
+from tests.support.models.disk_caches import BLOCK, Room
+
+
+@pytest.fixture(autouse=True)
+def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "BLOCK_TOKENS", BLOCK)
 
 
 @pytest.fixture

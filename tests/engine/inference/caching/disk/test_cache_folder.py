@@ -1,5 +1,6 @@
 """The folder of kept caches: names, permissions, sizes, and what others do in it."""
 
+import hashlib
 import os
 import stat
 from pathlib import Path
@@ -16,7 +17,9 @@ def write(
 ) -> str:
     with folder.unfinished(len(text)) as path:
         path.write_bytes(text)
-        return folder.commit(path, folder.prefix(model, CacheOwner("me", kept_with)))
+        name = folder.name_of(model, CacheOwner("me", kept_with), hashlib.sha256(text).hexdigest())
+        folder.commit(path, name)
+        return name
 
 
 @pytest.fixture
