@@ -35,7 +35,7 @@ _IN_PART = " (in part)"
 _DESCRIPTION = ".description"
 _IMAGE = " (image)"
 # The text that an API puts in the place of an image, or of a file of another kind.
-IMAGE_NOTE = re.compile(r"\[\w+ not shown(?: \([a-z0-9/.+-]+\))?: this model reads text only\.\]")
+IMAGE_NOTE = re.compile(r"\[\w+ not shown(?: \([a-z0-9/.+-]+\))?: [a-z ]+\.\]")
 OPENING = "answer_opening"
 BEGUN = "begun"
 

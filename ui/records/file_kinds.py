@@ -4,9 +4,8 @@ import re
 from typing import Literal
 
 Kind = Literal["text", "pdf", "zip", "picture"]
-_CANNOT_HEAR = "The model reads text only: attach a transcript"
-_SOUND = f"is a sound recording. {_CANNOT_HEAR}"
-_FILM = f"is a video. {_CANNOT_HEAR}"
+_SOUND = "is a sound recording. Attach a transcript"
+_FILM = "is a video. Attach a transcript, or pictures from it"
 _ARCHIVE = "is an archive. Unpack it and attach the files that matter"
 _PROGRAM = "is a program, not text"
 _OLD_OFFICE = (

@@ -3,8 +3,6 @@
 https://docs.claude.com/en/api/messages. Pure but for a history's own state.
 """
 
-import base64
-import binascii
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +24,13 @@ from api.dialects.anthropic.wire import (
     ToolUseBlock,
 )
 from api.dialects.shared.foreign_parts import result_text
-from api.dialects.shared.requests import Content, TextPart, note_of
+from api.dialects.shared.requests import (
+    Content,
+    TextPart,
+    decode_text,
+    is_text_type,
+    note_of,
+)
 from api.dialects.shared.sealed import REASONING_MARK, open_sealed
 from api.service.errors import FieldPath, invalid, required, shown
 from engine.values.request import Message, Tool, ToolCall
@@ -274,8 +278,8 @@ def _add_document(content: Content, block: MediaBlock, path: FieldPath, has_note
         if not isinstance(data, str):
             raise invalid((*source_path, "data"), "must be text")
         content.add(data)
-    elif kind == "base64" and str(source.get("media_type", "")).startswith("text/"):
-        content.add(_decode_text(data, (*source_path, "data")))
+    elif kind == "base64" and is_text_type(source.get("media_type")):
+        content.add(decode_text(data, (*source_path, "data")))
     else:
         note = note_of(path, source.get("media_type"), is_allowed=has_notes, what=block.type)
         content.add(note)
@@ -297,13 +301,6 @@ def _add_parts(content: Content, parts: Any, path: FieldPath, has_notes: bool) -
             _add_image(content, image, (*path, index), has_notes)
         else:
             raise invalid((*path, index), "must be a block of text or an image")
-
-
-def _decode_text(data: object, path: FieldPath) -> str:
-    try:
-        return base64.b64decode(data if isinstance(data, str) else "", validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError, ValueError):
-        raise invalid(path, "must be text in UTF-8, encoded as base64") from None
 
 
 def custom_tool(tool: MessageTool, path: FieldPath) -> Tool:

@@ -229,12 +229,12 @@ def _arguments(call: CalledToolParam) -> str:
 
 def _add_media(content: Content, part: MediaPart, path: FieldPath, has_note: bool) -> None:
     names = {"image_url": "image", "input_image": "image", "file": "document", "video_url": "video"}
-    source, is_small = part.file if part.type == "file" else part.image_url, False
+    source, is_small, title = part.file if part.type == "file" else part.image_url, False, None
     if isinstance(source, dict):
-        is_small = source.get("detail") == "low"
+        is_small, title = source.get("detail") == "low", source.get("filename")
         source = source.get("file_data" if part.type == "file" else "url")
     what = names.get(part.type, "audio")
-    content.add_media(source, path, has_note=has_note, what=what, is_small=is_small)
+    content.add_media(source, path, has_note=has_note, what=what, is_small=is_small, title=title)
 
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:

@@ -320,7 +320,12 @@ def _content(
                 if separator:
                     is_small = part.detail == "low"
                     content.add_media(
-                        source, part_path, has_note=has_notes, what=what, is_small=is_small
+                        source,
+                        part_path,
+                        has_note=has_notes,
+                        what=what,
+                        is_small=is_small,
+                        title=part.filename,
                     )
                 else:
                     kind = media_type_of(source)

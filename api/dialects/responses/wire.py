@@ -135,6 +135,7 @@ class MediaPart(WireModel):
     type: Literal["input_image", "input_file"]
     image_url: Any = None
     file_data: Any = None
+    filename: Any = None
     detail: str | None = None
 
 

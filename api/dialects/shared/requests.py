@@ -139,8 +139,9 @@ class Content:
         media_type: object = None,
         what: str = "image",
         is_small: bool = False,
+        title: object = None,
     ) -> None:
-        """Add an image that is given as a data URL or in base64, or the note in its place.
+        """Add an image or a document of text, as a data URL or in base64, or the note in its place.
 
         Other media are not read, nor an image at an address: no request goes out from here.
         """
@@ -148,11 +149,19 @@ class Content:
         what = "image" if str(kind).startswith("image/") else what
         text = source if isinstance(source, str) else ""
         is_address = ":" in text[:8] and not text.startswith("data:")
-        if what == "image" and not has_note and (is_address or not text):
-            reason = "at an address is not fetched" if is_address else "without data cannot be read"
-            raise unseen(path, f"an image {reason}: send its data in base64")
-        if what != "image" or not text or is_address:
+        if what == "document" and isinstance(title, str) and title:
+            self.add(f"Document: {title}")
+        if what == "document" and text and is_text_type(kind):
+            self.add(decode_text(text.partition(",")[2] or text, path))
+            return
+        if what != "image":
             self.add(note_of(path, kind, is_allowed=has_note, what=what))
+            return
+        if is_address or not text:
+            reason = "at an address is not fetched" if is_address else "without data cannot be read"
+            if not has_note:
+                raise unseen(path, f"an image {reason}: send its data in base64")
+            self.add(note_of(path, kind, is_allowed=True, reason=f"an image {reason}"))
             return
         try:
             encoded = (text.partition(",")[2] or text).encode("ascii", "replace")
@@ -164,13 +173,37 @@ class Content:
         self.add_picture(Picture(data, is_small, path_text(path), note))
 
 
-def note_of(path: FieldPath, media_type: object, *, is_allowed: bool, what: str = "image") -> str:
+def note_of(
+    path: FieldPath,
+    media_type: object,
+    *,
+    is_allowed: bool,
+    what: str = "image",
+    reason: str = "",
+) -> str:
     """Return the note that replaces an image, or the like, in the prompt."""
+    is_image = what == "image"
     if not is_allowed:
-        raise unseen(path, f"this model reads text only and cannot see this {what}")
+        unread = f"this server reads text and images, and cannot read this {what}: send its text"
+        unseen_image = "this model reads text only and cannot see this image"
+        raise unseen(path, unseen_image if is_image else unread)
     known = isinstance(media_type, str) and _MEDIA_TYPE.fullmatch(media_type)
     kind = f" ({media_type})" if known else ""
-    return f"[{what.capitalize()} not shown{kind}: this model reads text only.]"
+    reason = reason or ("this model reads text only" if is_image else "its text was not sent")
+    return f"[{what.capitalize()} not shown{kind}: {reason}.]"
+
+
+def is_text_type(media_type: object) -> bool:
+    """Return whether a document of this media type is text."""
+    return str(media_type).startswith(("text/", "application/json", "application/xml"))
+
+
+def decode_text(data: object, path: FieldPath) -> str:
+    """Return the text of a document that is sent in base64."""
+    try:
+        return base64.b64decode(data if isinstance(data, str) else "", validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        raise invalid(path, "must be text in UTF-8, encoded as base64") from None
 
 
 def media_type_of(url: object) -> str | None:

@@ -118,7 +118,7 @@ NAMES = [f"{path} {place}" for path, _, place, _ in ASKED]
 EACH = pytest.mark.parametrize(("path", "body", "place", "turn"), ASKED, ids=NAMES)
 
 
-PDF_NOTE = "[Document not shown (application/pdf): this model reads text only.]"
+PDF_NOTE = "[Document not shown (application/pdf): its text was not sent.]"
 PDF_SOURCE = {"type": "base64", "media_type": "application/pdf", "data": PNG}
 PDF_URL = f"data:application/pdf;base64,{PNG}"
 DOCUMENTS: list[tuple[str, dict[str, Any], str]] = [
@@ -150,6 +150,18 @@ DOCUMENTS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+JSON_URL = "data:application/json;base64,eyJhIjogMX0="
+JSON_SOURCE = {"type": "base64", "media_type": "application/json", "data": "eyJhIjogMX0="}
+TEXT_FILES: list[tuple[str, dict[str, Any]]] = [
+    ("/v1/messages", {"type": "document", "title": "a.json", "source": JSON_SOURCE}),
+    (
+        "/v1/chat/completions",
+        {"type": "file", "file": {"filename": "a.json", "file_data": JSON_URL}},
+    ),
+    ("/v1/responses", {"type": "input_file", "filename": "a.json", "file_data": JSON_URL}),
+]
+
+
 @pytest.mark.parametrize(("path", "body", "place"), DOCUMENTS, ids=[d[0] for d in DOCUMENTS])
 def test_a_document_that_is_not_text_is_refused_like_an_image(
     site: Any, asked: list[Any], path: str, body: dict[str, Any], place: str
@@ -158,7 +170,7 @@ def test_a_document_that_is_not_text_is_refused_like_an_image(
 
     assert refused.status == 400
     assert refused.json["error"]["message"].startswith(
-        f"{place}: this model reads text only and cannot see this document"
+        f"{place}: this server reads text and images, and cannot read this document: send its text"
     )
     assert site.send("POST", path, body | WANTED).status == 200
     assert asked[0].messages == (Message("user", PDF_NOTE),)
@@ -175,6 +187,18 @@ def test_a_document_that_is_text_is_read(site: Any, asked: list[Any]) -> None:
 
     assert site.send("POST", "/v1/messages", MESSAGES | {"messages": turns}).status == 200
     assert asked[0].messages[-1].content == "All is well."
+
+
+@pytest.mark.parametrize(("path", "part"), TEXT_FILES, ids=[path for path, _ in TEXT_FILES])
+def test_a_file_of_text_is_read_below_its_name(
+    site: Any, asked: list[Any], path: str, part: dict[str, Any]
+) -> None:
+    turns = [{"role": "user", "content": [part, {"type": "text", "text": "Well?"}]}]
+    named = "input" if path == "/v1/responses" else "messages"
+    body = {"model": "m", named: turns, **({"max_tokens": 9} if path == "/v1/messages" else {})}
+
+    assert site.send("POST", path, body).status == 200
+    assert asked[-1].messages[-1].content == 'Document: a.json\n{"a": 1}\nWell?'
 
 
 @EACH
