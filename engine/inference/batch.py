@@ -286,7 +286,8 @@ class RunningBatch:
         for part in self._batch.decode():
             step[part.uid].sampled.append((part.token, part.logprobs))
         if max_tokens and self._batch.can_read:
-            group, counts, scores = self._batch.read(max_tokens)
+            max_s = self._pacer.read_s(len(self._batch.decoding))
+            group, counts, scores = self._batch.read(max_tokens, max_s)
             self._tokens_read = sum(counts.values())
             for number, scored in scores.items():
                 step[number].scores = scored

@@ -94,14 +94,19 @@ class ContinuousBatch:
         if self.vision is not None:
             self.vision.set_deltas([one.position_delta for one in self._rows_of(rows)])
 
-    def read(self, max_tokens: int) -> tuple[Any, dict[Sequence, int], dict[int, PromptScores]]:
-        """Read up to ``max_tokens`` tokens of one group; return it, the tokens read, and scores."""
+    def read(
+        self, max_tokens: int, max_s: float
+    ) -> tuple[Any, dict[Sequence, int], dict[int, PromptScores]]:
+        """Read up to ``max_tokens`` tokens of one group; return it, the tokens read, and scores.
+
+        A picture's tower runs instead for about ``max_s``.
+        """
         with mx.stream(self.stream):
             group = self._next_group()
             rows = self._rows_of(group)
             counts = _counts(rows, max(1, max_tokens // len(rows)))
             self._keep_whole(rows[0], counts)
-            if self._run_tower(rows[0], counts[rows[0]]):
+            if self._run_tower(rows[0], counts[rows[0]], max_s):
                 return group, dict.fromkeys(rows, 0), {}
             scores: dict[int, PromptScores] = {}
             if any(counts.values()):
@@ -225,12 +230,13 @@ class ContinuousBatch:
             return ids
         return self.vision.readable(ids)
 
-    def _run_tower(self, sequence: Sequence, count: int) -> bool:
+    def _run_tower(self, sequence: Sequence, count: int, max_s: float) -> bool:
         """Run the tower for a picture among the next tokens; return whether it had to."""
         if self.vision is None or sequence.pictures is None:
             return False
         try:
-            return self.vision.run_tower(sequence.pictures, sequence.read, sequence.read + count)
+            end = sequence.read + count
+            return self.vision.run_tower(sequence.pictures, sequence.read, end, max_s)
         except Exception as error:  # a tower that fails must not end other answers
             _log.exception("a tower failed")
             sequence.failure = f"the model cannot read the picture: {error}; leave it out"

@@ -29,9 +29,12 @@ class PrefillPacer:
             return 0
         if not self._token_s:
             return self._max_tokens if not decoding else min(self._max_tokens, _MIN_TOKENS)
-        available_s = max(_BESIDE_S, self._decode_s) if decoding else _ALONE_S
-        fitting = int(available_s / self._token_s)
+        fitting = int(self.read_s(decoding) / self._token_s)
         return min(self._max_tokens, max(_MIN_TOKENS, fitting))
+
+    def read_s(self, decoding: int) -> float:
+        """Return how long one read may take beside ``decoding`` rows."""
+        return max(_BESIDE_S, self._decode_s) if decoding else _ALONE_S
 
     def record_decode(self, took_s: float) -> None:
         self._debt_s = max(0.0, self._debt_s - took_s)

@@ -141,10 +141,10 @@ def axes_of(sections: Sequence[int], frequencies: int, style: RopeStyle) -> list
 def patch_embeddings(model: Any, reading: Reading, layers: int = 0) -> None:
     """Replace embeddings by features, and add more of them behind the first layers."""
     embedding = next(module.embed_tokens for module in model.modules() if "embed_tokens" in module)
-    _subclass(embedding, _PictureEmbedding)
+    subclass(embedding, _PictureEmbedding)
     embedding.reading = reading
     for index, layer in enumerate(model.layers[:layers]):
-        _subclass(layer, _AddingLayer)
+        subclass(layer, _AddingLayer)
         layer.reading, layer.index = reading, index
 
 
@@ -153,7 +153,7 @@ def patch_ropes(model: Any, reading: Reading, sections: Sequence[int], style: Ro
     for module in model.modules():
         rope = getattr(module, "rope", None)
         if rope is not None and hasattr(rope, "dims") and hasattr(rope, "base"):
-            _subclass(rope, _PictureRope)
+            subclass(rope, _PictureRope)
             rope.follow(reading, axes_of(sections, rope.dims // 2, style))
 
 
@@ -161,11 +161,11 @@ def patch_masks(model: Any, reading: Reading) -> None:
     """Let the tokens of a picture attend to each other in Gemma 4."""
     for module in model.modules():
         if hasattr(module, "_make_masks"):
-            _subclass(module, _PictureMasks)
+            subclass(module, _PictureMasks)
             module.reading = reading
 
 
-def _subclass(module: Any, kind: type) -> None:
+def subclass(module: Any, kind: type) -> None:
     """Replace a module's class by a subclass, made once for each class."""
     own = type(module)
     if issubclass(own, kind):

@@ -4,11 +4,16 @@ mlx-vlm's model is built whole, because it joins tower and projector. Its own te
 nothing and gets no weights: mlx-lm's answers. Engine thread.
 """
 
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 from mlx import nn
+
+from engine.inference.vision.text_model import subclass
 
 _TEXT = "language_model."
 # mlx-lm multiplies what their tables of embeddings return, and gives each layer inputs of its own,
@@ -33,20 +38,95 @@ class Tower:
         self.token = int(getattr(config, "image_token_id", None) or config.image_token_index)
         self.placeholder = 0 if self.kind in _SCALED else self.token
         self._divisor = hidden_size**0.5 if self.kind in _SCALED else 1.0
+        self._outputs: list[Any] = []
+        for block in _blocks(model.vision_tower):
+            subclass(block, _Block)
+            block.note_output = self._outputs.append
+        self._added: list[Any] = []
+        if getattr(config.vision_config, "deepstack_visual_indexes", None):
+            subclass(model.vision_tower, _DeepStack)
+            model.vision_tower.note_added = self._added.extend
 
     @property
     def size_bytes(self) -> int:
         return sum(int(part.nbytes) for _, part in nn.utils.tree_flatten(self._model.parameters()))
 
-    def features(self, tokens: int, pixels: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
-        """Return the features of a picture's tokens, and what the first layers add to them.
+    def features(self, tokens: int, pixels: dict[str, Any]) -> "Features":
+        """Return the features of a picture's tokens, to be computed.
 
-        Each has the shape (tokens, size); ``pixels`` is what the processor made of the picture.
+        ``pixels`` is what the processor made of the picture.
         """
         ids = mx.full((1, tokens), self.token)
-        found = self._model.get_input_embeddings(ids, **pixels, mask=mx.ones_like(ids))
-        added = found.deepstack_visual_embeds
-        return found.inputs_embeds[0] / self._divisor, () if added is None else tuple(added)
+        try:
+            found = self._model.get_input_embeddings(ids, **pixels, mask=mx.ones_like(ids))
+            values, added = found.inputs_embeds[0] / self._divisor, tuple(self._added)
+            return Features(values, added, [*self._outputs, (values, added)])
+        finally:
+            self._outputs.clear()
+            self._added.clear()
+
+
+class Features:
+    """The features of a picture's tokens, computed block by block of the tower.
+
+    Attributes:
+        values: In place of the tokens' embeddings, of shape (tokens, size).
+        added: Added behind each of the first layers, of the same shape.
+        is_complete: Whether they are computed.
+    """
+
+    def __init__(self, values: Any, added: tuple[Any, ...], outputs: list[Any]) -> None:
+        self.values, self.added = values, added
+        self._outputs = deque(outputs)
+
+    @property
+    def is_complete(self) -> bool:
+        return not self._outputs
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self.values.nbytes) + sum(int(part.nbytes) for part in self.added)
+
+    def compute(self, max_s: float) -> bool:
+        """Evaluate at least one block, until ``max_s`` have passed; return whether it was all."""
+        end_s = time.perf_counter() + max_s
+        while self._outputs:
+            mx.eval(self._outputs.popleft())
+            if time.perf_counter() >= end_s:
+                break
+        return self.is_complete
+
+
+class _Block:
+    """Added to the class of a tower's block: MLX computes nothing before an output is evaluated."""
+
+    note_output: Callable[[Any], None]
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        output = super().__call__(*args, **options)  # type: ignore[misc]
+        self.note_output(output)
+        return output
+
+
+class _DeepStack:
+    """Added to the class of Qwen3-VL's tower: its model would evaluate what layers add at once."""
+
+    note_added: Callable[[Any], None]
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        values, added = super().__call__(*args, **options)  # type: ignore[misc]
+        self.note_added(added)
+        return values, None
+
+
+def _blocks(module: Any) -> Iterator[Any]:
+    """Return the modules that a tower has in lists."""
+    parts: Any = nn.utils.tree_flatten(module.children(), is_leaf=nn.Module.is_module)
+    for name, part in parts:
+        if "." in name:
+            yield part
+        else:
+            yield from _blocks(part)
 
 
 class _TextModel(nn.Module):  # type: ignore[misc]  # mlx has no types

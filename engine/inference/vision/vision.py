@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import mlx.core as mx
 import numpy as np
@@ -26,7 +27,7 @@ from engine.inference.vision.text_model import (
     patch_masks,
     patch_ropes,
 )
-from engine.inference.vision.tower import Tower, read_processor
+from engine.inference.vision.tower import Features, Tower, read_processor
 from engine.values.request import GenerationRequest, Picture
 
 # Pictures of recent requests as the processor made them, and their features: an agent's next turn
@@ -72,7 +73,7 @@ class PlacedPictures:
     keys: list[int]
     delta: int = 0
     positions: np.ndarray | None = None
-    features: dict[int, tuple[Any, Sequence[Any]]] = field(default_factory=dict, init=False)
+    features: dict[int, Features] = field(default_factory=dict, init=False)
 
 
 class Vision:
@@ -93,7 +94,9 @@ class Vision:
         self._loaded: Any = None
         self.reading = Reading()
         self._prepared: OrderedDict[bytes, tuple[PreparedPicture, dict[str, Any]]] = OrderedDict()
-        self._features: OrderedDict[bytes, tuple[Any, Sequence[Any]]] = OrderedDict()
+        self._features: OrderedDict[bytes, Features] = OrderedDict()
+        # Two prompts may wait for one picture.
+        self._incomplete: WeakValueDictionary[bytes, Features] = WeakValueDictionary()
         text, vision = config.get("text_config") or config, config["vision_config"]
         rope = text.get("rope_scaling") or text.get("rope_parameters") or {}
         self._has_grid = "mrope_section" in rope
@@ -228,40 +231,51 @@ class Vision:
 
     # -- the engine thread -------------------------------------------------------------------
 
-    def run_tower(self, placed: PlacedPictures, start: int, end: int) -> bool:
+    def run_tower(self, placed: PlacedPictures, start: int, end: int, max_s: float) -> bool:
         """Run the tower for one picture among the next tokens; return whether it had to.
 
-        Each picture delays running answers once, between two steps: its features are kept with the
-        prompt until they are read, whatever other prompts are shown meanwhile.
+        Beside running answers it takes several steps, each of about ``max_s``. The features are
+        kept with the prompt until they are read, whatever other prompts are shown meanwhile.
         """
         for number, (indices, picture) in enumerate(
             zip(placed.token_indices, placed.pictures, strict=True)
         ):
             if indices[-1] < start:
                 placed.features.pop(number, None)
-            elif indices[0] < end and number not in placed.features:
-                known = self._features.get(picture.digest)
-                placed.features[number] = known or self._compute_features(picture)
-                if known is None:
+            elif indices[0] < end:
+                if number not in placed.features:
+                    placed.features[number] = self._find_features(picture)
+                features = placed.features[number]
+                if not features.is_complete:
+                    if features.compute(max_s):
+                        self._keep(picture.digest, features)
                     return True
-                self._features.move_to_end(picture.digest)
         return False
 
-    def _compute_features(self, picture: PreparedPicture) -> tuple[Any, Sequence[Any]]:
-        with self._lock:
-            known = self._prepared.get(picture.digest)
-            _, arrays = known or self._processed(picture.digest, picture.image)
+    def _find_features(self, picture: PreparedPicture) -> Features:
+        digest = picture.digest
+        if (complete := self._features.get(digest)) is not None:
+            self._features.move_to_end(digest)
+            return complete
+        if (incomplete := self._incomplete.get(digest)) is not None:
+            return incomplete
+        # Without the lock: another thread may process a picture meanwhile.
+        known = self._prepared.get(digest)
+        if known is None:
+            with self._lock:
+                known = self._processed(digest, picture.image)
         pixels = {
             name: mx.array(value) if isinstance(value, np.ndarray) else value
-            for name, value in arrays.items()
+            for name, value in known[1].items()
         }
-        found = self._tower.features(picture.tokens, pixels)
-        mx.eval(found)
-        self._features[picture.digest] = found
-        size = sum(_nbytes(each) for each in self._features.values())
+        features = self._incomplete[digest] = self._tower.features(picture.tokens, pixels)
+        return features
+
+    def _keep(self, digest: bytes, features: Features) -> None:
+        self._features[digest] = features
+        size = sum(each.size_bytes for each in self._features.values())
         while size > _MAX_FEATURE_BYTES and len(self._features) > 1:
-            size -= _nbytes(self._features.popitem(last=False)[1])
-        return found
+            size -= self._features.popitem(last=False)[1].size_bytes
 
     @contextmanager
     def shown(self, placed: PlacedPictures | None, start: int, end: int) -> Iterator[None]:
@@ -292,15 +306,17 @@ class Vision:
             low, high = np.searchsorted(indices, (start, end))
             if low == high:
                 continue
-            features, more = placed.features[number]
+            features = placed.features[number]
             if values is None:
-                values = mx.zeros((1, end - start, features.shape[-1]), features.dtype)
-                added = [mx.zeros_like(values) for _ in more]
+                values = mx.zeros(
+                    (1, end - start, features.values.shape[-1]), features.values.dtype
+                )
+                added = [mx.zeros_like(values) for _ in features.added]
             at = indices[low:high] - start
             mask[0, at] = True
             chunk = mx.array(at)
-            values[:, chunk] = features[int(low) : int(high)]
-            for layer, part in zip(added, more, strict=True):
+            values[:, chunk] = features.values[int(low) : int(high)]
+            for layer, part in zip(added, features.added, strict=True):
                 layer[:, chunk] = part[int(low) : int(high)]
         if values is not None:
             self.reading.features = values, mx.array(mask)
@@ -326,10 +342,6 @@ class Vision:
         """Note how far the positions of each row are from the number of its tokens."""
         if self._has_grid:
             self.reading.deltas = mx.array(list(deltas)) if any(deltas) else None
-
-
-def _nbytes(features: tuple[Any, Sequence[Any]]) -> int:
-    return int(features[0].nbytes) + sum(int(part.nbytes) for part in features[1])
 
 
 def _pixel_bytes(pixels: dict[str, Any]) -> int:

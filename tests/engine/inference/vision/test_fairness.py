@@ -1,6 +1,5 @@
-"""Running answers beside pictures: a tower delays them once for each picture."""
+"""Running answers beside pictures: a tower runs block by block between their tokens."""
 
-import asyncio
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ pytest.importorskip("mlx_vlm")
 from engine import Generation
 from engine.engine import Engine
 from engine.inference.continuous_batch import ContinuousBatch
-from engine.inference.vision.tower import Tower
+from engine.inference.vision.tower import Features
 from engine.stopping.rules import StopRules
 from engine.values.events import TextDelta
 from engine.values.request import GenerationRequest, Message, Sampling
@@ -21,7 +20,7 @@ from tests.support.models.seeing import picture, question, write_seeing_model
 COLORS = ("red", "blue", "green", "white", "black", "yellow")
 
 
-async def test_running_answer_gets_a_token_between_any_two_pictures(
+async def test_running_answer_gets_a_token_between_any_two_blocks_of_a_tower(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_seeing_model(tmp_path)
@@ -29,17 +28,18 @@ async def test_running_answer_gets_a_token_between_any_two_pictures(
     await engine.load(tmp_path)
     steps: list[str] = []
 
-    def note(kind: type, name: str, sign: str) -> None:
-        method = getattr(kind, name)
+    decode, compute = ContinuousBatch.decode, Features.compute
 
-        def noted(*given: Any) -> Any:
-            steps.append(sign)
-            return method(*given)
+    def note_decode(self: ContinuousBatch) -> list[Any]:
+        steps.append("token")
+        return decode(self)
 
-        monkeypatch.setattr(kind, name, noted)
+    def compute_block(self: Features, _: float) -> bool:
+        steps.append("block")
+        return compute(self, 0)
 
-    note(Tower, "features", "picture")
-    note(ContinuousBatch, "decode", "token")
+    monkeypatch.setattr(ContinuousBatch, "decode", note_decode)
+    monkeypatch.setattr(Features, "compute", compute_block)
 
     async def begin(message: Message, tokens: int) -> Generation:
         request = GenerationRequest(
@@ -55,11 +55,17 @@ async def test_running_answer_gets_a_token_between_any_two_pictures(
         if isinstance(event, TextDelta):
             break
     shown = [picture(color) for color in COLORS]
-    pairs = zip(shown[::2], shown[1::2], strict=True)
+    pairs = list(zip(shown[::2], shown[1::2], strict=True))
     others = [await begin(question("Both?", *pair), 2) for pair in pairs]
-    await asyncio.gather(*(other.collect() for other in others))
+    beside = [(await other.collect()).text for other in others]
     assert running.finished is None
-    assert steps.count("picture") == len(COLORS)
-    assert ("picture", "picture") not in pairwise(steps)
+    blocks = 3 + 2  # of the tower and of what it adds behind two layers; then its features
+    assert steps.count("block") == len(COLORS) * (blocks + 1)
+    assert ("block", "block") not in pairwise(steps)
     running.cancel()
+    await engine.unload()
+    await engine.load(tmp_path)
+    monkeypatch.setattr(Features, "compute", compute)
+    alone = [await (await begin(question("Both?", *pair), 2)).collect() for pair in pairs]
+    assert beside == [one.text for one in alone]
     await engine.aclose()

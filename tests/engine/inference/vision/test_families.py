@@ -103,7 +103,7 @@ def test_logits_after_pictures_equal_those_of_mlx_vlm(
         start = 0
         while start < len(ids):
             end = vision.whole_end(placed, start, min(len(ids), start + chunk))
-            while vision.run_tower(placed, start, end):
+            while vision.run_tower(placed, start, end, 0):
                 pass
             with vision.shown(placed, start, end):
                 part = vision.readable(ids[start:end])
