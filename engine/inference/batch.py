@@ -150,7 +150,7 @@ class RunningBatch:
             if row is not None:
                 view = sequence_view(without_head(cache), row)
                 beginning = cache_prefix(view, len(held), tokens)
-                self.prompt_cache.store(donor.owner, None, beginning, held[:tokens])
+                self.prompt_cache.share(donor.owner, beginning, held[:tokens])
 
     def _admit_waiting(self) -> list[Sequence]:
         """Admit and return the sequences whose wait has ended, also by the other's end."""

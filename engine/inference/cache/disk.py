@@ -1,8 +1,8 @@
 """The folder of prompt caches on disk, and its two threads. Knows no MLX.
 
-A file's name has the hash of all tokens up to the end of its content. The folder is the only record
-of its content, so several processes may use it: a process that finds a file deleted continues
-without it.
+A file's name has the hash of all tokens up to the end of its content, and the digest of the file.
+The folder is the only record of its content, so several processes may use it: a process that finds
+a file deleted continues without it.
 
 Caches that one model made are never used with another: a fingerprint covers the model's folder, the
 name, size and time of change of each file that a model, its tokenizer and its template are read
@@ -39,7 +39,9 @@ _SUFFIXES = (".safetensors", ".json", ".jinja", ".model", ".tiktoken", ".txt")
 
 Stamps = tuple[tuple[str, int, int], ...]
 """The names, sizes and times of change of a folder's files."""
-_NAME = re.compile(r"[0-9a-f]{16}-([0-9a-f]{16})-([0-9a-f]{64}(?:-[0-9]+)?)\.safetensors")
+_NAME = re.compile(
+    r"[0-9a-f]{16}-([0-9a-f]{16})-([0-9a-f]{64}(?:-[0-9]+)?)(?:\.([0-9a-f]{64}))?\.safetensors"
+)
 _UNFINISHED = re.compile(r"unfinished-[0-9a-f]{16}\.(tmp|safetensors)")
 
 _log = logging.getLogger(__name__)
@@ -86,20 +88,17 @@ class CacheFolder:
                         files.append((status.st_mtime_ns, entry.name, status.st_size))
         return {name: size_bytes for _, name, size_bytes in sorted(files)}
 
-    def files_of_model(self, model: str) -> dict[str, str]:
+    def files_of_model(self, model: str, owner: CacheOwner | None = None) -> dict[str, str]:
         """Return the names of a model's files by what they contain (``cache.index.file_key``)."""
+        begin = f"{tag(model)}-" + ("" if owner is None else f"{_owner_tag(owner)}-")
         with contextlib.suppress(OSError):
-            names = [name for name in os.listdir(self.path) if name.startswith(f"{tag(model)}-")]
+            names = [name for name in os.listdir(self.path) if name.startswith(begin)]
             return {match[2]: name for name in names if (match := _NAME.fullmatch(name))}
         return {}
 
     @property
     def size_bytes(self) -> int:
         return sum(self.files().values())
-
-    @staticmethod
-    def name_of(model: str, owner: CacheOwner, key: str) -> str:
-        return f"{tag(model)}-{_owner_tag(owner)}-{key}.safetensors"
 
     @contextlib.contextmanager
     def unfinished(self, size_bytes: int) -> Iterator[Path]:
@@ -119,11 +118,17 @@ class CacheFolder:
         finally:
             path.unlink(missing_ok=True)
 
-    def commit(self, path: Path, name: str) -> None:
-        """Give a written file its name, under which it appears all at once."""
+    def commit(self, path: Path, model: str, owner: CacheOwner, key: str) -> str:
+        """Give a written file its name, under which it appears all at once; return the name."""
         with path.open("rb") as file:
             os.fsync(file.fileno())
+        name = f"{tag(model)}-{_owner_tag(owner)}-{key}.{_digest(path)}.safetensors"
         os.rename(path, self.path / name)
+        return name
+
+    def is_intact(self, name: str) -> bool:
+        match = _NAME.fullmatch(name)
+        return match is not None and _digest(self.path / name) == match[3]
 
     def touch(self, names: Iterable[str]) -> None:
         """Record the use of files, in this order; the last one is deleted last."""
@@ -169,6 +174,11 @@ class CacheFolder:
                         and time.time() - entry.stat().st_mtime > 3600.0
                     ):
                         (self.path / entry.name).unlink()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _owner_tag(owner: CacheOwner) -> str:

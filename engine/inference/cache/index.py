@@ -201,7 +201,7 @@ class PrefixIndex:
     def store(
         self, owner: str, tokens: Sequence[int], cache: Sequence[Any]
     ) -> tuple[list[tuple[bytes, Segment | None]], Snapshot] | None:
-        """Store a cache in memory, and evict the least recently used until all fits.
+        """Store a cache in memory, perhaps beyond the limit until it shrinks.
 
         Returns:
             Its blocks, each with keys and values if the model has any, and its other layers, which
@@ -233,7 +233,6 @@ class PrefixIndex:
                 self._use(before.snapshots[parts[-1]])
             if self.has_segments:
                 self._use(last)
-            self.shrink_to()
             return blocks, snapshot
 
     def shrink_to(self, entries: int | None = None, size_bytes: int | None = None) -> None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import mlx.core as mx
 from mlx_lm.models.cache import save_prompt_cache
 
+from engine.files.json_fields import DamagedFile
 from engine.inference.cache.disk import CacheFolder, DiskCache, Stamps, fingerprint_of
 from engine.inference.cache.index import (
     TOKEN_BYTES,
@@ -97,7 +98,7 @@ class PromptCache:
     def fetch(self, owner: CacheOwner, tokens: Sequence[int]) -> tuple[list[Any] | None, int, int]:
         """Return the cache of a prompt's first tokens, their number, and how many were on disk."""
         cache, cached, disk_tokens = self._index.fetch(owner.name, tokens)
-        self._index.shrink_to()  # prefixes that were read may exceed the limit
+        self._index.shrink_to()  # what was read or shared for a prompt may exceed the limit
         return cache, cached, disk_tokens
 
     def why_missing(
@@ -137,11 +138,16 @@ class PromptCache:
         if not cache or not tokens:
             return
         stored = self._index.store(owner.name, tokens, cache)
+        self._index.shrink_to()
         if stored is None:
             return
         self._snapshot_bytes = stored[1].size_bytes
         if epoch is not None and len(tokens) >= MIN_DISK_TOKENS:
             self._write_later(owner, epoch, self._files_for(owner.name, *stored))
+
+    def share(self, owner: CacheOwner, cache: Any, tokens: list[int]) -> None:
+        """Hold the beginning of a running prompt for the prompt that is fetched next."""
+        self._index.store(owner.name, tokens, cache)
 
     def attach(self, disk: DiskCache, model: Path, stamps: Stamps) -> None:
         """Use the caches on disk, unless the model has kinds that mlx-lm's files do not know."""
@@ -183,6 +189,8 @@ class PromptCache:
         read: list[tuple[FilePart, Segment, Snapshot]] = []
         for part in parts:
             try:
+                if not disk.folder.is_intact(part.name):
+                    raise DamagedFile("its content is not what was written")
                 cache, metadata = load(disk.folder.path / part.name)
                 segment, snapshot = split_cache(cache, part.tokens)
                 end = part.start + part.tokens
@@ -203,11 +211,9 @@ class PromptCache:
         disk = self.disk
         if disk is None or disk.epoch != epoch:
             return
-        names = {disk.folder.name_of(self._fingerprint, owner, file.key): file for file in files}
-        missing = {
-            name: file for name, file in names.items() if not (disk.folder.path / name).exists()
-        }
-        size = sum(file.size_bytes for file in missing.values())
+        existing = disk.folder.files_of_model(self._fingerprint, owner)
+        missing = [file for file in files if file.key not in existing]
+        size = sum(file.size_bytes for file in missing)
         if size > disk.max_bytes:
             return
         with self._waiting_lock:
@@ -221,10 +227,11 @@ class PromptCache:
             with self._waiting_lock:
                 self._waiting_bytes -= size
             if disk.epoch == epoch:
-                for name, file in missing.items():
-                    _write(disk.folder, name, file)
+                self._write(disk.folder, owner, missing)
+                names = disk.folder.files_of_model(self._fingerprint, owner)
                 # Blocks are deleted after those that follow them.
-                disk.folder.touch(reversed(list(names)))
+                keys = [file.key for file in reversed(files)]
+                disk.folder.touch(names[key] for key in keys if key in names)
                 disk.folder.shrink_to(disk.max_bytes)
 
         disk.run_on_writer("stored", work)
@@ -244,11 +251,12 @@ class PromptCache:
             files.append(_File(file_key(own, end), last, snapshot, tokens, True))
         return files
 
-
-def _write(folder: CacheFolder, name: str, file: _File) -> None:
-    with mx.stream(mx.cpu):
-        parts = file.parts()
-        evaluate(parts)
-    with folder.unfinished(sum(int(part.nbytes) for part in parts)) as path:
-        save_prompt_cache(str(path), parts, {_LAYOUT: json.dumps(layout_of(file.snapshot))})
-        folder.commit(path, name)
+    def _write(self, folder: CacheFolder, owner: CacheOwner, files: Sequence[_File]) -> None:
+        for file in files:
+            with mx.stream(mx.cpu):
+                parts = file.parts()
+                evaluate(parts)
+            with folder.unfinished(sum(int(part.nbytes) for part in parts)) as path:
+                layout = {_LAYOUT: json.dumps(layout_of(file.snapshot))}
+                save_prompt_cache(str(path), parts, layout)
+                folder.commit(path, self._fingerprint, owner, file.key)

@@ -71,6 +71,7 @@ class DraftModel:
         self._answers -= 1
         if tokens:
             self._kept.store(owner, tokens, cache)
+            self._kept.shrink_to()
 
     def forget_prompts(self, owner: str) -> None:
         self._kept.clear(owner)

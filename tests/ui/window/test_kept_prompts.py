@@ -22,7 +22,7 @@ def filled(folder: Path) -> DiskCache:
     for name in ("one", "two"):
         with disk.folder.unfinished(1000) as path:
             path.write_bytes(name.encode().ljust(1000))
-            disk.folder.commit(path, disk.folder.name_of("model", CacheOwner(name), "0" * 64))
+            disk.folder.commit(path, "model", CacheOwner(name), "0" * 64)
     return disk
 
 

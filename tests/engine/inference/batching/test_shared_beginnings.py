@@ -31,6 +31,14 @@ def test_the_choices_of_one_request_read_their_prompt_once(stepped: Stepped) -> 
         stepped.check(row)
 
 
+def test_shared_beginning_needs_no_memory_for_earlier_prompts() -> None:
+    stepped = Stepped("full", cache_bytes=0)
+    rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4]) for n in range(6)]
+    stepped.answer(*rows)
+    assert [stepped.sequences[row].cached for row in rows] == [0] + [len(SYSTEM)] * 5
+    assert stepped.batch.cached_bytes == 0
+
+
 def test_a_later_prompt_waits_only_for_the_rest_of_the_shared_beginning(stepped: Stepped) -> None:
     first = stepped.insert([*SYSTEM, 1, 2, 3, 4, 5])
     while stepped.read.get(first, 0) < 20:

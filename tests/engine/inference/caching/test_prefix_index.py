@@ -163,6 +163,7 @@ def test_eviction_keeps_the_limit_and_fetched_caches_stay_right(
     for tokens, is_stored in steps:
         if is_stored:
             index.store(ME, tokens, KINDS[kind](tokens))
+            index.shrink_to()
         else:
             found, count, _ = index.fetch(ME, tokens)
             if found is not None:

@@ -17,9 +17,8 @@ def write(
 ) -> str:
     with folder.unfinished(len(text)) as path:
         path.write_bytes(text)
-        name = folder.name_of(model, CacheOwner("me", kept_with), hashlib.sha256(text).hexdigest())
-        folder.commit(path, name)
-        return name
+        key = hashlib.sha256(text).hexdigest()
+        return folder.commit(path, model, CacheOwner("me", kept_with), key)
 
 
 @pytest.fixture

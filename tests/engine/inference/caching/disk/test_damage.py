@@ -1,4 +1,4 @@
-"""Damaged, foreign and half-written files are dropped silently."""
+"""Damaged, foreign and half-written files are dropped silently, and never give a wrong token."""
 
 from pathlib import Path
 
@@ -20,12 +20,23 @@ def kept(room: Room) -> Path:
 
 
 def reopened(room: Room, model: Path) -> int:
-    """Return how many tokens a later process finds."""
+    """Return how many tokens a later process finds; what it finds must be right."""
     later = Room(room.disk.folder.path, model)
     try:
         return later.tokens([*IDS, 1])
     finally:
         later.close()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
+def test_file_with_a_damaged_byte_is_deleted(
+    room: Room, model: Path, kept: Path, share: float
+) -> None:
+    data = bytearray(kept.read_bytes())
+    data[int(share * (len(data) - 1))] ^= 1 << int(share * 7)
+    kept.write_bytes(bytes(data))
+    assert reopened(room, model) == 0
+    assert not kept.exists()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5])
