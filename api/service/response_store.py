@@ -18,6 +18,7 @@ from pathlib import Path
 
 from api.service.config import ConfigError
 from engine.files.causes import os_cause
+from engine.files.safe_files import make_folders
 
 _log = logging.getLogger(__name__)
 
@@ -187,10 +188,7 @@ def prepare_folder(folder: Path) -> Path:
     """
     folder = folder.expanduser()
     try:
-        # One by one: ``mkdir(parents=True)`` does not apply the mode to the parents.
-        for missing in [path for path in (folder, *folder.parents) if not path.exists()][::-1]:
-            missing.mkdir(mode=0o700, exist_ok=True)
-        folder.mkdir(exist_ok=True)
+        make_folders(folder)
         _tighten(folder, 0o700)
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
             raise PermissionError(0, "it is not writable")

@@ -14,8 +14,9 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import CASES, Case, Level
 from api.conformance.probe.dialects import DRIVERS
+from api.conformance.probe.markdown import failure_as_text
 from api.conformance.probe.references import reference
-from api.conformance.probe.suite import OUTCOME_NAMES, ProbeSuite, faults_as_text, summary
+from api.conformance.probe.suite import OUTCOME_NAMES, ProbeSuite, summary
 from api.conformance.probe.values import CheckOutcome, CheckResult, Report, Verdict, tool_name
 from api.terminal_text import harmless
 
@@ -75,7 +76,7 @@ def _test_element(suite: ProbeSuite, report: Report, result: CheckResult) -> Ele
     sentence, line = _text(result.sentence), suite.expectation(report, result)
     if (report, result) in suite.failures:
         failure = SubElement(test, "failure", message=sentence, type=result.level)
-        failure.text = _text(faults_as_text(result))
+        failure.text = _text(failure_as_text(result))
     elif (report, result) in suite.unexpected_passes:
         message = (
             "It passed, but the file of expected failures says that it fails: remove its line."
@@ -146,7 +147,7 @@ def _result(suite: ProbeSuite, report: Report, result: CheckResult) -> dict[str,
     sarif: dict[str, Any] = {
         "ruleId": result.code,
         "level": _LEVELS[result.level],
-        "message": {"text": f"{sentence}\n\n{harmless(faults_as_text(result))}".rstrip()},
+        "message": {"text": f"{sentence}\n\n{harmless(failure_as_text(result))}".rstrip()},
         "locations": [{"physicalLocation": location}],
         "partialFingerprints": {"check/v1": check},
         "properties": {"url": harmless(report.url), "rule": result.rule},

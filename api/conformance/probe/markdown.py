@@ -61,6 +61,11 @@ def as_text(report: Report) -> str:
     return as_markdown(report, has_raw=False)
 
 
+def failure_as_text(result: CheckResult) -> str:
+    """Return the section of one failure."""
+    return "\n".join(_failure_lines(result, (), has_raw=False)).strip()
+
+
 def code(text: str) -> str:
     """Return any text as a code span."""
     shown = on_one_line(text)

@@ -16,7 +16,7 @@ class Reference:
     sentence: str
 
 
-# The pages of each dialect's vendor, and the sentences of each by topic. A rule whose topic is on
+# The pages of the dialects' vendors, and the sentences of each by topic. A rule whose topic is on
 # none of the vendor's pages, or that has none, is an extension; "any" is all dialects.
 _PAGES = {
     ("any", "https://www.rfc-editor.org/rfc/rfc9110#section-3.4"): {
@@ -64,15 +64,19 @@ _PAGES = {
     ("messages", "https://docs.claude.com/en/docs/agents-and-tools/tool-use/overview"): {
         "tool calls": "A call of a tool is a tool_use block whose input is an object.",
     },
-    ("chat", "https://platform.openai.com/docs/guides/error-codes"): {
+    ("chat completions responses", "https://platform.openai.com/docs/guides/error-codes"): {
         "errors": "An invalid request gets status 400 and an error object with a message.",
     },
-    ("chat", "https://platform.openai.com/docs/api-reference/chat/create"): {
+    ("chat completions responses", "https://platform.openai.com/docs/api-reference/chat/create"): {
         "the pace of streams": "With stream the data is sent to the client as it is generated.",
+    },
+    ("chat completions", "https://platform.openai.com/docs/api-reference/chat/create"): {
         "the counts of streams": (
             "With include_usage one more chunk comes before [DONE], which has the usage and no "
             "choices; usage is null in all others."
         ),
+    },
+    ("chat", "https://platform.openai.com/docs/api-reference/chat/create"): {
         "requests without stops": "stop is optional and null by default.",
         "one stop without a list": "stop is a string or an array of strings.",
         "requests that do not say stream": "stream is false by default.",
@@ -98,16 +102,6 @@ _PAGES = {
     ("chat", "https://platform.openai.com/docs/api-reference/chat-streaming"): {
         "streams": "A stream is server-sent events of chunks; the last one is data: [DONE].",
     },
-    ("completions", "https://platform.openai.com/docs/guides/error-codes"): {
-        "errors": "An invalid request gets status 400 and an error object with a message.",
-    },
-    ("completions", "https://platform.openai.com/docs/api-reference/chat/create"): {
-        "the pace of streams": "With stream the data is sent to the client as it is generated.",
-        "the counts of streams": (
-            "With include_usage one more chunk comes before [DONE], which has the usage and no "
-            "choices; usage is null in all others."
-        ),
-    },
     ("completions", "https://platform.openai.com/docs/api-reference/completions/create"): {
         "requests without stops": "stop is optional and null by default.",
         "one stop without a list": "stop is a string or an array of strings.",
@@ -126,12 +120,6 @@ _PAGES = {
         "logprobs": (
             "logprobs.tokens lists the tokens of the text, with their log probabilities beside it."
         ),
-    },
-    ("responses", "https://platform.openai.com/docs/guides/error-codes"): {
-        "errors": "An invalid request gets status 400 and an error object with a message.",
-    },
-    ("responses", "https://platform.openai.com/docs/api-reference/chat/create"): {
-        "the pace of streams": "With stream the data is sent to the client as it is generated.",
     },
     ("responses", "https://platform.openai.com/docs/api-reference/responses/create"): {
         "requests that do not say stream": "stream is false by default.",
@@ -187,7 +175,8 @@ _PAGES = {
 }
 _REFERENCES = {
     (dialect, topic): Reference(address, sentence)
-    for (dialect, address), sentences in _PAGES.items()
+    for (dialects, address), sentences in _PAGES.items()
+    for dialect in dialects.split()
     for topic, sentence in sentences.items()
 }
 _TOPICS = {"-", *(topic for _, topic in _REFERENCES)}

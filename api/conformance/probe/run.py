@@ -179,7 +179,7 @@ class ProbeRun:
         )
 
     async def _measure(self, server: DetectedServer) -> CheckContext:
-        self._publish(0, 0, "Asking without stops")
+        self._publish(Progress(0, 0, "Asking without stops"))
         client = server.client
         client.repeats = True
         short = await client.send_short()
@@ -225,12 +225,12 @@ class ProbeRun:
             if done > begin:
                 pace_s = (time.monotonic() - began_s) / (done - begin)
                 remaining_s = pace_s * (len(cases) - done)
-            self._publish(done, len(cases), case.title, remaining_s=remaining_s)
+            self._publish(Progress(done, len(cases), case.title, remaining_s=remaining_s))
             result = await self._check_one(case, ctx)
             if case.code == _SIMPLEST and result is not None:
                 self._learn_from_simplest(result, ctx)
             done += 1
-            self._publish(done, len(cases), case.title, result)
+            self._publish(Progress(done, len(cases), case.title, result))
 
     def _learn_from_simplest(self, result: CheckResult, ctx: CheckContext) -> None:
         """Note whether stops work at all, and whether the server has them in this dialect."""
@@ -348,16 +348,9 @@ class ProbeRun:
         self._results[code] = result
         return result
 
-    def _publish(
-        self,
-        done: int,
-        total: int,
-        title: str,
-        result: CheckResult | None = None,
-        remaining_s: float | None = None,
-    ) -> None:
+    def _publish(self, progress: Progress) -> None:
         if self._on_progress is not None:
-            self._on_progress(Progress(done, total, title, result, remaining_s))
+            self._on_progress(progress)
 
 
 def _answer_fault(client: Client, code: str, sentence: str, run: Exchange) -> Fault:

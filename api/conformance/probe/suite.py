@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from api.conformance.captures.values import excerpt
 from api.conformance.probe.catalogue import CASES
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.values import (
@@ -223,18 +222,6 @@ def compare_texts(fault: Fault) -> list[tuple[str, str]]:
     if fault.baseline and fault.baseline != fault.expected:
         pairs.append(("without stops", fault.baseline))
     return pairs
-
-
-def faults_as_text(result: CheckResult) -> str:
-    """Return the findings of a check as plain lines."""
-    lines = [result.rule] if result.rule else []
-    if result.reference is not None:
-        lines.append(f"{result.reference.sentence} {result.reference.address}")
-    for fault, modes in group_faults(result):
-        lines.append(f"{fault.code}{f' ({modes})' if modes else ''}: {fault.sentence}")
-        lines += [f"  {name}: {excerpt(repr(text), 300)}" for name, text in compare_texts(fault)]
-        lines += [f"  {line}" for line in fault.curl.splitlines()]
-    return "\n".join(lines)
 
 
 def sort_results(results: Iterable[CheckResult]) -> list[CheckResult]:

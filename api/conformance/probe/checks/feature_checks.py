@@ -59,7 +59,6 @@ async def _first_choices(ctx: CheckContext) -> tuple[Exchange, float]:
 
 @check("choices.count")
 async def _count(ctx: CheckContext) -> Evaluation:
-    """Each requested choice comes, with its own index, text and reason."""
     (whole, temperature), recorder = await _first_choices(ctx), Recorder(ctx)
     judged = partial(_judge_count, ctx.main)
     await recorder.ask(whole.body, judged, first=whole)
@@ -91,7 +90,6 @@ def _judge_count(main: Baseline, run: Exchange) -> Iterator[Fault]:
 
 @check("choices.stop")
 async def _choices_stop(ctx: CheckContext) -> Evaluation:
-    """Each of several choices ends at the stop, and at the limit."""
     whole, temperature = await _first_choices(ctx)
     if whole.is_answer and len(whole.capture.all_choices) < _CHOICES:
         raise skipped("The server gives one choice only.")
@@ -102,7 +100,6 @@ async def _choices_stop(ctx: CheckContext) -> Evaluation:
 
 @check("logprobs.stop")
 async def _logprobs(ctx: CheckContext) -> Evaluation:
-    """Logprobs are listed only for tokens of the text, and for all of them."""
     require_stops(ctx)
     body = with_logprobs(ctx.driver.dialect, ctx.body(ctx.main.ask))
     if body is None:
@@ -164,7 +161,6 @@ def _logged_tokens(run: Exchange) -> list[str]:
 
 @check("structured.stop")
 async def _structure(ctx: CheckContext) -> Evaluation:
-    """A stop ends an answer of a given structure like any other."""
     tokens = max(CALL_TOKENS, ctx.main.ask.max_tokens)
     ask = Ask(STRUCTURE_PROMPT, max_tokens=tokens, is_thinking=ctx.main.ask.is_thinking)
     body = _structure_body(ctx, ask)
@@ -183,7 +179,6 @@ def _structure_body(ctx: CheckContext, ask: Ask) -> Body | None:
 
 @check("request.default")
 async def _default(ctx: CheckContext) -> Evaluation:
-    """A request that does not mention a stream gets the API's default."""
     driver, recorder = ctx.driver, Recorder(ctx)
     body = ctx.body(replace(ctx.main.ask, max_tokens=max(8, driver.min_tokens)))
     del body["stream"]

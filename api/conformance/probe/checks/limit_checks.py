@@ -45,7 +45,6 @@ _LONG_PLAIN = ("1\n2\n3\n4\n5\n6\n", "Once upon a time", "The alphabet is A B C 
 
 @check("limit")
 async def _usual_limit(ctx: CheckContext) -> Evaluation:
-    """A limit ends the answer after that many tokens, and is named as the reason."""
     return await _limit(ctx, ctx.driver)
 
 
@@ -76,7 +75,6 @@ async def _limit(ctx: CheckContext, driver: Driver) -> Evaluation:
 
 @check("limit.completion_tokens")
 async def _new_limit(ctx: CheckContext) -> Evaluation:
-    """The limit's newer name means the same."""
     if ctx.driver.dialect is not CHAT:
         raise skipped("The dialect has one name for the limit.")
     if ctx.driver.limit_name:
@@ -136,7 +134,6 @@ def _beyond(limit: int, tokens: int) -> Fault:
 
 @check("limit.held")
 async def _held(ctx: CheckContext) -> Evaluation:
-    """Text that could have become a stop is part of an answer that the limit ends."""
     require_repeatable(ctx)
     given, client = ctx.main, ctx.client
     # The limit cuts off the end of the answer, not of the thinking before it.
@@ -176,7 +173,6 @@ def _judge_held(driver: Driver, text: str, run: Exchange) -> Iterator[Fault]:
 
 @check("limit.stop_on_last_token")
 async def _stop_on_last_token(ctx: CheckContext) -> Evaluation:
-    """A stop that the last allowed token completes is a stop, not the limit."""
     case, recorder = working_case(ctx), Recorder(ctx)
     limit = await _completing_limit(ctx, case)
     if isinstance(limit, str):
@@ -188,7 +184,6 @@ async def _stop_on_last_token(ctx: CheckContext) -> Evaluation:
 
 @check("limit.stop_before")
 async def _stop_before_limit(ctx: CheckContext) -> Evaluation:
-    """A stop that is complete a token before the last allowed one is a stop, not the limit."""
     case = working_case(ctx)
     recorder, shown = Recorder(ctx), []
     # A server makes several tokens a step. Of two stops at consecutive tokens one at least is
@@ -268,7 +263,6 @@ async def _find_limit(ctx: CheckContext, case: StopCase, tokens: int) -> int | N
 
 @check("usage.counts")
 async def _counts(ctx: CheckContext) -> Evaluation:
-    """The counts of every answer are possible, and add up."""
     answers = [run for run in ctx.client.exchanges if run.is_answer]
     found = ((run, fault) for run in answers for fault in _judge_counts(ctx.driver, run))
     return Evaluation(f"{len(answers)} answers were read", fault_list(found, ctx))
@@ -291,7 +285,6 @@ def _judge_counts(driver: Driver, run: Exchange) -> Iterator[Fault]:
 
 @check("usage.streamed")
 async def _streamed_counts(ctx: CheckContext) -> Evaluation:
-    """The same answer has the same count, whole or streamed."""
     compared = [
         given
         for given in ctx.baselines
@@ -315,7 +308,6 @@ async def _streamed_counts(ctx: CheckContext) -> Evaluation:
 
 @check("usage.chunk")
 async def _usage_chunk(ctx: CheckContext) -> Evaluation:
-    """Streams have counts where they are requested: once, in a chunk without choices."""
     driver, given = ctx.driver, ctx.main
     if ctx.driver.dialect not in (CHAT, COMPLETIONS):
         raise skipped("The counts of this dialect's streams have no chunk of their own.")
@@ -353,7 +345,6 @@ def _judge_chunks(is_requested: bool, run: Exchange) -> Iterator[Fault]:
 
 @check("usage.stop")
 async def _stop_counts(ctx: CheckContext) -> Evaluation:
-    """The tokens of a stop are counted even though its text is not shown."""
     require_stops(ctx)
     client, case = ctx.client, ctx.simple(*ctx.baselines)
     if case is None:
@@ -386,7 +377,6 @@ async def _stop_counts(ctx: CheckContext) -> Evaluation:
 
 @check("hang_up.streamed")
 async def _hang_up(ctx: CheckContext) -> Evaluation:
-    """After clients have left their streams the next one is answered as soon as ever."""
     client = ctx.client
     prompts = _LONG_CHAT if ctx.driver.has_chat_template else _LONG_PLAIN
     requests = [Ask(text, max_tokens=1500, is_streamed=True) for text in prompts]

@@ -166,7 +166,6 @@ for _code, _situation in {
 
 @check("stops.short")
 async def _short(ctx: CheckContext) -> Evaluation:
-    """A stop works in an answer of a few characters."""
     prompt = _SHORT_CHAT if ctx.driver.has_chat_template else _SHORT_PLAIN
     situation = Situation("In a short answer", CheckContext.body)
     ask = replace(ctx.main.ask, prompt=prompt)
@@ -175,7 +174,6 @@ async def _short(ctx: CheckContext) -> Evaluation:
 
 @check("stops.late")
 async def _late(ctx: CheckContext) -> Evaluation:
-    """A stop works after more tokens than servers keep in a small window."""
     require_stops(ctx)
     # Numbers have four characters with their line breaks.
     tokens, chars = ctx.main.tokens or 1, len(ctx.main.text)
@@ -204,7 +202,6 @@ async def _late(ctx: CheckContext) -> Evaluation:
 
 @check("stops.sticky")
 async def _sticky(ctx: CheckContext) -> Evaluation:
-    """A request without stops has none, whatever the request before it had."""
     case, client, recorder = working_case(ctx), ctx.client, Recorder(ctx)
     sentence = f"The stop {case.stops[0]!r} of one request ended the answer to the next."
     for before in ctx.bodies(case):
@@ -226,7 +223,6 @@ async def _sticky(ctx: CheckContext) -> Evaluation:
 
 @check("stops.concurrent")
 async def _concurrent(ctx: CheckContext) -> Evaluation:
-    """Requests at the same time each have their own stops, and get their own answers."""
     case, client = working_case(ctx), ctx.client
     given = case.baseline
     others = (one for one in ctx.baselines if one.is_repeatable and one.text != given.text)

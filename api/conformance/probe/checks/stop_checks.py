@@ -142,7 +142,6 @@ def _judge_lookalike(given: Baseline, chosen: _Lookalike, run: Exchange) -> Iter
 
 @check("stops.none")
 async def _no_stops(ctx: CheckContext) -> Evaluation:
-    """An empty list and null mean no stops."""
     require_repeatable(ctx)
     given, recorder = ctx.main, Recorder(ctx)
     values: tuple[list[str] | None, ...] = ([], None)
@@ -161,7 +160,6 @@ def _judge_same(given: Baseline, sentence: str, run: Exchange) -> Iterator[Fault
 
 @check("stops.string")
 async def _string(ctx: CheckContext) -> Evaluation:
-    """A single stop may be given without a list, if the dialect allows it."""
     driver, recorder = ctx.driver, Recorder(ctx)
     if not driver.takes_string:
         raise skipped("The dialect takes a list only.")
@@ -196,7 +194,6 @@ def _judge_string(case: StopCase, driver: Driver, run: Exchange) -> list[Fault]:
 
 @check("stops.empty")
 async def _empty(ctx: CheckContext) -> Evaluation:
-    """An empty stop is refused or ignored; it must not end the answer or crash the server."""
     recorder, given, sentence = Recorder(ctx), ctx.main, "ignored"
     for is_streamed in given.modes:
         body = ctx.body(replace(given.ask, is_streamed=is_streamed))
@@ -215,7 +212,6 @@ def _judge_empty(given: Baseline, run: Exchange) -> Iterator[Fault]:
 
 @check("stops.blank")
 async def _blank(ctx: CheckContext) -> Evaluation:
-    """A stop of white space is refused, or works like any other stop."""
     recorder, shown = Recorder(ctx), []
     for blank in ("\n", " "):
         given = next((one for one in ctx.baselines if one.stable.find(blank) > 0), None)
@@ -275,7 +271,6 @@ def _judge_ids(given: Baseline, run: Exchange) -> Iterator[Fault]:
 
 @check("stops.many")
 async def _many(ctx: CheckContext) -> Evaluation:
-    """Every stop of a long list counts, or the list is refused."""
     case, recorder = working_case(ctx), Recorder(ctx)
     # Above the limits that vendors have.
     for size in (5, 8, 16):
@@ -301,7 +296,6 @@ def _judge_many(case: StopCase, driver: Driver, size: int, run: Exchange) -> Ite
 
 @check("stops.long")
 async def _long(ctx: CheckContext) -> Evaluation:
-    """A long stop is compared to its end: it is neither shortened nor forgotten."""
     require_stops(ctx)
     recorder = Recorder(ctx)
     given = await long_answer(ctx, 4 * ctx.main.ask.max_tokens, 100)

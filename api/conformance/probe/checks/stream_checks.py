@@ -27,7 +27,6 @@ _FIELD = re.compile(r"(?:data|event|id|retry)(?::|\Z)|:|\Z")
 
 @check("stream.framing")
 async def _framing(ctx: CheckContext) -> Evaluation:
-    """A requested stream is sent, with the right media type, and its connection is closed."""
     answers = [run for run in ctx.client.exchanges if run.is_answer]
     found = ((run, fault) for run in answers for fault in _judge_framing(ctx.driver.dialect, run))
     return Evaluation(f"{len(answers)} answers were read", fault_list(found, ctx))
@@ -98,7 +97,6 @@ def _judge_lines(run: Exchange) -> Iterator[Fault]:
 
 @check("stream.pace")
 async def _pace(ctx: CheckContext) -> Evaluation:
-    """The first piece of a stream comes long before the last."""
     prompt = "Count from 1 to 1000, one number per line"
     ask = replace(ctx.main.ask, prompt=prompt, max_tokens=400, is_streamed=True)
     for _ in range(2):

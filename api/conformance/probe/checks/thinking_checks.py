@@ -28,7 +28,6 @@ _TAGS = ("<think>", "</think>", "<thinking>", "<|channel|>")
 
 @check("thinking.off")
 async def _off(ctx: CheckContext) -> Evaluation:
-    """With thinking switched off, the answer has no thinking and no thinking tag in its text."""
     given, recorder = ctx.main, Recorder(ctx)
     if not ctx.driver.can_think:
         raise skipped("The dialect cannot switch thinking off.")
@@ -83,7 +82,6 @@ async def _first_thought(ctx: CheckContext) -> Baseline:
 
 @check("thinking.streamed")
 async def _streamed(ctx: CheckContext) -> Evaluation:
-    """A stream has the thinking that the whole answer has."""
     given, recorder = await _thought(ctx), Recorder(ctx)
     if True not in ctx.main.modes:
         raise undecided("Streams have another text anyway.")
@@ -113,7 +111,6 @@ async def _modes(ctx: CheckContext, given: Baseline) -> tuple[bool, ...]:
 
 @check("thinking.answer")
 async def _stop_in_answer(ctx: CheckContext) -> Evaluation:
-    """A stop that occurs in the answer alone ends it, also after thinking."""
     require_stops(ctx)
     given, recorder = await _thought(ctx), Recorder(ctx)
     case = simple_case(given)
@@ -125,7 +122,6 @@ async def _stop_in_answer(ctx: CheckContext) -> Evaluation:
 
 @check("thinking.stop")
 async def _stop_in_thinking(ctx: CheckContext) -> Evaluation:
-    """A stop that occurs only in the thinking must not end the answer."""
     given, recorder = await _thought(ctx), Recorder(ctx)
     terms = (word for word in re.findall(r"\w{3,}", given.thinking) if word not in given.text)
     stop = next(terms, None)
@@ -138,7 +134,6 @@ async def _stop_in_thinking(ctx: CheckContext) -> Evaluation:
 
 @check("thinking.both")
 async def _stop_in_both(ctx: CheckContext) -> Evaluation:
-    """A stop that occurs in thinking and answer leaves the thinking whole and ends the answer."""
     require_stops(ctx)
     given, recorder = await _thought(ctx), Recorder(ctx)
     found = given.solid_stops(range(1, len(given.text)), (3, 2, 1))
@@ -182,7 +177,6 @@ def _judge_thought(
 
 @check("limit.thinking")
 async def _limit(ctx: CheckContext) -> Evaluation:
-    """The limit counts the tokens of thinking and answer together."""
     given, recorder = await _thought(ctx), Recorder(ctx, "With thinking")
     tokens = given.tokens or 0  # a server may count none
     if min(tokens, len(given.text)) < FEW_TOKENS:
@@ -210,7 +204,6 @@ def _judge_cut_thinking(given: Baseline, run: Exchange) -> Iterator[Fault]:
 
 @check("reason.natural")
 async def _natural(ctx: CheckContext) -> Evaluation:
-    """An answer without stops is not ended by one."""
     client, faults = ctx.client, {}
     runs = [
         run

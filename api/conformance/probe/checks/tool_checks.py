@@ -72,7 +72,6 @@ async def first_call(ctx: CheckContext) -> tuple[Exchange, bool]:
 
 @check("tools.call")
 async def _call(ctx: CheckContext) -> Evaluation:
-    """A call is the same whole and streamed, and the reason names it."""
     plain, is_forced = await first_call(ctx)
     recorder = Recorder(ctx)
     judged = partial(judge_call, ctx.driver, plain, is_forced)
@@ -128,7 +127,6 @@ def read_call(call: CapturedCall) -> tuple[str, object]:
 
 @check("stops.result")
 async def _result(ctx: CheckContext) -> Evaluation:
-    """A server accepts the result of its own call, and a stop ends the answer to it."""
     require_stops(ctx)
     called, _ = await first_call(ctx)
     try:
@@ -147,7 +145,6 @@ async def _result(ctx: CheckContext) -> Evaluation:
 
 @check("tools.limit")
 async def _cut(ctx: CheckContext) -> Evaluation:
-    """A call that the limit cuts ends with the limit as its reason."""
     plain, is_forced = await first_call(ctx)
     recorder, tokens = Recorder(ctx), plain.capture.output_tokens
     # A call has more tokens.
@@ -175,7 +172,6 @@ def _judge_cut(driver: Driver, arguments: str, run: Exchange) -> Iterator[Fault]
 
 @check("tools.stop")
 async def _stop(ctx: CheckContext) -> Evaluation:
-    """A stop inside the arguments of a call does not leave half a call."""
     plain, is_forced = await first_call(ctx)
     arguments = plain.capture.tool_calls[0].arguments
     found = [word for word in re.findall(r"[a-z]{4,}", arguments) if word != "text"]
@@ -218,7 +214,6 @@ def _judge_half_call(stop: str, arguments: str, whole: str, run: Exchange) -> It
 
 @check("tools.choice")
 async def _choice(ctx: CheckContext) -> Evaluation:
-    """A tool is called where the request requires it, and not where it forbids it."""
     await first_call(ctx)
     recorder, shown = Recorder(ctx), []
     tokens = max(CALL_TOKENS, ctx.main.ask.max_tokens)
