@@ -1,12 +1,15 @@
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
@@ -57,6 +60,14 @@ ROWS = {
 def row(request: pytest.FixtureRequest) -> Row:
     """Each row of the acceptance table that has a question for the demo model."""
     return request.param
+
+
+def read_json(url: str, body: object = None, **headers: str) -> Any:
+    """Send a GET, or a POST with a body, with only the standard library; return the answer."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"content-type": "application/json", **headers})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
 
 
 def without_display() -> dict[str, str]:

@@ -1,13 +1,13 @@
 """``--chat-template``: a user's chat template in place of the model's own."""
 
-import json
 import subprocess
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.e2e.conftest import read_json
 
 pytestmark = pytest.mark.long
 
@@ -24,24 +24,17 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def _read(url: str, body: dict[str, Any] | None = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.load(answer)
-
-
 def test_served_prompts_and_facts_have_the_template(serve: Callable[..., Any], file: Path) -> None:
     server = serve("--port", "0", "--chat-template", str(file))
     url = server.wait_until_ready()
     turns = [{"role": "user", "content": "Hi"}]
-    prompt = _read(f"{url}/apply-template", {"messages": turns})["prompt"]
+    prompt = read_json(f"{url}/apply-template", {"messages": turns})["prompt"]
     assert prompt == "<|im_start|>user\nHi<|endoftext|>\n<|im_start|>assistant\n"
-    assert _read(f"{url}/props")["chat_template"] == TEMPLATE
-    assert _read(f"{url}/api/show", {"model": "demo-model"})["template"] == TEMPLATE
-    [model] = _read(f"{url}/v1/models")["data"]
+    assert read_json(f"{url}/props")["chat_template"] == TEMPLATE
+    assert read_json(f"{url}/api/show", {"model": "demo-model"})["template"] == TEMPLATE
+    [model] = read_json(f"{url}/v1/models")["data"]
     assert model["has_user_template"] is True
-    answer = _read(f"{url}/v1/chat/completions", {"messages": turns, "max_tokens": 3})
+    answer = read_json(f"{url}/v1/chat/completions", {"messages": turns, "max_tokens": 3})
     assert answer["usage"]["prompt_tokens"] > 0
     assert server.end() == 0
     assert "your chat template" in server.told

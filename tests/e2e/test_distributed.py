@@ -5,7 +5,6 @@ import json
 import signal
 import socket
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from api.conformance.captures.values import WireDialect
 from engine.engine import Engine
-from tests.e2e.conftest import COUNT, ROWS, ServeProcess, without_display
+from tests.e2e.conftest import COUNT, ROWS, ServeProcess, read_json, without_display
 from tests.support.asking import ask
 from tests.support.models.hybrid_model import write_trained_hybrid
 from tests.support.several.ranks import (
@@ -140,14 +139,8 @@ def test_disconnect_and_bad_request_keep_ranks_in_step(sharded: str) -> None:
         "1\n2\n3\n4\n5\n",
     )
     deadline_s = time.perf_counter() + 60
-    while running(sharded):
+    while read_json(f"{sharded}/health")["running"]:
         assert time.perf_counter() < deadline_s, "the answer of the client that hung up must end"
-
-
-def running(address: str) -> int:
-    with urllib.request.urlopen(f"{address}/health", timeout=60) as found:
-        count: int = json.load(found)["running"]
-        return count
 
 
 def test_lost_rank_ends_requests_with_error(serve: Callable[..., Any], tmp_path: Path) -> None:

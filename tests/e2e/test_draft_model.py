@@ -1,8 +1,6 @@
 """``--draft-model`` and ``--plain-decoding``: guesses by a second model, and no guesses."""
 
-import json
 import subprocess
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.cli import main
+from tests.e2e.conftest import read_json
 from tests.support.several.draft_models import swap_tokens, write_draft
 
 pytestmark = pytest.mark.long
@@ -33,8 +32,7 @@ def foreign(tmp_path: Path, demo_model_path: Path) -> Path:
 
 def test_the_models_route_names_the_draft_model(serve: Callable[..., Any], small: Path) -> None:
     server = serve("--port", "0", "--draft-model", str(small))
-    with urllib.request.urlopen(f"{server.wait_until_ready()}/v1/models", timeout=60) as answer:
-        [model] = json.load(answer)["data"]
+    [model] = read_json(f"{server.wait_until_ready()}/v1/models")["data"]
     assert model["draft_model"] == "small"
     assert server.end() == 0
 

@@ -4,14 +4,11 @@ Each ends with a clear message and loses nothing. Other faults are tested where 
 port, two instances, a killed step, damaged weights, a hung client, a broken download.
 """
 
-import json
 import resource
 import signal
 import subprocess
 import sys
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +17,14 @@ import pytest
 from app.cli import main
 from engine.engine import Engine
 from engine.values.request import GenerationRequest, Message
-from tests.e2e.conftest import COUNT, PROGRAM, REPOSITORY, ServeProcess, without_display
+from tests.e2e.conftest import (
+    COUNT,
+    PROGRAM,
+    REPOSITORY,
+    ServeProcess,
+    read_json,
+    without_display,
+)
 
 pytestmark = pytest.mark.long
 
@@ -76,8 +80,7 @@ def test_a_server_starts_even_if_its_folders_cannot_be_used(
     inside = str(tmp_path / "file" / "inside")
     server = serve("--port", "0", FULLSTOP_CONFIG_DIR=inside, FULLSTOP_DATA_DIR=inside)
     url = server.wait_until_ready()
-    with urllib.request.urlopen(f"{url}/health", timeout=60) as answer:
-        assert json.load(answer)["status"] == "ok"
+    assert read_json(f"{url}/health")["status"] == "ok"
     assert server.end() == 0
 
 

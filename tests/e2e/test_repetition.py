@@ -1,7 +1,6 @@
 """``--repetition-detection`` of ``ask``, ``replay`` and ``serve``, with the demo model."""
 
 import json
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.cli import main
+from tests.e2e.conftest import read_json
 
 COUNT = "Count from 1 to 30, one number per line"
 TWICE = "max_pattern_size=1,min_count=2"  # the demo model writes 11 as two equal tokens
@@ -80,13 +80,7 @@ def test_serve_option_counts_for_requests_without_their_own(
 
     def end_of(**fields: Any) -> Any:
         body = {"messages": [{"role": "user", "content": COUNT}], "temperature": 0, **fields}
-        asked = urllib.request.Request(
-            f"{address}/v1/chat/completions",
-            json.dumps(body).encode(),
-            {"content-type": "application/json"},
-        )
-        with urllib.request.urlopen(asked, timeout=60) as answer:
-            [choice] = json.load(answer)["choices"]
+        [choice] = read_json(f"{address}/v1/chat/completions", body)["choices"]
         return choice["finish_reason"]
 
     assert end_of() == "repetition"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from app.cli import main
+from tests.e2e.conftest import read_json
 from tests.support.outside.certificates import write_certificate
 
 pytestmark = pytest.mark.long
@@ -20,29 +21,35 @@ pytestmark = pytest.mark.long
 COUNT = "Count from 1 to 10, one number per line"
 
 
-def health(address: str) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{address}/health", timeout=60) as answer:
-        found: dict[str, Any] = json.load(answer)
-        return found
-
-
-def ask(address: str, *, prompt: str = COUNT, key: str | None = None, model: str = "any") -> Any:
-    """Return the text of a chat completion, with only the standard library."""
+def ask(address: str, *, key: str | None = None) -> Any:
+    """Return the text of a chat completion."""
     body = {
-        "model": model,
+        "model": "any",
         "max_tokens": 64,
-        "messages": [{"role": "user", "content": prompt}],
+        "messages": [{"role": "user", "content": COUNT}],
         "stop": "6",
         "enable_thinking": False,
     }
-    headers = {"content-type": "application/json"}
-    if key is not None:
-        headers["authorization"] = f"Bearer {key}"
-    request = urllib.request.Request(
-        f"{address}/v1/chat/completions", json.dumps(body).encode(), headers
+    headers = {} if key is None else {"authorization": f"Bearer {key}"}
+    found = read_json(f"{address}/v1/chat/completions", body, **headers)
+    return found["choices"][0]["message"]["content"]
+
+
+def begin(address: str, **body: Any) -> tuple[http.client.HTTPConnection, Any]:
+    """Begin a streamed answer; return its connection, and the answer after its first line."""
+    connection = http.client.HTTPConnection(address.removeprefix("http://"))
+    body = {
+        "model": "any",
+        "stream": True,
+        "messages": [{"role": "user", "content": COUNT}],
+        **body,
+    }
+    connection.request(
+        "POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"}
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.load(answer)["choices"][0]["message"]["content"]
+    answer = connection.getresponse()
+    answer.readline()
+    return connection, answer
 
 
 # Other tests end a server with SIGINT and with SIGTERM.
@@ -51,7 +58,7 @@ def test_the_server_is_ready_when_it_says_so_and_a_hang_up_ends_it_cleanly(
 ) -> None:
     server = serve("--port", "0")
     address = server.wait_until_ready()
-    assert health(address)["status"] == "ok"
+    assert read_json(f"{address}/health")["status"] == "ok"
     assert ask(address) == "1\n2\n3\n4\n5\n"
     assert server.end(signal.SIGHUP) == 0
     assert server.errors == []
@@ -63,18 +70,7 @@ def test_the_server_is_ready_when_it_says_so_and_a_hang_up_ends_it_cleanly(
 
 def test_a_second_signal_ends_the_server_at_once(serve: Callable[..., Any]) -> None:
     server = serve("--port", "0", "--stop-grace-s", "3600")
-    connection = http.client.HTTPConnection(server.wait_until_ready().removeprefix("http://"))
-    endless = {
-        "model": "any",
-        "stream": True,
-        "messages": [{"role": "user", "content": COUNT}],
-        "logit_bias": {"2": -100},
-    }
-    connection.request(
-        "POST", "/v1/chat/completions", json.dumps(endless), {"content-type": "application/json"}
-    )
-    answer = connection.getresponse()
-    answer.readline()
+    connection, answer = begin(server.wait_until_ready(), logit_bias={"2": -100})
     server.process.send_signal(signal.SIGTERM)
     assert server.end(signal.SIGINT) == 130  # another kind: two of the same kind can arrive as one
     assert server.errors == ["fullstop: ended at once, as the second signal asked\n"]
@@ -91,17 +87,7 @@ def test_a_signal_while_the_model_loads_ends_the_server_cleanly(serve: Callable[
 
 def test_a_signal_ends_the_server_during_an_answer(serve: Callable[..., Any]) -> None:
     server = serve("--port", "0")
-    connection = http.client.HTTPConnection(server.wait_until_ready().removeprefix("http://"))
-    body = {
-        "model": "any",
-        "stream": True,
-        "messages": [{"role": "user", "content": "Count from 1 to 100"}],
-    }
-    connection.request(
-        "POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"}
-    )
-    answer = connection.getresponse()
-    answer.readline()
+    connection, _ = begin(server.wait_until_ready(), logit_bias={"2": -100})
     assert server.end() == 0
     assert server.errors == []
     connection.close()

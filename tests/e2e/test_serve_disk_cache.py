@@ -1,10 +1,8 @@
 """``serve --disk-cache-bytes``: a server keeps what it read of prompts, and the next uses it."""
 
-import json
 import signal
 import stat
 import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.cli import main
+from tests.e2e.conftest import read_json
 
 LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 8
 KEPT = ("--port", "0", "--disk-cache-bytes", "100000000")
@@ -24,13 +23,7 @@ def cached_tokens(address: str) -> int:
         "messages": [{"role": "user", "content": f"{LONG}Count from 1 to 5"}],
         "temperature": 0,
     }
-    request = urllib.request.Request(
-        f"{address}/v1/chat/completions",
-        json.dumps(body).encode(),
-        {"content-type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        usage = json.load(answer)["usage"]
+    usage = read_json(f"{address}/v1/chat/completions", body)["usage"]
     return int(usage["prompt_tokens_details"]["cached_tokens"])
 
 
