@@ -255,7 +255,6 @@ class Engine:
             self._thread.queue.cancel(generation)
 
     async def count_tokens(self, request: GenerationRequest) -> int:
-        """Return the number of prompt tokens of a request."""
         return await self._ask(lambda model: len(model.render(request).tokens), request.model)
 
     async def prompt_pieces(self, request: GenerationRequest) -> TokenTexts:
@@ -375,7 +374,6 @@ class Engine:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the engine without blocking the loop."""
         await asyncio.to_thread(self.close)
 
 

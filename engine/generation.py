@@ -182,7 +182,6 @@ class Generation:
             return True
 
     def wake(self) -> None:
-        """Let the reader read the events that have arrived (reader's loop)."""
         self._arrived.set()
 
     def wake_soon(self) -> None:

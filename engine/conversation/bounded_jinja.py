@@ -192,7 +192,6 @@ def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_call(name: str, value: Any, args: tuple[Any, ...]) -> None:
-    """Refuse a call whose result could be too long."""
     if name in _WIDTHS:
         lines = value.count("\n") + 1 if isinstance(value, str) else 1
         _check_size(max((_number(arg) for arg in args), default=0) * max(lines, _WIDTHS[name]))

@@ -344,7 +344,6 @@ def behind_results(messages: Sequence[Message]) -> list[Message]:
 
 
 def _parts(content: str) -> Iterator[dict[str, str]]:
-    """Yield the texts and pictures of a message in their order."""
     for number, text in enumerate(content.split(PICTURE_MARK)):
         if number:
             yield {"type": "image"}

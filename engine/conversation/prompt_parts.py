@@ -162,7 +162,6 @@ def _numbered(messages: Sequence[Message]) -> Iterator[tuple[int, Message]]:
 
 
 def _leaves(arguments: str) -> Iterator[str]:
-    """Yield the values of a JSON text as texts."""
     try:
         values: list[Any] = [json.loads(arguments)]
     except (ValueError, RecursionError):
@@ -287,14 +286,12 @@ def _pictures(written: str, text: str, start: int = 0) -> list[tuple[int, int]] 
 
 
 def _is_whole(written: str, text: str) -> bool:
-    """Return whether a prompt has all of a text."""
     if PICTURE_MARK in text:
         return _pictures(written, text) is not None
     return _without_space(written) in map(_without_space, _forms(text))
 
 
 def _forms(text: str) -> tuple[str, ...]:
-    """Return a text as templates write it: as it is, or inside of JSON."""
     return text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
 
 

@@ -137,7 +137,6 @@ class ChatTemplate:
         return "", ""
 
     def rules(self, *, has_tools: bool) -> TemplateRules:
-        """Return the rules of conversations that it accepts, learnt at the first call."""
         with self._learning, rendering_limited():
             if has_tools not in self._rules:
                 tools = [SAMPLE_TOOL] if has_tools else None
@@ -284,7 +283,6 @@ class ChatTemplate:
 
     @property
     def knows_thinking(self) -> bool:
-        """Whether it has an option that switches reasoning."""
         if not self._source or self.effort_names:  # code takes an option or fails
             return True
         return any(name in self.variables for name in _THINKING)

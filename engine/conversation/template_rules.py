@@ -160,7 +160,6 @@ class _Learner:
         self.rules = best
 
     def is_rendered(self, sample: _Sample) -> bool:
-        """Whether a prompt has all marks of a sample."""
         return self._score(sample, self.rules) == _PERFECT * len(sample.marks)
 
     def _score(self, sample: _Sample, rules: TemplateRules) -> int:

@@ -102,7 +102,6 @@ class Fields:
         return Fields(self._values.get(name), f"{self._where}{name}")
 
     def has(self, name: str) -> bool:
-        """Return whether a field exists and is not null."""
         return self._values.get(name) is not None
 
     def items(self, name: str) -> "list[Fields]":

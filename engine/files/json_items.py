@@ -101,7 +101,6 @@ class _Reader:
                 return self._text[self._index : self._index + 1]
 
     def takes(self, character: str) -> bool:
-        """Take the next character if it is this one."""
         is_next = self.next_character() == character
         self._index += is_next
         return is_next

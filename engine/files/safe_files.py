@@ -16,8 +16,8 @@ _AT_ONCE: int = getattr(os, "O_NONBLOCK", 0)
 
 
 def open_regular(path: Path) -> IO[bytes]:
-    """Open a file for reading; raises ``OSError``."""
     # Opening a pipe that nobody writes to would block forever.
+    """Open a file for reading; raises ``OSError``."""
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE))  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()

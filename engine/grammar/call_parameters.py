@@ -197,7 +197,6 @@ def _properties(alternative: Alternative) -> tuple[Mapping[str, Schema], Schema]
 
 
 def _other_values(alternative: Alternative) -> Schema:
-    """Return the schema of an alternative's values that are no texts."""
     parts: list[Schema] = []
     for part in alternative:
         if (values := values_of(part)) is not None:

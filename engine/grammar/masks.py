@@ -195,7 +195,6 @@ class TokenConstraint:
 
     @property
     def _is_decided(self) -> bool:
-        """Whether the grammar alone decides the next token."""
         return self._phase is ConstraintPhase.ANSWER and self.failure is None
 
     def only(self) -> int | None:

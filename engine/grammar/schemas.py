@@ -134,7 +134,6 @@ class _Rewriter:
         self._multiples: list[int] = []
 
     def rewrite(self, node: Schema, path: tuple[str, ...]) -> Schema:
-        """Return a part of the schema, rewritten."""
         if not isinstance(node, Mapping):
             return node
         if len(path) > MAX_LEVELS:
@@ -213,7 +212,6 @@ class _Rewriter:
             raise ValueError(f"it has more than {MAX_NAME_PATTERNS} patternProperties")
 
     def check_combinations(self) -> None:
-        """Refuse multiples and patterns that would take the compiler minutes."""
         multiples = math.lcm(*self._multiples) if self._is_combining else sum(self._multiples)
         if multiples > MAX_MULTIPLES:
             raise ValueError(
@@ -371,7 +369,6 @@ def _numbers(value: Any) -> Iterator[float]:
 
 
 def _looks_around(pattern: str) -> bool:
-    """Return whether a pattern needs more than a regular language, or a word's edge."""
     return _LOOK_AROUND.search(ESCAPE_OR_CLASS.sub("", pattern)) is not None
 
 

@@ -142,7 +142,6 @@ class HubDownload:
             os.close(folder)
 
     def _advance(self, phase: DownloadPhase, file: HubFile, count: int) -> None:
-        """Note more bytes; end the download if it was cancelled."""
         if self.gives_up.is_set():
             raise HubCancelled("the download was cancelled")
         self._done += count
@@ -198,7 +197,6 @@ class HubDownload:
                     )
 
     def _receive(self, url: str, output: BinaryIO, file: HubFile) -> None:
-        """Append the bytes of one response."""
         begun = output.tell()
         headers = {"accept-encoding": "identity"}
         if begun:

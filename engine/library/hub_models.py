@@ -93,7 +93,6 @@ def _files_size(siblings: Any) -> int | None:
 
 
 def _parameters_size(safetensors: Any) -> int | None:
-    """Return the size of the weights, computed from the number of each type."""
     counts = safetensors.get("parameters") if isinstance(safetensors, dict) else None
     if not isinstance(counts, Mapping) or not counts:
         return None

@@ -81,7 +81,6 @@ class FoundModel:
 
     @property
     def arrived(self) -> str:
-        """How much there is of a download that has not ended; empty if that is nothing."""
         there = self.is_partial and self.size_bytes > 0
         return f"{format_size(self.size_bytes)} has arrived" if there else ""
 

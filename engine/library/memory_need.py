@@ -76,7 +76,6 @@ def estimated(
 
 
 def _layer_values(scope: Mapping[str, Any]) -> int:
-    """Return how many numbers of one token a layer keeps."""
     latent = _number(scope, "kv_lora_rank")
     if latent:
         return latent + _number(scope, "qk_rope_head_dim")

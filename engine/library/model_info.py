@@ -78,5 +78,4 @@ class ModelInfo:
 
     @property
     def answer_cache(self) -> CacheSize:
-        """The memory of one answer's caches, including that of the draft model."""
         return self.cache if self.draft is None else self.cache + self.draft.cache

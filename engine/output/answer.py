@@ -94,7 +94,6 @@ class EndTokens:
     def by_id(
         self, token_id: int, channel: Channel, *, is_armed: bool, in_header: bool
     ) -> EndToken | None:
-        """Return how the answer ends with this id; None if it continues."""
         is_eos = token_id in self._all_eos
         if is_armed:
             rule = self._named.get(token_id)
@@ -116,7 +115,6 @@ class EndTokens:
         return channel in scope.channels
 
     def by_tag(self, tag: str) -> EndToken | None:
-        """Return how the answer ends at a tag of several tokens; None if it continues."""
         rule = self._rule_of.get(tag)
         if rule is None or self._rules.scope_of(self._rules.stops[rule]) is not StopScope.ALL:
             return None
@@ -181,7 +179,6 @@ class TokenReader:
 
     @property
     def held(self) -> str:
-        """The text that is held back now, because it could become a stop or a tag."""
         return self.text.held + self.splitter.held
 
     def _is_over(self) -> bool:
@@ -236,7 +233,6 @@ class TokenReader:
         return self.splitter.is_text(token_id) or (in_call and self.text.calls.is_in_nested_call)
 
     def _name(self, token_id: int) -> str:
-        """Return the name of a special token or a tag, which can be a part of a call."""
         return self.splitter.tags.get(token_id) or self._vocabulary.special[token_id]
 
     def _is_part_of_call(self, token_id: int) -> bool:
@@ -285,7 +281,6 @@ class TokenReader:
     # -- text ------------------------------------------------------------------------------
 
     def _take_text(self, text: str, *, truncated: str = "") -> None:
-        """Take the text that the last token completed."""
         self.piece = piece = truncated + text
         if self._spans is not None and not self.splitter.in_header:
             if truncated:
@@ -317,7 +312,6 @@ class TokenReader:
             self._is_thinking = True
 
     def _drop(self, part: Part) -> None:
-        """Drop a part that comes after the end."""
         self._rest.append(part if isinstance(part, str) else part.tag)
 
     def _switch(self, switch: Switch) -> None:
@@ -476,7 +470,6 @@ class AnswerBuilder:
     # -- deciding --------------------------------------------------------------------------
 
     def _decide(self, token_id: int) -> StopInfo:
-        """Return the record of an answer that ends with this token."""
         held = self.reader.release()
         if self.text.channel is Channel.TOOL:
             held = self._end_call(token_id, held)
@@ -508,7 +501,6 @@ class AnswerBuilder:
         )
 
     def _kind(self) -> StopKind:
-        """Choose the reason by precedence."""
         ending = self.reader.end_token
         by_eos = ending is not None and ending.is_eos
         if self.text.has_new_call or (self.calls.count and by_eos and self.text.match is None):

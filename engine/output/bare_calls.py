@@ -91,7 +91,6 @@ class UntaggedCallSplitter(TagSplitter):
 
     @property
     def held(self) -> str:
-        """The text that is held back because it could become a tag or a call."""
         return (self._prefix or "") + super().held
 
     def _scan(self, text: str) -> Iterator[Part]:
@@ -155,7 +154,6 @@ class UntaggedCallSplitter(TagSplitter):
         return begun
 
     def take_tag(self, token_id: int) -> Iterator[Part]:
-        """Take one of ``tags``; yield the parts that follow from it."""
         opening = self.opens(token_id)
         separators = 0
         if opening is not None and not (self._prefix or "").strip(SEPARATORS):
@@ -164,5 +162,4 @@ class UntaggedCallSplitter(TagSplitter):
             yield replace(part, visible=separators) if isinstance(part, Switch) else part
 
     def finish(self) -> str:
-        """Return the text that was held back; it can no longer become a tag or a call."""
         return self._take_prefix() + super().finish()

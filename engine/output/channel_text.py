@@ -42,7 +42,6 @@ class ChannelText:
         self.enter(Channel.TEXT)
 
     def begin_token(self, *, is_armed: bool) -> None:
-        """Prepare for the text of the next token."""
         self.is_armed = is_armed
         self.has_new_call = False
 
@@ -53,7 +52,6 @@ class ChannelText:
 
     @property
     def held(self) -> str:
-        """The text that is held back now, because it could become a stop."""
         return self._matcher.held if self._matcher is not None else ""
 
     @property
@@ -150,7 +148,6 @@ class ChannelText:
         return held + tail if tail else self.held
 
     def _parse_call(self, ending: CallEnd, kept_stop: str = "") -> ClosedCall:
-        """Parse the open call as it is."""
         closed = self.calls.close(ending, kept_stop)
         self.events += closed.events
         if closed.is_call:
@@ -168,7 +165,6 @@ class ChannelText:
         return closed.has_stop
 
     def open_call(self, name: str | None, begun: str = "") -> None:
-        """Open a call; the arguments are those of ``OpenCalls.open``."""
         self.events += self.calls.open(name, begun)
 
     def cut_call(self) -> None:

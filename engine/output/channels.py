@@ -99,14 +99,12 @@ class TagSplitter:
 
     @property
     def held(self) -> str:
-        """The text that is held back because it could become a tag."""
         return self._shown(self._scanner.held)
 
     def _shown(self, text: str) -> str:
         return text.translate(self._hidden) if self._hidden else text
 
     def feed(self, piece: str) -> Iterator[Part]:
-        """Take text; yield the parts in order."""
         if not self.scans_text:
             yield piece
             return
@@ -152,7 +150,6 @@ class TagSplitter:
             self._pieces[0] -= surplus
 
     def take_tag(self, token_id: int) -> Iterator[Part]:
-        """Take one of ``tags``; yield the parts that follow from it."""
         target = self._target(self.tags[token_id])
         yield self.finish()
         if target is not None:

@@ -47,12 +47,10 @@ class Family:
 
     @property
     def answer_heads(self) -> tuple[str, ...]:
-        """The texts of which one stands before an answer that is held to a grammar."""
         return ()
 
     @property
     def reasoning_frame(self) -> tuple[str, str] | None:
-        """The texts around reasoning that is a message of its own; None where it is none."""
         return None
 
     @property
@@ -69,7 +67,6 @@ class Family:
         return self.call_format is not None and self.call_format.bare is not None
 
     def id_of(self, tag: str | None) -> int | None:
-        """Return the token that is exactly a tag; None if there is none."""
         ids = (token_id for token_id, text in self.tags.items() if tag and text == tag)
         return next(ids, None)
 
@@ -78,7 +75,6 @@ class Family:
         return self.think_end or "", self.think_start or ""
 
     def splitter(self, beginning: Beginning) -> Splitter:
-        """Return a fresh splitter for an answer that begins there."""
         edges = {channel: self._edges(channel) for channel in Channel}
         call_format = self.call_format
         if self.tool_start and call_format is not None and call_format.bare is not None:
@@ -157,7 +153,6 @@ class Family:
         )
 
     def call_header(self, name: str) -> str | None:
-        """Return the header of a call that is a message of its own; None where it is none."""
         return None
 
 

@@ -70,7 +70,6 @@ class HeaderSplitter:
         return None if is_header or self._has_marker else text
 
     def feed(self, piece: str) -> Iterator[Part]:
-        """Take text; yield the parts in order."""
         if not self.scans_text:
             yield piece
             return
@@ -92,7 +91,6 @@ class HeaderSplitter:
             self._undecided = 0
 
     def take_tag(self, token_id: int) -> Iterator[Part]:
-        """Take a marker; yield the parts that follow from it."""
         marker = self.tags[token_id]
         if marker in _MESSAGE_ENDS:
             yield from self._end_message()
@@ -128,7 +126,6 @@ class HeaderSplitter:
         yield Switch(Channel.TEXT)
 
     def opens(self, token_id: int) -> Switch | None:
-        """Return the switch to the channel that a marker would open now."""
         if self.tags[token_id] != "<|message|>" or not self.scans_text:
             return None
         channel, name = self._meaning()

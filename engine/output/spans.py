@@ -51,7 +51,6 @@ class SpanTracker:
         self._lengths = dict.fromkeys(Channel, 0)
 
     def begin(self, index: int, token_id: int, raw: bytes, stats: TokenStats | None) -> None:
-        """Take the next token; text that is added from now on comes from it."""
         self._token = _Token(index, token_id, raw, stats)
         self._tokens.append(self._token)
 
@@ -78,7 +77,6 @@ class SpanTracker:
         _take(self._incoming, count)
 
     def deliver(self, count: int, channel: Channel) -> None:
-        """Note that the next characters belong to a channel."""
         self._written[channel] += _take(self._incoming, count)
 
     def take_back_call(self) -> None:
@@ -92,7 +90,6 @@ class SpanTracker:
         _take(written, sum(len(text) for text, _ in written) - kept)
 
     def release(self, count: int, channel: Channel) -> None:
-        """Note that the next characters of a channel were sent."""
         start = self._lengths[channel]
         for text, shares in _take(self._written[channel], count):
             for token, raw in shares:

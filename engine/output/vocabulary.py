@@ -92,7 +92,6 @@ class Vocabulary:
         return frozenset(i for i in self.eos if self.eos_sources.get(i) != TEMPLATE_SOURCE)
 
     def bytes_of(self, token_id: int) -> bytes:
-        """Return a token's bytes; empty for ids beyond the vocabulary."""
         if self.raw is not None:
             return self.raw[token_id] if token_id < len(self.raw) else b""
         return self.text_of(token_id).encode()

@@ -96,7 +96,6 @@ class Spread:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The five figures as a table shows them."""
         return tuple(f"{value:,.0f}" for value in dataclasses.astuple(self))
 
 
@@ -160,7 +159,6 @@ class Side:
         return len(texts) > 1 and len(set(texts)) == 1
 
     def requests(self) -> list[GenerationRequest]:
-        """Return a request for each answer."""
         sampling = self.request.sampling
         return [
             replace(self.request, sampling=replace(sampling, seed=answer.seed))

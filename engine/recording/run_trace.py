@@ -72,7 +72,6 @@ class RunTrace:
 
     @property
     def can_be_replayed(self) -> bool:
-        """Whether the run has ended and no token of it is missing."""
         return self.stop is not None and self.is_whole
 
     def take(self, event: Event) -> None:

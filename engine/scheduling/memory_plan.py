@@ -38,7 +38,6 @@ class ModelMemory:
 
     @property
     def planned(self) -> int:
-        """Its weights, and its caches or their estimate, if more."""
         return self.used + max(self.unfilled, self.growing)
 
     @property

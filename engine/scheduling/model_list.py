@@ -46,7 +46,6 @@ class OfferedModel:
 
     @property
     def last_part(self) -> str:
-        """The name without its owner: ``name`` of ``owner/name``."""
         return self.id.rpartition("/")[2]
 
 

@@ -64,7 +64,6 @@ class IdleTimer:
 
     @property
     def due_s(self) -> float | None:
-        """In how many seconds its memory should be freed; None for never."""
         limit_s = self._limit_s
         return None if limit_s is None else max(0.0, self.since_s + limit_s - time.monotonic())
 
@@ -253,7 +252,6 @@ class ModelSlot:
         self._apply_transition()
 
     def _enter(self, state: SlotState, message: str = "", **fields: Any) -> None:
-        """Enter a state, and publish it."""
         if not self._context.heartbeat.is_stopped:
             self.state = state
             self._publish(ModelStatus(message=message, **{"info": self.info, **fields}))

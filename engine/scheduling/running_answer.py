@@ -75,7 +75,6 @@ class RunningAnswer:
         return self.sequence.cached + self._progress >= len(self.sequence) - 1
 
     def start(self, now: float) -> list[Event]:
-        """Note that it has joined the batch; return its first events."""
         self._joined_at = now
         cached, tokens = self.sequence.cached, self.sequence.tokens
         events: list[Event] = [PromptProgress(cached, len(tokens), cached)]
@@ -125,7 +124,6 @@ class RunningAnswer:
         *,
         is_request_at_fault: bool = False,
     ) -> Finished:
-        """End it for a reason other than its tokens."""
         return replace(
             self.finish(self.builder.end(kind), time.perf_counter()),
             error=error,

@@ -195,7 +195,6 @@ class Scheduler:
             del self._embeddings[future]
 
     def ask(self, question: "Callable[[MlxBackend], object]", future: "Future[Any]") -> None:
-        """Answer a question about text and tokens on another thread."""
         if len(self._questions) >= self._limits.max_waiting:
             settle(future, QueueFull(len(self._questions)))
             return
@@ -334,7 +333,6 @@ class Scheduler:
             self._finish(answer, kind, error)
 
     def step(self) -> None:
-        """Step the batch once, and read a part of a text beside it."""
         if self.running:
             try:
                 step = self.backend.batch.step()

@@ -70,7 +70,6 @@ class RepetitionDetection:
                 )
 
     def tokens_of(self, period: int) -> int:
-        """Return how many last tokens the copies of a period must have."""
         return period * max(self.min_count, -(-self.min_tokens // period))
 
     def matches_of(self, period: int) -> int:
@@ -144,7 +143,6 @@ class RepetitionDetector:
         return self._due - len(self._tokens)
 
     def add(self, token_id: int) -> Repetition | None:
-        """Add a token; return the cycle that it completes."""
         self._tokens.append(token_id)
         return self._check(self._detection) if len(self._tokens) >= self._due else None
 
@@ -167,7 +165,6 @@ class RepetitionDetector:
         return self._found(detection) if is_found else None
 
     def recorded(self) -> Repetition | None:
-        """Return the cycle with which the tokens end, as records name it."""
         return self._found(RECORDED)
 
     def _found(self, detection: RepetitionDetection) -> Repetition | None:

@@ -31,7 +31,6 @@ class EmbeddingRequest:
     model: str | None = None
 
     def check(self) -> None:
-        """Check what needs no model; raises ``InvalidRequest``."""
         if not self.inputs:
             raise InvalidRequest("inputs", "at least one text is needed")
         if len(self.inputs) > MAX_INPUTS:

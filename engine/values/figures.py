@@ -220,7 +220,6 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
 
 
 def _is_read(finished: Finished) -> bool:
-    """Return whether the whole prompt was read: an answer may end before that."""
     cut_short = finished.stop.kind in (StopKind.CANCELLED, StopKind.ERROR)
     return finished.timing.first_token_s is not None or not cut_short
 

@@ -61,7 +61,6 @@ class Message:
 
     @property
     def text(self) -> str:
-        """Its content without the marks of its pictures."""
         return self.content.replace(PICTURE_MARK, "")
 
 
@@ -283,7 +282,6 @@ class Fork:
 
     @property
     def chosen(self) -> tuple[int, ...]:
-        """The token ids in the place of the replaced one."""
         return self.tokens[self.token_index :]
 
 

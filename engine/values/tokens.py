@@ -50,7 +50,6 @@ class TokenSpan:
 
     @property
     def end(self) -> int:
-        """Code points of the channel's text up to the end of the span."""
         return self.start + len(self.text)
 
 

@@ -96,7 +96,6 @@ class StreamBuffer:
 
     @property
     def position(self) -> int:
-        """The number of characters that were taken."""
         return self._before + self._index
 
     def append(self, text: str) -> None:
@@ -111,7 +110,6 @@ class StreamBuffer:
             raise IrregularCall("more than one bracket is missing or superfluous")
 
     def peek(self, offset: int = 0) -> Waiting[str]:
-        """Return a character, by default the next one, without taking it."""
         while self._index + offset >= len(self._text):
             if self._text.endswith(CALL_ENDS):
                 raise IrregularCall("the call is not complete")
@@ -287,7 +285,6 @@ class CallReader:
         return not self._is_over and self._writer.nested > 0
 
     def feed(self, text: str) -> list[CallPart]:
-        """Take more text; return the parts that have become certain."""
         if not self._is_over:
             self._buffer.append(text)
             self._read()

@@ -108,7 +108,6 @@ class OpenCalls:
         self.name: str | None = None
 
     def open(self, name: str | None, begun: str = "") -> Sequence[Event]:
-        """Open a call; return the events for the parts that are certain."""
         self.name = name
         self.opened += 1
         self._begun = begun
@@ -125,7 +124,6 @@ class OpenCalls:
 
     @property
     def is_in_nested_call(self) -> bool:
-        """Whether the open call is inside a call that is quoted in one of its values."""
         return self._reader.is_in_nested_call
 
     def add(self, text: str) -> Sequence[Event]:

@@ -138,7 +138,6 @@ class TaggedCalls(CallFormat):
     has_cdata: bool = False
 
     def opening(self, name: str) -> str:
-        """Return what stands at the beginning of a call of a tool."""
         before, behind = self.call
         if self.call_name:
             return f'{before} {self.call_name}="{name}"{behind}'

@@ -84,7 +84,6 @@ class ToolTypes:
         return [part for alternative in alternatives(root, root) for part in alternative]
 
     def parameters_of(self, name: str) -> tuple[str, ...]:
-        """Return the names of a tool's declared parameters, in their order."""
         return tuple(dict.fromkeys(key for part in self._parts_of(name) for key in declared(part)))
 
     def type_of(self, name: str, parameter: str) -> ParameterType:

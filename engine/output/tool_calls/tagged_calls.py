@@ -170,7 +170,6 @@ class _TaggedCall:
         yield from text.expect(end)
 
     def _value(self, take: Callable[[str], object]) -> Waiting[None]:
-        """Pass a value on, and take its end."""
         tags, text = self._tags, self._text
         if tags.has_cdata:
             offset = yield from text.after_space(0)
