@@ -68,7 +68,7 @@ class Engine:
         # thread that hangs is abandoned, and the next request starts another.
         self._lock = threading.Lock()
         self._thread: EngineThread | None = None
-        self._abandoned: list[EngineThread] = []
+        self._threads: list[EngineThread] = []
         self._is_closed = False
 
     @property
@@ -343,17 +343,15 @@ class Engine:
         # A thread with MLX's streams that lives when the interpreter ends aborts the process.
         atexit.register(self.close)
         previous = self._thread
-        if previous is not None:
-            self._abandoned = [one for one in (*self._abandoned, previous) if one.is_alive]
         self._thread = EngineThread(self.limits, self._loader, self.disk, self._models, previous)
+        self._threads = [*(one for one in self._threads if one.is_alive), self._thread]
         return self._thread
 
     @property
     def is_stuck(self) -> bool:
         """Whether an abandoned thread still hangs, so that the process should not wait for it."""
         with self._lock:
-            threads = [*self._abandoned, *([] if self._thread is None else [self._thread])]
-            return any(thread.is_abandoned and thread.is_alive for thread in threads)
+            return any(thread.is_abandoned and thread.is_alive for thread in self._threads)
 
     def close(self) -> None:
         """Cancel all running answers and end the engine thread; returns when it has ended.

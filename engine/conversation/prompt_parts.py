@@ -299,12 +299,8 @@ def _without_space(text: str) -> str:
     return "".join(text.split())
 
 
-class Place(NamedTuple):
-    """The part of a request in which two prompts differ."""
-
-    kind: PromptPart
-    message: int = 0
-    role: str = ""
+Place = tuple[PromptPart, int, str]
+"""The kind, the message and the role of the part of a request in which two prompts differ."""
 
 
 def differing_part(
@@ -321,25 +317,25 @@ def differing_part(
     ``in_thinking`` where the difference is in the reasoning of that answer.
     """
     if not new.parts or not old.parts:
-        return Place(PromptPart.PROMPT)
+        return PromptPart.PROMPT, 0, ""
     here, before = new.part_at(char), old.part_at(char)
     last = max(part.message for part in old.parts)
     if before is None and (here is None or here.message > last):
         message, role = (0, "") if here is None else (here.message, here.role)
         if in_thinking or (char < len(old.text) and old.thinks):
-            return Place(PromptPart.THINKING, message, role)
+            return PromptPart.THINKING, message, role
         if char < len(old.text) or here is None:
-            return Place(PromptPart.ANSWER_OPENING, message, role)
-        return Place(here.kind, message, role)
+            return PromptPart.ANSWER_OPENING, message, role
+        return here.kind, message, role
     part = _earlier(new, old, here, before)
     if all(one is None or char < one.start for one in (here, before)):
         if all(_is_date_at(text, char) for text in texts):
-            return Place(PromptPart.DATE)
+            return PromptPart.DATE, 0, ""
         if here is not None and before is not None and here.key == before.key:
             is_first = here == new.parts[0] and before == old.parts[0]
             if part.kind is PromptPart.TOOLS or is_first:
-                return Place(PromptPart.TEMPLATE)
-    return Place(part.kind, part.message, part.role)
+                return PromptPart.TEMPLATE, 0, ""
+    return part.kind, part.message, part.role
 
 
 def _earlier(

@@ -97,9 +97,10 @@ def from_json(text: str) -> RunTrace:
     if version > VERSION:
         raise DamagedFile(f"fullstop_run: this version reads {VERSION}, the file has {version}")
     top.take("stop", dict)  # only runs that have ended are saved
+    top.take("tokens", list)
     run = run_from_fields(
         top,
-        tokens=deque(starmap(_token, enumerate(_all(top, "tokens")))),
+        tokens=deque(starmap(_token, enumerate(top.items("tokens")))),
         calls=list(top.take("calls", tuple[RecordedCalls, ...])),
     )
     if (request := _request(top, run)) is not None:
@@ -256,11 +257,6 @@ def _fork(fields: Fields, run: RunTrace) -> Fork:
         replaced.take("id", int),
         replaced.maybe("text", str) or "",
     )
-
-
-def _all(fields: Fields, name: str) -> list[Fields]:
-    fields.take(name, list)
-    return fields.items(name)
 
 
 def _token(index: int, fields: Fields) -> TokenTrace:

@@ -25,7 +25,7 @@ from engine.values.events import (
     add_pass,
 )
 from engine.values.no_effect import plain_name
-from engine.values.request import GenerationRequest, LimitSource, TraceLevel
+from engine.values.request import LimitSource, TraceLevel
 from engine.values.tokens import PromptScores, TokenOrigin, TokenStats
 
 # The tokens that an answer without ``max_tokens`` is expected to need.
@@ -169,7 +169,9 @@ class RunningAnswer:
             end = None
         is_spent = end is not None and end.repetition is None
         text, calls = self.builder.text, self.builder.calls.count
-        limit_from = _limit_source(stop, request)
+        limit_from = LimitSource.MODEL if stop.kind is StopKind.CONTEXT_FULL else None
+        if stop.kind is StopKind.MAX_TOKENS:
+            limit_from = request.max_tokens_from
         budget_from = request.thinking_budget_from if is_spent else None
         return EndDetails(
             limit_from,
@@ -183,10 +185,3 @@ class RunningAnswer:
             self.prompt.has_user_template,
             tuple(map(plain_name, self.generation.not_applied)),
         )
-
-
-def _limit_source(stop: StopInfo, request: GenerationRequest) -> LimitSource | None:
-    """Return who set the limit that ended an answer; None if none did."""
-    if stop.kind is StopKind.MAX_TOKENS:
-        return request.max_tokens_from
-    return LimitSource.MODEL if stop.kind is StopKind.CONTEXT_FULL else None

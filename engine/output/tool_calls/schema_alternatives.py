@@ -20,10 +20,9 @@ _OTHER_NAMES = {
     "str": "string", "text": "string", "int": "integer", "long": "integer", "float": "number",
     "double": "number", "bool": "boolean", "dict": "object", "list": "array", "tuple": "array",
 }  # fmt: skip
-_PYTHON_TYPES: tuple[tuple[type, str], ...] = (
-    (bool, "boolean"), (str, "string"), (int, "integer"), (float, "number"),
-    (list, "array"), (dict, "object"),
-)  # fmt: skip
+_PYTHON_TYPES = {
+    bool: "boolean", str: "string", int: "integer", float: "number", list: "array", dict: "object",
+}  # fmt: skip
 # Keywords that apply to one type only, where a schema does not name it.
 _IMPLIED = {"properties": "object", "items": "array", "prefixItems": "array"}
 
@@ -84,7 +83,7 @@ def allowed_types(alternative: Alternative) -> tuple[frozenset[str], tuple[str, 
     for part in alternative:
         types &= _own_types(part)
         if (values := values_of(part)) is not None:
-            types &= {_type_name(value) for value in values}
+            types &= {_PYTHON_TYPES.get(type(value), "null") for value in values}
             texts = tuple(value for value in values if isinstance(value, str))
     return types, texts
 
@@ -99,10 +98,6 @@ def _own_types(part: Mapping[str, Any]) -> frozenset[str]:
     if "number" in types:
         types.add("integer")
     return frozenset(types) or TYPES
-
-
-def _type_name(value: object) -> str:
-    return next((name for kind, name in _PYTHON_TYPES if isinstance(value, kind)), "null")
 
 
 def resolve_reference(reference: object, root: object) -> object:
