@@ -238,7 +238,7 @@ class HubDownload:
 def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
     """Return the newest commit of ``main``, and those of its files that are needed."""
     path = f"/api/models/{repository}"
-    body, _ = hub.within(lambda hub: hub.get(path, {"blobs": True}, repository=repository))
+    body, _ = hub.get(path, {"blobs": True}, repository=repository)
     reply = parsed_reply(body)
     siblings = reply.get("siblings") if isinstance(reply, dict) else None
     if not isinstance(reply, dict) or not isinstance(siblings, list):

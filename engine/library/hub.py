@@ -152,7 +152,16 @@ class Hub:
     def get(
         self, path: str, params: Mapping[str, Any] | None = None, *, repository: str = ""
     ) -> tuple[bytes, str]:
-        """Return an answer, and the address of its next page; raises ``HubFailed``."""
+        """Return an answer, and the address of its next page; raises ``HubFailed``.
+
+        Raises ``HubCancelled`` at once when ``gives_up`` is set, whatever the network does.
+        """
+        [outcome] = self.at_once(lambda hub, path: hub.receive(path, params, repository), [path])
+        return outcome.result()
+
+    def receive(
+        self, path: str, params: Mapping[str, Any] | None, repository: str
+    ) -> tuple[bytes, str]:
         address = path if "://" in path else self.address + path
         if urlsplit(address)[:2] != urlsplit(self.address)[:2]:  # the token is for the hub alone
             raise HubFailed("the hub's list goes on at another address, which is not asked")
@@ -166,14 +175,6 @@ class Hub:
                     raise HubFailed(f"the hub's answer exceeds {format_size(_MAX_BYTES)}")
             following = str(response.links.get("next", {}).get("url") or "")
         return bytes(body), following
-
-    def within(self, ask: Callable[["Hub"], T]) -> T:
-        """Run ``ask`` on another thread, with a ``Hub`` of its own, and return its result.
-
-        Raises ``HubCancelled`` at once when ``gives_up`` is set, whatever the network does.
-        """
-        [outcome] = self.at_once(lambda hub, ask: ask(hub), [ask])
-        return outcome.result()
 
     def at_once(self, ask: Callable[["Hub", A], T], items: Iterable[A]) -> list[Future[T]]:
         """Ask about several things, a few at a time; return the outcomes, in the same order.

@@ -127,40 +127,7 @@ def search(hub: Hub, text: str, limit: int = USUAL_RESULTS) -> HubModels:
 
     ``with_needs`` adds their memory needs, with a request for each.
     """
-    return hub.within(lambda hub: _found(hub, text, min(max(limit, 1), MAX_RESULTS)))
-
-
-def with_needs(hub: Hub, models: tuple[HubModel, ...]) -> tuple[HubModel, ...]:
-    """Return the models with the memory that each needs, where its configuration can be read."""
-    outcomes = hub.at_once(_with_need, models)
-    return tuple(
-        model if outcome.exception() else outcome.result()
-        for model, outcome in zip(models, outcomes, strict=True)
-    )
-
-
-def look_up(hub: Hub, repository: str) -> HubModel:
-    """Return a hub's details of one model, with the exact size of its files and its memory need."""
-    return hub.within(lambda hub: _looked_up(hub, repository))
-
-
-def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | None, ...]:
-    """Return a hub's details of several models; None for unreadable ones."""
-    outcomes = hub.at_once(_looked_up, repositories)
-    found = tuple(None if outcome.exception() else outcome.result() for outcome in outcomes)
-    if found and not any(found):
-        outcomes[0].result()  # raises why
-    return found
-
-
-def card(hub: Hub, repository: str) -> str:
-    """Return a model's card as Markdown, without its front matter."""
-    path = f"/{repository}/resolve/main/README.md"
-    body, _ = hub.within(lambda hub: hub.get(path, repository=repository))
-    return _FRONT_MATTER.sub("", body.decode("utf-8", "replace"))
-
-
-def _found(hub: Hub, text: str, limit: int) -> HubModels:
+    limit = min(max(limit, 1), MAX_RESULTS)
     terms = text.casefold().split()
     params: dict[str, Any] = {
         "filter": "mlx",
@@ -191,12 +158,38 @@ def _found(hub: Hub, text: str, limit: int) -> HubModels:
     return tuple(models.values())[:limit], bool(path) or len(models) > limit
 
 
-def _looked_up(hub: Hub, repository: str) -> HubModel:
+def with_needs(hub: Hub, models: tuple[HubModel, ...]) -> tuple[HubModel, ...]:
+    """Return the models with the memory that each needs, where its configuration can be read."""
+    outcomes = hub.at_once(_with_need, models)
+    return tuple(
+        model if outcome.exception() else outcome.result()
+        for model, outcome in zip(models, outcomes, strict=True)
+    )
+
+
+def look_up(hub: Hub, repository: str) -> HubModel:
+    """Return a hub's details of one model, with the exact size of its files and its memory need."""
     body, _ = hub.get(f"/api/models/{repository}", {"blobs": "true"}, repository=repository)
     model = hub_model(parsed_reply(body))
     if model is None:
         raise HubFailed(f"the hub's answer does not describe {repository}; try again later")
     return _with_need(hub, model)
+
+
+def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | None, ...]:
+    """Return a hub's details of several models; None for unreadable ones."""
+    outcomes = hub.at_once(look_up, repositories)
+    found = tuple(None if outcome.exception() else outcome.result() for outcome in outcomes)
+    if found and not any(found):
+        outcomes[0].result()  # raises why
+    return found
+
+
+def card(hub: Hub, repository: str) -> str:
+    """Return a model's card as Markdown, without its front matter."""
+    path = f"/{repository}/resolve/main/README.md"
+    body, _ = hub.get(path, repository=repository)
+    return _FRONT_MATTER.sub("", body.decode("utf-8", "replace"))
 
 
 def _with_need(hub: Hub, model: HubModel) -> HubModel:

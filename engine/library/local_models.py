@@ -56,6 +56,7 @@ class FoundModel:
     problem: str = ""
     obstacle: str = ""
     is_partial: bool = False
+    is_gguf: bool = False
     pairing: str = ""
     can_see: bool = False
 
@@ -90,7 +91,7 @@ def gguf_models(folder: Path, origin: Origin) -> Iterator[FoundModel]:
     if files and not _files(folder, ".safetensors"):
         size = sum(path.stat().st_size for path in files if path.exists())
         name = model_name(folder)
-        yield FoundModel(name, folder, origin, size, obstacle=GGUF_OBSTACLE)
+        yield FoundModel(name, folder, origin, size, obstacle=GGUF_OBSTACLE, is_gguf=True)
 
 
 def look_into(folder: Path, origin: Origin) -> FoundModel:

@@ -118,7 +118,7 @@ def test_models_of_lm_studio_are_found_or_explained(tmp_path: Path) -> None:
     assert (ours.name, ours.origin, ours.can_be_loaded) == ("for-mlx", Origin.LM_STUDIO, True)
     assert (both.name, both.can_be_loaded) == ("mixed", True)
     assert (others.name, others.size_bytes) == ("for-others", 2)
-    assert not others.can_be_loaded
+    assert (others.is_gguf, others.can_be_loaded) == (True, False)
     assert others.trouble.startswith("It is a GGUF file")
 
 
