@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -37,6 +37,7 @@ from ui.records.tool_servers import (
 )
 
 MAX_TOOLS = 128
+MAX_PICTURES = 20
 _MAX_NAME_CHARS = 200
 _MAX_PICTURE_BYTES = 10 << 20
 _FORMATS = ("email", "uri", "date", "date-time")
@@ -156,16 +157,26 @@ def result_text(result: CallToolResult, max_bytes: int) -> str:
 
 def result_pictures(result: CallToolResult) -> tuple[bytes, ...]:
     """Return the contents of a result's pictures, within limits."""
+    return _pictures(
+        block.resource if block.type == "resource" else block for block in result.content
+    )
+
+
+def resource_pictures(result: ReadResourceResult) -> tuple[bytes, ...]:
+    """Return the contents of a resource's pictures, within limits."""
+    return _pictures(result.contents)
+
+
+def _pictures(contents: Iterable[object]) -> tuple[bytes, ...]:
     pictures: list[bytes] = []
-    for block in result.content:
-        content = block.resource if block.type == "resource" else block
+    for content in contents:
         data = getattr(content, "data", None) or getattr(content, "blob", None)
         if data is None or len(data) > _MAX_PICTURE_BYTES * 4 // 3 + 4:
             continue
         with contextlib.suppress(binascii.Error, ValueError):
             if picture_kind(picture := base64.b64decode(data)):
                 pictures.append(picture)
-    return tuple(pictures[:20])
+    return tuple(pictures[:MAX_PICTURES])
 
 
 def resource_text(result: ReadResourceResult, max_bytes: int) -> str:

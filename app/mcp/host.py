@@ -163,22 +163,26 @@ class ToolServers:
             result = await server.call_tool(
                 tool.name, arguments, self._call_timeout_s(), on_progress, on_question
             )
+            result = await server.read_linked_images(result, self._call_timeout_s())
             from app.mcp.conversion import result_pictures, result_text
 
             text = result_text(result, self._max_result_bytes)
             return ToolAnswer(text, bool(result.is_error), result_pictures(result))
 
-    async def read_resource(self, server: str, uri: str) -> str:
+    async def read_resource(self, server: str, uri: str) -> ToolAnswer:
         async with self._operation():
             ready = await self._ready_server(server)
             result = await ready.read_resource(uri, self._call_timeout_s())
-            from app.mcp.conversion import binary_type, resource_text
+            from app.mcp.conversion import binary_type, resource_pictures, resource_text
 
-            if kind := binary_type(result):
+            pictures, kind = resource_pictures(result), binary_type(result)
+            if kind and not pictures:
                 raise ToolsRefused(
-                    f"This resource is not text ({kind}). Only text can be attached."
+                    f"This resource is neither text nor a picture ({kind}). Only these can be "
+                    "attached."
                 )
-            return resource_text(result, _MAX_ATTACHED_BYTES)
+            text = "" if kind else resource_text(result, _MAX_ATTACHED_BYTES)
+            return ToolAnswer(text, pictures=pictures)
 
     async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
         async with self._operation():

@@ -16,8 +16,10 @@ from mcp_types import (
     METHOD_NOT_FOUND,
     UNSUPPORTED_PROTOCOL_VERSION,
     CallToolResult,
+    ContentBlock,
     ElicitRequestParams,
     ElicitResult,
+    EmbeddedResource,
     ErrorData,
     GetPromptResult,
     Implementation,
@@ -27,6 +29,7 @@ from mcp_types import (
 
 from app import __version__
 from app.mcp.conversion import (
+    MAX_PICTURES,
     convert_elicitation,
     convert_prompts,
     convert_resources,
@@ -140,6 +143,23 @@ class ToolServer:
             timeout_s,
             on_question,
         )
+
+    async def read_linked_images(self, result: CallToolResult, timeout_s: float) -> CallToolResult:
+        """Return a call's result with the images behind its links; some cannot be read."""
+        content: list[ContentBlock] = []
+        links = 0
+        for block in result.content:
+            content.append(block)
+            if block.type != "resource_link" or not (block.mime_type or "").startswith("image/"):
+                continue
+            links += 1
+            if links <= MAX_PICTURES:
+                with contextlib.suppress(ToolsRefused):
+                    read = await self.read_resource(str(block.uri), timeout_s)
+                    content += (
+                        EmbeddedResource(type="resource", resource=each) for each in read.contents
+                    )
+        return result.model_copy(update={"content": content})
 
     async def read_resource(self, uri: str, timeout_s: float) -> ReadResourceResult:
         return await self._request(

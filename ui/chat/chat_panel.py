@@ -1,8 +1,10 @@
 """The middle of the window: header, messages or greeting, composer. Main thread."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
@@ -11,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QFrame, QStackedWidget, QWidget
 from engine.wording import as_sentence
 from ui.chat.composer.composer import Composer
 from ui.chat.composer.picture_notice import PictureNotice
+from ui.chat.composer.pictures import store_picture
 from ui.chat.composer.settings_popover import (
     PresetOffers,
     SettingsBasis,
@@ -48,11 +51,25 @@ from ui.records.runs import Run, StopChange
 from ui.records.store import Problem, query_terms
 from ui.records.tool_calls import Decision
 from ui.records.tool_choice import tools_button_texts
-from ui.records.tool_servers import PromptInfo, QuestionReply, ResourceInfo, ToolsRefused
+from ui.records.tool_servers import (
+    PromptInfo,
+    QuestionReply,
+    ResourceInfo,
+    ToolAnswer,
+    ToolsRefused,
+)
 from ui.tools.toolbox import Toolbox
+from ui.words import FileRefused
 
 _KEEP_ONE = "Choose an answer to continue"
 _WAIT = "Wait for the answer to finish, or press Esc to stop it."
+
+
+def _resource_files(title: str, answer: ToolAnswer, folder: Path | None) -> list[Attachment]:
+    """Return the text and the pictures of a resource as files; stores the pictures, and blocks."""
+    name = " ".join(title.split())
+    text = [Attachment(name, answer.text)] if answer.text.strip() else []
+    return [*text, *(store_picture(folder, name, data) for data in answer.pictures)]
 
 
 class ChatHeader(QFrame):
@@ -164,17 +181,19 @@ class ToolsInChat(QObject):
     async def _read(self, resource: ResourceInfo, conversation: Conversation) -> None:
         row = self._composer.attachments
         try:
-            text = await self._toolbox.host.read_resource(resource.server, resource.uri)
-        except ToolsRefused as refused:
+            answer = await self._toolbox.host.read_resource(resource.server, resource.uri)
+            folder = self._workspace.store.pictures_folder
+            files = await asyncio.to_thread(_resource_files, resource.title, answer, folder)
+        except (ToolsRefused, FileRefused) as refused:
             row.refuse(str(refused))
             return
-        file = Attachment(" ".join(resource.title.split()), text)
-        if not text.strip():
+        if not files:
             row.refuse(f"{resource.title} is empty.")
-        elif conversation is self._workspace.current.conversation:
-            row.add(file)
-        else:
-            row.read_for_another.emit(conversation, file)
+        for file in files:
+            if conversation is self._workspace.current.conversation:
+                row.add(file)
+            else:
+                row.read_for_another.emit(conversation, file)
 
     def _ask_for_arguments(self, prompt: PromptInfo, *values: str) -> None:
         """Ask the user for a prompt's arguments one by one, then get the prompt."""

@@ -159,7 +159,7 @@ def no_tools_text(server: ServerState) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """The result of a call: its whole text, and the contents of its pictures."""
+    """The result of a call, or a resource: its whole text, and the contents of its pictures."""
 
     text: str
     is_error: bool = False
@@ -249,8 +249,8 @@ class ToolHost(Protocol):
         The time that ``on_question`` takes does not count for the timeout.
         """
 
-    async def read_resource(self, server: str, uri: str) -> str:
-        """Return the text of a resource."""
+    async def read_resource(self, server: str, uri: str) -> ToolAnswer:
+        """Return the text and the pictures of a resource."""
 
     async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
         """Return the text of a server's prompt."""

@@ -12,6 +12,7 @@ import pytest
 
 from app.mcp.conversion import convert_elicitation
 from tests.app.mcp.served import SERVERS, Served, answers
+from tests.app.mcp.servers.plain import PIXEL
 from tests.support.random_cases import few_of
 from ui.records.tool_servers import QuestionField, QuestionReply, ServerQuestion, ToolServerConfig
 
@@ -122,6 +123,17 @@ def test_progress_and_pictures_of_a_call(asking: Served) -> None:
     assert picture.startswith(b"\x89PNG")
     assert drawn.text.splitlines()[0] == "drawn"
     assert "[image image/png, 70 bytes]" in drawn.text
+
+
+def test_pictures_of_resources_and_links_are_those_of_the_call(asking: Served) -> None:
+    linked = asking.answer("plain", "link")
+    assert linked.pictures == (PIXEL, PIXEL)
+    assert linked.text.splitlines() == [
+        "[image/png, 70 bytes]",
+        "[resource photos://dot: dot]",
+        "[image/png, 70 bytes]",
+        "[resource photos://none: none]",
+    ]
 
 
 def form(**properties: Any) -> Any:

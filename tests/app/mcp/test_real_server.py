@@ -11,6 +11,7 @@ import pytest
 
 from app.process.process_groups import kill_process_groups
 from tests.app.mcp.served import SERVERS, Served, answers, is_dead
+from tests.app.mcp.servers.plain import PIXEL
 from ui.records.tool_servers import NamedValue, ToolServerConfig, ToolsRefused
 
 
@@ -57,10 +58,12 @@ def test_mcp_server_environment_has_no_other_variables(
 
 
 def test_mcp_resources_and_prompts(plain: Served) -> None:
-    assert plain.do(plain.host.read_resource("plain", "notes://today")) == "Buy cheese."
+    assert plain.do(plain.host.read_resource("plain", "notes://today")).text == "Buy cheese."
+    dot = plain.do(plain.host.read_resource("plain", "photos://dot"))
+    assert (dot.text, dot.pictures) == ("", (PIXEL,))
     text = plain.do(plain.host.prompt_text("plain", "review", {"code": "x = 1"}))
     assert text == "Review this code:\nx = 1"
-    with pytest.raises(ToolsRefused, match=r"not text \(image/png, 4 bytes\)"):
+    with pytest.raises(ToolsRefused, match=r"neither text nor a picture \(image/png, 4 bytes\)"):
         plain.do(plain.host.read_resource("plain", "photos://cat"))
 
 

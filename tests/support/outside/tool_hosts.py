@@ -78,7 +78,7 @@ class NoTools:
     ) -> ToolAnswer:
         raise ToolsRefused("Tools cannot be used here.")
 
-    async def read_resource(self, server: str, uri: str) -> str:
+    async def read_resource(self, server: str, uri: str) -> ToolAnswer:
         raise ToolsRefused("Tools cannot be used here.")
 
     async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:

@@ -2,22 +2,27 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QInputDialog, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
 from tests.support.kept import preferences_state
+from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost, NoTools
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
+from ui.chat.composer.pictures import encode_picture
 from ui.chat.composer.tools_popover import ToolsPopover
 from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
+from ui.records.pictures import kept_name
 from ui.records.tool_choice import ToolsInUse, approval_of
 from ui.records.tool_servers import (
     AddedServers,
@@ -26,6 +31,7 @@ from ui.records.tool_servers import (
     QuestionField,
     ResourceInfo,
     ServerState,
+    ToolAnswer,
     ToolServerConfig,
     ToolsRefused,
 )
@@ -184,11 +190,17 @@ async def test_tools_popover_starts_servers(theme: Theme, parent: QWidget) -> No
     card.deleteLater()
 
 
+def _drawn() -> bytes:
+    image = QImage(8, 8, QImage.Format.Format_RGB32)
+    image.fill(0)
+    return encode_picture(image)
+
+
 class Offering(DictatedHost):
     """A server with a resource and a prompt."""
 
-    async def read_resource(self, server: str, uri: str) -> str:
-        return f"text of {uri}"
+    async def read_resource(self, server: str, uri: str) -> ToolAnswer:
+        return ToolAnswer(f"text of {uri}", pictures=(_drawn(),) if uri.endswith("png") else ())
 
     async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
         return f"{name} {arguments}"
@@ -218,6 +230,19 @@ async def test_mcp_resource_and_prompt_are_attached(engine: Engine, theme: Theme
         window.workspace.new_conversation()
         await eventually(lambda: len(before.attachments) == 2 and before.draft == "review {}")
         assert (composer.text, composer.attachments.files) == ("", ())
+
+
+async def test_mcp_image_resource_is_attached_as_picture(
+    engine: Engine, theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryConversationStore, "pictures_folder", tmp_path / "pictures")
+    async with shown(main_window(engine, theme, tool_host=Offering())) as window:
+        tools, composer = window.chat.tools, window.chat.composer
+        tools.popover.resource_requested.emit(ResourceInfo("sums", "sums://1.png", "A cat"))
+        await eventually(lambda: len(composer.attachments.files) == 2)
+        text, picture = composer.attachments.files
+        assert (text.name, text.text) == ("A cat", "text of sums://1.png")
+        assert (picture.name, picture.kept_file) == ("A cat", kept_name(_drawn()))
 
 
 def test_tool_servers_window_shows_log_of_failed_server(theme: Theme, qtbot: QtBot) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp_types import BlobResourceContents, EmbeddedResource, ResourceLink
 from pydantic import BaseModel, Field
 
 server = MCPServer("plain", version="1.2")
@@ -94,7 +95,7 @@ async def sign_in(ctx: Context) -> str:
     return asked.action
 
 
-_PIXEL = base64.b64decode(
+PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 
@@ -102,7 +103,19 @@ _PIXEL = base64.b64decode(
 @server.tool()
 def draw() -> list[str | Image]:
     """Return a picture, and a sound that calls itself one."""
-    return ["drawn", Image(data=_PIXEL, format="png"), Image(data=b"RIFF0000WAVE", format="png")]
+    return ["drawn", Image(data=PIXEL, format="png"), Image(data=b"RIFF0000WAVE", format="png")]
+
+
+@server.tool()
+def link() -> list[EmbeddedResource | ResourceLink]:
+    """Return a picture as a resource, and links to one and to none."""
+    blob = base64.b64encode(PIXEL).decode()
+    inside = BlobResourceContents(uri="photos://in", mime_type="image/png", blob=blob)
+    links = [
+        ResourceLink(type="resource_link", name=name, uri=f"photos://{name}", mime_type="image/png")
+        for name in ("dot", "none")
+    ]
+    return [EmbeddedResource(type="resource", resource=inside), *links]
 
 
 @server.tool()
@@ -118,6 +131,12 @@ async def count(ctx: Context) -> str:
 def today() -> str:
     """The tasks of today."""
     return "Buy cheese."
+
+
+@server.resource("photos://dot", mime_type="image/png")
+def dot() -> bytes:
+    """A dot."""
+    return PIXEL
 
 
 @server.resource("photos://cat", mime_type="image/png")
