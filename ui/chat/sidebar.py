@@ -13,11 +13,6 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import (
-    QDrag,
-    QDragEnterEvent,
-    QDragLeaveEvent,
-    QDragMoveEvent,
-    QDropEvent,
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
@@ -37,7 +32,7 @@ from ui.chat.conversation_actions import ConversationActions
 from ui.chat.file_dialogs import FileDialogs
 from ui.chat.search_box import SearchResults
 from ui.chat.session.workspace import Workspace
-from ui.chat.sidebar_rows import MIME, ConversationDelegate, SidebarRows
+from ui.chat.sidebar_rows import ConversationDelegate, SidebarRows
 from ui.kit.buttons import IconButton, UndoBar, with_keys
 from ui.kit.commands import Command, Entry, context_menu
 from ui.kit.fields import ListSearchField, disable_horizontal_scrolling, is_typed_text
@@ -127,7 +122,6 @@ class ConversationView(QListView):
 
     selected = Signal(object)  # the Conversation, if it is the only one
     delete_requested = Signal()
-    dropped = Signal(list, object)  # conversations, folder or None
 
     def __init__(self, rows: SidebarRows) -> None:
         super().__init__()
@@ -141,12 +135,11 @@ class ConversationView(QListView):
         )
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setDragDropMode(QAbstractItemView.DragDropMode.DragDrop)
-        self.setDropIndicatorShown(False)  # the folder is marked instead
+        self.setDragDropOverwriteMode(True)  # a drop is on a row, never between two
         self.setMouseTracking(True)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.taking_folder: ConversationFolder | None = None  # of a drop
 
     @property
     def is_walked(self) -> bool:
@@ -211,46 +204,6 @@ class ConversationView(QListView):
             event.ignore()
         else:
             super().keyPressEvent(event)
-
-    # -- dragging --------------------------------------------------------------------------
-
-    def startDrag(self, supportedActions: Qt.DropAction) -> None:  # noqa: N802,N803 - Qt's names
-        if chosen := self.chosen():
-            drag = QDrag(self)
-            drag.setMimeData(self._rows.carried(chosen))
-            drag.exec(Qt.DropAction.MoveAction)
-            self._mark(None)
-
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        if event.mimeData().hasFormat(MIME):
-            event.setDropAction(Qt.DropAction.MoveAction)
-            event.accept()
-
-    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
-        super().dragMoveEvent(event)  # this scrolls at the edges
-        if event.mimeData().hasFormat(MIME):
-            self._mark(self._rows.folder_at(self.indexAt(event.position().toPoint())))
-            event.setDropAction(Qt.DropAction.MoveAction)
-            event.accept()
-
-    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
-        super().dragLeaveEvent(event)
-        self._mark(None)
-
-    def dropEvent(self, event: QDropEvent) -> None:
-        if event.mimeData().hasFormat(MIME):
-            folder = self._rows.folder_at(self.indexAt(event.position().toPoint()))
-            event.setDropAction(Qt.DropAction.MoveAction)
-            event.accept()
-            self._mark(None)
-            self.dropped.emit(self._rows.dropped(event.mimeData()), folder)
-
-    # -- inside ----------------------------------------------------------------------------
-
-    def _mark(self, folder: ConversationFolder | None) -> None:
-        if folder != self.taking_folder:
-            self.taking_folder = folder
-            self.viewport().update()
 
 
 class Sidebar(QFrame):
@@ -365,7 +318,7 @@ class Sidebar(QFrame):
     def _connect_signals(self) -> None:
         conversations = self._workspace.conversations
         self.list.selected.connect(self._open)
-        self.list.dropped.connect(self.conversation_actions.move)
+        self.rows.dropped.connect(self.conversation_actions.move)
         self.conversation_actions.rename_requested.connect(self.rename)
         self.list.delete_requested.connect(self._delete_at_keyboard)
         self.list.clicked.connect(self._write_in)

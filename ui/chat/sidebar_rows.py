@@ -28,7 +28,7 @@ from ui.kit.theme import current_theme
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.titles import preview_of
 
-MIME = "application/x-fullstop-conversations"
+_MIME = "application/x-fullstop-conversations"
 NEEDS_YOU = "● Needs Approval"
 Row = ConversationFolder | Conversation
 """A folder's row opens and closes it."""
@@ -38,6 +38,7 @@ class SidebarRows(QAbstractListModel):
     """The rows of the sidebar."""
 
     filtered = Signal()
+    dropped = Signal(list, object)  # conversations, folder or None
 
     def __init__(self, conversations: ConversationList, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -127,22 +128,30 @@ class SidebarRows(QAbstractListModel):
     def toggle(self, folder: ConversationFolder) -> None:
         self._conversations.folders.keep(replace(folder, is_open=not folder.is_open))
 
-    def carried(self, conversations: Sequence[Conversation]) -> QMimeData:
+    def supportedDropActions(self) -> Qt.DropAction:
+        return Qt.DropAction.MoveAction
+
+    def mimeTypes(self) -> list[str]:
+        return [_MIME]
+
+    def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
         data = QMimeData()
-        data.setData(MIME, "\n".join(conversation.id for conversation in conversations).encode())
+        dragged = self.conversations_at(indexes)
+        data.setData(_MIME, "\n".join(conversation.id for conversation in dragged).encode())
         return data
 
-    def dropped(self, data: QMimeData) -> list[Conversation]:
-        named = bytes(data.data(MIME).data()).decode("utf-8", "replace").split("\n")
-        conversations = map(self._conversations.with_id, named)
-        return [conversation for conversation in conversations if conversation is not None]
-
-    def folder_at(self, index: Index) -> ConversationFolder | None:
-        """Return the folder that a drop at a row goes into."""
-        if not index.isValid():
-            return None
-        row = self._rows[index.row()]
-        return self._conversations.folders.of(row) if isinstance(row, Conversation) else row
+    def dropMimeData(
+        self, data: QMimeData, action: Qt.DropAction, row: int, column: int, parent: Index
+    ) -> bool:
+        """Report a drop on a row; returns False so that the view does not clear what it dragged."""
+        named = bytes(data.data(_MIME).data()).decode("utf-8", "replace").split("\n")
+        dragged = [one for one in map(self._conversations.with_id, named) if one is not None]
+        target = self._rows[parent.row()] if parent.isValid() else None
+        if isinstance(target, Conversation):
+            target = self._conversations.folders.of(target)
+        if dragged:
+            self.dropped.emit(dragged, target)
+        return False
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -214,8 +223,7 @@ class ConversationDelegate(RowDelegate):
         row = model.at(index.row())
         if isinstance(row, ConversationFolder):
             arrow = "chevron-down" if row.is_open else "chevron-right"
-            color = colors.accent if self._is_drop_target(row) else ""
-            title = RowPart(row.name, color, arrow, colors.muted)
+            title = RowPart(row.name, "", arrow, colors.muted)
             count = RowPart(str(model.count_in(row) or ""))
             return RowContent(title, right=count, weight=QFont.Weight.DemiBold)
         right = RowPart(when_text(row.updated_at))
@@ -229,10 +237,6 @@ class ConversationDelegate(RowDelegate):
             subtitle=RowPart(preview_line(row) or "No messages yet"),
             inset_px=14 if model.is_inside_folder(row) else 0,
         )
-
-    def _is_drop_target(self, folder: ConversationFolder) -> bool:
-        taking: ConversationFolder | None = getattr(self._view, "taking_folder", None)
-        return taking is not None and taking.id == folder.id
 
     def updateEditorGeometry(
         self,

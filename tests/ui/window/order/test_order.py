@@ -13,7 +13,7 @@ from tests.ui.window.order.four_conversations import NAMES, listed, one
 from ui.chat.sidebar import FolderDialog
 from ui.kit.buttons import IconButton
 from ui.kit.commands import fill_menu
-from ui.records.conversations import ConversationFolder, ListOrder, Placement
+from ui.records.conversations import Conversation, ConversationFolder, ListOrder, Placement
 from ui.records.stop_entries import StopEntry
 from ui.window.main_window import MainWindow
 
@@ -22,6 +22,11 @@ def click(window: MainWindow, title: str, keys: Qt.KeyboardModifier) -> None:
     view = window.sidebar.list
     place = view.visualRect(window.sidebar.rows.index_of(one(window, title))).center()
     QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, keys, place)
+
+
+def carried(window: MainWindow, chosen: list[Conversation]) -> QMimeData:
+    rows = window.sidebar.rows
+    return rows.mimeData([rows.index_of(conversation) for conversation in chosen])
 
 
 def drop(window: MainWindow, data: QMimeData, place: QPoint) -> None:
@@ -99,17 +104,17 @@ async def test_conversations_are_dragged_into_a_folder_and_out_of_it(window: Mai
     assert listed(window) == ["[Fruit]", *NAMES]
     chosen = [one(window, "Bananas"), one(window, "Dates")]
     head = sidebar.list.visualRect(sidebar.rows.index(0)).center()
-    drop(window, sidebar.rows.carried(chosen), head)
+    drop(window, carried(window, chosen), head)
     assert listed(window) == ["[Fruit]", "Bananas", "Dates", "Apples", "Cherries"]
     conversations.undo_last()
     assert listed(window) == ["[Fruit]", *NAMES]
-    drop(window, sidebar.rows.carried(chosen), head)
+    drop(window, carried(window, chosen), head)
     # A conversation of the folder takes what is dropped on it into the folder, too.
     inside = sidebar.list.visualRect(sidebar.rows.index(1)).center()
-    drop(window, sidebar.rows.carried([one(window, "Apples")]), inside)
+    drop(window, carried(window, [one(window, "Apples")]), inside)
     assert listed(window) == ["[Fruit]", "Apples", "Bananas", "Dates", "Cherries"]
     below = QPoint(20, sidebar.list.viewport().height() - 2)
-    drop(window, sidebar.rows.carried(chosen), below)
+    drop(window, carried(window, chosen), below)
     assert listed(window) == ["[Fruit]", "Apples", "Bananas", "Cherries", "Dates"]
     sidebar.list.setFocus()
     sidebar.list.setCurrentIndex(sidebar.rows.index(0))
