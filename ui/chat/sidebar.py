@@ -24,7 +24,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QLineEdit,
     QListView,
-    QPlainTextEdit,
     QWidget,
 )
 
@@ -35,7 +34,7 @@ from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar_rows import ConversationDelegate, SidebarRows
 from ui.kit.buttons import IconButton, UndoBar, with_keys
 from ui.kit.commands import Command, Entry, context_menu
-from ui.kit.fields import ListSearchField, disable_horizontal_scrolling, is_typed_text
+from ui.kit.fields import ListSearchField, TextArea, is_typed_text
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.theme import HEAD_PX
@@ -59,12 +58,12 @@ class FolderDialog(OwnDialog):
         self._folders = workspace.conversations.folders
         self.name = QLineEdit(folder.name)
         self.name.setAccessibleName("Folder name")
-        self.prompt = QPlainTextEdit(folder.system_prompt)
-        self.prompt.setAccessibleName("System prompt of new conversations in the folder")
-        self.prompt.setPlaceholderText("Same as default")
-        self.prompt.setTabChangesFocus(True)
-        disable_horizontal_scrolling(self.prompt)
-        self._shown_prompt = self.prompt.toPlainText()
+        self.prompt = TextArea(
+            "System prompt of new conversations in the folder",
+            "Same as default",
+            96,
+            folder.system_prompt,
+        )
         self.stops = StopListModel(list(folder.stops), self)
         self.editor = StopListEditor(workspace.stop_lists)
         self.editor.end_tokens.hide()  # end tokens belong to a model
@@ -88,7 +87,7 @@ class FolderDialog(OwnDialog):
             margins=(18, 16, 18, 16),
             on=self,
         )
-        self._fit()
+        self.setMinimumWidth(460)
         self.name.selectAll()
 
     def accept(self) -> None:
@@ -97,21 +96,10 @@ class FolderDialog(OwnDialog):
             self.editor.add.click()
             if self.editor.input.text():
                 return  # the typed sequence is invalid; the editor shows the reason
-        # A text field changes some characters, so its text is used only if the user edited it.
-        prompt = self.prompt.toPlainText()
-        if prompt == self._shown_prompt:
-            prompt = self._folder.system_prompt
         name = " ".join(self.name.text().split()) or self._folder.name
-        self._folders.keep(
-            replace(
-                self._folder, name=name, system_prompt=prompt, stops=tuple(self.stops.entries())
-            )
-        )
+        prompt, stops = self.prompt.text, tuple(self.stops.entries())
+        self._folders.keep(replace(self._folder, name=name, system_prompt=prompt, stops=stops))
         super().accept()
-
-    def _fit(self) -> None:
-        self.setMinimumWidth(460)
-        self.prompt.setFixedHeight(96)
 
 
 class ConversationView(QListView):

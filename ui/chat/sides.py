@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QDialogButtonBox,
     QFrame,
-    QPlainTextEdit,
     QPushButton,
     QWidget,
 )
@@ -30,7 +29,7 @@ from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.sidebar_rows import NEEDS_YOU
 from ui.differences import Span, differences, without_spaces
 from ui.kit.buttons import Choice, push_button
-from ui.kit.fields import disable_horizontal_scrolling
+from ui.kit.fields import TextArea
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.tasks import finish_tasks, start_task
@@ -355,13 +354,11 @@ class VariantForm(QWidget):
         self.model = Choice("Model of this answer")
         for name, folder in models:
             self.model.addItem(name, folder)
-        self.stops = QPlainTextEdit()
-        self.stops.setAccessibleName("Stop sequences of this answer, one per line")
-        self.stops.setPlaceholderText("No stop sequences")
         self._shown_stops = "\n".join(
             escaped(entry.stop.text) for entry in now.stops if entry.is_enabled and entry.stop.text
         )
-        self.stops.setPlainText(self._shown_stops)
+        name = "Stop sequences of this answer, one per line"
+        self.stops = TextArea(name, "No stop sequences", 76, self._shown_stops)
         self.temperature = sampling_field("temperature")
         self.max_tokens = tokens_field("Maximum length, in tokens")
         self.seed = sampling_field("seed")
@@ -373,13 +370,9 @@ class VariantForm(QWidget):
             field.show_number(number)
         self.thinking = QCheckBox("Let the model reason first, if it can")
         self.thinking.setChecked(settings.is_thinking)
-        self.system_prompt = QPlainTextEdit(settings.system_prompt)
-        self.system_prompt.setAccessibleName("System prompt of this answer")
-        self.system_prompt.setPlaceholderText("No system prompt")
-        for text in (self.stops, self.system_prompt):
-            text.setTabChangesFocus(True)
-            disable_horizontal_scrolling(text)
-            text.setFixedHeight(76)
+        self.system_prompt = TextArea(
+            "System prompt of this answer", "No system prompt", 76, settings.system_prompt
+        )
         hint = label(
             r"One on each line; \n stands for a line break", "faint", 0.92, is_wrapped=True
         )
@@ -407,7 +400,7 @@ class VariantForm(QWidget):
             max_tokens=None if (limit := self.max_tokens.number) is None else int(limit),
             seed=None if (seed := self.seed.number) is None else int(seed),
             is_thinking=self.thinking.isChecked(),
-            system_prompt=self.system_prompt.toPlainText(),
+            system_prompt=self.system_prompt.text,
         )
         folder = self.model.currentData()
         model = self._now.model
@@ -417,7 +410,7 @@ class VariantForm(QWidget):
 
     def _stops(self) -> tuple[StopEntry, ...]:
         """Return the stop list; known stops keep their options, and disabled ones stay."""
-        typed = self.stops.toPlainText()
+        typed = self.stops.text
         if typed == self._shown_stops:
             return self._now.stops
         known = {entry.stop.text: entry.stop for entry in self._now.stops}

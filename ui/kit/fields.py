@@ -100,6 +100,32 @@ def disable_horizontal_scrolling(field: QPlainTextEdit) -> None:
     bar.rangeChanged.connect(lambda: bar.setMaximum(0))
 
 
+class TextArea(QPlainTextEdit):
+    """A field of several lines; Tab leaves it."""
+
+    def __init__(
+        self, accessible_name: str, placeholder: str, height_px: int, text: str = ""
+    ) -> None:
+        super().__init__()
+        self.setAccessibleName(accessible_name)
+        self.setPlaceholderText(placeholder)
+        self.setTabChangesFocus(True)
+        disable_horizontal_scrolling(self)
+        self.setFixedHeight(height_px)
+        self.show_text(text)
+
+    def show_text(self, text: str) -> None:
+        self._given = text
+        self.setPlainText(text)
+        self._shown = self.toPlainText()
+
+    @property
+    def text(self) -> str:
+        """The text; exactly as it was given, of which Qt changes some characters, until edited."""
+        typed = self.toPlainText()
+        return self._given if typed == self._shown else typed
+
+
 class GrowingInput(QPlainTextEdit):
     """Enter sends, and Shift+Enter breaks the line; an input method keeps its own Enter."""
 

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFormLayout,
     QLabel,
-    QPlainTextEdit,
     QPushButton,
     QTabWidget,
     QWidget,
@@ -21,7 +20,7 @@ from engine.wording import format_size
 from ui.kit.buttons import Choice, push_button
 from ui.kit.commands import Command
 from ui.kit.dialogs import confirm
-from ui.kit.fields import NumberField, disable_horizontal_scrolling
+from ui.kit.fields import NumberField, TextArea
 from ui.kit.labels import ElidedLabel, clear_layout, label
 from ui.kit.layouts import STRETCH, column, form, row
 from ui.kit.tasks import start_task
@@ -268,23 +267,10 @@ class PreferencesDialog(OwnDialog):
         control.number_edited.connect(lambda number: self._change(preference, number))
         return control
 
-    def _text(self, preference: Declaration, now: str) -> QPlainTextEdit:
-        control = QPlainTextEdit(now)
-        control.setAccessibleName(preference.accessible_name or preference.label)
-        control.setPlaceholderText(preference.unset)
-        control.setTabChangesFocus(True)
-        disable_horizontal_scrolling(control)
-        control.setFixedHeight(92)
-        # A text field changes some characters, so its text is used only if the user edited it.
-        shown = control.toPlainText()
-
-        def take() -> None:
-            nonlocal shown
-            if control.toPlainText() != shown:
-                shown = control.toPlainText()
-                self._change(preference, shown)
-
-        self._take_texts.append(take)
+    def _text(self, preference: Declaration, now: str) -> TextArea:
+        name = preference.accessible_name or preference.label
+        control = TextArea(name, preference.unset, 92, now)
+        self._take_texts.append(lambda: self._change(preference, control.text))
         return control
 
     def _change(self, preference: Declaration, value: Any) -> None:

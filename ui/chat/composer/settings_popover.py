@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QListWidget,
     QListWidgetItem,
     QMenu,
-    QPlainTextEdit,
     QPushButton,
     QSizePolicy,
     QWidget,
@@ -29,7 +28,7 @@ from ui.chat.session.presets import PresetList
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.dialogs import choose_file, choose_target, prompt_text
-from ui.kit.fields import NumberField, Slider, disable_horizontal_scrolling
+from ui.kit.fields import NumberField, Slider, TextArea
 from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import ElidedLabel, label, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
@@ -306,14 +305,9 @@ class SettingsPopover(Popover):
         self.reset = push_button("Reset", "Reset the settings of this conversation")
         self.reset.clicked.connect(self._reset)
         self.presets = PresetButton(presets, parent)
-        self.system_prompt = QPlainTextEdit()
-        self._shown_prompt = ""
-        self.system_prompt.setAccessibleName("System prompt")
-        self.system_prompt.setPlaceholderText(
-            "Instructions that the model reads before the conversation"
+        self.system_prompt = TextArea(
+            "System prompt", "Instructions that the model reads before the conversation", 96
         )
-        self.system_prompt.setTabChangesFocus(True)
-        disable_horizontal_scrolling(self.system_prompt)
         self.sampling = {option.name: sampling_field(option.name) for option in SAMPLING_OPTIONS}
         self.max_tokens = tokens_field("Maximum length, in tokens")
         self.thinking_budget = tokens_field("Thinking budget, in tokens", minimum=0)
@@ -358,8 +352,7 @@ class SettingsPopover(Popover):
                     stop_control.setChecked(value)
             else:
                 stop_control.show_number(value or None)
-        self.system_prompt.setPlainText(settings.system_prompt)
-        self._shown_prompt = self.system_prompt.toPlainText()
+        self.system_prompt.show_text(settings.system_prompt)
 
     def pop_up(self, anchor: QWidget) -> None:
         lay_out_hidden(self)
@@ -370,11 +363,7 @@ class SettingsPopover(Popover):
     def hideEvent(self, event: QHideEvent) -> None:
         """Apply the system prompt when the card closes."""
         super().hideEvent(event)
-        # A text field changes some characters, so its text is used only if the user edited it.
-        prompt = self.system_prompt.toPlainText()
-        if prompt != self._shown_prompt:
-            self._shown_prompt = prompt
-            self._edit(system_prompt=prompt)
+        self._edit(system_prompt=self.system_prompt.text)
 
     def _fields(self) -> dict[str, NumberField]:
         common = {
@@ -506,7 +495,6 @@ class SettingsPopover(Popover):
         widest = max(name.sizeHint().width() for name in names)
         for grid in self._grids:
             grid.setColumnMinimumWidth(0, widest)
-        self.system_prompt.setFixedHeight(96)
         self.setFixedWidth(_WIDTH_PX)
 
     def _show_rare(self, is_shown: bool) -> None:
