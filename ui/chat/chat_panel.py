@@ -39,7 +39,6 @@ from ui.kit.dialogs import confirm_link, prompt_text
 from ui.kit.fields import FileDrops, is_typed_text
 from ui.kit.labels import ElidedLabel
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.menus import copy_text
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import HEAD_PX
 from ui.kit.windows import in_reading_order
@@ -313,9 +312,6 @@ class ChatPanel(QWidget):
     def last_answer_text(self) -> str:
         run = self._workspace.current.latest_run
         return "" if run is None else run.text
-
-    def copy_last_answer(self) -> None:
-        copy_text(self.last_answer_text)
 
     def take_typing(self, event: QKeyEvent) -> bool:
         """Type a key that no field handles into the composer; return whether it was typed."""

@@ -72,7 +72,9 @@ class ImportDialog(OwnDialog):
         self._listed = [*self._contents.new, *copies]
         self.rows.clear()
         for conversation in self._listed:
-            item = QStandardItem(_row_text(conversation))
+            messages = counted(conversation.messages, "message")
+            about = f"{messages}, {format_day(conversation.updated_at)}"
+            item = QStandardItem(f"{conversation.title}  ·  {about}")
             item.setEditable(False)
             item.setCheckable(True)
             item.setCheckState(Qt.CheckState.Checked)
@@ -103,11 +105,6 @@ class ImportDialog(OwnDialog):
         contents = self._contents
         is_bare = not contents.listed and bool(contents.folders)
         self.accept_button.setEnabled(bool(count or contents.presets or is_bare))
-
-
-def _row_text(conversation: ListedConversation) -> str:
-    day = format_day(conversation.updated_at)
-    return f"{conversation.title}  ·  {counted(conversation.messages, 'message')}, {day}"
 
 
 def _summary(contents: FileContents) -> str:

@@ -297,13 +297,10 @@ class ModelRows(QAbstractListModel):
 
     def _narrow(self) -> None:
         self.beginResetModel()
-        self._shown = [row for row in self._every if self._matches(row)]
+        named = ((row, row.model.found) for row in self._every)
+        texts = ((row, f"{found.name} {found.architecture}".casefold()) for row, found in named)
+        self._shown = [row for row, text in texts if all(word in text for word in self._terms)]
         self.endResetModel()
-
-    def _matches(self, row: ModelRow) -> bool:
-        found = row.model.found
-        text = f"{found.name} {found.architecture}".casefold()
-        return all(word in text for word in self._terms)
 
 
 def rows_of(library: ModelLibrary, chosen: str) -> list[ModelRow]:

@@ -209,6 +209,6 @@ class _ResultDelegate(RowDelegate):
             )
         if isinstance(row, MoreHits):
             inset_px = 10 if row.conversation_id else 0
-            title = RowPart(row.label, colors.link)
+            title = RowPart(row.label, colors.match)
             return RowContent(title, weight=QFont.Weight.Normal, inset_px=inset_px)
         return None

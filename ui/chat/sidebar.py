@@ -40,7 +40,6 @@ from ui.kit.layouts import STRETCH, column, row
 from ui.kit.theme import HEAD_PX
 from ui.kit.windows import OwnDialog
 from ui.records.conversations import Conversation, ConversationFolder
-from ui.records.store import Hit
 from ui.server.local_server import LocalServerState
 from ui.server.server_card import ServerCard
 from ui.stops.stop_list import StopListModel
@@ -317,7 +316,9 @@ class Sidebar(QFrame):
         self.search_field.chosen.connect(self.results.enter)
         self.search_field.left.connect(self.search_field.clear)
         self._workspace.search.changed.connect(self._show_search)
-        self.results.chosen.connect(self._show_hit)
+        self.results.chosen.connect(
+            lambda hit: self._workspace.open_at(hit.conversation_id, hit.message_id)
+        )
         self.results.list.activated.connect(self._write_at)
         self.results.left.connect(self.search_field.setFocus)
         self._workspace.selection_changed.connect(self._show_current)
@@ -355,9 +356,6 @@ class Sidebar(QFrame):
     def _write_at(self, index: QModelIndex) -> None:
         if self._workspace.search.hit_at(index.row()) is not None:
             self.writing_requested.emit()
-
-    def _show_hit(self, hit: Hit) -> None:
-        self._workspace.open_at(hit.conversation_id, hit.message_id)
 
     def _show_menu(self, position: QPoint) -> None:
         index = self.list.indexAt(position)

@@ -50,19 +50,17 @@ class StopPanel(QDockWidget):
         self.editor.end_tokens.removed.connect(
             lambda token_id: self._set_end_token(token_id, False)
         )
-        workspace.settings_changed.connect(self._show_model)
-        workspace.settings_changed.connect(self._offer_to_apply)
-        workspace.answering_changed.connect(self._offer_to_apply)
-        workspace.stops_edited.connect(self._offer_to_apply)
-        workspace.stops_edited.connect(self._show_source)
-        workspace.conversations.folders.changed.connect(self._show_source)
-        workspace.presets.changed.connect(self._show_source)
-        workspace.settings_changed.connect(self._show_source)
-        workspace.stop_lists.changed.connect(self._show_source)
+        settings, model = workspace.settings_changed, workspace.model_selection.changed
+        folders, presets = workspace.conversations.folders.changed, workspace.presets.changed
+        for changed in (settings, model):
+            changed.connect(self._show_model)
+        for changed in (settings, workspace.answering_changed, workspace.stops_edited):
+            changed.connect(self._offer_to_apply)
+        lists, edited = workspace.stop_lists.changed, workspace.stops_edited
+        for changed in (settings, model, folders, presets, lists, edited):
+            changed.connect(self._show_source)
         workspace.opened.connect(self._show)
         workspace.run_shown.connect(self._show_run)
-        workspace.model_selection.changed.connect(self._show_model)
-        workspace.model_selection.changed.connect(self._show_source)
         self._show(workspace.current)
         self._show_model()
 
@@ -246,7 +244,7 @@ class StopPanel(QDockWidget):
     def _offer_to_apply(self) -> None:
         workspace = self._workspace
         can_apply = workspace.current.has_other_stops(workspace.model_selection.state.info)
-        self.editor.offer_to_apply(can_apply)
+        self.editor.apply_bar.setVisible(can_apply)
 
     def _apply(self) -> None:
         self._workspace.current.apply_stops()

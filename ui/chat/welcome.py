@@ -131,12 +131,6 @@ class Welcome(QScrollArea):
             self._grid.removeWidget(button)
             self._grid.addWidget(button, number // columns, number % columns)
 
-    @property
-    def _has_demo_model(self) -> bool:
-        """Whether the model that came with the program answers, or none does."""
-        folder = self._model.state.folder
-        return folder is None or self._library.is_bundled(folder)
-
     def _offer(self, suggestions: tuple[Suggestion, ...], *, is_first: bool) -> None:
         # Only one thing stands out: the recommended model, or else what shows a stop.
         first = next((button for button in self.buttons if button.suggestion.stop), None)
@@ -171,7 +165,7 @@ class Welcome(QScrollArea):
             "stuck": f"{model.name} is not responding. {model.message} Restart it above.",
         }
         self._state.setText(text["stuck" if model.is_stuck else model.stage])
-        is_demo = self._has_demo_model
+        is_demo = model.folder is None or self._library.is_bundled(model.folder)
         is_first = self.first.is_recommended and is_demo
         self._offer(DEMO_SUGGESTIONS if is_demo else SUGGESTIONS, is_first=is_first)
         self.first.setVisible(is_first)

@@ -13,7 +13,6 @@ ThemeMode = Literal["system", "light", "dark"]
 _INKS_ON_WHITE: dict[str, Any] = {
     "accent_soft": "#8379ea",
     "match": "#0d0760",
-    "link": "#0d0760",
     "done": "#00240f",
     "limit": "#301900",
     "tool": "#001f3f",
@@ -22,7 +21,6 @@ _INKS_ON_WHITE: dict[str, Any] = {
 _INKS_ON_BLACK: dict[str, Any] = {
     "accent_soft": "#5d53cc",
     "match": "#e6e4ff",
-    "link": "#e6e4ff",
     "done": "#c9ffe2",
     "limit": "#ffe9c4",
     "tool": "#d6ecff",
@@ -34,9 +32,9 @@ _INKS_ON_BLACK: dict[str, Any] = {
 class Colors:
     """Every color of the window, as ``#rrggbb``. A ``soft`` color is the background of its tone.
 
-    ``accent`` is for fills and frames, and ``link`` for words that can be clicked. ``token`` is for
-    the bars that separate the tokens of a tape. ``hint`` is for examples in empty fields and for
-    words that are switched off, ``disabled`` for such icons: they never have the color of plain
+    ``accent`` is for fills and frames, and ``match`` also for words that can be clicked. ``token``
+    is for the bars that separate the tokens of a tape. ``hint`` is for examples in empty fields and
+    for words that are switched off, ``disabled`` for such icons: they never have the color of plain
     text, which would make an empty field look filled. ``checked`` frames a box that is on.
     """
 
@@ -73,7 +71,6 @@ class Colors:
     fault: str
     fault_soft: str
     code: str
-    link: str
     found: str
     token: str
     is_dark: bool
@@ -123,7 +120,6 @@ LIGHT = Colors(
     fault="#b42a35",
     fault_soft="#fbe7e7",
     code="#f5f3ef",
-    link="#5a4fcf",
     found="#ffe08a",
     token="#857d70",
     is_dark=False,
@@ -163,7 +159,6 @@ DARK = Colors(
     fault="#f28b8f",
     fault_soft="#412226",
     code="#232227",
-    link="#aaa3fb",
     found="#6a5410",
     token="#87838f",
     is_dark=True,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from PySide6.QtCore import QMetaObject, QObject
+from PySide6.QtCore import QMetaObject, QObject, SignalInstance
 
 
 class Following:
@@ -12,7 +12,7 @@ class Following:
     def __init__(self) -> None:
         self._connections: list[QMetaObject.Connection] = []
 
-    def follow(self, *pairs: tuple[Any, Callable[..., object]]) -> None:
+    def follow(self, *pairs: tuple[Any, Callable[..., object] | SignalInstance]) -> None:
         """Replace the connections: each pair is a signal and its slot."""
         for connection in self._connections:
             QObject.disconnect(connection)

@@ -143,7 +143,7 @@ class RowDelegate(QStyledItemDelegate):
             left += _ICON_PX + 4
         bold = QFont(font)
         bold.setWeight(QFont.Weight.DemiBold)
-        link = QColor(current_theme().colors.link)
+        link = QColor(current_theme().colors.match)
         spans = [(begin, begin + length) for begin, length in part.bold]
         for begin, end in [*spans, (len(part.text), len(part.text))]:
             plain = part.text[position:begin]

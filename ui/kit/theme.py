@@ -78,7 +78,7 @@ QPushButton[kind="primary"]:disabled {
 }
 QPushButton[kind="primary"]:focus { border: 1px solid $text; }
 QPushButton[kind="link"] {
-    background: transparent; border: 1px solid transparent; color: $link; padding: 3px 5px;
+    background: transparent; border: 1px solid transparent; color: $match; padding: 3px 5px;
     text-align: left; text-decoration: $underline;
 }
 QPushButton[kind="link"][is_flush="true"] { padding: 3px 0; }
@@ -161,7 +161,7 @@ QSlider::handle:horizontal {
 QSlider::handle:horizontal:hover { border: 1px solid $text; }
 
 QCheckBox, QRadioButton { spacing: 8px; background: transparent; }
-QCheckBox:focus, QRadioButton:focus { color: $link; }
+QCheckBox:focus, QRadioButton:focus { color: $match; }
 QCheckBox:disabled, QRadioButton:disabled { color: $hint; }
 QCheckBox::indicator, QRadioButton::indicator {
     width: 15px; height: 15px; background: $raised; border: 1px solid $control;
@@ -240,7 +240,7 @@ QTabWidget[kind="flush"]::tab-bar { left: 0; }
 QTabBar[kind="flush"]::tab { padding: 6px 0; margin-right: 22px; }
 QTabBar::tab:hover { color: $text; }
 QTabBar::tab:selected { color: $text; border-bottom: 2px solid $accent; }
-QTabBar::tab:focus { color: $link; }
+QTabBar::tab:focus { color: $match; }
 QSplitter::handle { background: transparent; }
 QStatusBar { background: $sidebar; border-top: 1px solid $line; }
 QStatusBar::item { border: none; }
@@ -471,7 +471,7 @@ def _qt_palette(colors: Colors) -> QPalette:
         role.ButtonText: colors.text,
         role.Highlight: colors.accent,
         role.HighlightedText: colors.on_accent,
-        role.Link: colors.link,
+        role.Link: colors.match,
         role.ToolTipBase: colors.raised,
         role.ToolTipText: colors.text,
         role.Mid: colors.line,
@@ -507,7 +507,7 @@ def stylesheet(colors: Colors) -> str:
         "chevron": _icon_file("chevron-down", colors.muted),
         # High contrast: 2 px focus ring; links nearly have the color of text, so they are
         # underlined; a strong groove or rail would look like a filled bar.
-        "ring": f"2px solid {colors.link}" if is_strong else f"1px solid {colors.accent}",
+        "ring": f"2px solid {colors.match}" if is_strong else f"1px solid {colors.accent}",
         "underline": "underline" if is_strong else "none",
         "groove": colors.bubble if is_strong else colors.line,
         "rail": colors.line if is_strong else colors.strong_line,

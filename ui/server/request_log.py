@@ -179,7 +179,7 @@ class RequestTable(TableModel):
     def color(self, row: RequestEntry, column: int) -> str:
         """Return the color of the request's outcome, which the text also names."""
         if column == RequestColumn.TOTAL:
-            return "link" if row.running else "text"
+            return "match" if row.running else "text"
         if row.is_error:
             return "fault"
         if row.is_open:

@@ -389,9 +389,6 @@ class StopListEditor(QWidget):
     def _name_redo(self, what: str) -> None:
         self.redo.show_icon("redo", f"Redo {what}".rstrip())
 
-    def offer_to_apply(self, can_apply: bool) -> None:
-        self.apply_bar.setVisible(can_apply)
-
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:

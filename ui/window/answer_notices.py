@@ -39,7 +39,8 @@ class AnswerNotices(QObject):
         if is_seen or not self._preferences.now.tells_of_answers:
             return
         # Within ten seconds, the user has hardly turned to something else.
-        if time.time() - run.started_at < 10 or _is_silent(run):
+        is_silent = run.finished is not None and run.finished.stop.kind in _SILENT
+        if time.time() - run.started_at < 10 or is_silent:
             return
         QApplication.alert(self._window)
         self.notified.emit(conversation.short_title, notice_text(run), conversation)
@@ -79,10 +80,6 @@ def need_text(run: Run) -> str:
     question = f"{asking.server} asks a question."
     text = question if asking.question else f"May the model use {asking.tool}?"
     return f"Needs you: {text}".translate(_PLAIN)
-
-
-def _is_silent(run: Run) -> bool:
-    return run.finished is not None and run.finished.stop.kind in _SILENT
 
 
 def notice_text(run: Run) -> str:

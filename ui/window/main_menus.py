@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 
 from ui.chat.messages.stop_selection import StopSelection
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
-from ui.kit.menus import escape_mnemonics
+from ui.kit.menus import copy_text, escape_mnemonics
 from ui.kit.windows import bring_forward
 from ui.preferences import TEXT_PERCENTS, declaration
 from ui.records.conversations import ListOrder
@@ -135,7 +135,7 @@ class MainMenus(QObject):
             Command("&Copy", edit.copy, (_KEYS.Copy,), edit.can_copy),
             Command(
                 "Copy Last Ans&wer",
-                self._chat.copy_last_answer,
+                lambda: copy_text(self._chat.last_answer_text),
                 ("Ctrl+Shift+C",),
                 lambda: bool(self._chat.last_answer_text),
             ),
@@ -273,7 +273,7 @@ class MainMenus(QObject):
             ),
             Command(
                 "&Quote Selection",
-                handling.quote_selection,
+                lambda: handling.quote(handling.selection),
                 ("Ctrl+'",),
                 lambda: bool(handling.selection.strip()),
             ),

@@ -281,7 +281,8 @@ class MessageSender(QObject):
         if opened.is_answering or opened.conversation.queue:
             if is_written:
                 self._note_prompt(composer.text)
-                self._enqueue(opened, message)
+                self._keep_queue(opened, (*opened.conversation.queue, message))
+                self._follow(opened)
                 composer.show_notice("")
                 composer.clear()
                 composer.input.setFocus()
@@ -315,10 +316,6 @@ class MessageSender(QObject):
             self._send()
 
     # -- the queue --------------------------------------------------------------------------
-
-    def _enqueue(self, opened: ConversationController, message: QueuedMessage) -> None:
-        self._keep_queue(opened, (*opened.conversation.queue, message))
-        self._follow(opened)
 
     def _follow(self, opened: ConversationController) -> None:
         """Send the queued messages of a conversation as its answers end."""

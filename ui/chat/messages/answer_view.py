@@ -146,11 +146,8 @@ class ThinkingView(QWidget):
             cursor.movePosition(cursor.MoveOperation.End)
             cursor.insertText(text)
             self._tail = (self._tail + text)[-4 * _LINE_CHARS :]
-            self.preview.setText(last_line(self._tail))
-
-    def searched_part(self) -> SearchedPart:
-        """Return the reasoning for the search, even while it is folded."""
-        return SearchedText(self.text_view, self.head)
+            # The last line with words; of a long line, the newest part.
+            self.preview.setText(self._tail.rstrip().rpartition("\n")[2].strip()[-_LINE_CHARS:])
 
     def show_stage(self, run: Run) -> None:
         finished = run.finished
@@ -166,11 +163,6 @@ class ThinkingView(QWidget):
         self.text_view.setVisible(is_open)
         self.preview.setVisible(not is_open)
         self.head.setAccessibleName("Hide the thinking" if is_open else "Show the thinking")
-
-
-def last_line(text: str) -> str:
-    """Return the last line with words; of a long line, the newest part."""
-    return text.rstrip().rpartition("\n")[2].strip()[-_LINE_CHARS:]
 
 
 def answer_lines(run: Run, rendered: Sequence[str]) -> list[str]:
@@ -282,7 +274,9 @@ class AnswerView(EditedInPlace):
     def searched_parts(self) -> list[SearchedPart]:
         """Return the views of ``answer_lines``."""
         text = SearchedText(self.text_view, self.raw)
-        thinking = [self.thinking.searched_part()] if self._has("thinking") else []
+        thinking: list[SearchedPart] = []
+        if self._has("thinking"):
+            thinking.append(SearchedText(self.thinking.text_view, self.thinking.head))
         pictures = [part for picture in self.pictures for part in picture.searched_parts()]
         return [*thinking, text, *self.calls.searched_parts(), *pictures]
 

@@ -141,9 +141,6 @@ class MessageHandling(QObject):
             lines = text.strip("\n").split("\n")
             self._composer.quote("\n".join(f"> {line}".rstrip() for line in lines) + "\n\n")
 
-    def quote_selection(self) -> None:
-        self.quote(self.selection)
-
     @property
     def selection(self) -> str:
         """The selected text of a message, first of the focused one."""

@@ -18,9 +18,6 @@ from ui.records.messages import question
 from ui.records.prompt_fit import PromptFit, TokenCounter, last_left_out
 from ui.records.requests import request_for
 
-# A longer message is counted in its parts: its files, and the typed text.
-_JOINED_CHARS = 100_000
-
 
 @dataclass(frozen=True, slots=True)
 class ContextUsage:
@@ -145,10 +142,7 @@ class ContextMeter(QObject):
         seen = {file for file in target.files if target.model.can_see and file.kept_file}
         others = [file for file in target.files if file not in seen]
         text = without_kept_files(question(target.typed, others).sent)
-        if len(text) > _JOINED_CHARS and files:
-            message_tokens = sum(files.values()) + await counter.text(target.typed)
-        else:
-            message_tokens = sum(files[file] for file in seen) + await counter.text(text)
+        message_tokens = sum(files[file] for file in seen) + await counter.text(text)
         when_full = self._planner.when_full_of(target.conversation)
         cuts = await self._fitting_cuts(target, fit)
         return ContextUsage(fit, message_tokens, without, files, when_full, cuts)

@@ -157,7 +157,7 @@ class ConversationController(QObject):
     @property
     def running(self) -> list[Run]:
         """The runs of the newest answer: one, or two that are compared."""
-        own = self.run or self.calling_run
+        own = self.run or (None if self._tools is None else self._tools.run)
         compared = [side.last_answer.run for side in self.sides if side.last_answer is not None]
         return [run for run in (*compared, own) if run is not None]
 
@@ -169,11 +169,6 @@ class ConversationController(QObject):
     @property
     def run(self) -> Run | None:
         return None if self._answer is None else self._answer.run
-
-    @property
-    def calling_run(self) -> Run | None:
-        """The answer whose calls are running or wait for the user, if there is one."""
-        return None if self._tools is None else self._tools.run
 
     def send(
         self, text: str, files: Sequence[Attachment] = (), change: StopChange = NO_CHANGE

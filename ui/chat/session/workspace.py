@@ -23,6 +23,7 @@ from ui.chat.session.search import Search
 from ui.chat.session.titles import Titles
 from ui.chat.session.traces import Traces, TraceStore
 from ui.kit.commands import ValueChange
+from ui.kit.following import Following
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import ModelLibrary
 from ui.preferences import Preferences
@@ -80,6 +81,7 @@ class Workspace(QObject):
         self.presets = PresetList(store, self)
         self.files = ConversationFiles(store, self.conversations, self.presets, self.traces, self)
         self._edited: Conversation | None = None  # with a draft that is not saved yet
+        self._following = Following()
         self._save_draft = QTimer(self, singleShot=True, interval=400)
         self._save_draft.timeout.connect(self.save_draft)
         self.in_memory = OpenConversations(self.context, self.conversations, self)
@@ -380,7 +382,6 @@ class Workspace(QObject):
         if self.current.conversation is conversation:
             return
         self.save_draft()
-        self._unfollow_current()
         self.current = self.in_memory.open(conversation)
         self._follow_current()
         # The next start shows it again.
@@ -402,12 +403,9 @@ class Workspace(QObject):
 
     def _follow_current(self) -> None:
         current = self.current
-        current.is_running_changed.connect(self.answering_changed)
-        current.stops.edited.connect(self.stops_edited)
-        current.continued.connect(self.show_run)
+        self._following.follow(
+            (current.is_running_changed, self.answering_changed),
+            (current.stops.edited, self.stops_edited),
+            (current.continued, self.show_run),
+        )
         self.model_selection.follow(self.current.conversation)
-
-    def _unfollow_current(self) -> None:
-        self.current.is_running_changed.disconnect(self.answering_changed)
-        self.current.stops.edited.disconnect(self.stops_edited)
-        self.current.continued.disconnect(self.show_run)

@@ -224,15 +224,10 @@ def is_right_to_left(text: str) -> bool:
     return next((kind in ("R", "AL") for kind in kinds if kind in ("L", "R", "AL")), False)
 
 
-def language_of(info: str) -> str:
-    """Return the language that the first line of a code block names."""
-    return info.split()[0] if info.strip() else ""
-
-
 def write_code(blocks: BlockWriter, code: str, info: str) -> None:
     """Write a card of code, with room for the card's head."""
     style, body = blocks.style, code.removesuffix("\n")
-    language = language_of(info)
+    language = info.split()[0] if info.strip() else ""
     blocks.begin_waiting_mark()
     start, widest = -1, 0.0
     top_px = style.code_head_px + style.gap_px

@@ -122,7 +122,7 @@ class InlineWriter:
         form.setAnchor(True)
         form.setAnchorHref(target)
         form.setToolTip(plain_tooltip(target))
-        form.setForeground(QBrush(QColor(self._style.colors.link)))
+        form.setForeground(QBrush(QColor(self._style.colors.match)))
         form.setFontUnderline(True)
         return form
 
@@ -170,7 +170,7 @@ class InlineWriter:
         """Write the box of a task."""
         form = self.plain()
         form.setForeground(
-            QBrush(QColor(self._style.colors.link if is_done else self._style.colors.muted))
+            QBrush(QColor(self._style.colors.match if is_done else self._style.colors.muted))
         )
         form.setProperty(SOURCE_PROPERTY, "[x]" if is_done else "[ ]")
         form.setToolTip("Done" if is_done else "Not done")
@@ -192,18 +192,14 @@ class InlineWriter:
     def write_formula(self, token: Token, form: QTextCharFormat, *, is_display: bool) -> float:
         """Show a formula as a picture, or as its source; it is always copied as its source."""
         source = formula_source(token)
-        drawn = self._drawn(token, is_display=is_display)
+        points = self._style.font.pointSizeF() * (1.12 if is_display else 1.0)
+        color = self._style.colors.text
+        drawn = formula(token.content.strip(), points, color, is_display=is_display)
         if drawn is None:
             self._cursor.insertText(source.replace("\n", LINE_SEPARATOR), form)
             return 0
         self._insert(drawn, f"formula:{is_display}:{source}", source, source)
         return drawn.width_px
-
-    def _drawn(self, token: Token, *, is_display: bool) -> Drawn | None:
-        points = self._style.font.pointSizeF() * (1.12 if is_display else 1.0)
-        return formula(
-            token.content.strip(), points, self._style.colors.text, is_display=is_display
-        )
 
     def _insert(self, drawn: Drawn, name: str, source: str, accessible_name: str) -> None:
         form = self._pictures.format(name, drawn, self._style.font, self._available_px)

@@ -150,19 +150,15 @@ def _dollars(state: StateInline, silent: bool) -> bool:
     position, pending, count = state.pos, state.pending, len(state.tokens)
     if not _between_dollars(state, False):
         return False
-    is_meant = _is_formula(state.tokens[-1])
+    token = state.tokens[-1]
+    is_amount = token.content[:1].isdigit() and not _TEX_SIGNS & set(token.content)
+    is_meant = token.markup != "$" or not ("`" in token.content or is_amount)
     if silent or not is_meant:
         del state.tokens[count:], state.tokens_meta[count:]
         state.pending = pending
     if not is_meant:
         state.pos = position
     return is_meant
-
-
-def _is_formula(token: Token) -> bool:
-    content = token.content
-    is_amount = content[:1].isdigit() and not _TEX_SIGNS & set(content)
-    return token.markup != "$" or not ("`" in content or is_amount)
 
 
 def _escape(state: StateInline, silent: bool) -> bool:

@@ -27,7 +27,7 @@ TEXTS = [
     *[("faint", ground) for ground in ("canvas", "sidebar", "raised", "sunken")],
     *[("hint", ground) for ground in ("canvas", "raised")],
     # Links: the palette's, in answers, questions and notes.
-    *[("link", ground) for ground in GROUNDS],
+    *[("match", ground) for ground in GROUNDS],
     # Badges, pills and findings: a tone's ink on its soft ground.
     *[(tone, f"{tone}_soft") for tone in TONES],
     *[(tone, ground) for tone in TONES for ground in ("canvas", "raised")],
