@@ -24,12 +24,14 @@ class Reading:
         added: Features added behind each of the first layers, each of shape (rows, tokens, size).
         blocks: For each token of the pass the number of its picture, of shape (tokens,), or -1;
             where the tokens of a picture see those behind them, too.
+        special: The first of the ids that the tower embeds, and their embeddings, in every pass.
     """
 
-    __slots__ = ("added", "blocks", "deltas", "features", "positions")
+    __slots__ = ("added", "blocks", "deltas", "features", "positions", "special")
 
     def __init__(self) -> None:
         self.deltas: mx.array | None = None
+        self.special: tuple[int, mx.array] | None = None
         self.clear()
 
     def clear(self) -> None:
@@ -72,6 +74,11 @@ class _PictureEmbedding:
 
     def __call__(self, ids: Any) -> Any:
         embedded = super().__call__(ids)  # type: ignore[misc]
+        if self.reading.special is not None:
+            first, rows = self.reading.special
+            are_special = (ids >= first) & (ids < first + len(rows))
+            special = rows[mx.where(are_special, ids - first, 0)]
+            embedded = mx.where(are_special[..., None], special.astype(embedded.dtype), embedded)
         if (features := self.reading.features) is None:
             return embedded
         values, are_features = features

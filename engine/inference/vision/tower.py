@@ -28,6 +28,8 @@ class Tower:
         kind: The model's type.
         token: The id of a picture's tokens.
         placeholder: The id of which the text model looks up what else it needs of them.
+        special: The first of the ids that it embeds, such as that behind a picture, and their
+            embeddings; None for most models.
     """
 
     def __init__(self, model: Any, hidden_size: int, dtype: Any) -> None:
@@ -38,6 +40,12 @@ class Tower:
         self.token = int(getattr(config, "image_token_id", None) or config.image_token_index)
         self.placeholder = 0 if self.kind in _SCALED else self.token
         self._divisor = hidden_size**0.5 if self.kind in _SCALED else 1.0
+        self.special: tuple[int, Any] | None = None
+        if self.kind == "gemma3n":
+            vision = config.vision_config
+            first = int(vision.vocab_offset)
+            rows = model.embed_vision(mx.arange(first, first + vision.vocab_size))
+            self.special = first, rows / self._divisor
         self._outputs: list[Any] = []
         for block in _blocks(model.vision_tower):
             subclass(block, _Block)

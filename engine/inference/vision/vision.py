@@ -93,6 +93,7 @@ class Vision:
         self._lock = threading.Lock()  # processors are not made for several threads
         self._loaded: Any = None
         self.reading = Reading()
+        self.reading.special = tower.special
         self._prepared: OrderedDict[bytes, tuple[PreparedPicture, dict[str, Any]]] = OrderedDict()
         self._features: OrderedDict[bytes, Features] = OrderedDict()
         # Two prompts may wait for one picture.

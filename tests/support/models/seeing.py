@@ -165,6 +165,47 @@ def configuration(family: str, size: int, image: int) -> dict[str, Any]:
             }
             tower = {**_TOWER, "model_type": "lfm2_vl", "patch_size": 4, "num_patches": 16}
             more = {"downsample_factor": 2, "projector_hidden_size": 48}
+        case "gemma3n":
+            own = {
+                "model_type": "gemma3n_text",
+                "intermediate_size": [96] * 4,
+                "vocab_size_per_layer_input": image - 1,
+                "laurel_rank": 8,
+                "altup_num_inputs": 2,
+                "altup_coef_clip": 120.0,
+                "altup_correct_scale": True,
+                "altup_active_idx": 0,
+                "activation_sparsity_pattern": [0.95, 0.95, 0.0, 0.0],
+                "hidden_size_per_layer_input": 8,
+                "sliding_window": 16,
+                # mlx-vlm 0.7.10 rotates the queries of layers with another's cache by its offset
+                # behind the pass (models/gemma3n/language.py, line 138).
+                "num_kv_shared_layers": 0,
+                "layer_types": ["sliding_attention", "full_attention"] * 2,
+                "rope_local_base_freq": 10000.0,
+                "final_logit_softcapping": 30.0,
+            }
+            # The id behind a picture and the picture's own are embedded by the tower.
+            tower = {
+                "model_type": "gemma3n_vision",
+                "hidden_size": 2048,
+                "vocab_size": 2,
+                "vocab_offset": image - 1,
+                "rms_norm_eps": 1e-6,
+            }
+            sound = {
+                "hidden_size": 32,
+                "conf_num_attention_heads": 2,
+                "conf_num_hidden_layers": 1,
+                "vocab_size": 2,
+                "vocab_offset": image + 1,
+            }
+            more = {
+                "hidden_size": 64,
+                "audio_token_id": image + 1,
+                "audio_config": sound,
+                "vision_soft_tokens_per_image": 4,
+            }
         case "gemma4" | "gemma4_both_ways":
             own = {
                 "use_bidirectional_attention": "vision" if family != "gemma4" else None,
@@ -216,7 +257,8 @@ def write_model(folder: Path, family: str, size: int = 300, image: int = 290) ->
     (folder / "config.json").write_text(json.dumps(config))
     kind, _ = utils.get_model_and_args(dict(config))
     own = kind.ModelConfig.from_dict(config)
-    own = utils.update_module_configs(own, kind, config, ["text", "vision", "projector"])
+    parts = ["text", "vision", "projector", *(["audio"] if family == "gemma3n" else [])]
+    own = utils.update_module_configs(own, kind, config, parts)
     mx.random.seed(7)
     model = kind.Model(own)
     model.update(
@@ -231,6 +273,12 @@ def write_model(folder: Path, family: str, size: int = 300, image: int = 290) ->
     weights = dict(tree_flatten(model.parameters()))
     if family == "lfm2-vl":  # its table of embeddings is the head, too
         weights.pop("language_model.lm_head.weight", None)
+    if family == "gemma3n":  # mlx-lm reads the names of the original checkpoints alone
+        inner = "language_model."
+        weights = {
+            f"model.{name.replace(f'{inner}model.', inner)}": value
+            for name, value in weights.items()
+        }
     mx.save_safetensors(str(folder / "model.safetensors"), weights)
     return model
 
