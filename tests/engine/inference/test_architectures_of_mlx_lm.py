@@ -4,7 +4,6 @@ Alone and in batches that join and leave, over later turns, edits, caches on dis
 drafts that are right or wrong at random places.
 """
 
-import asyncio
 import pkgutil
 from pathlib import Path
 
@@ -18,11 +17,9 @@ from engine.inference import batch
 from engine.inference.backend import BatchLimits
 from engine.inference.sequence import Sequence
 from engine.values.request import LOCAL_OWNER
-from tests.support.asking import ask, loaded_engine
 from tests.support.models.architectures import (
     ARCHITECTURES,
     architecture_model,
-    write_architecture,
 )
 from tests.support.models.random_batches import RandomBatches
 from tests.support.random_cases import cases, few_of
@@ -89,19 +86,6 @@ def test_a_lone_sequence_is_answered_as_by_mlx_lms_own_loop_however_it_is_read(
     for prompt, answer in zip(prompts, answers.values(), strict=True):
         whole = generate_step(mx.array(prompt), model, max_tokens=20, prefill_step_size=100)
         assert answer == [token for token, _ in whole]
-
-
-@pytest.mark.parametrize("name", ["llama4", "deepseek_v41"])
-async def test_a_model_without_batches_answers_requests_that_come_together(
-    name: str, tmp_path: Path, demo_model_path: Path
-) -> None:
-    folder = write_architecture(tmp_path / "a-model", name, demo_model_path)
-    text = "Count from one to ten. " * 10
-    async with loaded_engine(folder) as engine:
-        alone = await ask(engine, text, max_tokens=12)
-        together = await asyncio.gather(*(ask(engine, text, max_tokens=12) for _ in range(3)))
-    assert [answer.text for answer in together] == [alone.text] * 3
-    assert all(answer.finished.usage.cached_tokens > 0 for answer in together)
 
 
 @pytest.mark.parametrize("name", ["llama4", "deepseek_v41"])

@@ -12,7 +12,6 @@ import pytest
 from mlx.utils import tree_flatten
 
 from engine.inference.backend import BatchLimits
-from engine.inference.batch import RunningBatch
 from engine.inference.mlx_loading import load
 from engine.inference.weights import widen
 from engine.library.memory_need import estimated, need
@@ -58,18 +57,6 @@ def small(tmp_path: Path, demo_model_path: Path) -> Path:
     config["quantization"] = {"group_size": 32, "bits": 4}
     (folder / "config.json").write_text(json.dumps(config))
     return folder
-
-
-@pytest.mark.skipif(mx.default_device() != mx.cpu, reason="a GPU computes with 16-bit numbers")
-def test_a_folder_with_16_bit_numbers_is_loaded_with_32(small: Path) -> None:
-    loaded: list[Any] = []
-
-    def batch_of(model: Any, limits: BatchLimits) -> RunningBatch:
-        loaded.append(model)
-        return RunningBatch(model, limits)
-
-    load(small, limits=BatchLimits(8, 0, 1), batch_of=batch_of).close()
-    assert formats(loaded[0]) == {mx.float32}
 
 
 @pytest.mark.parametrize("is_whole", [True, False], ids=["32 bits", "quantised, widened"])

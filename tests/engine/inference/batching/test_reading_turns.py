@@ -78,35 +78,3 @@ def test_short_prompts_without_end_do_not_starve_a_long_one(reading: Reading) ->
         steps = reading.reading_steps - begun
         # At least every fifth step reads some of it.
         assert reading.read.get(long, 0) >= 16 * (steps // 5) - 16 or long in reading.sampled
-
-
-def test_rows_of_all_lanes_decode_together_and_can_leave(reading: Reading) -> None:
-    go = reading.stage.ids("<|go|>")
-    rows = []
-    for length in (10, 600, 5000):
-        text = reading.stage.ids("<|start|>user:long<|end|>")
-        rows.append(reading.batch.insert(Sequence([length, *[5] * length, *text, *go])))
-    assert len(set(rows)) == 3
-    found: dict[int, list[int]] = {row: [] for row in rows}
-    while min(map(len, found.values())) < 5:
-        for number, row in reading.batch.step().items():
-            found[number] += [token for token, _ in row.sampled]
-    expected = [reading.stage.id(piece) for piece in ANSWER[:5]]
-    assert [found[row][:5] for row in rows] == [expected] * 3
-    reading.batch.remove({rows[0]: 0})
-    reading.batch.remove({rows[2]: 0})
-    assert list(reading.batch.step()) == [rows[1]]
-
-
-def test_a_row_of_any_lane_can_leave_while_it_waits_or_is_read(reading: Reading) -> None:
-    rows = [reading.insert(length) for length in (100, 600, 5000)] + [
-        reading.insert(6000) for _ in range(6)
-    ]
-    for _ in range(4):
-        reading.step()
-    for row in rows:
-        reading.batch.remove({row: 0})
-    reading.sampled.clear()
-    last = reading.insert(20)
-    reading.until_sampled(last, most_steps=3)
-    assert reading.sampled == {last}

@@ -5,7 +5,7 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
-from mlx_lm.models import gemma3_text, qwen3_next
+from mlx_lm.models import gemma3_text
 from mlx_lm.models.cache import (
     ArraysCache,
     CacheList,
@@ -20,7 +20,6 @@ from engine.inference.cache.size import cache_size, measure_cache
 from engine.inference.mlx_loading import load
 from engine.library.memory_need import CacheSize, estimated
 from tests.support.models.architectures import architecture_model
-from tests.support.models.tiny_models import STATES
 
 KEYS = mx.zeros((1, 2, 1, 32), mx.float16)
 # Keys and values of two heads of 32, two bytes each.
@@ -80,29 +79,6 @@ def test_a_model_with_windows_is_measured_as_its_configuration_says() -> None:
     found = measure_cache(model, config)
     assert found == estimated(config)
     assert found.windows == ((128, 4 * 2 * 16 * 2),)
-
-
-def test_a_model_with_states_is_measured_with_them() -> None:
-    config = {
-        "model_type": "qwen3_next",
-        "hidden_size": 32,
-        "num_hidden_layers": 4,
-        "intermediate_size": 32,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "head_dim": 16,
-        "rms_norm_eps": 1e-6,
-        "vocab_size": 64,
-        "max_position_embeddings": 128,
-        **STATES,
-    }
-    model = qwen3_next.Model(qwen3_next.ModelArgs.from_dict(config))
-    model.set_dtype(mx.float16)
-    found = measure_cache(model, config)
-    cache = make_prompt_cache(model)
-    mx.eval(model(mx.array([[0]]), cache=cache))
-    assert found.token_bytes == 2 * 16 * 2
-    assert found.fixed_bytes == sum(part.nbytes for part in cache[:3]) > 0
 
 
 def test_kinds_of_a_models_own_are_measured_as_they_grow() -> None:

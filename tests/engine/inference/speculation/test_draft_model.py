@@ -12,14 +12,14 @@ from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.speculation.draft_model import DraftModel, ModelDrafts
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.events import TextDelta, TokenTrace
+from engine.values.events import TokenTrace
 from engine.values.request import (
     GenerationRequest,
     Message,
     Sampling,
     TraceLevel,
 )
-from engine.values.tokens import PromptScores, PromptScoring, TokenOrigin
+from engine.values.tokens import TokenOrigin
 from tests.engine.inference.speculation.asking_drafts import answered, asked
 
 pytestmark = pytest.mark.long
@@ -179,27 +179,3 @@ def test_a_draft_model_that_is_always_wrong_is_paused(
         stops=StopRules(ignore_eos=True))))  # fmt: skip
     counts = answer.finished.speculation
     assert counts.guessed < 100
-
-
-@pytest.mark.usefixtures("_eager")
-def test_prompt_scores_are_those_without_a_draft_model(
-    loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, perfect: Path
-) -> None:
-    runner, engine = loop_engine
-    wanted = PromptScoring(top=2)
-    some = asked(PROMPTS[0], prompt_scoring=wanted)
-    none = asked(PROMPTS[1], prompt_scoring=wanted, max_tokens=0)
-
-    async def told() -> tuple[str, list[float]]:
-        generations = [await engine.generate(one) for one in (some, none)]
-        events = [event for one in generations async for event in one.events()]
-        scores = [one for one in events if isinstance(one, PromptScores)]
-        text = "".join(one.text for one in events if isinstance(one, TextDelta))
-        return text, [logprob for one in scores for logprob in one.logprobs]
-
-    runner.run(engine.load(demo_model_path))
-    text, plain = runner.run(told())
-    runner.run(engine.load(demo_model_path, draft=perfect))
-    again, drafted = runner.run(told())
-    assert again == text != ""
-    assert drafted == pytest.approx(plain, abs=1e-4)

@@ -183,24 +183,6 @@ def test_a_head_that_fails_ends_its_drafts_and_no_answer(monkeypatch: pytest.Mon
     assert head.parameters()
 
 
-def test_caches_that_are_kept_hold_nothing_of_the_head() -> None:
-    model, _ = _with_random_head("qwen3_next")
-    batch = RunningBatch(model, BatchLimits(16, 1 << 24, 8), Eager(4))
-    assert batch.own_head is not None
-    prompt = list(range(40))
-    number = batch.insert(BatchSequence(prompt, sources=[HeadDrafts(batch.own_head)]))
-    found: list[int] = []
-    while len(found) < 10:
-        found += [token for row in batch.step().values() for token, _ in row.sampled]
-    batch.remove({number: 0})
-    second = BatchSequence([*prompt, *found[:9], 3], sources=[HeadDrafts(batch.own_head)])
-    batch.insert(second)
-    assert second.cached >= len(prompt) - 1
-    assert second.cache is not None
-    assert not any(isinstance(part, head_drafts.HeadCache) for part in second.cache)
-    batch.close()
-
-
 def test_a_closed_model_with_a_head_is_freed_at_once() -> None:
     model, head = _with_random_head("qwen3")
     batch = RunningBatch(model, BatchLimits(16, 0, 8), Eager(4))

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Callable
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,8 @@ from engine.inference.backend import BatchLimits
 from engine.inference.mlx_loading import load
 from engine.library.local_models import Origin, look_into
 from engine.library.memory_need import need
-from engine.stopping.rules import StopRules
-from engine.values.limits import Limits
 from engine.values.tokens import TokenOrigin
-from tests.engine.inference.speculation.asking_drafts import answered, asked
-from tests.support.asking import loaded_engine
 from tests.support.models.assistants import write_assistant, write_gemma4
-from tests.support.random_cases import few_of
 
 LIMITS = BatchLimits(512, 1 << 24, 4)
 
@@ -57,29 +51,6 @@ def test_an_assistant_is_loaded_beside_its_model_and_counted(
     alone, both = need(target), need(target, folder)
     assert both.cache == alone.cache
     assert both.weights > alone.weights
-
-
-@pytest.mark.usefixtures("_eager")
-@pytest.mark.parametrize("bits", few_of([0, 8], 1), ids=["as published", "quantized"])
-async def test_answers_and_their_ends_are_those_of_the_model_without_an_assistant(
-    target: Path, kind: str, tmp_path: Path, bits: int
-) -> None:
-    """Its weights are random, and all that it drafts is verified."""
-    folder = write_assistant(tmp_path / "gemma-4-assistant", kind, bits=bits)
-    questions = [asked("Count from 1 to 12."), asked("Hello!", max_tokens=9)]
-    async with loaded_engine(target) as engine:
-        expected = [(await answered(engine, one))[0] for one in questions]
-        stop = expected[0].text[5:8]
-        questions.append(asked("Count from 1 to 12.", stops=StopRules.of(stop)))
-        expected += await answered(engine, questions[-1])
-    async with aclosing(Engine(Limits())) as engine:
-        await engine.load(target, draft=folder)
-        found = [(await answered(engine, one))[0] for one in questions]
-        together = await answered(engine, *questions)
-    for answers in (found, together):
-        for one, other in zip(answers, expected, strict=True):
-            assert (one.text, one.finished.stop) == (other.text, other.finished.stop)
-    assert any(one.finished.speculation.guessed for one in found)
 
 
 def _without(weights: dict[str, mx.array], name: str) -> dict[str, mx.array]:

@@ -11,14 +11,10 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
-from engine.engine import Engine
 from engine.inference.backend import BatchLimits
 from engine.inference.mlx_loading import load
 from engine.inference.speculation.heads import DraftHead
 from engine.library.weights import weights_of
-from engine.stopping.rules import StopRules
-from tests.engine.inference.speculation.asking_drafts import answered, asked
-from tests.support.asking import loaded_engine
 
 LIMITS = BatchLimits(512, 1 << 24, 4)
 Weights = dict[str, mx.array]
@@ -117,30 +113,3 @@ def test_a_file_with_a_head_that_cannot_be_read_leaves_the_model_without_one(
     assert own.startswith("mtp.safetensors cannot be read")
     assert str(folder) not in own
     backend.close()
-
-
-async def _answers(engine: Engine, text: str, **options: Any) -> Any:
-    (answer,) = await answered(engine, asked(text, **options))
-    return answer
-
-
-@pytest.mark.usefixtures("_eager")
-async def test_answers_and_their_ends_are_those_of_the_model_without_a_head(
-    with_head: Callable[..., Path], head_weights: Weights
-) -> None:
-    """The head was never trained, and all that it drafts is verified."""
-    questions = [
-        ("Count from 1 to 12.", {}),
-        ("Say the alphabet.", {"stops": StopRules.of("k")}),
-        ("Count from 1 to 12.", {"stops": StopRules.of("7, 8")}),
-        ("Hello!", {"max_tokens": 5}),
-    ]
-    async with loaded_engine(with_head({})) as engine:
-        expected = [await _answers(engine, text, **options) for text, options in questions]
-    async with loaded_engine(with_head(head_weights)) as engine:
-        found = [await _answers(engine, text, **options) for text, options in questions]
-        together = await answered(engine, *(asked(text, **more) for text, more in questions))
-    for answers in (found, together):
-        for one, other in zip(answers, expected, strict=True):
-            assert (one.text, one.finished.stop) == (other.text, other.finished.stop)
-    assert any(one.finished.speculation.guessed for one in found)

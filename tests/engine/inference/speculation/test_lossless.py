@@ -1,6 +1,5 @@
 """Guesses change how long an answer takes and nothing else: every rule, at every token."""
 
-import asyncio
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,10 +12,10 @@ from hypothesis import strategies as st
 from engine.engine import Engine
 from engine.inference.cache.index import PrefixIndex
 from engine.stopping.rules import StopRules, StopScope
-from engine.values.events import Event, Finished, TextDelta, TokenTrace
+from engine.values.events import Event, Finished, TextDelta
 from engine.values.limits import Limits
 from engine.values.request import GenerationRequest, Sampling, Tool, TraceLevel
-from tests.support.asking import ask, events_of, loaded_engine, request, run
+from tests.support.asking import ask, loaded_engine, request, run
 from tests.support.models.guessing import GuessingStage, timeless
 from tests.support.random_cases import cases
 from tests.support.scripted import END
@@ -63,15 +62,6 @@ def test_right_guesses_give_several_tokens_for_each_pass(tmp_path: Path) -> None
     assert last.speculation.passes <= 7
 
 
-@pytest.mark.parametrize("place", [2, 8, 17])
-def test_a_wrong_guess_costs_no_token_wherever_it_is(tmp_path: Path, place: int) -> None:
-    # One of two neighbours is guessed; the other may be known before the pass.
-    stage = GuessingStage(tmp_path, {"go": WORDS}, wrong=[place, place + 1])
-    [last] = same_with_guesses(stage, asking(max_tokens=24))
-    assert last.speculation.accepted > 5
-    assert last.speculation.guessed > last.speculation.accepted
-
-
 @pytest.mark.parametrize("kind", ["id", "eos", "limit"])
 def test_every_end_is_found_at_any_token_of_a_run(tmp_path: Path, kind: str) -> None:
     last = END if kind == "eos" else "stop"
@@ -87,19 +77,6 @@ def test_every_end_is_found_at_any_token_of_a_run(tmp_path: Path, kind: str) -> 
     )
     assert [end.usage.output_tokens for end in ends] == [n + 1 for n in range(1, 18)]
     assert [end.stop.token_index for end in ends] == [*range(1, 18)]
-
-
-def test_reasoning_tags_and_calls_are_found_inside_a_run(tmp_path: Path) -> None:
-    script = ["<think>", "hm ", "well", "</think>", "one ", "two ", "three ", "END"]
-    stage = GuessingStage(tmp_path, {"go": script}, plain=["<think>", "</think>"])
-    same_with_guesses(
-        stage,
-        *(
-            asking(rules=StopRules.of(stop, scope=scope))
-            for scope in StopScope
-            for stop in ("END", "well", "two", "</think>")
-        ),
-    )
 
 
 def test_a_tool_call_inside_a_run_ends_it(tmp_path: Path) -> None:
@@ -139,32 +116,6 @@ def test_the_kept_cache_ends_where_the_answer_ended(
         # The model of the stage keeps ids as its keys.
         assert tokens == held
         assert tokens[-len(ids) :] == ids
-
-
-def test_a_row_continues_when_others_join_and_leave_during_its_run(tmp_path: Path) -> None:
-    scripts = {"go": WORDS, **{f"n{n}": WORDS[: 3 + 5 * n] for n in range(6)}}
-    stage = GuessingStage(tmp_path, scripts, wrong=[4, 11, 12, 25])
-
-    async def play(guesses: bool) -> list[list[Event]]:
-        engine = Engine(loader=stage.load, limits=Limits(plain_decoding=not guesses))
-        await engine.load(Path("scripted"))
-
-        async def one(text: str, after: int) -> list[Event]:
-            for _ in range(after):
-                await asyncio.sleep(0.01)
-            return await events_of(engine, text, trace=TraceLevel.FULL)
-
-        asked = [one("go", 0), *(one(f"n{n}", n) for n in range(6)), one("go", 3)]
-        found = await asyncio.gather(*asked)
-        found += [await events_of(engine, "go", trace=TraceLevel.FULL)]
-        await engine.aclose()
-        return found
-
-    plain, guessed = run(play(False)), run(play(True))
-    for one, other in zip(plain, guessed, strict=True):
-        assert [e for e in timeless(other) if isinstance(e, (TokenTrace, TextDelta))] == [
-            e for e in timeless(one) if isinstance(e, (TokenTrace, TextDelta))
-        ]
 
 
 async def test_a_cancelled_row_ends_between_two_passes_and_the_next_answer_is_right(

@@ -114,28 +114,6 @@ def test_tokens_in_groups_that_are_closed_are_not_taken_back() -> None:
     assert not Rollback(model).can_take_back(cache)
 
 
-def test_what_leaves_the_batch_is_in_the_order_of_its_tokens() -> None:
-    model = architecture_model("qwen3")
-    cache = _cache_of(model, _PROMPTS)
-    undone = Rollback(model)
-    read = [[*prompt] for prompt in _PROMPTS]
-    for kept in ((2, 4, 1), (4, 0, 4), (1, 3, 2), (4, 4, 0)):
-        undone.read(mx.array(_DRAFTS), cache)
-        undone.take_back(cache, [4 - one for one in kept])
-        for tokens, draft, count in zip(read, _DRAFTS, kept, strict=True):
-            tokens += draft[:count]
-    for part in cache:
-        part.filter([0, 1])
-        part.extend(type(part).merge([part.extract(1)]))
-    for place, tokens in enumerate([read[0], read[1], read[1]]):
-        alone = make_prompt_cache(model)
-        model(mx.array([tokens]), cache=alone)
-        for part, fresh in zip(cache, alone, strict=True):
-            found, expected = part.extract(place), fresh.keys[:, :, : fresh.offset]
-            assert found.offset == len(tokens)
-            assert mx.allclose(found.keys, expected, atol=1e-4)
-
-
 @pytest.mark.parametrize("name", _RECURRENT)
 def test_recurrent_states_can_be_taken_back(name: str) -> None:
     model = architecture_model(name)

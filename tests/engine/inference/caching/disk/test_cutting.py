@@ -21,7 +21,6 @@ from engine.inference.cache.segments import (
     cache_prefix,
     evaluate,
     join_cache,
-    kinds_of,
     load,
     saved_cache,
     split_cache,
@@ -75,18 +74,6 @@ KINDS = {
     "plain list": lambda: [CacheList(filled(KVCache()), filled(KVCache()))],
     "list": lambda: [CacheList(filled(KVCache()), recurrent())],
 }
-
-
-@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"of a model"}))
-def test_a_cache_comes_back_from_a_file_as_it_was(kind: str, tmp_path: Any) -> None:
-    cache = KINDS[kind]()
-    evaluate(cache)
-    path = tmp_path / "one.safetensors"
-    save_prompt_cache(str(path), cache, {"fullstop": "here"})
-    found, metadata = load(path)
-    assert values_of(found) == values_of(cache)
-    assert kinds_of(found) == kinds_of(cache)
-    assert metadata == {"fullstop": "here"}
 
 
 @pytest.mark.parametrize("kind", ["plain", "half", "plain list"])

@@ -5,16 +5,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import mlx.core as mx
 import pytest
-from mlx_lm.models.cache import KVCache, RotatingKVCache, make_prompt_cache
+from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.cache import disk as cache_files
 from engine.inference.cache.disk import stamps_of
-from engine.inference.cache.prompt_cache import PromptCache
-from engine.inference.cache.segments import evaluate
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.values.request import CacheOwner
 from tests.support.models.disk_caches import BLOCK, ME, Room, kv_cache
@@ -52,17 +49,6 @@ def test_a_short_prompt_is_neither_kept_nor_looked_for(room: Room) -> None:
     room.keep(list(range(63)))
     assert room.paths == []
     assert room.tokens(list(range(64))) == 0
-
-
-def test_a_model_whose_files_change_while_it_is_loaded_keeps_nothing(
-    room: Room, model: Path
-) -> None:
-    stamps = stamps_of(model)
-    (model / "config.json").write_text("{}")
-    room.model = PromptCache([KVCache(), KVCache()], 0)
-    room.model.attach(room.disk, model, stamps)
-    room.keep(list(range(100)))
-    assert room.paths == []
 
 
 # -- limits and forgetting -----------------------------------------------------------------
@@ -121,27 +107,6 @@ def test_a_running_answer_leaves_no_cache_for_a_forgotten_owner(room: Room) -> N
 
 
 # -- other kinds of caches -----------------------------------------------------------------
-
-
-def rotating(ids: list[int]) -> list[RotatingKVCache]:
-    parts = [RotatingKVCache(64), RotatingKVCache(64)]
-    for part in parts:
-        keys = mx.broadcast_to(mx.array(ids, mx.float32)[None, None, :, None], (1, 2, len(ids), 4))
-        part.update_and_fetch(keys, keys)
-    evaluate(parts)
-    return parts
-
-
-def test_a_cache_that_cannot_be_cut_serves_the_next_turn_whole(room: Room, model: Path) -> None:
-    room.load(model, [RotatingKVCache(64), RotatingKVCache(64)])
-    ids = list(range(200))
-    room.keep(ids, cache=rotating(ids))
-    cache, tokens = room.fetched([*ids, 1, 2])
-    assert tokens == 200
-    assert [part.offset for part in cache] == [200, 200]
-    for part, other in zip(cache, rotating(ids), strict=True):
-        assert mx.array_equal(part.keys, other.keys[..., -64:, :]).item()
-    assert room.fetched([*ids[:150], 1, 2]) == ([], 0)
 
 
 # -- troubles ------------------------------------------------------------------------------
