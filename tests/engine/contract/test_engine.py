@@ -11,7 +11,6 @@ from engine.generation import Generation
 from engine.stopping.record import StopKind
 from engine.values.request import GenerationRequest, Message, TraceLevel
 from tests.engine.contract.comparing import differences
-from tests.engine.contract.found import as_test
 from tests.engine.contract.product import Run, request_of
 from tests.engine.contract.writing.case import Case
 from tests.engine.contract.writing.cases import random_case
@@ -111,4 +110,4 @@ def test_answers_of_one_batch_are_what_the_contract_says(kind: str, family: str)
     for case, found in zip(cases, run_async(play(made, cases)), strict=True):
         went = as_it_went(case, found)
         wrong = differences(went, found)
-        assert not wrong, "\n".join([*wrong, as_test(went)])
+        assert not wrong, "\n".join([*wrong, repr(went)])

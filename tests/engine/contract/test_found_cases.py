@@ -4,7 +4,7 @@ import pytest
 
 from engine.stopping.rules import StopScope
 from tests.engine.contract.comparing import differences
-from tests.engine.contract.found import as_test, found
+from tests.engine.contract.found import found
 from tests.engine.contract.writing.case import Case
 from tests.engine.contract.writing.vocabularies import EOS, LATE_EOS, ODD
 
@@ -236,6 +236,6 @@ FOUND = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", FOUND, ids=[as_test(case).strip()[6:90] for case in FOUND])
+@pytest.mark.parametrize("case", FOUND)
 def test_it_is_what_the_contract_says_now(case: Case) -> None:
     assert not differences(case)

@@ -9,7 +9,6 @@ from engine.recording.run_trace import trace_for
 from engine.recording.saved_run import from_json, to_json
 from engine.values.request import TraceLevel
 from tests.engine.contract.comparing import differences, outcome_of
-from tests.engine.contract.found import as_test
 from tests.engine.contract.product import Run, answer_of, play, run
 from tests.engine.contract.run import problems, shrunk
 from tests.engine.contract.writing.case import Case
@@ -26,9 +25,9 @@ def random_cases(seed: str, count: int) -> list[Case]:
 
 
 def report(case: Case) -> str:
-    """Return a failing case as small as can be, in words and as a test."""
+    """Return a failing case as small as can be, in words."""
     small = shrunk(case, lambda candidate: bool(problems(candidate)))
-    return "\n".join([*problems(small), as_test(small)])
+    return "\n".join([*problems(small), repr(small)])
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -45,16 +44,16 @@ def test_a_trace_changes_nothing_and_its_replay_is_the_run() -> None:
         traced = play(case, row)
         for event in traced.events:
             trace.take(event)
-        assert outcome_of(traced) == outcome_of(run(case)), as_test(case)
+        assert outcome_of(traced) == outcome_of(run(case)), case
         saved = to_json(trace)
-        assert to_json(from_json(saved)) == saved, as_test(case)
+        assert to_json(from_json(saved)) == saved, case
         for is_traced in (False, True):
             again = replay(trace, is_traced=is_traced)
-            assert again.stop == traced.finished.stop, as_test(case)
-            assert (again.text, again.thinking) == (traced.text, traced.thinking), as_test(case)
-            assert again.output_tokens == traced.finished.usage.output_tokens, as_test(case)
+            assert again.stop == traced.finished.stop, case
+            assert (again.text, again.thinking) == (traced.text, traced.thinking), case
+            assert again.output_tokens == traced.finished.usage.output_tokens, case
             calls = [(call.name, call.arguments) for call in again.calls]
-            assert calls == traced.raw_calls, as_test(case)
+            assert calls == traced.raw_calls, case
 
 
 def test_the_comparison_sees_a_wrong_answer() -> None:
@@ -62,6 +61,6 @@ def test_the_comparison_sees_a_wrong_answer() -> None:
         made = run(case)
         if len(made.text) > 1 and not differences(case, made):
             events = [event for event in made.events if getattr(event, "text", None) is None]
-            assert differences(case, Run(events)), as_test(case)
+            assert differences(case, Run(events)), case
             return
     raise AssertionError("no case gave a text")

@@ -1,6 +1,5 @@
 """Conversations that vendors' APIs allow, behind the templates of the families that agents run."""
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -106,18 +105,6 @@ def test_arguments_that_are_no_object_are_rendered(
     )
     word = "".join(letter for letter in arguments if letter.isupper())
     assert word in prompt
-
-
-@FAMILY
-def test_same_id_in_two_turns_keeps_both_results(family_templates: Templates, family: str) -> None:
-    turns = [Message("user", "QUESTION")]
-    for word in ("FIRST", "SECOND"):
-        call = ToolCall("0", "search", json.dumps({"q": f"for {word}"}))
-        turns += [Message("assistant", "", tool_calls=(call,)), Message("tool", word, "", (), "0")]
-    prompt = render(family_templates[family], *turns, tools=(TOOL,))
-    words = ("for FIRST", "FIRST", "for SECOND", "SECOND")
-    assert [word for word in words if word not in prompt] == []
-    assert prompt.rindex("FIRST") < prompt.index("for SECOND")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from engine.files.causes import network_cause, os_cause
-from engine.library.hub import HubFailed, hub_errors
 
 NO_ADDRESS = "the address was not found"
 
@@ -56,12 +55,3 @@ def test_a_name_without_an_address_is_told_in_words(ask: object) -> None:
 def test_a_port_that_nobody_listens_on_is_told_in_words(ask: object) -> None:
     error = ask(f"http://127.0.0.1:{refused_port()}/")  # type: ignore[operator]
     assert network_cause(error) == "nothing answers at that address"
-
-
-@pytest.mark.usefixtures("unknown_name")
-def test_failed_request_to_the_hub_shows_no_text_of_an_exception() -> None:
-    error = raised_by_httpx("http://nowhere.invalid/")
-    with pytest.raises(HubFailed, match=NO_ADDRESS) as failure, hub_errors():
-        raise error
-    assert "rrno" not in str(failure.value)
-    assert "not known" not in str(failure.value)

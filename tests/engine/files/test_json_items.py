@@ -5,8 +5,6 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from engine.files.json_fields import DamagedFile
 from engine.files.json_items import json_items
 
@@ -58,16 +56,3 @@ def test_damage_anywhere_is_told_and_nothing_else_is_raised() -> None:
         except DamagedFile:
             refused += 1
     assert refused > 100
-
-
-def test_items_before_damage_are_read_and_its_line_is_named() -> None:
-    found = json_items(pieces(b'[1,\n"a\nb",\n2]'.replace(b"a\nb", b"a\\nb") + b" x", 4))
-    assert [next(found).value for _ in range(3)] == [1, "a\nb", 2]
-    with pytest.raises(DamagedFile, match="line 3 is not valid JSON"):
-        next(found)
-
-
-@pytest.mark.parametrize("raw", [b"[" * 100_000, b'["' + b"\\", b"", b"nothing", b"[1] 2", b'{"a"'])
-def test_what_is_no_list_and_no_object_is_refused(raw: bytes) -> None:
-    with pytest.raises(DamagedFile):
-        list(json_items(pieces(raw, 1 << 10)))

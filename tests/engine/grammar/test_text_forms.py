@@ -1,8 +1,6 @@
 """Answers constrained by a regular expression, a list of texts, or a grammar."""
 
-import json
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,8 +18,8 @@ from engine.grammar.text_forms import (
 from engine.output.families import PLAIN
 from engine.stopping.record import StopKind
 from engine.values.request import GenerationRequest, OutputConstraint, Sampling, TextForm
-from tests.engine.grammar.forms import ADD, ask_all, json_calls
-from tests.support.asking import ask, request, run, scripted_answer
+from tests.engine.grammar.forms import ask_all
+from tests.support.asking import ask, request, run
 
 BYTES = new_tokenizer([*(bytes([i]) for i in range(256)), b"<eos>"], [256], [256])
 GBNF = 'root ::= "a" item* [0-9]{2,3}\nitem ::= ("x" | "y") ws\nws ::= [ \\t]*\n'
@@ -102,17 +100,6 @@ def test_a_text_that_is_not_a_form_is_refused_with_its_field(
     assert refused.value.field == field
     assert words in str(refused.value)
     assert run(ask(engine, "hi", max_tokens=2)).finished.error is None
-
-
-def test_beside_tools_the_model_may_call_or_write_the_form(tmp_path: Path) -> None:
-    call = json.dumps({"name": "add", "arguments": {"a": 5}})
-    form = held(choices=("yes", "no"))
-    for number, (script, wanted) in enumerate(
-        ((["no"], ("no", 0)), (["<tool_call>", f"\n{call}\n", "</tool_call>"], ("", 1)))
-    ):
-        stage = json_calls(tmp_path / str(number), [*script])
-        answer = scripted_answer(stage, "go", tools=(ADD,), constraint=form)
-        assert (answer.text, len(answer.tool_calls)) == wanted
 
 
 def test_a_stop_sequence_ends_an_answer_within_its_form(engine: Engine) -> None:

@@ -32,22 +32,6 @@ def test_pieces_join_to_the_text_of_the_whole_list(kind: str) -> None:
         assert text == whole_text(made, script), script
 
 
-@pytest.mark.parametrize("kind", ["metaspace", "word-piece"])
-def test_a_new_line_does_not_make_the_next_piece_a_beginning(kind: str) -> None:
-    made = model(kind, "plain")
-    detokenizer = made.detokenizer()
-    pieces = [detokenizer.add(made.ids[piece]) for piece in (" an", "\n", "ok", " no")]
-    assert "".join(pieces[1:]) == "\nok no"
-
-
-@pytest.mark.parametrize("kind", ["metaspace", "word-piece"])
-def test_text_after_a_tag_is_not_the_beginning_of_a_text(kind: str) -> None:
-    made = model(kind, "thinking")
-    detokenizer = made.detokenizer()
-    detokenizer.cut(made.ids["<think>"])
-    assert detokenizer.add(made.ids["ok"]) + detokenizer.add(made.ids[" no"]) == "ok no"
-
-
 class ByteTokenizer:
     def decode(self, ids: list[int], **options: object) -> str:
         return bytes(ids).decode("utf-8", "replace")

@@ -30,11 +30,3 @@ def check_call(answer: Answer) -> None:
 @pytest.mark.parametrize("style", FORMATS)
 def test_calls_of_each_style_are_parsed(tmp_path: Path, style: str) -> None:
     check_call(scripted_answer(calling(tmp_path, style), "go", tools=(ADD,)))
-
-
-def test_several_calls_in_one_answer_are_told_apart(tmp_path: Path) -> None:
-    tags, marker, script = FORMATS["json"]
-    stage = Stage(tmp_path, {"go": script * 3}, special=tags, template=tool_template(marker))
-    answer = scripted_answer(stage, "go", tools=(ADD,))
-    assert len({call.id for call in answer.tool_calls}) == 3
-    assert answer.text == ""

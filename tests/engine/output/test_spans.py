@@ -65,17 +65,6 @@ def test_every_span_is_the_part_of_its_channel_that_it_names(
     assert_spans_cover([event for step in played(*one, TAGS) for event in step])
 
 
-def test_a_token_in_two_channels_has_a_span_in_each() -> None:
-    pieces = [b"<think>", b"hm</think>yes", b" no"]
-    events = [event for step in played(pieces, StopRules(), TAGS) for event in step]
-
-    assert [(span.index, span.channel, span.text) for span in spans_of(events)] == [
-        (1, Channel.THINKING, "hm"),
-        (1, Channel.TEXT, "yes"),
-        (2, Channel.TEXT, " no"),
-    ]
-
-
 async def test_text_that_a_cancel_releases_has_its_spans(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["one ", "EN", *["x"] * 2000]}, pieces=["one ", "EN"])
     events: list[Event] = []

@@ -62,15 +62,6 @@ def test_what_only_looks_like_a_call_is_text(tmp_path: Path, raw: str) -> None:
     assert (found.tool_calls, found.text) == ((), raw)
 
 
-def test_a_call_that_a_value_quotes_does_not_end_the_call(tmp_path: Path) -> None:
-    quoted = ["see ", OPEN, f"\n{OTHER}\n", CLOSE, " there\n"]
-    parts = ["\n<function=add>\n<parameter=b>\n", *quoted, "</parameter>\n</function>\n"]
-    found = answer(tmp_path, OPEN, *parts, CLOSE, "\n", OPEN, OTHER, CLOSE)
-    text = "".join(quoted).removesuffix("\n")
-    assert calls(found) == [("add", {"b": text}), ("add", {"a": 1})]
-    assert (found.text, found.finished.stop.kind) == ("", StopKind.TOOL_CALL)
-
-
 # -- without tools ----------------------------------------------------------------------------
 
 

@@ -24,11 +24,6 @@ def stage_with_a_gap(folder: Path) -> Stage:
     return Stage(folder, {"go": ["a", AT, "b"]}, far={FAR: AT})
 
 
-def test_a_raw_answer_holds_the_text_of_an_id_beyond_a_gap(tmp_path: Path) -> None:
-    answer = scripted_answer(stage_with_a_gap(tmp_path), "go", prompt=RAW)
-    assert answer.text == f"a{FAR}b"
-
-
 @pytest.mark.parametrize(
     ("rules", "kind", "value"),
     [

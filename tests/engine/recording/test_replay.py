@@ -4,7 +4,6 @@ import dataclasses
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,20 +16,11 @@ from engine.recording.saved_run import from_json, to_json
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import Speculation
-from engine.values.request import GenerationRequest, Message, TraceLevel
+from engine.values.request import GenerationRequest, TraceLevel
 from engine.values.tokens import TokenOrigin
 from tests.support.asking import loaded_engine, request
 from tests.support.models.formats import ADD
 from tests.support.scripted import END, Stage
-
-IN_A_HEADER: dict[str, Any] = {
-    "special": ["<|channel|>", "<|message|>", "<|return|>", "<|call|>"],
-    "eos": "<|return|>",
-    "template": (
-        "{% for m in messages %}<|start|>user<|message|>user:{{ m.content }}<|end|>{% endfor %}"
-        "<|start|>assistant<|channel|>analysis<|go|>"
-    ),
-}
 
 
 async def recorded(engine: Engine, asked: GenerationRequest) -> RunTrace:
@@ -68,15 +58,6 @@ async def test_other_stops_on_a_recording_give_what_a_real_run_gives(tmp_path: P
             assert again.output_tokens == real.finished.usage.output_tokens
 
 
-async def test_a_saved_run_keeps_where_its_answer_began(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"go": ["<|message|>", "hm", "<|end|>", "yes"]}, **IN_A_HEADER)
-
-    async with loaded_engine(tmp_path, loader=stage.load) as engine:
-        recording = await recorded(engine, request("go"))
-        again = replay(from_json(to_json(recording)))
-        assert (again.thinking, again.text, again.stop) == ("hm", "yes", recording.stop)
-
-
 async def test_tools_called_with_the_same_arguments_keep_their_names_in_a_replay(
     tmp_path: Path,
 ) -> None:
@@ -93,18 +74,6 @@ async def test_tools_called_with_the_same_arguments_keep_their_names_in_a_replay
 async def replayed(stage: Stage) -> Replayed:
     async with loaded_engine(stage.folder, loader=stage.load) as engine:
         return replay(await recorded(engine, request("go", tools=(ADD,))))
-
-
-async def test_a_saved_run_survives_its_file(engine: Engine) -> None:
-    asked = GenerationRequest(
-        (Message("user", "Count from 1 to 10, one number per line"),),
-        stops=StopRules.of("6"),
-        thinking=True,
-    )
-    recording = await recorded(engine, asked)
-    text = to_json(recording, "Count")
-    assert to_json(from_json(text), "Count") == text
-    assert replay(from_json(to_json(recording))).stop == recording.stop
 
 
 def saved() -> dict[str, object]:

@@ -5,18 +5,10 @@ import asyncio
 import pytest
 
 from engine.engine import Engine
-from engine.values.events import Finished, PromptProgress, ThinkingDelta
 from engine.values.request import GenerationRequest, Message, Sampling
-from tests.support.asking import ask, events_of, run
+from tests.support.asking import ask
 
 COUNT = "Count from 1 to 10, one number per line"
-
-
-def test_events_begin_with_progress_and_end_with_one_finished(engine: Engine) -> None:
-    events = run(events_of(engine, COUNT, "6"))
-    assert isinstance(events[0], PromptProgress)
-    assert [type(event) for event in events].count(Finished) == 1
-    assert isinstance(events[-1], Finished)
 
 
 async def test_the_second_turn_reads_only_what_is_new(engine: Engine) -> None:
@@ -35,13 +27,6 @@ async def test_the_second_turn_reads_only_what_is_new(engine: Engine) -> None:
     assert usage.cached_tokens < usage.prompt_tokens
 
 
-async def test_the_model_thinks_only_when_asked_to(engine: Engine) -> None:
-    without = await events_of(engine, COUNT, thinking=False)
-    assert not any(isinstance(event, ThinkingDelta) for event in without)
-    answer = await ask(engine, COUNT, thinking=True)
-    assert answer.thinking.strip()
-
-
 @pytest.mark.parametrize("temperature", [0.0, 1.2])
 async def test_a_seed_gives_the_same_answer_alone_and_in_a_batch(
     engine: Engine, temperature: float
@@ -53,14 +38,3 @@ async def test_a_seed_gives_the_same_answer_alone_and_in_a_batch(
         ask(engine, "Hello there", max_tokens=16, sampling=drawn), *others
     )
     assert answers[0].text == alone
-
-
-async def test_the_whole_prompt_can_be_seen_token_by_token(engine: Engine) -> None:
-    request = GenerationRequest((Message("system", "Be brief."), Message("user", "Hi")))
-
-    (pieces, count) = await engine.prompt_pieces(request), await engine.count_tokens(request)
-    assert len(pieces) == count
-    text = "".join(piece for _, piece in pieces)
-    assert text.startswith(
-        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>"
-    )

@@ -82,21 +82,6 @@ async def test_load_waits_for_running_answers_or_cancels_them(tmp_path: Path) ->
             await engine.generate(request("short"))
 
 
-async def test_a_cancel_while_queued_takes_no_row(tmp_path: Path) -> None:
-    stage, is_cancelled = stage_of(tmp_path), threading.Event()
-    stage.slow_until(is_cancelled)
-
-    async with loaded_engine(tmp_path, Limits(max_rows=1), loader=stage.load) as engine:
-        first = await engine.generate(request("long", max_tokens=200))
-        queued = await engine.generate(request("short"))
-        queued.cancel()
-        is_cancelled.set()
-        answer = await queued.collect()
-        assert answer.finished.stop.kind is StopKind.CANCELLED
-        assert answer.finished.usage.output_tokens == 0
-        assert (await first.collect()).finished.stop.kind is StopKind.MAX_TOKENS
-
-
 async def test_a_cancel_releases_text_that_was_held_back(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["a", "EN", *["é"] * 500]}, step_s=0.02)
 

@@ -88,18 +88,6 @@ async def test_disk_cache_after_idle_unload(tmp_path: Path, demo_model_path: Pat
     assert usage.disk_tokens > 0
 
 
-async def test_disk_serves_where_memory_has_no_room(tmp_path: Path, demo_model_path: Path) -> None:
-    async with running(tmp_path, demo_model_path, Limits(prompt_cache_bytes=0)) as engine:
-        text, _ = await asked(engine, FIRST)
-        await written(engine)
-        first, usage = await asked(engine, following(text))
-        await written(engine)
-        second, again = await asked(engine, following(text))
-    assert usage.disk_tokens == usage.cached_tokens > 0
-    assert again.disk_tokens > 0
-    assert first == second
-
-
 async def test_disk_cache_ignores_requests_without_conversation(
     tmp_path: Path, demo_model_path: Path
 ) -> None:

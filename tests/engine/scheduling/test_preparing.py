@@ -8,7 +8,6 @@ import pytest
 
 from engine.errors import (
     PromptTooLong,
-    RequestCancelled,
 )
 from engine.generation import Generation
 from engine.values.limits import Limits
@@ -73,19 +72,6 @@ async def test_cancel_while_prompt_is_rendered_drops_all_choices(
         # Nothing of the cancelled answer was generated.
         assert all(rows == 1 for rows, _ in stage.model.calls)
         assert len(stage.model.calls) < 20
-
-
-async def test_load_cancels_request_being_rendered(tmp_path: Path) -> None:
-    held = HeldRendering(stage_of(tmp_path))
-
-    async with loaded_engine(tmp_path, loader=held.load) as engine:
-        asked = asyncio.ensure_future(engine.generate(request("long")))
-        await asyncio.to_thread(held.begun.wait, 60)
-        loading = asyncio.ensure_future(engine.load(tmp_path, cancels_running=True))
-        with pytest.raises(RequestCancelled):
-            await asked
-        held.goes_on.set()
-        await loading
 
 
 async def test_requests_are_answered_in_order_of_arrival(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
+from engine.errors import InvalidRequest, MemoryShort
 from engine.inference.backend import Prompt
 from engine.inference.cache.index import MemoryUsage
 from engine.library.memory_need import CacheSize, Memory
@@ -97,29 +97,6 @@ def test_memory_check_accepts_what_the_cache_holds(
     tmp_path: Path, cache: CacheSize, context: int, size_bytes: int, choices: Any
 ) -> None:
     assert refused(model_of(tmp_path, cache, context), size_bytes, *choices) is None
-
-
-async def test_too_large_prompt_is_refused_before_prefill(
-    tmp_path: Path,
-) -> None:
-    stage = stage_of(tmp_path, context=100_000)
-
-    async with loaded_engine(
-        tmp_path, Limits(context_bytes=4096 * TOKEN), loader=stage.load
-    ) as engine:
-        with pytest.raises(InvalidRequest) as caught:
-            await engine.generate(request("x" * 3000, max_tokens=2000))
-        assert caught.value.field == "max_tokens"
-        assert "32.8 kB available" in caught.value.reason
-        with pytest.raises(InvalidRequest) as caught:
-            await engine.generate_together([request("x" * 3000, max_tokens=10)] * 2)
-        assert caught.value.field == "n"
-        with pytest.raises(InvalidRequest) as caught:
-            await engine.generate(request("x" * 5000))
-        assert caught.value.field == "messages"
-        with pytest.raises(PromptTooLong):
-            await engine.generate(request("x" * 100_000, max_tokens=2000))
-        assert stage.model.calls == []
 
 
 async def test_request_waits_for_memory_of_running_answers(tmp_path: Path) -> None:

@@ -63,16 +63,6 @@ def failure(folder: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
-    [("a\x1b[2J\nb", r"architecture a\x1b[2J b,"), ("\ud800", r"architecture \ud800,")],
-)
-def test_texts_from_a_model_cannot_control_a_terminal(copied: Path, name: str, shown: str) -> None:
-    changed_config(copied, model_type=name)
-
-    assert shown in failure(copied)
-
-
-@pytest.mark.parametrize(
     "fields",
     [
         {"hidden_size": 64, "head_dim": 16},

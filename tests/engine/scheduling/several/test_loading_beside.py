@@ -112,20 +112,6 @@ async def test_failed_load_fails_only_its_waiting_requests(held: Held) -> None:
     await engine.aclose()
 
 
-async def test_last_loaded_model_becomes_default(
-    held: Held,
-) -> None:
-    engine = await opened(held)
-    held.may_end.set()
-    await engine.load(held.models.offered[1].folder)
-    assert (await ask(engine, "short")).text == "no"
-    assert (await ask(engine, "short", model="here")).text == "yes"
-    await engine.load(held.models.offered[0].folder)
-    assert (await ask(engine, "short")).text == "yes"
-    assert held.models.loads == ["here", "slow"]
-    await engine.aclose()
-
-
 async def test_model_is_default_when_its_load_returns(
     held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:

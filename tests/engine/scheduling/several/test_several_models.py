@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.engine import Engine
-from engine.errors import DraftLoadFailed, ModelLoadFailed, NoModel, UnknownModel
+from engine.errors import ModelLoadFailed, NoModel, UnknownModel
 from engine.library.memory_need import need
 from engine.scheduling.model_list import ModelStatus, OfferedModel
 from engine.stopping.record import StopKind
@@ -132,30 +132,6 @@ async def test_pinned_model_is_not_evicted_and_load_is_refused(
         assert [state(engine, one) for one in (a, c)] == ["ready", "ready"]
 
 
-async def test_model_is_pinned_before_the_first_request(models: list[OfferedModel]) -> None:
-    a, b = models[:2]
-    async with offered_engine([a, b], room_for(models, 1)) as engine:
-        engine.pin(a.id)
-        await ask(engine, _ASKED, max_tokens=4, model=a.id)
-        assert status_of(engine, a).is_pinned
-        with pytest.raises(NoModel, match="pinned"):
-            await ask(engine, _ASKED, max_tokens=4, model=b.id)
-
-
-async def test_load_that_a_check_refuses_leaves_the_offers_as_they_are(
-    models: list[OfferedModel], tmp_path: Path
-) -> None:
-    a, b = models[:2]
-    async with offered_engine([a, b]) as engine:
-        await engine.load(a.folder)
-        with pytest.raises(DraftLoadFailed):
-            await engine.load(b.folder, draft=tmp_path / "missing")
-        with pytest.raises(ModelLoadFailed):
-            await engine.load(tmp_path / "missing")
-        assert [status.offered for status in engine.models] == [a, b]
-        assert (await ask(engine, _ASKED, max_tokens=24, model=b.id)).text == await alone(b)
-
-
 async def test_busy_model_finishes_answers_before_eviction(
     models: list[OfferedModel],
 ) -> None:
@@ -185,33 +161,6 @@ async def test_model_larger_than_memory_is_refused(
         assert "models may take 1.0 MB together" in str(caught.value)
         assert engine.model is None
         assert engine.status.state == "failed"
-
-
-async def test_each_model_has_its_own_prompt_cache_status_and_bytes(
-    models: list[OfferedModel],
-) -> None:
-    a, b = models[:2]
-    async with offered_engine(models) as engine:
-        await engine.load(a.folder)
-        asked = request("x" * 400, max_tokens=2)
-        for model in (a.id, b.id):
-            first = await (await engine.generate(replace(asked, model=model))).collect()
-            again = await (await engine.generate(replace(asked, model=model))).collect()
-            assert first.finished.usage.cached_tokens == 0
-            assert again.finished.usage.cached_tokens > 0
-        statuses = [status_of(engine, one) for one in (a, b)]
-        for status in statuses:
-            assert status.info is not None
-            assert status.memory_bytes > status.info.size_bytes
-        assert statuses[0].used_at is not None
-        assert statuses[1].used_at is not None
-        assert statuses[0].used_at < statuses[1].used_at
-        assert [one.is_default for one in statuses] == [True, False]
-        engine.unload_when_idle(b.id)
-        await until(lambda: state(engine, b) == "unloaded")
-        assert state(engine, a) == "ready"
-        engine.offer([a])
-        assert [one.id for one in engine.models] == [a.id]
 
 
 async def test_pinned_model_is_never_unloaded_for_idleness(models: list[OfferedModel]) -> None:
