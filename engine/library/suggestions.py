@@ -22,7 +22,6 @@ class SuggestedModel:
     token_bytes: int
     license: str
     purpose: str
-    title: str = ""
     summary: str = ""
 
     def model(self) -> HubModel:
@@ -33,35 +32,35 @@ class SuggestedModel:
 
 
 # From small to large: the size, the bytes of a token in the cache, the license and the purpose.
-# The models for newcomers have a title and a summary too.
+# The models for newcomers have a summary too.
 SUGGESTIONS = (
     SuggestedModel("mlx-community/Qwen3-0.6B-4bit", 340, 114_688, "apache-2.0",
-        "very small and quick", "Qwen3 0.6B",
+        "very small and quick",
         "Quick answers to simple questions, and short texts."),
     SuggestedModel("mlx-community/Llama-3.2-1B-Instruct-4bit", 700, 32_768, "llama3.2",
         "small and quick"),
     SuggestedModel("mlx-community/gemma-3-1b-it-4bit", 730, 26_624, "gemma",
         "small, many languages"),
     SuggestedModel("mlx-community/Qwen3-1.7B-4bit", 970, 114_688, "apache-2.0",
-        "small, can reason", "Qwen3 1.7B",
+        "small, can reason",
         "Everyday questions and short texts; it can think before it answers."),
     SuggestedModel("mlx-community/Llama-3.2-3B-Instruct-4bit", 1_810, 114_688, "llama3.2",
         "everyday questions"),
     SuggestedModel("mlx-community/Qwen3-4B-Instruct-2507-4bit", 2_260, 147_456, "apache-2.0",
-        "all-rounder", "Qwen3 4B",
+        "all-rounder",
         "Questions, writing and summaries in many languages, and short programs."),
     SuggestedModel("mlx-community/Qwen2.5-Coder-7B-Instruct-4bit", 4_280, 57_344, "apache-2.0",
         "programs"),
     SuggestedModel("mlx-community/Qwen3-8B-4bit", 4_610, 147_456, "apache-2.0",
-        "all-rounder that can reason", "Qwen3 8B",
+        "all-rounder that can reason",
         "Writing, languages and programs; it can think before it answers."),
     SuggestedModel("mlx-community/Qwen3-14B-4bit", 8_310, 163_840, "apache-2.0",
         "reasoning and languages"),
     SuggestedModel("mlx-community/gpt-oss-20b-MXFP4-Q8", 12_100, 49_152, "apache-2.0",
-        "reasoning and tools", "gpt-oss 20B",
+        "reasoning and tools",
         "Reasoning, programs and the use of tools."),
     SuggestedModel("mlx-community/Qwen3-30B-A3B-Instruct-2507-4bit", 17_180, 98_304, "apache-2.0",
-        "large, yet quick", "Qwen3 30B",
+        "large, yet quick",
         "Demanding questions, long texts and programs, and quick for its size."),
     SuggestedModel("mlx-community/Qwen3-Coder-30B-A3B-Instruct-4bit", 17_180, 98_304, "apache-2.0",
         "programs and tools"),
@@ -70,18 +69,22 @@ SUGGESTIONS = (
     SuggestedModel("mlx-community/Llama-3.3-70B-Instruct-4bit", 39_700, 327_680, "llama3.3",
         "broad knowledge"),
     SuggestedModel("mlx-community/gpt-oss-120b-MXFP4-Q8", 63_400, 73_728, "apache-2.0",
-        "the most able one here", "gpt-oss 120B",
+        "the most able one here",
         "Hard questions, long reasoning and the use of tools."),
 )  # fmt: skip
 
 
-def recommended(memory: Memory) -> SuggestedModel | None:
-    """Return the largest model for newcomers that fits; None if even the smallest does not.
+def first_models(memory: Memory) -> tuple[SuggestedModel, ...]:
+    """Return the model recommended to newcomers, then the smallest and the largest that fit.
 
-    It leaves a quarter of the memory that models may use to longer conversations.
+    The recommended one is a download of minutes. All leave a quarter of the memory that models may
+    use to longer conversations.
     """
-    fitting = [suggestion for suggestion in _fitting(memory.usable * 3 // 4) if suggestion.summary]
-    return fitting[-1] if fitting else None
+    fitting = [model for model in _fitting(memory.usable * 3 // 4) if model.summary]
+    if not fitting:
+        return ()
+    quick = [model for model in fitting if model.size_mb <= 4_000]
+    return tuple(dict.fromkeys((quick[-1], fitting[0], fitting[-1])))
 
 
 def suggestions(memory: Memory) -> tuple[SuggestedModel, ...]:

@@ -1,29 +1,31 @@
 """Recommends a first model to download. Main thread."""
 
+from functools import partial
+
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QFrame, QMenu, QWidget
 
 from engine.library.local_models import Origin
-from engine.library.suggestions import SuggestedModel, recommended
+from engine.library.suggestions import SuggestedModel, first_models
 from engine.wording import as_sentence, format_size
 from ui.kit.buttons import IconBadge, push_button
+from ui.kit.commands import Command, Entry, fill_menu
 from ui.kit.labels import label, show_text
 from ui.kit.layouts import STRETCH, column, row
 from ui.models.downloads import DownloadRow
 from ui.models.loading_after import LoadingAfter
 from ui.models.model_library import ModelLibrary
-from ui.models.model_words import duration
+from ui.models.model_words import duration, title_of
 
 
-def figures_of(suggestion: SuggestedModel) -> str:
-    """Return its size and how long it takes to download."""
+def _figures(suggestion: SuggestedModel) -> tuple[str, str]:
+    """Return its size, and how long it takes to download."""
     size = suggestion.size_mb * 1_000_000
-    took = duration(size / (50_000_000 / 8))
-    return f"{format_size(size)} · about {took} at 50 Mbit/s"
+    return format_size(size), f"about {duration(size / (50_000_000 / 8))} at 50 Mbit/s"
 
 
 class FirstModel(QFrame):
-    """Recommends one model, downloads it, and shows when it can answer."""
+    """Recommends one model or a smaller or larger one, and downloads it."""
 
     ready = Signal()
     find_requested = Signal()
@@ -32,6 +34,7 @@ class FirstModel(QFrame):
         super().__init__()
         self.setObjectName("suggestion_card")
         self._library = library
+        self._offered: tuple[SuggestedModel, ...] = ()
         self._suggestion: SuggestedModel | None = None
         self._row: DownloadRow | None = None
         badge = IconBadge(40)
@@ -43,8 +46,10 @@ class FirstModel(QFrame):
         self.problem.hide()
         self.download = push_button("Download", kind="primary")
         self.download.clicked.connect(self._start)
-        self.others = push_button("Other Models…", "Find other models", kind="link")
-        self.others.clicked.connect(self.find_requested)
+        self.others = push_button("Smaller or Larger…", "Choose a smaller or larger model", "link")
+        menu = QMenu(self.others)
+        self.others.setMenu(menu)
+        fill_menu(menu, (), self._alternatives)
         self._buttons = QWidget()
         row(self.download, self.others, STRETCH, spacing=8, on=self._buttons)
         self._texts = column(self.name, self.description, self.figures, self.problem, spacing=3)
@@ -73,23 +78,25 @@ class FirstModel(QFrame):
 
     def refresh(self) -> None:
         library = self._library
+        begun = {m.found.name: m.found.arrived for m in library.local if m.found.arrived}
         if library.has_looked:
-            self._suggestion = recommended(library.memory)
+            self._offered = first_models(library.memory)
+            if self._suggestion not in self._offered:
+                unfinished = [model for model in self._offered if model.name in begun]
+                self._suggestion = next(iter((*unfinished, *self._offered)), None)
         suggestion = self._suggestion
         if suggestion is None:
             return
-        self.name.setText(suggestion.title)
+        title = title_of(suggestion.name)
+        self.name.setText(title)
         self.description.setText(suggestion.summary)
-        available = format_size(library.memory.total or library.memory.usable)
-        begun = (
-            model.found.arrived for model in library.local if model.found.name == suggestion.name
-        )
-        arrived = next(begun, "")
-        suits = arrived or f"suits this computer’s {available} of memory"
-        self.figures.setText(f"{figures_of(suggestion)} · {suits}")
+        size, took = _figures(suggestion)
+        arrived = begun.get(suggestion.name, "")
+        suits = arrived or "runs well on this Mac"
+        self.figures.setText(f"{size} · {suits} · {took}")
         verb = "Resume" if arrived else "Download"
         self.download.setText(verb)
-        self.download.setAccessibleName(f"{verb} {suggestion.title}")
+        self.download.setAccessibleName(f"{verb} {title}")
         items = library.downloads.items
         download = next((item for item in items if item.repository == suggestion.name), None)
         if self._row is not None and self._row.download is not download:
@@ -104,6 +111,21 @@ class FirstModel(QFrame):
 
     async def finish(self) -> None:
         await self._loading.finish()
+
+    def _alternatives(self) -> list[Entry]:
+        others: list[Entry] = [
+            Command(
+                f"{title_of(model.name)} · {' · '.join(_figures(model))}",
+                partial(self._suggest, model),
+                checked=model is self._suggestion,
+            )
+            for model in sorted(self._offered, key=lambda model: model.size_mb)
+        ]
+        return [*others, None, Command("All Models…", self.find_requested.emit)]
+
+    def _suggest(self, model: SuggestedModel) -> None:
+        self._suggestion = model
+        self.refresh()
 
     def _show_progress(self) -> None:
         if self._row is not None:

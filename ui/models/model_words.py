@@ -1,5 +1,6 @@
 """What the window says about models: sizes, fit, progress. Pure; no Qt. Any thread."""
 
+import re
 import time
 from pathlib import Path
 
@@ -17,6 +18,16 @@ ORIGINS = {
     Origin.HUGGING_FACE: "Hugging Face",
     Origin.LM_STUDIO: "LM Studio",
 }
+BUNDLED_TITLES = {
+    "demo-model": "Fullstop Demo",
+    "seeing-model": "Fullstop Demo with Pictures",
+}
+# Parts of a repository's name that other columns show, or that every chat model has.
+_FORMATS = re.compile(
+    r"[-_.](?:mlx|\d+-?bits?|bf16|fp16|mxfp\d+(?:-q\d+)?|nvfp4|dwq|instruct|it|chat|hf)(?=[-_.]|$)",
+    re.IGNORECASE,
+)
+_PARAMETERS = re.compile(r"(?<![^-_ .])[a-z]?\d+(?:\.\d+)?[bm](?![^-_ ])", re.IGNORECASE)
 _PHASES = {
     "checking": "Checking the files",
     "libraries": "Starting MLX",
@@ -42,6 +53,23 @@ def passed(seconds: float) -> str:
     """Return how long something has taken, so that the words change every second."""
     minutes, remainder = divmod(int(seconds), 60)
     return f"{minutes} min {remainder} s" if minutes else f"{remainder} s"
+
+
+def title_of(name: str) -> str:
+    """Return a model's name for people: ``mlx-community/Qwen3-4B-4bit`` is ``Qwen3 4B``."""
+    base = name.rpartition("/")[2]
+    short = _FORMATS.sub("", base)
+    if name in BUNDLED_TITLES or (base == name == short and not _PARAMETERS.search(name)):
+        return BUNDLED_TITLES.get(name, name)  # a folder that the user named
+    title = _PARAMETERS.sub(lambda size: size[0].upper(), short.replace("_", "-"))
+    title = title.replace("-", " ").replace("gpt oss", "gpt-oss")
+    return title if title.startswith("gpt-oss") else title[:1].upper() + title[1:]
+
+
+def figures(bits: int | None, size_bytes: int | None) -> str:
+    """Return quantization and size: ``4-bit · 2.3 GB``."""
+    size = format_size(size_bytes) if size_bytes else ""
+    return " · ".join(text for text in (f"{bits}-bit" if bits else "", size) if text)
 
 
 def facts(model: FoundModel, used_at: float, draft: Path | None = None) -> str:

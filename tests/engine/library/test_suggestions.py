@@ -3,7 +3,7 @@
 import pytest
 
 from engine.library.memory_need import Fit, Memory
-from engine.library.suggestions import recommended, suggestions
+from engine.library.suggestions import first_models, suggestions
 
 GB = 1_000_000_000
 
@@ -19,24 +19,25 @@ def test_six_different_models_that_fit_are_suggested(size_gb: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("usable_gb", "title"),
+    ("usable_gb", "names"),
     [
-        (3, "Qwen3 1.7B"),
-        (6, "Qwen3 4B"),
-        (11, "Qwen3 8B"),
-        (24, "gpt-oss 20B"),
-        (96, "gpt-oss 120B"),
+        (3, ["Qwen3-1.7B-4bit", "Qwen3-0.6B-4bit"]),
+        (6, ["Qwen3-4B-Instruct-2507-4bit", "Qwen3-0.6B-4bit"]),
+        (24, ["Qwen3-4B-Instruct-2507-4bit", "Qwen3-0.6B-4bit", "gpt-oss-20b-MXFP4-Q8"]),
+        (96, ["Qwen3-4B-Instruct-2507-4bit", "Qwen3-0.6B-4bit", "gpt-oss-120b-MXFP4-Q8"]),
     ],
 )
-def test_a_newcomer_is_recommended_the_largest_that_leaves_room(usable_gb: int, title: str) -> None:
-    chosen = recommended(Memory(usable_gb * GB, GB))
-    assert chosen is not None
-    assert chosen.title == title
-    need = chosen.model().need
-    assert need is not None
-    assert need.total < usable_gb * GB
-    assert chosen.summary
+def test_newcomer_is_recommended_a_download_of_minutes_and_the_extremes_that_fit(
+    usable_gb: int, names: list[str]
+) -> None:
+    chosen = first_models(Memory(usable_gb * GB, GB))
+    assert [model.name.rpartition("/")[2] for model in chosen] == names
+    for model in chosen:
+        assert model.summary
+        need = model.model().need
+        assert need is not None
+        assert need.total < usable_gb * GB
 
 
 def test_nothing_is_recommended_where_nothing_fits() -> None:
-    assert recommended(Memory(GB // 4, GB // 4)) is None
+    assert first_models(Memory(GB // 4, GB // 4)) == ()

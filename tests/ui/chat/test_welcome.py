@@ -11,12 +11,13 @@ from app.paths import CLONED_DEMO_MODEL
 from engine.engine import Engine
 from engine.library.local_models import ModelFolders
 from engine.library.memory_need import memory
-from engine.library.suggestions import recommended
+from engine.library.suggestions import first_models
 from engine.wording import format_size
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.welcome import DEMO_SUGGESTIONS, SUGGESTIONS
 from ui.kit.theme import Theme
+from ui.models.model_words import title_of
 from ui.window.main_window import MainWindow
 
 
@@ -37,15 +38,15 @@ async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: Mai
     await eventually(welcome.first.isVisible)
     first = welcome.first
     assert first is not None
-    suggestion = recommended(window.model_library.memory)
-    assert suggestion is not None
-    assert first.name.text() == suggestion.title
+    offered = first_models(window.model_library.memory)
+    suggestion = offered[0]
+    assert first.name.text() == title_of(suggestion.name)
     assert first.description.text() == suggestion.summary
-    size, took, suits = first.figures.text().split(" · ")
+    size, suits, took = first.figures.text().split(" · ")
     assert size == format_size(suggestion.size_mb * 1_000_000)
     assert took.startswith("about ")
     assert took.endswith(" at 50 Mbit/s")
-    assert "of memory" in suits
+    assert suits == "runs well on this Mac"
 
     def top(widget: QWidget) -> int:
         return widget.mapTo(welcome, QPoint()).y()
@@ -62,6 +63,15 @@ async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: Mai
     # The layout is done at the next turn of the loop.
     await eventually(is_first_above_the_demo)
     assert [one.suggestion for one in welcome.buttons] == list(DEMO_SUGGESTIONS)
+    menu = first.others.menu()
+    menu.aboutToShow.emit()
+    *others, all_models = [action for action in menu.actions() if action.text()]
+    assert len(others) == len(offered)
+    assert all_models.text() == "All Models…"
+    others[0].trigger()
+    assert first.name.text() == title_of(min(offered, key=lambda model: model.size_mb).name)
+    menu.aboutToShow.emit()
+    next(a for a in menu.actions() if a.text().startswith(title_of(suggestion.name))).trigger()
     started: list[str] = []
     window.model_library.downloads.start = lambda name: started.append(name) or ""  # type: ignore[method-assign,func-returns-value]
     first.download.click()
@@ -71,8 +81,7 @@ async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: Mai
 async def test_a_newcomers_download_that_a_crash_ended_goes_on(
     engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:
-    suggestion = recommended(memory())
-    assert suggestion is not None
+    suggestion = first_models(memory())[0]
     folder = tmp_path / f"models--{suggestion.name.replace('/', '--')}"
     (folder / "snapshots" / "c").mkdir(parents=True)
     shutil.copy(CLONED_DEMO_MODEL / "config.json", folder / "snapshots" / "c")
