@@ -16,18 +16,22 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
+from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import CASES
 from app import probe_cli
 from app.cli import main
-from tests.api.conformance.probe.small_server import NamesNoSequence, SmallServer
+from tests.api.conformance.probe.family.faulty.reasons import NamesNoSequence
+from tests.api.conformance.probe.family.server import FamilyServer
+from tests.api.conformance.probe.family.talk import Query
 
 REPOSITORY = Path(__file__).parents[3]
 SCHEMA = json.loads((REPOSITORY / ".github" / "probe-report.schema.json").read_text())
+MESSAGES = WireDialect.MESSAGES
 ONLY = ("--only", "stop.one_character,limit", "--model", "small")
 
 
 @contextmanager
-def listening(server: SmallServer) -> Iterator[str]:
+def listening(server: FamilyServer) -> Iterator[str]:
     """Run a small server on a thread of its own; yield its address."""
     loop = asyncio.new_event_loop()
     began, address = threading.Event(), []
@@ -53,14 +57,14 @@ def listening(server: SmallServer) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def right() -> Iterator[str]:
     """The address of a correct server."""
-    with listening(SmallServer()) as url:
+    with listening(FamilyServer(MESSAGES)) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def wrong() -> Iterator[str]:
     """The address of a server that does not name the stop that matched."""
-    with listening(NamesNoSequence()) as url:
+    with listening(NamesNoSequence(MESSAGES)) as url:
         yield url
 
 
@@ -154,10 +158,10 @@ def test_a_probe_that_cannot_begin_reports_it_as_json_and_in_its_files(
 def test_a_probe_that_runs_out_of_time_is_incomplete(
     right: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Slow(SmallServer):
+    class Slow(FamilyServer):
         piece_s = 0.05
 
-    with listening(Slow()) as url:
+    with listening(Slow(MESSAGES)) as url:
         words = ["probe", url, "--model", "small", "--dialect", "messages", "--time-limit", "1"]
         assert main([*words, "--json"]) == 3
     [report] = data_of(capsys)["reports"]
@@ -174,20 +178,19 @@ def test_a_path_that_cannot_be_written_is_named_before_the_first_request(
     assert main(["probe", "http://127.0.0.1:9", "--html", str(tmp_path)]) == 2
 
 
-class Waits(SmallServer):
+class Waits(FamilyServer):
     """Answers so slowly that its probe can be interrupted, and says when the probe has begun."""
 
     piece_s = 0.1
 
     def __init__(self) -> None:
-        self.asked = 0
+        super().__init__(MESSAGES)
         self.has_begun = threading.Event()
 
-    def script(self, prompt: str) -> str:
-        self.asked += 1
+    def script(self, query: Query) -> str:
         if self.asked > 3:
             self.has_begun.set()
-        return super().script(prompt)
+        return super().script(query)
 
 
 def test_ctrl_c_writes_a_whole_report(

@@ -4,8 +4,9 @@ import asyncio
 import gzip
 import json
 import resource
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -20,7 +21,9 @@ from api.conformance.probe.markdown import as_text
 from api.conformance.probe.run import probe
 from api.conformance.probe.values import ProbeFailed, ProbeOptions, Verdict
 from api.terminal_text import harmless
-from tests.api.conformance.probe.small_server import Reply, SmallServer
+from tests.api.conformance.probe.family.probing import report_on
+from tests.api.conformance.probe.family.server import FamilyServer
+from tests.api.conformance.probe.family.talk import Query, Said
 from tests.support.asking import run
 from tests.support.random_cases import few_of
 
@@ -157,10 +160,11 @@ def test_the_probe_ends_with_a_report_whatever_a_server_sends(name: str, model: 
     assert grown_mib < 200, f"{grown_mib:.0f} MiB"
 
 
-class Elsewhere(SmallServer):
+class Elsewhere(FamilyServer):
     """Notes the requests that it gets."""
 
     def __init__(self) -> None:
+        super().__init__(WireDialect.MESSAGES)
         self.seen: list[dict[str, str]] = []
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -194,16 +198,16 @@ def test_no_key_and_no_prompt_follows_a_redirect(status: int, model: str | None)
     assert f"status {status}, it redirects to http://127.0.0.1:" in words
 
 
-class Steering(SmallServer):
+class Steering(FamilyServer):
     """Puts control characters into everything that it sends."""
 
-    def stopped(self, reply: Reply, full: str) -> Reply:
-        return Reply(reply.text + EVIL, "stop_sequence", EVIL, reply.tokens)
+    def stopped(self, said: Said, full: str, query: Query) -> Said:
+        return replace(said, text=said.text + EVIL, matched=EVIL)
 
-    def message(self, reply: Reply) -> dict[str, Any]:
-        return {**super().message(reply), "model": EVIL}
+    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
+        return {**super().body(said, query), "model": EVIL}
 
-    def error(self, message: str) -> web.Response:
+    def refusal(self, message: str, status: int = 400) -> web.Response:
         return web.json_response({"error": {"message": message + EVIL}}, status=500)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -213,12 +217,8 @@ class Steering(SmallServer):
         return response
 
 
-def test_reports_show_control_characters_and_send_none_to_the_terminal(tmp_path: Any) -> None:
-    async def work() -> Any:
-        async with Steering().listening() as url:
-            return await probe(ProbeOptions(url, WireDialect.MESSAGES, "small", timeout_s=60))
-
-    report = run(work())
+def test_reports_show_control_characters_and_send_none_to_the_terminal() -> None:
+    report = report_on(Steering(WireDialect.MESSAGES))
     assert report.failed
     for shown in (as_text(report), as_html(report)):
         assert harmless(shown) == shown
@@ -239,26 +239,12 @@ def test_the_answers_that_a_probe_keeps_are_bounded() -> None:
     "listed", [{"data": 5}, {"data": {"id": "m"}}, {"models": "m"}, [1], {"data": [{"id": "\x1b"}]}]
 )
 def test_a_list_of_models_in_another_form_is_ignored(listed: Any) -> None:
-    class Listing(SmallServer):
-        pass
+    class Listing(FamilyServer):
+        def routes(self, app: web.Application) -> None:
+            async def models(request: web.Request) -> web.Response:
+                return web.json_response(listed)
 
-    async def work() -> str:
-        app = web.Application()
+            super().routes(app)
+            app.router.add_get("/v1/models", models)
 
-        async def models(request: web.Request) -> web.Response:
-            return web.json_response(listed)
-
-        small = Listing()
-        app.router.add_get("/v1/models", models)
-        app.router.add_post("/v1/messages", small.handle)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        try:
-            url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-            report = await probe(ProbeOptions(url, WireDialect.MESSAGES, max_requests=20))
-            return report.model
-        finally:
-            await runner.cleanup()
-
-    assert run(work()) == "small"
+    assert report_on(Listing(WireDialect.MESSAGES), max_requests=20).model == "small"

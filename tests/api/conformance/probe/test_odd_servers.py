@@ -90,7 +90,6 @@ def test_several_choices_are_judged_where_they_have_to_be_sampled() -> None:
 @pytest.mark.parametrize(
     ("make", "dialect", "concluded"),
     [
-        (odd.WantsTwoTokens, CHAT, "Every request allows 2 tokens or more"),
         (odd.WantsSixteenTokens, WireDialect.RESPONSES, "Every request allows 16 tokens or more"),
         (odd.RaisesSmallLimits, WireDialect.RESPONSES, "Every request allows 16 tokens or more"),
         (odd.KnowsTheNewLimitOnly, CHAT, "The limit is sent as max_completion_tokens"),
@@ -182,11 +181,9 @@ class HidesItsThinking(FamilyServer):
     is_thinking_always = True
 
     def thought(self, query: Query) -> str:
-        """Return a thought that leaves a short limit almost no room for the answer."""
         return "" if query.has_schema else "x" * 111
 
     def answer(self, query: Query) -> Said:
-        """Return the answer without it."""
         return replace(super().answer(query), thinking="")
 
 

@@ -22,7 +22,7 @@ from api.conformance.probe.values import (
     ProbeOptions,
     Report,
 )
-from tests.api.conformance.probe.small_server import NamesNoSequence
+from tests.api.conformance.probe.family.faulty.reasons import NamesNoSequence
 from tests.support.asking import run
 
 FAULT = Fault(
@@ -98,7 +98,7 @@ def test_a_key_is_never_in_a_command(dialect: WireDialect) -> None:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_commands_of_a_report_show_the_fault() -> None:
     async def work() -> list[str]:
-        async with NamesNoSequence().listening() as url:
+        async with NamesNoSequence(WireDialect.MESSAGES).listening() as url:
             report = await probe(ProbeOptions(url, WireDialect.MESSAGES, "small"))
             commands = [fault.curl for result in report.failed for fault in result.faults]
             shown = []

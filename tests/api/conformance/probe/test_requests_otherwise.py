@@ -20,11 +20,9 @@ class _Rewrites(FamilyServer):
     """Writes the frames of a stream otherwise."""
 
     def rewritten(self, frame: bytes, at: int, last: int) -> bytes:
-        """Return a frame as it is sent."""
         raise NotImplementedError
 
     def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        """Return the frames as they are sent."""
         frames = super().frames(said, query)
         return [self.rewritten(frame, at, len(frames) - 1) for at, frame in enumerate(frames)]
 
@@ -33,7 +31,6 @@ class LeavesNoBlankLines(_Rewrites):
     """Ends each event with one line end."""
 
     def rewritten(self, frame: bytes, at: int, last: int) -> bytes:
-        """Return a frame with one line end."""
         return frame.replace(b"\n\n", b"\n")
 
 
@@ -41,7 +38,6 @@ class EndsWithoutABlankLine(_Rewrites):
     """Does not end the last event."""
 
     def rewritten(self, frame: bytes, at: int, last: int) -> bytes:
-        """Return a frame, the last one without its end."""
         return frame.rstrip() if at == last else frame
 
 
@@ -49,7 +45,6 @@ class TearsEventsApart(_Rewrites):
     """Writes a blank line between the name of an event and its data."""
 
     def rewritten(self, frame: bytes, at: int, last: int) -> bytes:
-        """Return a frame in two parts."""
         return frame.replace(b"\ndata:", b"\n\ndata:")
 
 
@@ -57,7 +52,6 @@ class StreamsPlainLines(_Rewrites):
     """Streams one JSON object a line where events are due."""
 
     def rewritten(self, frame: bytes, at: int, last: int) -> bytes:
-        """Return a frame without the name of its field."""
         return frame.replace(b"data: {", b"{")
 
 
@@ -65,7 +59,6 @@ class WritesOtherLines(_Rewrites):
     """Writes a line between the objects of a stream of lines that is none."""
 
     def rewritten(self, frame: bytes, at: int, last: int) -> bytes:
-        """Return a frame, all but the first behind such a line."""
         return b"more\n" + frame if at else frame
 
 
@@ -73,7 +66,6 @@ class MovesInTime(_Rewrites):
     """Gives every chunk its own time."""
 
     def rewritten(self, frame: bytes, at: int, last: int) -> bytes:
-        """Return a frame of a later time."""
         if b'"created"' not in frame:
             return frame
         value = json.loads(frame.removeprefix(b"data: "))

@@ -1,7 +1,6 @@
 """A probe finds its server, keeps its limits, reports progress, and can be cancelled."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 from aiohttp import web
@@ -14,23 +13,13 @@ from api.conformance.probe.values import (
     ProbeFailed,
     ProbeOptions,
     Progress,
-    Report,
     Verdict,
 )
-from tests.api.conformance.probe.small_server import SmallServer
+from tests.api.conformance.probe.family.probing import report_on
+from tests.api.conformance.probe.family.server import FamilyServer
 from tests.support.asking import run
 
-Probed = Callable[..., Report]
-
-
-class Guarded(SmallServer):
-    """Needs a key."""
-
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        if request.headers.get("x-api-key") != "secret":
-            error = {"type": "authentication_error", "message": "a key is needed"}
-            return web.json_response({"type": "error", "error": error}, status=401)
-        return await super().handle(request)
+MESSAGES = WireDialect.MESSAGES
 
 
 @pytest.mark.parametrize(
@@ -58,23 +47,16 @@ def test_a_text_that_is_not_an_address_is_refused(url: str) -> None:
         split_url(url)
 
 
-def test_the_dialect_that_answers_is_found(probed: Probed) -> None:
-    report = probed(SmallServer, dialect=None)
+def test_the_dialect_that_answers_is_found() -> None:
+    report = report_on(FamilyServer(MESSAGES), dialect=None)
     assert report.dialect is WireDialect.MESSAGES
     assert report.other_dialects == ()
     assert report.failed == ()
 
 
-def test_a_missing_key_is_reported_and_a_given_one_is_sent(probed: Probed) -> None:
-    with pytest.raises(ProbeFailed, match=r"401 asks for a key: give --api-key KEY"):
-        probed(Guarded)
-    report = probed(Guarded, api_key="secret")
-    assert report.failed == ()
-
-
-def test_progress_is_reported_before_and_after_each_check(probed: Probed) -> None:
+def test_progress_is_reported_before_and_after_each_check() -> None:
     told: list[Progress] = []
-    report = probed(SmallServer, told.append)
+    report = report_on(FamilyServer(MESSAGES), on_progress=told.append)
     results = [one.result for one in told if one.result is not None]
     assert {one.code for one in results} == {one.code for one in report.results[2:]}
     assert any(one.remaining_s is not None for one in told)
@@ -82,8 +64,8 @@ def test_progress_is_reported_before_and_after_each_check(probed: Probed) -> Non
     assert [one.done for one in told] == sorted(one.done for one in told)
 
 
-def test_a_probe_sends_no_more_requests_than_its_limit(probed: Probed) -> None:
-    report = probed(SmallServer, max_requests=20)
+def test_a_probe_sends_no_more_requests_than_its_limit() -> None:
+    report = report_on(FamilyServer(MESSAGES), max_requests=20)
     assert report.requests == 20
     outcomes = [one.outcome for one in report.results]
     assert outcomes.count(CheckOutcome.HELD) >= 4
@@ -94,17 +76,17 @@ def test_a_probe_sends_no_more_requests_than_its_limit(probed: Probed) -> None:
     assert all("the limit of 20 requests was reached" in one.sentence for one in left_out)
 
 
-def test_a_probe_takes_no_longer_than_its_limit(probed: Probed) -> None:
-    class Slow(SmallServer):
+def test_a_probe_takes_no_longer_than_its_limit() -> None:
+    class Slow(FamilyServer):
         piece_s = 0.002
 
-    report = probed(Slow, time_limit_s=1.0)
+    report = report_on(Slow(MESSAGES), time_limit_s=1.0)
     assert report.duration_s < 60
     assert report.cut_short == "the time limit of the probe was reached"
 
 
 def test_a_cancelled_probe_leaves_no_request_behind() -> None:
-    class Counting(SmallServer):
+    class Counting(FamilyServer):
         open_requests = 0
 
         async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -116,14 +98,14 @@ def test_a_cancelled_probe_leaves_no_request_behind() -> None:
                 type(self).open_requests -= 1
 
     async def work() -> None:
-        async with Counting().listening() as url:
+        async with Counting(MESSAGES).listening() as url:
             reached = asyncio.Event()
 
             def told(progress: Progress) -> None:
                 if progress.done == 3:
                     reached.set()
 
-            options = ProbeOptions(url, WireDialect.MESSAGES, "small")
+            options = ProbeOptions(url, MESSAGES, "small")
             task = asyncio.create_task(probe(options, told))
             await asyncio.wait_for(reached.wait(), 60)
             task.cancel()

@@ -20,7 +20,6 @@ class EndsLinesWithTwo(FamilyServer):
     """Ends the lines of streams with carriage return and line feed."""
 
     async def write(self, response: web.StreamResponse, frame: bytes) -> None:
-        """Write a frame of a stream."""
         await response.write(frame.replace(b"\n", b"\r\n"))
 
 
@@ -28,7 +27,6 @@ class Comments(FamilyServer):
     """Writes comments and blank lines between events; Ollama's lines have none."""
 
     async def write(self, response: web.StreamResponse, frame: bytes) -> None:
-        """Write a frame of a stream."""
         between = b"\n" if self.dialect is WireDialect.OLLAMA else b": still here\n\n"
         await response.write(between + frame)
 
@@ -48,7 +46,6 @@ class Varies(FamilyServer):
         self._number = count()
 
     def script(self, query: Query) -> str:
-        """Return another answer each time, the same at its beginning."""
         full = super().script(query)
         at = len(full) * 3 // 4
         return full if query.has_schema else f"{full[:at]} <{next(self._number)}> {full[at:]}"
@@ -60,7 +57,6 @@ class AlwaysThinks(FamilyServer):
     is_thinking_always = True
 
     def thought(self, query: Query) -> str:
-        """Return a long thought."""
         return super().thought(query) * 8
 
 
@@ -70,7 +66,6 @@ class HasLittleRoom(FamilyServer):
     room = 64
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse what is too long."""
         if query.limit > self.room:
             return self.refusal(f"the context of {self.room} tokens has no room for {query.limit}")
         return None
@@ -80,7 +75,6 @@ class WantsAKey(FamilyServer):
     """Refuses requests without a key."""
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse a request without the key."""
         if request.headers.get("authorization") != "Bearer secret":
             return self.refusal("who are you?", 401)
         return None
@@ -90,7 +84,6 @@ class WantsAHeader(FamilyServer):
     """Refuses requests without a header of its own."""
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse a request without it."""
         if request.headers.get("x-team") != "blue":
             return self.refusal("the header X-Team is missing")
         return None
@@ -103,7 +96,6 @@ class IsBusy(FamilyServer):
     headers: ClassVar[dict[str, str]] = {"retry-after": "0.01"}
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse some requests."""
         if self.asked % 5:
             return None
         refusal = self.refusal("come back later", self.status)
@@ -118,19 +110,10 @@ class IsAwayForAMoment(IsBusy):
     headers: ClassVar[dict[str, str]] = {}
 
 
-class WantsTwoTokens(FamilyServer):
-    """Refuses limits below 2."""
-
-    def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse small limits."""
-        return self.refusal("max_tokens must be at least 2") if query.limit < 2 else None
-
-
 class WantsSixteenTokens(FamilyServer):
     """Refuses limits below 16."""
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse small limits."""
         if query.limit >= 16:
             return None
         return self.refusal(
@@ -143,7 +126,6 @@ class RaisesSmallLimits(FamilyServer):
     """Raises limits below 16, which the vendor refuses, to that."""
 
     def answer(self, query: Query) -> Said:
-        """Return an answer of at least so many tokens."""
         return super().answer(replace(query, limit=max(16, query.limit)))
 
 
@@ -151,7 +133,6 @@ class KnowsTheNewLimitOnly(FamilyServer):
     """Wants max_completion_tokens."""
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse the old name."""
         if "max_tokens" not in query.body:
             return None
         return self.refusal("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.")
@@ -161,7 +142,6 @@ class FixesTheTemperature(FamilyServer):
     """Refuses any temperature but its own."""
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse a temperature."""
         is_set = "temperature" in str(query.body)
         return self.refusal("'temperature' does not support 0") if is_set else None
 
@@ -170,7 +150,6 @@ class WantsItsModel(FamilyServer):
     """Answers only for one model's name, which it does not list."""
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse other names."""
         if query.body.get("model") == "right":
             return None
         return self.refusal("The model `default` does not exist", 404)
@@ -180,13 +159,11 @@ class HasOneOfItsOwn(FamilyServer):
     """Refuses the models that it lists, but answers requests that name none."""
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse all names."""
         if "model" not in query.body:
             return None
         return self.refusal("Repository Not Found", 404)
 
     def routes(self, app: web.Application) -> None:
-        """List models that it refuses."""
 
         async def models(request: web.Request) -> web.Response:
             return web.json_response({"data": [{"id": "away"}]})
@@ -199,7 +176,6 @@ class LivesElsewhere(FamilyServer):
     """Has another path instead of /v1."""
 
     def routes(self, app: web.Application) -> None:
-        """Add the route under another path."""
         app.router.add_post("/api/v3" + self.wire.path.removeprefix("/v1"), self.handle)
 
 
@@ -207,7 +183,6 @@ class RefusesLists(FamilyServer):
     """Accepts four stops, and refuses more with a clear error."""
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse long lists."""
         return self.refusal("at most 4 stops") if len(query.stops) > 4 else None
 
 
@@ -217,7 +192,6 @@ class SamplesSeveral(FamilyServer):
     dialects = (WireDialect.CHAT, WireDialect.COMPLETIONS)
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse several of the same."""
         is_greedy = query.choices > 1 and not query.body.get("temperature")
         return self.refusal("n must be 1 when using greedy sampling") if is_greedy else None
 
@@ -228,7 +202,6 @@ class LogsIds(FamilyServer):
     dialects = (WireDialect.CHAT,)
 
     def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        """Return an answer whose tokens have ids instead of texts."""
         whole = super().body(said, query)
         for choice in whole.get("choices", []):
             if "logprobs" in choice:
@@ -240,15 +213,12 @@ class KnowsStopsOnly(FamilyServer):
     """Ignores tools, structured output and logprobs, and refuses more than one choice."""
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse several choices."""
         return self.refusal("n must be 1") if query.choices > 1 else None
 
     def called(self, query: Query) -> Said:
-        """Answer with text, whatever tool is offered."""
         return self.answer(replace(query, has_tool=False))
 
     def answers(self, query: Query) -> list[Said]:
-        """Return a plain answer."""
         return super().answers(replace(query, has_schema=False, has_logprobs=False))
 
 
@@ -258,7 +228,6 @@ class SendsUnknownEvents(FamilyServer):
     dialects = (WireDialect.MESSAGES,)
 
     def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        """Return the frames with another one among them."""
         frames = super().frames(said, query)
         extra = b'event: mood\ndata: {"type": "mood", "is": "fine"}\n\n'
         return [*frames[:2], extra, *frames[2:]]
@@ -270,7 +239,6 @@ class LogsReasoning(FamilyServer):
     dialects = (WireDialect.CHAT,)
 
     def logged(self, said: Said, full: str) -> tuple[str, ...]:
-        """Return the tokens of a thought, and those of the text."""
         return ("Let", " me", " see", *super().logged(said, full))
 
 
@@ -280,12 +248,10 @@ class LeavesNullsOut(FamilyServer):
     dialects = (WireDialect.MESSAGES,)
 
     def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        """Return the frames without the null at their end."""
         begun, *others = super().frames(said, query)
         return [begun, *(one.replace(b', "stop_sequence": null', b"") for one in others)]
 
     def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        """Return an answer without null."""
         whole = super().body(said, query)
         return {name: value for name, value in whole.items() if value is not None}
 
@@ -294,7 +260,6 @@ class HangsUpOnce(FamilyServer):
     """Closes one connection without an answer."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer all requests but one."""
         if self.asked == 30:
             self.asked += 1
             assert request.transport is not None
@@ -314,7 +279,6 @@ class IsOddOften(FamilyServer):
     odd: Callable[[str], str] = staticmethod(lambda full: f"Sure: {full}")
 
     def script(self, query: Query) -> str:
-        """Return the answer, or now and then another one."""
         full = super().script(query)
         is_usual = query.has_schema or self.asked % self.every
         return full if is_usual else self.odd(full)
@@ -326,7 +290,6 @@ class RefusesResultsOfOtherCalls(FamilyServer):
     dialects = (WireDialect.MESSAGES, WireDialect.CHAT, WireDialect.RESPONSES)
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse a call that somebody else has made up."""
         is_other = "call12345" in str(query.body)
         return self.refusal("this is none of my calls") if is_other else None
 
@@ -335,7 +298,6 @@ class RefusesBareStrings(FamilyServer):
     """Takes its stops in a list only."""
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse a string."""
         is_bare = isinstance(DRIVERS[self.dialect].raw_stops(query.body), str)
         return self.refusal("the stops must be an array") if is_bare else None
 
@@ -352,7 +314,6 @@ RIGHT: Sequence[type[FamilyServer]] = (
     HasLittleRoom,
     IsBusy,
     IsAwayForAMoment,
-    WantsTwoTokens,
     WantsSixteenTokens,
     FixesTheTemperature,
     RefusesLists,

@@ -83,7 +83,6 @@ class ChatWire:
     content_type = "text/event-stream"
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return the request."""
         kwargs = body.get("chat_template_kwargs") or {}
         return Query(
             prompt=last_message(body.get("messages")),
@@ -102,7 +101,6 @@ class ChatWire:
         )
 
     def whole(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        """Return a whole answer."""
         return {
             **self.head(query, "chat.completion"),
             "choices": [self._choice(index, one) for index, one in enumerate(said)],
@@ -110,7 +108,6 @@ class ChatWire:
         }
 
     def head(self, query: Query, name: str) -> dict[str, Any]:
-        """Return the fields that every object of an answer has."""
         return {"id": id_of(query, "c"), "object": name, "created": CREATED, "model": "small"}
 
     def _choice(self, index: int, one: Said) -> dict[str, Any]:
@@ -141,11 +138,9 @@ class ChatWire:
         }
 
     def end(self, one: Said) -> dict[str, Any]:
-        """Return the fields that say how an answer ended."""
         return {"finish_reason": REASONS[one.ending], "matched_stop": one.matched}
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
-        """Yield a streamed answer."""
         head = self.head(query, "chat.completion.chunk")
         for index, one in enumerate(said):
             yield self._chunk(head, index, {"role": "assistant", "content": ""})
@@ -164,7 +159,6 @@ class ChatWire:
         yield sse("[DONE]")
 
     def counts(self, query: Query) -> bool:
-        """Return whether a stream ends with counts."""
         return bool((query.body.get("stream_options") or {}).get("include_usage"))
 
     def _chunk(self, head: dict[str, Any], index: int, delta: dict[str, Any], **more: Any) -> bytes:
@@ -178,7 +172,6 @@ class CompletionsWire(ChatWire):
     path = "/v1/completions"
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return the request."""
         if not isinstance(body.get("prompt"), str):
             raise Refused("prompt: must be a string")
         return Query(
@@ -193,7 +186,6 @@ class CompletionsWire(ChatWire):
         )
 
     def head(self, query: Query, name: str) -> dict[str, Any]:
-        """Return the fields that every object of an answer has: chunks have no other name."""
         return super().head(query, "text_completion")
 
     def _choice(self, index: int, one: Said) -> dict[str, Any]:
@@ -212,7 +204,6 @@ class CompletionsWire(ChatWire):
         }
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
-        """Yield a streamed answer."""
         head = self.head(query, "")
         for index, one in enumerate(said):
             begin = 0
@@ -239,7 +230,6 @@ class ResponsesWire:
     content_type = "text/event-stream"
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return the request."""
         asked = body.get("input")
         if not isinstance(asked, str | list):
             raise Refused("input: must be a string or a list")
@@ -256,7 +246,6 @@ class ResponsesWire:
         )
 
     def whole(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        """Return a whole answer."""
         return self._response(said[0], query)
 
     def _items(self, one: Said) -> list[dict[str, Any]]:
@@ -292,7 +281,6 @@ class ResponsesWire:
         }
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
-        """Yield a streamed answer."""
         [one] = said
         number = -1
 

@@ -31,11 +31,9 @@ class MessagesWire:
 
     @staticmethod
     def error(message: str) -> dict[str, Any]:
-        """Return an error."""
         return {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return the request."""
         thinking = body.get("thinking")
         return Query(
             prompt=last_message(body.get("messages")),
@@ -58,7 +56,6 @@ class MessagesWire:
         return blocks
 
     def whole(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        """Return a whole answer."""
         [one] = said
         blocks = self._blocks(one)
         if one.call is not None:
@@ -79,7 +76,6 @@ class MessagesWire:
         return {**head, "model": "small"}
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
-        """Yield a streamed answer."""
         [one] = said
 
         def event(kind: str, **fields: Any) -> bytes:
@@ -120,7 +116,6 @@ class GenerateWire:
     content_type = "text/event-stream"
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return the request."""
         if not isinstance(body.get("text"), str):
             raise Refused("text: must be a string")
         sampling = body.get("sampling_params") or {}
@@ -148,11 +143,9 @@ class GenerateWire:
         }
 
     def whole(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        """Return a whole answer."""
         return self._answer(query, said[0], said[0].text, is_last=True)
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
-        """Yield a streamed answer; each frame has the whole text so far."""
         [one] = said
         so_far = ""
         for piece in query.pieces(one.text):
@@ -170,11 +163,9 @@ class OllamaWire:
 
     @staticmethod
     def error(message: str) -> dict[str, Any]:
-        """Return an error."""
         return {"error": message}
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return the request."""
         options = body.get("options") or {}
         return Query(
             prompt=last_message(body.get("messages")),
@@ -208,14 +199,12 @@ class OllamaWire:
         return message
 
     def whole(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        """Return a whole answer."""
         return {**self._head(), "message": self._message(said[0]), **self._end(said[0])}
 
     def _head(self) -> dict[str, Any]:
         return {"model": "small", "created_at": CREATED_AT}
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
-        """Yield a streamed answer: one object a line."""
         [one] = said
 
         def line(message: dict[str, Any], **more: Any) -> bytes:

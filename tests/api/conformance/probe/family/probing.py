@@ -4,12 +4,17 @@ import ssl
 from typing import Any
 
 from api.conformance.probe.run import probe
-from api.conformance.probe.values import ProbeOptions, Report
+from api.conformance.probe.values import OnProgress, ProbeOptions, Report
 from tests.api.conformance.probe.family.server import FamilyServer
 from tests.support.asking import run
 
 
-def report_on(server: FamilyServer, tls: ssl.SSLContext | None = None, **options: Any) -> Report:
+def report_on(
+    server: FamilyServer,
+    tls: ssl.SSLContext | None = None,
+    on_progress: OnProgress | None = None,
+    **options: Any,
+) -> Report:
     """Return the report of a probe."""
 
     async def probing() -> Report:
@@ -21,6 +26,6 @@ def report_on(server: FamilyServer, tls: ssl.SSLContext | None = None, **options
             }
             usual |= {"dialect": server.dialect, "only": server.only}
             usual["patience_s"] = server.patience_s
-            return await probe(ProbeOptions(url, **{**usual, **options}))
+            return await probe(ProbeOptions(url, **{**usual, **options}), on_progress)
 
     return run(probing(), timeout_s=300)

@@ -44,6 +44,16 @@ class CallsStopsNaturalEnds(Faulty):
         return replace(said, ending="natural", matched=None)
 
 
+class NamesNoSequence(Faulty):
+    """Does not report which stop matched."""
+
+    finds: ClassVar = {"stop.one_character": {"sequence_null"}}
+    dialects: ClassVar = NAMING
+
+    def stopped(self, said: Said, full: str, query: Query) -> Said:
+        return replace(said, matched=None)
+
+
 _REASONS = {
     WireDialect.MESSAGES: rb'"stop_reason": "\w+"',
     WireDialect.CHAT: rb'"finish_reason": "\w+"',
@@ -105,32 +115,6 @@ class ReachesTheLimitByStep(Faulty):
         return said
 
 
-class FinishesTwice(Faulty):
-    """Sends the reason of a stream twice."""
-
-    finds: ClassVar = {"form.streamed": {"reason_repeated"}}
-    dialects: ClassVar = (*OPENAI, *NAMING)
-
-    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        frames = super().frames(said, query)
-        last = -3 if self.dialect in OPENAI and self.wire.counts(query) else -2
-        return [*frames[:last], frames[last], *frames[last:]]
-
-
-class SpeaksAfterTheFinish(Faulty):
-    """Sends the last piece of a stream after the reason."""
-
-    finds: ClassVar = {"form.streamed": {"text_after_reason"}}
-    dialects: ClassVar = OPENAI
-
-    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        frames = super().frames(said, query)
-        if not said[0].text or query.choices > 1:
-            return frames
-        last = len(frames) - (3 if self.wire.counts(query) else 2)
-        return [*frames[: last - 1], frames[last], frames[last - 1], *frames[last + 1 :]]
-
-
 class CountsNothingOut(Faulty):
     """Counts 0 tokens for every answer."""
 
@@ -139,25 +123,6 @@ class CountsNothingOut(Faulty):
 
     def answer(self, query: Query) -> Said:
         return replace(super().answer(query), tokens=0)
-
-
-class CountsBelowZero(Faulty):
-    """Counts a negative number of tokens for the prompt."""
-
-    finds: ClassVar = {"usage.counts": {"usage_negative"}}
-
-    def answer(self, query: Query) -> Said:
-        return replace(super().answer(query), prompt_tokens=-1)
-
-
-class AddsUpWrongly(Faulty):
-    """Gives a total that is not the sum."""
-
-    finds: ClassVar = {"usage.counts": {"usage_total"}}
-    dialects: ClassVar = (*OPENAI, WireDialect.RESPONSES)
-
-    def answer(self, query: Query) -> Said:
-        return replace(super().answer(query), total=3)
 
 
 class CountsWhatIsSeen(Faulty):

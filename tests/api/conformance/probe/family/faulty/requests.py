@@ -10,7 +10,7 @@ from aiohttp import web
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects import DRIVERS
 from tests.api.conformance.probe.family.faulty.fault import ALL, OPENAI, Faulty
-from tests.api.conformance.probe.family.talk import PIECE, Query, Said, pieces
+from tests.api.conformance.probe.family.talk import PIECE, Query, Said
 
 CHAT, MESSAGES = WireDialect.CHAT, WireDialect.MESSAGES
 WITH_TEMPLATE = (MESSAGES, CHAT, WireDialect.RESPONSES, WireDialect.OLLAMA)
@@ -145,17 +145,6 @@ class TakesStringsForCharacters(Faulty):
         )
 
 
-class RefusesStrings(Faulty):
-    """Wants a list around a single stop."""
-
-    finds: ClassVar = {"stops.string": {"refused"}}
-    dialects: ClassVar = TakesStringsForCharacters.dialects
-
-    def check(self, request: web.Request, query: Query) -> web.Response | None:
-        is_string = isinstance(DRIVERS[self.dialect].raw_stops(query.body), str)
-        return self.refusal("Input should be a valid list", 422) if is_string else None
-
-
 class LeavesHalfACharacter(Faulty):
     """Leaves the first bytes of a stop that is not ASCII."""
 
@@ -175,18 +164,6 @@ class CountsEmojiTwice(Faulty):
     def stopped(self, said: Said, full: str, query: Query) -> Said:
         wide = sum(ord(char) > 0xFFFF for char in said.text)
         return replace(said, text=said.text[: len(said.text) - 2 * wide])
-
-
-class LosesTheLastChunk(Faulty):
-    """Loses the last piece of a stream."""
-
-    finds: ClassVar = {"baseline": {"stream_differs"}}
-
-    def answer(self, query: Query) -> Said:
-        said = super().answer(query)
-        if not query.is_streamed or said.ending != "natural":
-            return said
-        return replace(said, text="".join(pieces(said.text)[:-1]))
 
 
 class IgnoresTheNewLimit(Faulty):
@@ -220,22 +197,6 @@ class CallsCallsEnds(Faulty):
         said = super().called(query)
         is_wrong = query.is_streamed and said.call is not None
         return replace(said, ending="natural") if is_wrong else said
-
-
-class EndsCallsWithoutAReason(Faulty):
-    """Gives no reason after a call, but only in streams."""
-
-    finds: ClassVar = {"tools.call": {"reason_missing"}}
-    dialects: ClassVar = (CHAT, MESSAGES)
-
-    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        frames = super().frames(said, query)
-        if not query.has_tool or said[0].call is None:
-            return frames
-        for reason in (b'"tool_calls", "matched', b'"tool_use"'):
-            frames = [one.replace(b'reason": ' + reason, b'reason": null' + reason[12:])
-                      for one in frames]  # fmt: skip
-        return frames
 
 
 class SendsArgumentsAsAnObject(Faulty):

@@ -78,18 +78,6 @@ class ShowsOtherTextInStreams(Faulty):
         return replace(said, text=said.text.replace("\n", "")) if query.is_streamed else said
 
 
-class ThinksAloudInStreams(Faulty):
-    """Puts the thinking into the text of streams."""
-
-    finds: ClassVar = {"baseline": {"stream_differs"}}
-
-    def answer(self, query: Query) -> Said:
-        said = super().answer(query)
-        if not query.is_streamed or query.has_tool:
-            return said
-        return replace(said, text=f"<think>Lass mal sehen.</think>\n\n{said.text}")
-
-
 class CutsCalls(Faulty):
     """Cuts the arguments of a call at a stop and reports a call."""
 

@@ -73,31 +73,13 @@ class DropsTextAroundNestedStops(Faulty):
         return said
 
 
-class _KeepsTheFirst(Faulty):
-    most = 4
-
-    def answer(self, query: Query) -> Said:
-        return super().answer(replace(query, stops=query.stops[: self.most]))
-
-
-class DropsTheFifthStop(_KeepsTheFirst):
+class DropsTheFifthStop(Faulty):
     """Takes four stops and drops the others without a word."""
 
     finds: ClassVar = {"stops.many": {"stops_dropped"}}
 
-
-class DropsTheEighthStop(_KeepsTheFirst):
-    """Takes seven stops."""
-
-    finds: ClassVar = {"stops.many": {"stops_dropped"}}
-    most = 7
-
-
-class DropsTheSixteenthStop(_KeepsTheFirst):
-    """Takes fifteen stops."""
-
-    finds: ClassVar = {"stops.many": {"stops_dropped"}}
-    most = 15
+    def answer(self, query: Query) -> Said:
+        return super().answer(replace(query, stops=query.stops[:4]))
 
 
 class FiresOnNothingInStreams(Faulty):
