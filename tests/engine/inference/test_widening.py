@@ -17,11 +17,12 @@ from engine.inference.weights import widen
 from engine.library.memory_need import estimated, need
 from engine.library.model_info import ModelInfo
 from engine.library.weights import weights_of
-from tests.support.models.tiny_models import KINDS
+from tests.support.models.architectures import architecture_config, architecture_model
 
 
 def made(dtype: Any, *, is_quantised: bool) -> Any:
-    model = KINDS["full"]()
+    config = architecture_config("qwen3") | {"intermediate_size": 64}
+    model = architecture_model("qwen3", config=config)
     model.set_dtype(dtype)
     if is_quantised:
         nn.quantize(model, group_size=32, bits=4)

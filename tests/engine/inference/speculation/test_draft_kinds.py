@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from engine.inference.speculation.draft_model import DraftModel, LoadedDraft
+from tests.support.models.architectures import VOCABULARY, WINDOW
 from tests.support.models.random_batches import PlainLoop
-from tests.support.models.tiny_models import KINDS, VOCABULARY, WINDOW, tiny_model
+from tests.support.models.tiny_models import KINDS, tiny_model
 
 # Longer than the window, which is then full.
 _PROMPT = [n * 7 % 61 + 1 for n in range(WINDOW + 9)]
