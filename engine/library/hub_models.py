@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from engine.library.architectures import problem_of
+from engine.library.architectures import problem_of, sees
 from engine.library.configuration import bits_of, context_length, is_count
 from engine.library.hub import Hub, HubFailed, parsed_reply
 from engine.library.memory_need import Fit, Memory, MemoryNeed, estimated, need_of
@@ -202,7 +202,9 @@ def _with_need(hub: Hub, model: HubModel) -> HubModel:
         return model
     need = None
     if model.size_bytes is not None:
-        need = need_of(model.size_bytes, estimated(config), context_length(config))
+        need = need_of(
+            model.size_bytes, estimated(config), context_length(config), can_see=sees(config)
+        )
     return dataclasses.replace(
         model, bits=bits_of(config) or model.bits, need=need, problem=problem_of(config)
     )

@@ -12,13 +12,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from engine.library.architectures import ASSISTANTS
+from engine.library.architectures import ASSISTANTS, sees
 from engine.library.configuration import architecture_of, context_length, is_count, text_part
 from engine.library.model_files import read_json
 from engine.library.weights import weights_of
 
 # The length of context to plan for, if the model's own is longer.
 USUAL_CONTEXT = 8192
+PICTURE_BYTES = 128 << 20
+"""Kept by a model that sees, of pictures of recent requests: half of it decoded, half features."""
 # mlx-lm allocates the memory of a cache for this many tokens at a time.
 STEP_TOKENS = 256
 
@@ -162,7 +164,7 @@ def need(folder: Path, draft: Path | None = None) -> MemoryNeed:
     if draft is not None:
         more, beside = _parts_of(draft, read_json(draft / "config.json"), uses_head=False)
         weights, size = weights + more, size + beside
-    return need_of(weights, size, context_length(config))
+    return need_of(weights, size, context_length(config), can_see=sees(config))
 
 
 def _parts_of(
@@ -176,22 +178,24 @@ def _parts_of(
     return weights.size_bytes, size
 
 
-def need_of(weights: int, size: CacheSize, context: int) -> MemoryNeed:
+def need_of(weights: int, size: CacheSize, context: int, *, can_see: bool = False) -> MemoryNeed:
     """Return the memory that a model needs; the model need not be on this machine."""
     context = min(context, USUAL_CONTEXT)
     return MemoryNeed(
         weights=weights,
         cache=size.bytes_of(context),
-        headroom=_headroom(weights),
+        headroom=_headroom(weights, can_see),
         context=context,
     )
 
 
-def _headroom(weights: int) -> int:
-    return max(256 << 20, weights // 10)
+def _headroom(weights: int, can_see: bool) -> int:
+    return max(256 << 20, weights // 10) + (PICTURE_BYTES if can_see else 0)
 
 
-def max_cache_bytes(now: Memory, size: CacheSize, weights: int, kept: int) -> tuple[int, int]:
+def max_cache_bytes(
+    now: Memory, size: CacheSize, weights: int, kept: int, *, can_see: bool = False
+) -> tuple[int, int]:
     """Return the bytes that the caches of all running answers, and of cached prompts, may take.
 
     4,096 tokens are accepted however little memory seems to be free: the system can free much of
@@ -199,4 +203,4 @@ def max_cache_bytes(now: Memory, size: CacheSize, weights: int, kept: int) -> tu
     """
     free = min(now.available, now.usable - weights)
     kept = min(kept, free // 4)
-    return max(free - kept - _headroom(weights), size.allocated_bytes(4096)), max(0, kept)
+    return max(free - kept - _headroom(weights, can_see), size.allocated_bytes(4096)), max(0, kept)

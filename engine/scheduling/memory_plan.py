@@ -167,7 +167,11 @@ class MemoryPlanner:
 
     def _caches(self, info: ModelInfo, available: Memory) -> tuple[int, int]:
         return max_cache_bytes(
-            available, info.answer_cache, info.weights_bytes, self._prompt_cache_bytes
+            available,
+            info.answer_cache,
+            info.weights_bytes,
+            self._prompt_cache_bytes,
+            can_see=info.can_see,
         )
 
     def _machine(self, own: ModelMemory, info: ModelInfo, others: Sequence[ModelMemory]) -> Memory:

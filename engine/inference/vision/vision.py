@@ -28,12 +28,12 @@ from engine.inference.vision.text_model import (
     patch_ropes,
 )
 from engine.inference.vision.tower import Features, Tower, read_processor
+from engine.library.memory_need import PICTURE_BYTES
 from engine.values.request import GenerationRequest, Picture
 
-# Pictures of recent requests as the processor made them, and their features: an agent's next turn
-# has the same ones.
-_MAX_PREPARED_BYTES = 64 << 20
-_MAX_FEATURE_BYTES = 64 << 20
+# Of pictures of recent requests as the processor made them, and of their features: an agent's next
+# turn has the same ones.
+_MAX_KEPT_BYTES = PICTURE_BYTES // 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,7 +152,7 @@ class Vision:
                 reason = f"the processor of this model cannot read the picture: {why}"
                 raise InvalidRequest(field, reason) from error
             size = sum(_pixel_bytes(pixels) for _, pixels in self._prepared.values())
-            while size > _MAX_PREPARED_BYTES and len(self._prepared) > 1:
+            while size > _MAX_KEPT_BYTES and len(self._prepared) > 1:
                 _, (_, pixels) = self._prepared.popitem(last=False)
                 size -= _pixel_bytes(pixels)
         return found[0]
@@ -275,7 +275,7 @@ class Vision:
     def _keep(self, digest: bytes, features: Features) -> None:
         self._features[digest] = features
         size = sum(each.size_bytes for each in self._features.values())
-        while size > _MAX_FEATURE_BYTES and len(self._features) > 1:
+        while size > _MAX_KEPT_BYTES and len(self._features) > 1:
             size -= self._features.popitem(last=False)[1].size_bytes
 
     @contextmanager

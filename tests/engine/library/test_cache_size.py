@@ -1,10 +1,20 @@
 """What the context of an answer takes in memory, for layers of several kinds."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.library.memory_need import CacheSize, Memory, estimated, max_cache_bytes
+from engine.library.architectures import sees
+from engine.library.memory_need import (
+    PICTURE_BYTES,
+    CacheSize,
+    Memory,
+    estimated,
+    max_cache_bytes,
+    need,
+)
 
 ATTENTION = {
     "num_hidden_layers": 6,
@@ -68,3 +78,15 @@ def test_the_room_is_what_is_free_less_kept_prompts_and_headroom() -> None:
     # On a Mac, the graphics processor may have less than what is free.
     found = max_cache_bytes(Memory(24 * gib, 30 * gib), size, weights=10 * gib, kept=gib)
     assert found == (14 * gib - gib - gib, gib)
+    now = Memory(24 * gib, 30 * gib)
+    seeing = max_cache_bytes(now, size, weights=10 * gib, kept=gib, can_see=True)
+    assert seeing == (found[0] - PICTURE_BYTES, gib)
+
+
+def test_need_of_a_model_that_sees_has_its_pictures(tmp_path: Path) -> None:
+    config: dict[str, Any] = {"model_type": "qwen3_vl", "vision_config": {"depth": 1}}
+    headrooms = []
+    for each in ({"model_type": "qwen3_vl"}, config):
+        (tmp_path / "config.json").write_text(json.dumps(each))
+        headrooms.append(need(tmp_path).headroom)
+    assert headrooms[1] - headrooms[0] == (PICTURE_BYTES if sees(config) else 0)

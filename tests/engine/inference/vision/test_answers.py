@@ -214,8 +214,7 @@ async def test_a_faulty_tower_ends_its_answer_alone(
 async def test_tower_runs_once_for_each_picture_of_prompts_read_in_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vision, "_MAX_FEATURE_BYTES", 1)
-    monkeypatch.setattr(vision, "_MAX_PREPARED_BYTES", 1)
+    monkeypatch.setattr(vision, "_MAX_KEPT_BYTES", 1)
     write_seeing_model(tmp_path)
     engine = Engine(limits=Limits(prefill_chunk=16))
     await engine.load(tmp_path)
