@@ -44,13 +44,10 @@ class RecordedBody:
 
     def __init__(self, data: bytes = b"", secret: str | None = None) -> None:
         self.size_bytes = 0
+        self.is_whole = True
         self._secret = secret
         self._prefix = bytearray()
         self.add(data)
-
-    @property
-    def is_whole(self) -> bool:
-        return len(self._prefix) == self.size_bytes
 
     @property
     def text(self) -> str:
@@ -62,7 +59,9 @@ class RecordedBody:
         self.size_bytes += len(data)
         if len(data) > _MIN_PICTURE:
             data = _PICTURE.sub(_digest_picture, data)
-        self._prefix += data[: MAX_BODY_BYTES - len(self._prefix)]
+        room = MAX_BODY_BYTES - len(self._prefix)
+        self.is_whole = self.is_whole and len(data) <= room
+        self._prefix += data[:room]
 
 
 def _digest_picture(match: re.Match[bytes]) -> bytes:

@@ -86,9 +86,9 @@ class LocalServer:
     async def replay(self, entry: RequestEntry) -> None:
         if not self._url:
             raise OSError("The server is off. Turn it on to send the request again.")
-        if not entry.request_body.is_whole:
+        if (body := entry.whole_body) is None:
             raise OSError("The request’s body was not kept whole, so it cannot be sent again.")
-        await asyncio.to_thread(self._send, entry, self._url, self._key)
+        await asyncio.to_thread(self._send, entry, body, self._url, self._key)
 
     def _start(self, config: ServerConfig) -> Address:
         from api.server.server import ServerThread
@@ -139,7 +139,7 @@ class LocalServer:
         return self._preferences.now.server.is_model_chosen and len(self._engine.models) > 1
 
     @staticmethod
-    def _send(entry: RequestEntry, url: str, key: str | None) -> None:
+    def _send(entry: RequestEntry, body: str, url: str, key: str | None) -> None:
         address = urlsplit(url)
         headers = {"user-agent": f"Fullstop/{__version__} (sent again)"}
         for name, value in entry.headers:
@@ -149,8 +149,7 @@ class LocalServer:
             headers["x-api-key"] = key
         connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=600.0)
         try:
-            body = entry.request_body.text.encode() or None
-            connection.request(entry.method, entry.path, body, headers)
+            connection.request(entry.method, entry.path, body.encode() or None, headers)
             connection.getresponse().read()
         except http.client.HTTPException as error:
             raise OSError(f"The server gave no answer ({type(error).__name__}).") from error

@@ -4,6 +4,8 @@ Main thread. Knows no HTTP: the application translates what the server observed.
 that it has changed; views decide when to read it.
 """
 
+import base64
+import hashlib
 import json
 import re
 import shlex
@@ -19,7 +21,7 @@ from PySide6.QtCore import QObject, Signal
 from engine import Generation
 from engine.values.events import Finished, Usage, tokens_per_s
 from engine.values.figures import describe_difference
-from engine.values.request import GenerationRequest, ToolCall
+from engine.values.request import GenerationRequest, Picture, ToolCall
 from engine.values.verdict import shortest
 from ui.preferences import API_KEY_VARIABLE
 from ui.records.pictures import name_pictures
@@ -44,12 +46,14 @@ _VERSION = re.compile(r"/v?\d.*")
 _CURLS_OWN = frozenset(
     {"host", "content-length", "connection", "accept-encoding", "transfer-encoding", "user-agent"}
 )
+# As the server records a picture.
+_PICTURE = re.compile(r"\[picture of [\d,]+ bytes, SHA-256 ([0-9a-f]{16})\]")
 _KEYS = {"authorization": f"Bearer ${API_KEY_VARIABLE}", "x-api-key": f"${API_KEY_VARIABLE}"}
 
 
 @dataclass(frozen=True, slots=True)
 class RequestBody:
-    """The part of a body that was kept; secrets have been removed."""
+    """The part of a body that was kept: without secrets, and pictures as their size and digest."""
 
     text: str = ""
     size_bytes: int = 0
@@ -76,8 +80,13 @@ class RequestAnswer:
         return texts + self.picture_bytes
 
     @property
+    def pictures(self) -> list[Picture]:
+        in_messages = (one for turn in self.request.messages for one in turn.pictures)
+        return [*self.request.pictures, *in_messages]
+
+    @property
     def picture_bytes(self) -> int:
-        return sum(len(one.data) for turn in self.request.messages for one in turn.pictures)
+        return sum(len(one.data) for one in self.pictures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +124,18 @@ class RequestEntry:
     @property
     def is_error(self) -> bool:
         return self.status is not None and self.status >= 400
+
+    @property
+    def whole_body(self) -> str | None:
+        """The request's body with its pictures; None if some of it was not kept."""
+        text = self.request_body.text
+        known: dict[str, str] = {}
+        if _PICTURE.search(text) is not None:
+            for picture in (one for answer in self.answers for one in answer.pictures):
+                digest = hashlib.sha256(picture.data).hexdigest()[:16]
+                known[digest] = base64.b64encode(picture.data).decode()
+        is_whole = self.request_body.is_whole and known.keys() >= set(_PICTURE.findall(text))
+        return _PICTURE.sub(lambda match: known[match[1]], text) if is_whole else None
 
     @property
     def size_bytes(self) -> int:
@@ -299,10 +320,9 @@ class RequestLog(QObject):
 
 def as_curl(entry: RequestEntry, url: str) -> str:
     """Return a command for a shell that sends the request again."""
+    body = entry.whole_body
     parts = [f"curl {shlex.quote(url + entry.path)}"]
-    if entry.method not in ("GET", "POST") or (
-        entry.method == "POST" and not entry.request_body.text
-    ):
+    if entry.method not in ("GET", "POST") or (entry.method == "POST" and not body):
         parts.append(f"-X {entry.method}")
     if entry.is_stream:
         parts.append("--no-buffer")
@@ -312,8 +332,8 @@ def as_curl(entry: RequestEntry, url: str) -> str:
             parts.append(f'-H "{name}: {key}"')  # double quotes: the shell fills in the variable
         elif name.lower() not in _CURLS_OWN:
             parts.append(f"-H {shlex.quote(f'{name}: {value}')}")
-    if entry.request_body.text:
-        parts.append(f"--data-raw {shlex.quote(entry.request_body.text)}")
+    if body:
+        parts.append(f"--data-raw {shlex.quote(body)}")
     return " \\\n  ".join(parts)
 
 

@@ -56,6 +56,8 @@ from ui.server.requests import (
 from ui.server.server_switch import WINDOW_TITLE, pill_of
 
 _CUT_BODY = "Not available: the request’s body was not kept whole"
+_NO_PICTURES = "Not available: the pictures of the request were not kept"
+_RUNNING = "Not available while the request is being answered"
 
 
 class RequestDetail(QFrame):
@@ -121,8 +123,10 @@ class RequestDetail(QFrame):
     def commands(self, entry: RequestEntry) -> list[Command]:
         """Return the actions on a request, the first of which have buttons."""
         body = entry.request_body
-        is_whole = body.is_whole
-        copy_body = "Copy Request Body" if is_whole else "Copy Kept Part of Request Body"
+        unsendable = ""
+        if entry.whole_body is None:
+            unsendable = _NO_PICTURES if body.is_whole else _CUT_BODY
+        copy_body = "Copy Request Body" if body.is_whole else "Copy Kept Part of Request Body"
         return [
             Command(
                 "Stop",
@@ -137,15 +141,20 @@ class RequestDetail(QFrame):
             Command(
                 "Send Again",
                 partial(self.replay_requested.emit, entry),
-                enabled=is_whole and not entry.is_open,
+                enabled=not unsendable and not entry.is_open,
+                tool_tip=_RUNNING if entry.is_open else unsendable,
             ),
             Command(
                 "Copy as curl",
                 lambda: copy_text(as_curl(entry, self._server.url)),
-                enabled=is_whole,
-                tool_tip="" if is_whole else _CUT_BODY,
+                enabled=not unsendable,
+                tool_tip=unsendable,
             ),
-            Command(copy_body, lambda: copy_text(body.text), enabled=bool(body.text)),
+            Command(
+                copy_body,
+                lambda: copy_text(entry.whole_body or body.text),
+                enabled=bool(body.text),
+            ),
         ]
 
     def _trigger(self, number: int) -> None:
@@ -220,6 +229,8 @@ class _MessageView(QWidget):
         if not body.is_whole:
             kept = format_size(len(body.text.encode()))
             note += f" · {kept} of them were kept; the copy is without pictures and long ends"
+        elif "[picture of " in body.text:
+            note += " · pictures are shown as their size and digest"
         elif cut:
             note += " · long parts are cut here; the copy is complete"
         self.note.setText(note)

@@ -1,6 +1,7 @@
 """The server's window with everything behind it: real server, real engine, real settings file."""
 
 import asyncio
+import base64
 import http.client
 import json
 from collections.abc import Awaitable, Callable
@@ -137,6 +138,32 @@ def test_server_window_sends_request_again(use: Use, qtbot: QtBot) -> None:
         assert second.agent.startswith("Fullstop/")
         assert (second.request_body, second.status) == (first.request_body, 200)
         assert second.ends[0].stop == first.ends[0].stop
+
+    use(steps)
+
+
+def test_server_window_sends_pictures_again(use: Use, qtbot: QtBot) -> None:
+    data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(600_000)).decode()
+    part = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+    turn = {"role": "user", "content": [part, {"type": "text", "text": COUNT}]}
+
+    async def steps(window: MainWindow, server: ServerWindow) -> None:
+        await post(server, asked() | {"messages": [turn], "fullstop": {"images": "note"}})
+        await shown(server, 1)
+        server.log.view.selectRow(0)
+        assert "digest" in server.detail.request_body.note.text()
+        server.detail.curl.click()
+        assert data in QGuiApplication.clipboard().text()
+        server.detail.replay.click()
+        await shown(server, 2)
+        first, second = server.log.table.rows
+        assert (second.request_body, second.status) == (first.request_body, 200)
+        bare = first.without_pictures()
+        assert bare.whole_body is None
+        server.detail.show_entry(bare)
+        for button in (server.detail.replay, server.detail.curl):
+            assert not button.isEnabled()
+            assert "pictures of the request were not kept" in button.toolTip()
 
     use(steps)
 
