@@ -28,13 +28,11 @@ GOLDEN = Path(__file__).parent / "golden"
 
 @pytest.fixture(params=SCENARIOS)
 def scenario(request: pytest.FixtureRequest) -> Scenario:
-    """Each scenario in turn."""
     return Scenario(request.param, SCENARIOS[request.param])
 
 
 @pytest.fixture
 def scenario_named() -> Callable[[str], Scenario]:
-    """One scenario by its name."""
     return lambda name: Scenario(name, SCENARIOS[name])
 
 
@@ -66,8 +64,6 @@ def check_golden() -> Callable[[str, str, Sequence[Any]], None]:
 
 @dataclass(frozen=True)
 class Reply:
-    """An HTTP answer, read to its end."""
-
     status: int
     headers: dict[str, str]
     body: bytes
@@ -78,7 +74,6 @@ class Reply:
 
     @property
     def events(self) -> list[tuple[str | None, str]]:
-        """The server-sent events of the body, without comments."""
         found = []
         for block in self.body.decode().split("\n\n"):
             fields = dict(
@@ -91,8 +86,6 @@ class Reply:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request whose answer is not complete yet."""
-
     connection: http.client.HTTPConnection
     response: http.client.HTTPResponse | None
 
@@ -104,7 +97,6 @@ class Exchange:
         self.close()
 
     def close(self) -> None:
-        """Hang up."""
         if self.response is not None:
             self.response.close()
         self.connection.close()
@@ -130,14 +122,12 @@ class Site:
         body: Any = None,
         headers: dict[str, str] | None = None,
     ) -> Reply:
-        """Send a request; a body that is not bytes is sent as JSON."""
         with closing(self._sent(method, path, body, headers or {})) as connection:
             response = connection.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
             return Reply(response.status, found, response.read())
 
     def open(self, method: str, path: str, body: Any, *, waits: bool = True) -> Exchange:
-        """Send a request and leave its answer unread; ``waits`` for the headers."""
         connection = self._sent(method, path, body, {})
         return Exchange(connection, connection.getresponse() if waits else None)
 
@@ -171,7 +161,6 @@ def serving(engine: Engine, **settings: Any) -> Iterator[Site]:
 
 @pytest.fixture
 def serve(engine: Engine) -> Iterator[Serve]:
-    """Starts servers on the demo model (or on an engine given) with the settings given."""
     with ExitStack() as stack:
         yield lambda other=None, **settings: stack.enter_context(
             serving(other or engine, **settings)
@@ -180,7 +169,6 @@ def serve(engine: Engine) -> Iterator[Serve]:
 
 @pytest.fixture(scope="session")
 def site(engine: Engine) -> Iterator[Site]:
-    """A server with the default settings on the demo model, which all tests share."""
     with serving(engine) as site:
         yield site
 
@@ -193,21 +181,18 @@ def asked(site: Site, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def openai_client(site: Site) -> Iterator[openai.OpenAI]:
-    """OpenAI's client of ``site``, whichever server a module means by it."""
     with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def anthropic_client(site: Site) -> Iterator[anthropic.Anthropic]:
-    """Anthropic's client, likewise."""
     with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def ollama_client(site: Site) -> Iterator[ollama.Client]:
-    """Ollama's client, likewise."""
     client = ollama.Client(host=site.url)
     yield client
     client._client.close()
@@ -222,8 +207,6 @@ SCRIPTS = {LONG: ["word "] * 2000, "Hi": ["Hel", "lo"]}
 
 @dataclass(frozen=True)
 class Staged:
-    """An engine on a scripted model, and a server on it."""
-
     engine: Engine
     stage: Stage
     site: Site
@@ -238,7 +221,6 @@ class Staged:
         return True
 
     def wait_until_idle(self, timeout_s: float = 60.0) -> bool:
-        """Wait until nothing runs and nothing waits."""
         return self.wait_until(lambda e: (e.status.running, e.status.waiting) == (0, 0), timeout_s)
 
 
@@ -246,7 +228,6 @@ class Staged:
 def acting(
     stage: Stage, limits: Limits | None = None, **settings: Any
 ) -> Iterator[tuple[Site, Engine]]:
-    """Serve a scripted model with the settings given."""
     with closing(Engine(limits, loader=stage.load)) as engine:
         asyncio.run(engine.load(stage.folder))
         with serving(engine, **settings) as site:
@@ -255,7 +236,6 @@ def acting(
 
 @pytest.fixture
 def staged(tmp_path: Path) -> Iterator[Callable[..., Staged]]:
-    """Serves a scripted model with limits, settings of the server, and options of the stage."""
     with ExitStack() as stack:
         numbers = itertools.count()
 
@@ -270,7 +250,6 @@ def staged(tmp_path: Path) -> Iterator[Callable[..., Staged]]:
 
 @pytest.fixture(scope="session")
 def scripted_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server on a scripted model that needs no time, for tests that leave it as it is."""
     stage = Stage(tmp_path_factory.mktemp("scripted"), SCRIPTS, context=100_000)
     with acting(stage) as (site, _):
         yield site

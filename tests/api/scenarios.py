@@ -113,8 +113,6 @@ def is_raw(batches: list[list[Event]]) -> bool:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A generation's events under a name."""
-
     name: str
     batches: list[list[Event]]
 

@@ -17,7 +17,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], None]]:
-    """Lets standard input be a pipe that has given everything."""
     with ExitStack() as stack:
 
         def pipe(content: bytes) -> None:

@@ -24,7 +24,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[AskOptions]:
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[ServeOptions]:
-    """The options with which ``serve`` would run."""
     options: list[ServeOptions] = []
     monkeypatch.setattr(serve, "run", lambda given: options.append(given) or 0)
     monkeypatch.delenv("FULLSTOP_API_KEY", raising=False)

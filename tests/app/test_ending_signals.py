@@ -16,13 +16,11 @@ from app.process.signals import EndingSignals, end_process, ending_in_order, exi
 
 @pytest.fixture
 def signals() -> Iterator[EndingSignals]:
-    """Signals that are caught during a test."""
     with contextlib.closing(EndingSignals()) as caught:
         yield caught
 
 
 async def delivered(signals: EndingSignals, *, within_s: float = 60, number: int = 0) -> None:
-    """Send a signal, if one is given, and wait until one is delivered."""
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
     with signals.delivered(loop, done.set):

@@ -66,7 +66,6 @@ main(["serve", "--port", "0"])
 
 
 def loaded_of(forbidden: tuple[str, ...], program: str) -> tuple[str, list[str]]:
-    """Return a program's output, and the forbidden modules that it loaded."""
     done = subprocess.run(
         [sys.executable, "-c", f"{textwrap.dedent(program)}\nFORBIDDEN = {forbidden}{REPORT}"],
         capture_output=True,

@@ -16,7 +16,6 @@ TAGS = Family(think_start="<think>", think_end="</think>")
 
 
 def played(pieces: list[bytes], rules: StopRules, tags: Family) -> list[list[Event]]:
-    """Return, token by token, what the engine's own pipeline makes of pieces that end in EOS."""
     vocabulary = Vocabulary(
         raw=[*pieces, EOS.encode()],
         text=[_whole(piece) for piece in pieces] + [EOS],

@@ -81,7 +81,6 @@ APIS = {
 
 @pytest.fixture(scope="module")
 def keeping(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> Iterator[Engine]:
-    """An engine that keeps caches on disk."""
     disk = DiskCache(tmp_path_factory.mktemp("kept"), 1 << 30)
     engine = Engine(disk=disk)
     with pytest.MonkeyPatch.context() as patched:

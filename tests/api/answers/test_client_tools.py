@@ -40,7 +40,6 @@ STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server on a model that calls tools."""
     tags, marker, _ = FORMATS["json"]
     folder, template = tmp_path_factory.mktemp("calling"), tool_template(marker)
     with acting(Stage(folder, SCRIPTS, special=tags, template=template, context=9_500)) as (
@@ -52,13 +51,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def demo_site(engine: Engine) -> Iterator[Site]:
-    """A server on the demo model, which writes what a constraint leaves it."""
     with serving(engine) as site:
         yield site
 
 
 def respond(openai_client: openai.OpenAI, is_streamed: bool, **asked: Any) -> tuple[Any, list[Any]]:
-    """Return a response, and the events of its stream."""
     if not is_streamed:
         return openai_client.responses.create(model="m", **asked), []
     events = list(openai_client.responses.create(model="m", stream=True, **asked))

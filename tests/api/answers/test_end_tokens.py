@@ -50,7 +50,6 @@ def test_server_that_ignores_template_ends_answers_on(tmp_path: Path) -> None:
 
 
 def _report(answer: Any) -> dict[str, Any]:
-    """Return the object of our own, which the dialects put in different places."""
     if isinstance(answer, dict):
         if isinstance(answer.get("fullstop"), dict) and "stop" in answer["fullstop"]:
             return dict(answer["fullstop"])

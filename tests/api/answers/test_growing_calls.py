@@ -38,7 +38,6 @@ FUNCTION = {"name": "add", "parameters": SCHEMA}
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server on a model that calls a tool in several ways."""
     tags, marker, _ = FORMATS["json"]
     folder, template = tmp_path_factory.mktemp("calling"), tool_template(marker)
     options: dict[str, Any] = {"special": tags, "template": template, "context": 50_000}
@@ -48,7 +47,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 def messages(anthropic_client: anthropic.Anthropic) -> anthropic.resources.Messages:
-    """The Messages API."""
     return anthropic_client.messages
 
 

@@ -13,7 +13,6 @@ OPENAI = pytest.mark.parametrize("route", ["chat", "responses"])
 
 
 def ask(site: Any, route: str, *turns: Any, status: int = 200, **fields: Any) -> dict[str, Any]:
-    """Send a conversation to a route; return the answer."""
     path, name = {
         "chat": ("/v1/chat/completions", "messages"),
         "responses": ("/v1/responses", "input"),

@@ -20,7 +20,6 @@ STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server on a scripted model of Harmony's family."""
     folder = tmp_path_factory.mktemp("logprobs")
     stage = Stage(folder, {"go": [*ANALYSIS, *FINAL, *SCRIPT]}, **HARMONY)
     with acting(stage) as (found, _):

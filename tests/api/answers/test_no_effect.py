@@ -52,7 +52,6 @@ ASKED: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 def reports(value: Any) -> list[dict[str, Any]]:
-    """Return all objects ``fullstop`` in an answer or its events."""
     found = [value["fullstop"]] if isinstance(value, dict) and "fullstop" in value else []
     values = value.values() if isinstance(value, dict) else value
     inner = values if isinstance(value, dict | list) else ()

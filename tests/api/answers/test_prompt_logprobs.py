@@ -34,7 +34,6 @@ class Plain:
         return rows
 
     def logprobs(self, ids: Sequence[int]) -> list[float]:
-        """Return the log-probability of each token but the first."""
         rows = self.rows(ids)
         return [row[token] for row, token in zip(rows, ids[1:], strict=False)]
 
@@ -45,7 +44,6 @@ def plain(demo_model_path: Path) -> Plain:
 
 
 def completed(site: Site, is_streamed: bool = False, **fields: Any) -> list[dict[str, Any]]:
-    """Return the choices of a completion; those of a stream are put together."""
     body = {"model": "m", "temperature": 0, "stream": is_streamed, **fields}
     answer = site.send("POST", "/v1/completions", body)
     assert answer.status == 200, answer.json

@@ -48,7 +48,6 @@ def text_of(answer: dict[str, Any]) -> str:
 def played(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Site, str]]:
-    """A server on a model of each family, and the whole text that its model generates."""
     script, options = FAMILIES[request.param]
     folder = tmp_path_factory.mktemp("raw")
     with acting(Stage(folder, {"go": script}, **options)) as (site, _):

@@ -57,7 +57,6 @@ HEADER = "x-fullstop-tools-left-out"
 
 @pytest.fixture(scope="module")
 def folder(demo_model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the demo model, whose template knows no tools."""
     made = tmp_path_factory.mktemp("models") / "toolless"
     shutil.copytree(demo_model_path, made)
     for file in made.glob("chat_template*"):

@@ -17,7 +17,6 @@ PATHS = ["/v1/messages", "/v1/chat/completions"]
 
 
 def message_of(reply: Any) -> str:
-    """Return the message of an error, whatever its envelope."""
     error = reply.json["error"]
     text: str = error if isinstance(error, str) else error["message"]
     return text
@@ -68,7 +67,6 @@ def test_body_that_does_not_match_its_encoding_is_refused(
 
 @pytest.fixture(scope="module")
 def bomb() -> bytes:
-    """50 MB of zeros."""
     packing = zlib.compressobj(9, zlib.DEFLATED, 31)
     return b"".join(packing.compress(bytes(1 << 20)) for _ in range(50)) + packing.flush()
 

@@ -45,7 +45,6 @@ class SentEvent(NamedTuple):
 
 
 def params(api: str, **fields: Any) -> Any:
-    """Return a request as it is on the wire."""
     body = json_text(SMALLEST[api][1] | fields).encode()
     request: type[WireModel] = ROUTES[api].request
     return parse_body(body, request)[0]
@@ -72,7 +71,6 @@ def refusal(api: str, **fields: Any) -> ApiError:
 
 
 def refused_field(api: str, **fields: Any) -> str | tuple[str | int, ...]:
-    """Return the field for which a request is refused, as its dialect or the engine names it."""
     with pytest.raises((ApiError, InvalidRequest)) as caught:
         requests(api, **fields)
     return caught.value.field
@@ -97,7 +95,6 @@ def encoder(api: str, **fields: Any) -> AnswerEncoder:
 
 
 def events(api: str, batches: Iterable[Sequence[Event]], **fields: Any) -> list[SentEvent]:
-    """Return the stream of an answer as server-sent events; a line of Ollama's is one, too."""
     writer = encoder(api, **fields)
     sent = itertools.chain.from_iterable(writer.encode(batch) for batch in batches)
     return [event_of(frame) for frame in sent]
@@ -111,10 +108,8 @@ def event_of(frame: str) -> SentEvent:
 
 
 def data_of(sent: Iterable[SentEvent]) -> list[dict[str, Any]]:
-    """Return the objects of a stream, without its end marker."""
     return [json.loads(one.data) for one in sent if one.data != "[DONE]"]
 
 
 def whole(api: str, *answers: Collected, **fields: Any) -> Any:
-    """Return the body of an answer that is sent whole."""
     return ROUTES[api].write_whole(answers, params(api, **fields), head_of(api))

@@ -154,7 +154,6 @@ CLOSED = closed(copy.deepcopy(DOCUMENT["components"]["schemas"]))
 
 
 def check(schema: dict[str, Any], value: Any) -> None:
-    """Check that a value matches a schema of the document and contains nothing else."""
     whole = {**closed(schema), "components": {"schemas": CLOSED}}
     errors = [
         f"{'/'.join(map(str, error.absolute_path))}: {error.message}"
@@ -182,7 +181,6 @@ EACH = [
 
 
 def check_request(path: str, body: dict[str, Any]) -> None:
-    """Check that a body matches the document."""
     content = DOCUMENT["paths"][path]["post"]["requestBody"]["content"]["application/json"]
     whole = {**content["schema"], "components": DOCUMENT["components"]}
     Draft202012Validator(whole).validate(body)

@@ -17,7 +17,6 @@ from tests.api.dialects.documented import (
 
 
 def kept_by(site: Any) -> str:
-    """Return the id of a response that the server keeps."""
     asked = {"model": "m", "input": COUNT, "max_output_tokens": 1}
     its_id: str = site.send("POST", "/v1/responses", asked).json["id"]
     return its_id

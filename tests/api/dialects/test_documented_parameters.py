@@ -60,7 +60,6 @@ IN_THE_ANSWER = {
 
 
 def merged(body: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """Return a body with a value at a path."""
     name, dot, rest = path.partition(".")
     if not dot:
         return body | {name: value}
@@ -68,7 +67,6 @@ def merged(body: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 
 def read(api: str, body: dict[str, Any]) -> tuple[Any, Any, tuple[str, ...]]:
-    """Return the wire model, the engine's requests, and the names of parts without effect."""
     raw = json_text(body).encode()
     if api in OTHER_ROUTES:
         params, named = parse_body(raw, OTHER_ROUTES[api][1])

@@ -12,8 +12,6 @@ COUNT = "Count from 1 to 10, one number per line"
 
 @dataclass(frozen=True)
 class Row:
-    """One question, its limits, and the expected answer."""
-
     prompt: str
     text: str
     stop: str | None = None

@@ -23,7 +23,6 @@ def without(field: str) -> dict[str, Any]:
 
 
 def check_envelope(reply: Any, path: str) -> str:
-    """Check an error's envelope; return its message."""
     body = reply.json
     assert reply.headers["content-type"].startswith("application/json")
     assert reply.headers["request-id"] == reply.headers["x-request-id"]

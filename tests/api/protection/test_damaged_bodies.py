@@ -181,7 +181,6 @@ _BODIES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def small_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server whose answers end soon, even where a request has lost its limit."""
     with acting(Stage(tmp_path_factory.mktemp("scripted"), SCRIPTS, context=500)) as (site, _):
         yield site
 

@@ -70,7 +70,6 @@ RAISED = {"raised": _raised, "said": _said}
 
 @pytest.fixture
 def damaged(tmp_path: Path, demo_model_path: Path) -> Iterator[Engine]:
-    """An engine that offers models in a folder, of which only the first can be loaded."""
     home = tmp_path / SECRET
     whole = write_draft(home / "whole", demo_model_path, 1)
     for name, damage in DAMAGES.items():

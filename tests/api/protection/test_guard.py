@@ -19,7 +19,6 @@ HOME = ServerConfig()
 
 
 def refusal(check: Callable[..., None], *facts: Any) -> ErrorKind | None:
-    """Return the kind of error with which a check refuses; None if it accepts."""
     try:
         check(*facts)
     except ApiError as error:
@@ -70,7 +69,6 @@ def test_only_a_program_on_this_computer_is_from_here(
 
 @pytest.fixture
 def own_name(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name that the test gives to this computer."""
     name = "Studio.corp.example"
     monkeypatch.setattr(socket, "gethostname", lambda: name)
     return name

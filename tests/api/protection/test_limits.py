@@ -25,7 +25,6 @@ def connected(site: Any) -> socket.socket:
 
 
 def rest_of(connection: socket.socket) -> bytes:
-    """Read until the server closes."""
     found = b""
     try:
         while part := connection.recv(65536):

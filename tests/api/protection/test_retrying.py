@@ -19,7 +19,6 @@ PAGE = "https://page.example"
 
 @pytest.fixture
 def guarded(serve: Callable[..., Site]) -> Site:
-    """A server that needs a key and accepts only small bodies."""
     return serve(api_key=KEY, max_body_bytes=10_000)
 
 

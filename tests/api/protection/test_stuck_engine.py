@@ -43,7 +43,6 @@ class StuckSite:
     blockade: Blockade
 
     def wait_for_health(self, status: int) -> Any:
-        """Wait until /health answers with a status; return that answer."""
         ends_at = time.monotonic() + PATIENCE_S
         while (reply := self.site.send("GET", "/health")).status != status:
             assert time.monotonic() < ends_at, reply.body
@@ -53,7 +52,6 @@ class StuckSite:
 
 @pytest.fixture
 def stuck(serve: Callable[..., Any], staged: Callable[..., Any]) -> Iterator[StuckSite]:
-    """A server whose model a test can hold."""
     stage = staged(Limits(stuck_after_s=STUCK_AFTER_S), step_s=0.005)
     blockade = Blockade()
     blockade.open()

@@ -79,7 +79,6 @@ AROUND = 8
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server whose model's context holds 64 tokens; each letter is one."""
     with acting(Stage(tmp_path_factory.mktemp("small"), SCRIPTS, context=CONTEXT)) as (site, _):
         yield site
 

@@ -32,7 +32,6 @@ PATHS = (
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
-    """A model that says something different to each client."""
     scripts = {f"Q{n}": [f"c{n} "] * 2 * TOKENS for n in range(MAX_CLIENTS)}
     return Stage(tmp_path, scripts)
 
@@ -62,7 +61,6 @@ def body_for(path: str, n: int, *, is_streamed: bool = True, tokens: int = TOKEN
 
 
 def text_of(path: str, line: bytes, before: str) -> str:
-    """Return the text after one more line of a stream."""
     value = json.loads(line)
     match path:
         case "/v1/messages":
@@ -96,7 +94,6 @@ async def asking(server: ApiServer, path: str, body: bytes) -> Any:
 
 
 async def client(server: ApiServer, n: int, *, leaves: bool, is_slow: bool) -> str | None:
-    """Ask, and return the answer; None for a client that left half-way."""
     path = PATHS[n % len(PATHS)]
     text = ""
     async with asking(server, path, body_for(path, n)) as reader:
@@ -118,7 +115,6 @@ async def rush(server: ApiServer, clients: int) -> list[str | None]:
 
 
 async def until_quiet(engine: Engine, tasks: int) -> None:
-    """Wait until nothing runs; fail if something is left over."""
     ends_at = time.monotonic() + 60
     while (engine.status.running, engine.status.waiting, len(asyncio.all_tasks())) != (0, 0, tasks):
         assert time.monotonic() < ends_at, asyncio.all_tasks()

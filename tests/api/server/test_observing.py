@@ -30,8 +30,6 @@ COUNT = "Count from 1 to 10, one number per line"
 
 
 class Notebook(RequestObserver):
-    """Notes the records that an observer receives, and on which thread."""
-
     def __init__(self) -> None:
         self.advanced: list[tuple[str, str, int]] = []
         self.records: list[RequestRecord] = []
@@ -144,7 +142,6 @@ def test_an_observer_gets_the_bytes_of_a_stream_as_they_were_sent(engine: Engine
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[Engine]:
-    """An engine that counts so slowly that every stream has several pieces."""
     counted = [f"{number} " for number in range(1, 10)]
     raw = dict.fromkeys((COUNT, ""), counted)
     stage = Stage(tmp_path, raw, step_s=0.03)

@@ -66,7 +66,6 @@ def test_ask_refuses_binary_stdin(piped: Piped, content: bytes, encoding: str) -
 
 @pytest.fixture
 def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What ``ask`` would send to the model."""
     sent: list[str] = []
 
     async def answered(_options: AskOptions, turn: Message) -> int:

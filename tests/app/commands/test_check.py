@@ -17,8 +17,6 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """Checks a model in this process; returns the exit code, and what was printed."""
-
     def run(*words: str) -> tuple[int, str, str]:
         code = main(["models", "check", *words])
         captured = capfd.readouterr()

@@ -51,7 +51,6 @@ _FOUND_IN_OTHERS = {"zsh": "models list --names", "fish": "demo-model"}
 
 
 def run_shell(shell: str, script: str, folder: Path, printed: str, typed: str = "") -> str:
-    """Return what a shell prints that has a completion script and this program."""
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     program, completion = folder / "fullstop", folder / "completion"

@@ -15,7 +15,6 @@ from tests.support.outside.stand_in import CODE, StandIn
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server with a key, whose model has a context for every agent but no tools."""
     with scripted_server(context=100_000, key="right") as running:
         yield running
 

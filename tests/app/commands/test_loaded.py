@@ -21,7 +21,6 @@ LISTED = {"data": [{"id": "makers/small", "owned_by": "fullstop"}]}
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[RawServer]:
-    """A server that has loaded one model, at the only address that is tried."""
     monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
     bodies = {b"/v1/models": LISTED, b"/api/ps": {"models": [MODEL]}}
 

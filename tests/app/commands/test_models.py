@@ -21,7 +21,6 @@ SMALL = {"parameters": {"U32": 1_000_000}}
 
 @pytest.fixture
 def site(demo_model_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A hub, and a computer without downloaded models."""
     for name in ("HF_HUB_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -43,8 +42,6 @@ Run = Any
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command in this process; returns its exit code, and what it printed."""
-
     def run(*words: str) -> tuple[int, str, str]:
         code = main(["models", *words])
         captured = capfd.readouterr()

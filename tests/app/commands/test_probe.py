@@ -32,7 +32,6 @@ ONLY = ("--only", "stop.one_character,limit", "--model", "small")
 
 @contextmanager
 def listening(server: FamilyServer) -> Iterator[str]:
-    """Run a small server on a thread of its own; yield its address."""
     loop = asyncio.new_event_loop()
     began, address = threading.Event(), []
     ended = asyncio.Event()
@@ -56,21 +55,18 @@ def listening(server: FamilyServer) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def right() -> Iterator[str]:
-    """The address of a correct server."""
     with listening(FamilyServer(MESSAGES)) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def wrong() -> Iterator[str]:
-    """The address of a server that does not name the stop that matched."""
     with listening(NamesNoSequence(MESSAGES)) as url:
         yield url
 
 
 @pytest.fixture(params=[main, probe_cli.main], ids=["fullstop probe", "fullstop-probe"])
 def program(request: pytest.FixtureRequest) -> Callable[..., int]:
-    """The command, and the separate program with the same options."""
     call = request.param
     before = ["probe"] if call is main else []
     return lambda *words: call([*before, *words])
@@ -179,8 +175,6 @@ def test_a_path_that_cannot_be_written_is_named_before_the_first_request(
 
 
 class Waits(FamilyServer):
-    """Answers so slowly that its probe can be interrupted, and says when the probe has begun."""
-
     piece_s = 0.1
 
     def __init__(self) -> None:

@@ -21,7 +21,6 @@ _REFUSED = answering(b"{}", status="401 Unauthorized")
 
 @pytest.fixture
 def keys(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The keys that are known here."""
     known = ["one", "two"]
     monkeypatch.setattr(running_servers, "known_keys", lambda _: known)
     return known

@@ -27,7 +27,6 @@ def application(qapp: Application) -> Iterator[Application]:
 
 
 def ask_to_open(application: Application, path: Path) -> None:
-    """Send the event that the Mac's Finder sends."""
     QCoreApplication.sendEvent(application, QFileOpenEvent(str(path)))
 
 

@@ -73,8 +73,6 @@ HAS_NO_CALLS = ("/v1/completions", "/generate", "/api/generate")
 
 
 class Records(RequestObserver):
-    """The records of requests that have ended, with their tokens."""
-
     def __init__(self) -> None:
         self.ended: queue.SimpleQueue[RequestRecord] = queue.SimpleQueue()
 
@@ -94,14 +92,12 @@ class Served:
     records: Records
 
     def shown(self) -> ShownRun:
-        """Return the answer to the request that ended next, as the window shows it."""
         record = self.records.ended.get(timeout=30)
         entry, [run] = ended_entry_of(record), record.runs
         return shown_answer(entry, entry.answers[0], trace_of(run))
 
 
 def body_for(path: str, question: str, stream: bool, **asked: Any) -> dict[str, Any]:
-    """Return a request of an API; ``asked`` are stops, ids, a limit, and own options."""
     own = {"report": True, **asked.get("own", {})}
     body: dict[str, Any] = {"model": "m", "stream": stream, "fullstop": own}
     turns = [{"role": "user", "content": question}]
@@ -175,7 +171,6 @@ def number(text: str) -> int:
 
 
 def reports_in(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield the objects ``fullstop`` of an answer's JSON."""
     if isinstance(value, dict):
         if "stop" in (report := value.get("fullstop") or {}):
             yield report
@@ -186,7 +181,6 @@ def reports_in(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def report_of(reply: Reply) -> dict[str, Any]:
-    """Return the last object ``fullstop`` of an answer, streamed or not."""
     lines = reply.body.decode().splitlines()
     frames = [line.removeprefix("data: ") for line in lines]
     values = [json.loads(frame) for frame in frames if frame.startswith("{")]
@@ -203,7 +197,6 @@ def figures_of_report(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def figures_of_json(shown: ShownRun) -> dict[str, Any]:
-    """Return the same figures of what ``ask --json`` prints."""
     run = shown.run
     assert run.finished is not None
     printed = as_json(Answer(run.text, run.thinking, tuple(run.tool_calls), run.finished))
@@ -213,7 +206,6 @@ def figures_of_json(shown: ShownRun) -> dict[str, Any]:
 
 
 def panel_figures(facts: dict[str, str]) -> dict[str, Any]:
-    """Return the figures of the stop panel's table."""
     where = re.match(
         r"token ([\d,]+)(?: of at most [\d,]+)?, (?:after ([\d,]+) characters?|at the beginning)",
         facts["Where"],
@@ -269,7 +261,6 @@ def expected_figures(printed: dict[str, Any], usage: dict[str, Any]) -> dict[str
 
 
 def check_sentences(text: str, wanted: dict[str, Any], limit: int | None) -> None:
-    """Check the figures in sentences about an end."""
     copies, period, begin = wanted["cycle"] or (0, 0, 0)
     for pattern, value in (
         (r"(?:came as|complete with) token ([\d,]+)", wanted.get("token")),
@@ -362,7 +353,6 @@ def test_every_figure_of_an_answer_is_equal_everywhere(
 def check_answer(
     served: Served, view: VerdictView, path: str, body: dict[str, Any]
 ) -> dict[str, Any]:
-    """Compare an answer of an API with the record of its request; return its figures."""
     reply = served.site.send("POST", path, body)
     assert reply.status == 200, reply.body
     shown = served.shown()

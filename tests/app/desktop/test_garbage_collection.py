@@ -9,8 +9,6 @@ pytestmark = pytest.mark.long
 
 
 class Ring:
-    """An object that only the cyclic collector can free; it notes on which thread."""
-
     def __init__(self, freed_on: list[threading.Thread]) -> None:
         self.itself = self
         self.freed_on = freed_on

@@ -72,8 +72,6 @@ def served(
 
 
 async def streamed(url: str, began: threading.Event, **headers: str) -> str:
-    """Ask for an answer as a stream; return all of it."""
-
     def ask() -> str:
         body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "go"}]}
         request = urllib.request.Request(

@@ -40,7 +40,6 @@ Use = Callable[[Steps], None]
 
 @pytest.fixture
 def use(qapp: QApplication, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Use:
-    """Open the server's window as the program does, with the server on."""
     monkeypatch.setattr(
         "app.desktop.server.ServerConfig", lambda **given: ServerConfig(**given | {"port": 0})
     )
@@ -96,7 +95,6 @@ async def post(server: ServerWindow, body: dict[str, Any], **headers: str) -> tu
 
 
 async def shown(server: ServerWindow, rows: int) -> None:
-    """Wait until a number of requests are shown, all of which have ended."""
     table = server.log.table
     await eventually(
         lambda: table.rowCount() == rows and not any(one.is_open for one in table.rows)

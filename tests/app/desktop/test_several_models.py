@@ -34,13 +34,11 @@ def asking(model: str) -> GenerationRequest:
 
 
 def served(engine: Engine, preferences: PreferencesState | None = None) -> Service:
-    """What the window's server answers from."""
     server = LocalServer(engine, preferences or preferences_state(), KeyStore(Path()))
     return Service(engine, run(server._config()))
 
 
 async def answered_by(service: Service, name: str) -> str:
-    """Return the model that answers a request."""
     async with run_generations(
         service, RequestRecord(), address_requests(service, [asking(name)], name)
     ) as [answer]:
@@ -57,7 +55,6 @@ async def tokens_of(service: Service, name: str) -> int:
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> Iterator[Engine]:
-    """An engine that offers two models; the second is loaded."""
     folder = tmp_path_factory.mktemp("models")
     for name in MODELS:
         shutil.copytree(demo_model_path, folder / name)

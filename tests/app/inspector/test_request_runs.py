@@ -38,7 +38,6 @@ def stage(tmp_path: Path) -> Stage:
 
 @asynccontextmanager
 async def served(stage: Stage, theme: Theme) -> AsyncIterator[tuple[MainWindow, str]]:
-    """Yield a window whose server is on, and the server's address."""
     engine = Engine(loader=stage.load)
     await engine.load(stage.folder)
     preferences = preferences_state()
@@ -69,7 +68,6 @@ async def post(url: str, body: dict[str, Any]) -> bytes:
 
 
 async def inspected(window: MainWindow) -> InspectorWindow:
-    """Open the newest request in the inspector, like a click on its button."""
     panel = window.local_server
     assert panel is not None
     await eventually(lambda: bool(len(panel.log)) and not list(panel.log)[-1].is_open)

@@ -120,7 +120,6 @@ def comparable(request: GenerationRequest) -> GenerationRequest:
 
 
 def asked_again(dialect: Dialect, request: GenerationRequest) -> GenerationRequest:
-    """Return the engine's request that the server makes from a body."""
     body, route = body_of(dialect, request, "m", ""), dialect.answers[0]
     [asked] = route.read(parse_body(json.dumps(body).encode(), route.request)[0], ReadContext())
     return asked

@@ -27,7 +27,6 @@ def no_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    """Tool servers on a runner of their own, none yet."""
     folder = tmp_path / "tools"
     folder.mkdir()
     with _serving(folder) as served:

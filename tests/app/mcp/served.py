@@ -66,7 +66,6 @@ class Served:
         return self.replies.pop(0)
 
     def refusal(self, server: str, tool: str, **arguments: Any) -> str:
-        """Return the message with which a call is refused."""
         try:
             result = self.call(server, tool, **arguments)
         except ToolsRefused as error:
@@ -82,7 +81,6 @@ class Served:
 
 
 def answers(port: int) -> bool:
-    """Return whether a server on loopback takes connections."""
     try:
         socket.create_connection(("127.0.0.1", port), 1).close()
     except OSError:

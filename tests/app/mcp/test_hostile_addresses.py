@@ -14,7 +14,6 @@ _JSON = "content-type: application/json"
 
 
 def started(served: Served, name: str, url: str) -> str:
-    """Start a server that needs a key; return the problem that it reports."""
     key = NamedValue("X-Key", "secret-key", is_secret=True)
     served.do(served.host.put(ToolServerConfig(name, url=url, headers=(key,), is_on=True)))
     served.do(served.host.ensure_ready([name]))

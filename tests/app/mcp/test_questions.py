@@ -21,7 +21,6 @@ WAYS = ["stdio", "mcp"]
 
 @pytest.fixture(params=few_of(WAYS, 1))
 def asking(request: pytest.FixtureRequest, served: Served) -> Iterator[Served]:
-    """A real server that is reached in one of two ways, started."""
     program = str(SERVERS / "plain.py")
     if request.param == "stdio":
         config = ToolServerConfig("plain", sys.executable, (program,), is_on=True)

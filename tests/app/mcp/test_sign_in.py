@@ -20,7 +20,6 @@ Begin = Callable[..., str]
 
 @pytest.fixture
 def signed(served: Served) -> Iterator[Begin]:
-    """Starts the server on loopback; returns its address."""
     with ExitStack() as ends:
 
         def begin(*how: str) -> str:

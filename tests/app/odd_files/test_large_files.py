@@ -29,7 +29,6 @@ print(f"peak {peak} MiB, code {code}", file=sys.stderr)
 
 
 def measured(*words: str) -> tuple[int, int, str]:
-    """Return the peak of memory in MiB, the exit code, and the text on standard error."""
     done = subprocess.run(
         [sys.executable, "-c", _MEASURED, *words],
         env={**os.environ, "PYTHONPATH": os.getcwd()},
@@ -45,7 +44,6 @@ def measured(*words: str) -> tuple[int, int, str]:
 
 @functools.cache
 def idle(command: str) -> int:
-    """Return the peak of memory in MiB of a command that finds no file."""
     return measured(command, "/missing")[0]
 
 

@@ -39,8 +39,6 @@ class Drawer(KeyringBackend):
 
 
 class Locked(Drawer):
-    """A keychain that its owner does not unlock."""
-
     def get_password(self, service: str, username: str) -> str | None:
         raise KeyringError("locked")
 
@@ -50,7 +48,6 @@ class Locked(Drawer):
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[KeyringBackend], None]:
-    """Let the system have a keychain."""
     return lambda backend: monkeypatch.setattr(keychain, "system_keychain", lambda: backend)
 
 

@@ -23,7 +23,6 @@ def path(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def opened(path: Path) -> AsyncIterator[SqliteConversationStore]:
-    """Open a store, and close it; each time is like another start of the program."""
     store = await open_store(path)
     try:
         yield store
@@ -33,19 +32,16 @@ async def opened(path: Path) -> AsyncIterator[SqliteConversationStore]:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the busy timeout and the interval between attempts to save."""
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.05)
     monkeypatch.setattr(writer, "_RETRY_INTERVAL_S", 0.05)
 
 
 def stored(path: Path) -> list[tuple[str, str | None, str]]:
-    """Return the file's messages as another program reads them: id, parent and text."""
     with closing(sqlite3.connect(path)) as reader:
         return reader.execute("SELECT id, parent_id, text FROM messages ORDER BY number").fetchall()
 
 
 def changed(path: Path, *statements: str) -> None:
-    """Change a file as damage would, past all checks."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA writable_schema = ON")
         for statement in statements:
@@ -69,14 +65,12 @@ async def recovered(
 
 
 def keep(store: SqliteConversationStore, *conversations: Conversation) -> None:
-    """Save conversations with all their messages."""
     for saved in conversations:
         store.save(saved)
         store.save_messages(saved, list(saved.tree))
 
 
 async def write(path: Path, count: int = 3) -> None:
-    """Save some conversations."""
     async with opened(path) as store:
         for number in range(count):
             written = conversation(f"question {number}")

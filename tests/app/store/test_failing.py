@@ -27,8 +27,6 @@ FULL, READ_ONLY, LOCKED = "full", "read-only", "locked"
 
 
 class Trouble:
-    """Makes the file of a store unwritable in one of three ways, and writable again."""
-
     def __init__(self, store: SqliteConversationStore, path: Path, kind: str) -> None:
         self.told: list[Problem | None] = []
         store.on_problem(self.told.append)

@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[3]
 
 
 def kept_in(path: Path) -> int:
-    """Return how many characters of answers another program reads in the file."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as file:
         (count,) = file.execute(
             "SELECT coalesce(sum(length(text)), 0) FROM messages WHERE role = 'assistant'"

@@ -108,7 +108,6 @@ async def test_search_finds_shared_message_once(
 
 
 async def keep_worked(store: SqliteConversationStore, title: str = "Worked") -> Conversation:
-    """Keep a conversation whose answer thought, and called a tool."""
     run = finished_run(
         "The answer is blue.",
         thinking="Perhaps a quokka said it.",

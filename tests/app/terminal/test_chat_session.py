@@ -368,8 +368,6 @@ def test_the_scope_of_stops_on_the_command_line_counts_and_is_saved(tmp_path: Pa
 
 
 class Remarks(Printer):
-    """Notes what is said beside the answers."""
-
     def __init__(self) -> None:
         super().__init__()
         self.said: list[str] = []

@@ -28,7 +28,6 @@ def whole(text: str = "A é👋 B", *, name: str = "x", reason: str = "stop") ->
 
 
 def har(*answers: tuple[int, dict[str, Any], str]) -> dict[str, Any]:
-    """Return an archive (HAR) of a page's script and of answers: status, content, address."""
     entries: list[dict[str, Any]] = [
         {
             "request": {"url": "http://localhost/app.js"},

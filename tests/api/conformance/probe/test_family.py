@@ -34,7 +34,6 @@ def own_faults(report: Report) -> dict[str, set[str]]:
 
 
 def evidence_is_sound(report: Report) -> None:
-    """Check that each fault has words and an answer, and that they agree."""
     for result in report.results:
         for fault in result.faults:
             assert fault.expected != fault.got, (result.code, fault)
@@ -56,7 +55,6 @@ def ids(value: object) -> str:
 
 
 def ends_with(report: Report, make: type[Faulty]) -> None:
-    """Check the faults, their evidence and the verdict of a report."""
     assert own_faults(report) == make.shows.get(report.dialect, make.finds), as_text(report)
     evidence_is_sound(report)
     counts = any(one.level in report.levels for one in report.failed)

@@ -20,8 +20,6 @@ CHAT, MESSAGES = WireDialect.CHAT, WireDialect.MESSAGES
 
 
 class Breaks(FamilyServer):
-    """Breaks at a request of four stops, for good or for a few requests."""
-
     for_requests = 10_000
     broken_since = 0
 
@@ -35,13 +33,10 @@ class Breaks(FamilyServer):
         return await super().handle(request)
 
     async def broken(self, request: web.Request) -> web.StreamResponse:
-        """Answer as a broken server does."""
         raise NotImplementedError
 
 
 class Dies(Breaks):
-    """Closes every connection."""
-
     async def broken(self, request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
         request.transport.close()
@@ -55,15 +50,11 @@ class Restarts(Dies):
 
 
 class Fails(Breaks):
-    """Answers every request with 500."""
-
     async def broken(self, request: web.Request) -> web.StreamResponse:
         return self.refusal("out of memory", 500)
 
 
 class ForgetsTheKey(Breaks):
-    """Refuses every request."""
-
     async def broken(self, request: web.Request) -> web.StreamResponse:
         return self.refusal("who are you?", 401)
 

@@ -36,7 +36,6 @@ _MIB = 1 << 20
 
 @asynccontextmanager
 async def talking(talk: Talk) -> AsyncIterator[str]:
-    """Serve raw bytes; yields the address."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def guarded(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -161,8 +160,6 @@ def test_the_probe_ends_with_a_report_whatever_a_server_sends(name: str, model: 
 
 
 class Elsewhere(FamilyServer):
-    """Notes the requests that it gets."""
-
     def __init__(self) -> None:
         super().__init__(WireDialect.MESSAGES)
         self.seen: list[dict[str, str]] = []
@@ -199,8 +196,6 @@ def test_no_key_and_no_prompt_follows_a_redirect(status: int, model: str | None)
 
 
 class Steering(FamilyServer):
-    """Puts control characters into everything that it sends."""
-
     def stopped(self, said: Said, full: str, query: Query) -> Said:
         return replace(said, text=said.text + EVIL, matched=EVIL)
 

@@ -143,8 +143,6 @@ def test_the_probe_waits_for_a_busy_server_and_says_so(make: type[FamilyServer])
 
 def test_a_probe_of_a_server_that_stays_busy_is_incomplete() -> None:
     class GetsBusy(odd.IsBusy):
-        """Refuses every request after a while."""
-
         def check(self, request: Any, query: Query) -> Any:
             return self.refusal("later", 429) if self.asked > 40 else None
 
@@ -176,8 +174,6 @@ def test_a_self_signed_certificate_is_trusted_only_if_it_is_given(
 
 
 class HidesItsThinking(FamilyServer):
-    """Thinks before each answer, and does not show it."""
-
     is_thinking_always = True
 
     def thought(self, query: Query) -> str:

@@ -57,8 +57,6 @@ def test_the_table_has_a_row_for_each_check_and_as_many_cells_in_each_row() -> N
 
 
 class Page(html.parser.HTMLParser):
-    """Reads tags and checks that they are closed in order."""
-
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []

@@ -17,8 +17,6 @@ CHAT, COMPLETIONS, OLLAMA = WireDialect.CHAT, WireDialect.COMPLETIONS, WireDiale
 
 
 class _Rewrites(FamilyServer):
-    """Writes the frames of a stream otherwise."""
-
     def rewritten(self, frame: bytes, at: int, last: int) -> bytes:
         raise NotImplementedError
 
@@ -28,43 +26,31 @@ class _Rewrites(FamilyServer):
 
 
 class LeavesNoBlankLines(_Rewrites):
-    """Ends each event with one line end."""
-
     def rewritten(self, frame: bytes, at: int, last: int) -> bytes:
         return frame.replace(b"\n\n", b"\n")
 
 
 class EndsWithoutABlankLine(_Rewrites):
-    """Does not end the last event."""
-
     def rewritten(self, frame: bytes, at: int, last: int) -> bytes:
         return frame.rstrip() if at == last else frame
 
 
 class TearsEventsApart(_Rewrites):
-    """Writes a blank line between the name of an event and its data."""
-
     def rewritten(self, frame: bytes, at: int, last: int) -> bytes:
         return frame.replace(b"\ndata:", b"\n\ndata:")
 
 
 class StreamsPlainLines(_Rewrites):
-    """Streams one JSON object a line where events are due."""
-
     def rewritten(self, frame: bytes, at: int, last: int) -> bytes:
         return frame.replace(b"data: {", b"{")
 
 
 class WritesOtherLines(_Rewrites):
-    """Writes a line between the objects of a stream of lines that is none."""
-
     def rewritten(self, frame: bytes, at: int, last: int) -> bytes:
         return b"more\n" + frame if at else frame
 
 
 class MovesInTime(_Rewrites):
-    """Gives every chunk its own time."""
-
     def rewritten(self, frame: bytes, at: int, last: int) -> bytes:
         if b'"created"' not in frame:
             return frame

@@ -32,7 +32,6 @@ def _found(*names: str, call_id: str = "toolu_1") -> dict[str, Any]:
 
 
 def _listed(wanted: GenerationRequest) -> list[str]:
-    """Return the names in the template's list of tools."""
     return [tool.name for tool in wanted.tools if not tool.is_deferred]
 
 

@@ -11,7 +11,6 @@ STATUSES = ["pulling manifest", "verifying sha256 digest", "writing manifest", "
 
 
 def pieces_of(site: Any, path: str, body: dict[str, Any]) -> list[bytes]:
-    """Return the pieces of an answer, as the server has written them."""
     with closing(http.client.HTTPConnection(site.host, site.address.port, timeout=60)) as client:
         client.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
         answer = client.getresponse()

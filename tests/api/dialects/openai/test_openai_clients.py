@@ -24,7 +24,6 @@ TOOL: Any = {
 
 
 def answered(openai_client: openai.OpenAI, is_streamed: bool, **wanted: Any) -> Any:
-    """Return a whole response, or the response that the client makes from a stream."""
     if not is_streamed:
         return openai_client.responses.create(model="gpt-local", **wanted)
     with openai_client.responses.stream(model="gpt-local", **wanted) as stream:

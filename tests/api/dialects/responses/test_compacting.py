@@ -32,7 +32,6 @@ def said(request: Any) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server whose model writes the summary on request."""
     scripts = {TASK: SUMMARY}
     with acting(Stage(tmp_path_factory.mktemp("compacting"), scripts)) as (site, _):
         yield site

@@ -36,7 +36,6 @@ def models(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> l
 
 @pytest.fixture
 def several(models: list[OfferedModel], request: pytest.FixtureRequest) -> Iterator[Engine]:
-    """An engine with room for two of three models; a parameter says how many are pinned."""
     pinned = getattr(request, "param", 0)
     most = max(need(model.folder).total for model in models)
     engine = Engine(Limits(memory_bytes=most * 2 + most // 2))

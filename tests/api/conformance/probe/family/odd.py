@@ -17,30 +17,22 @@ SSE = tuple(one for one in FamilyServer.DIALECTS if one is not WireDialect.OLLAM
 
 
 class EndsLinesWithTwo(FamilyServer):
-    """Ends the lines of streams with carriage return and line feed."""
-
     async def write(self, response: web.StreamResponse, frame: bytes) -> None:
         await response.write(frame.replace(b"\n", b"\r\n"))
 
 
 class Comments(FamilyServer):
-    """Writes comments and blank lines between events; Ollama's lines have none."""
-
     async def write(self, response: web.StreamResponse, frame: bytes) -> None:
         between = b"\n" if self.dialect is WireDialect.OLLAMA else b": still here\n\n"
         await response.write(between + frame)
 
 
 class IsSlow(FamilyServer):
-    """Needs some time for every token."""
-
     piece_s = 0.001
     only = ("baseline", "stop.*", "limit*", "stream.*", "hang_up.*", "form.*")
 
 
 class Varies(FamilyServer):
-    """Never gives the same answer twice."""
-
     def __init__(self, dialect: WireDialect) -> None:
         super().__init__(dialect)
         self._number = count()
@@ -52,8 +44,6 @@ class Varies(FamilyServer):
 
 
 class AlwaysThinks(FamilyServer):
-    """Always thinks, for longer than an ordinary limit allows."""
-
     is_thinking_always = True
 
     def thought(self, query: Query) -> str:
@@ -72,8 +62,6 @@ class HasLittleRoom(FamilyServer):
 
 
 class WantsAKey(FamilyServer):
-    """Refuses requests without a key."""
-
     def check(self, request: web.Request, query: Query) -> web.Response | None:
         if request.headers.get("authorization") != "Bearer secret":
             return self.refusal("who are you?", 401)
@@ -81,8 +69,6 @@ class WantsAKey(FamilyServer):
 
 
 class WantsAHeader(FamilyServer):
-    """Refuses requests without a header of its own."""
-
     def check(self, request: web.Request, query: Query) -> web.Response | None:
         if request.headers.get("x-team") != "blue":
             return self.refusal("the header X-Team is missing")
@@ -90,8 +76,6 @@ class WantsAHeader(FamilyServer):
 
 
 class IsBusy(FamilyServer):
-    """Refuses every fifth request for the moment."""
-
     status = 429
     headers: ClassVar[dict[str, str]] = {"retry-after": "0.01"}
 
@@ -104,15 +88,11 @@ class IsBusy(FamilyServer):
 
 
 class IsAwayForAMoment(IsBusy):
-    """Is sometimes unavailable, and does not say for how long."""
-
     status = 503
     headers: ClassVar[dict[str, str]] = {}
 
 
 class WantsSixteenTokens(FamilyServer):
-    """Refuses limits below 16."""
-
     def check(self, request: web.Request, query: Query) -> web.Response | None:
         if query.limit >= 16:
             return None
@@ -130,8 +110,6 @@ class RaisesSmallLimits(FamilyServer):
 
 
 class KnowsTheNewLimitOnly(FamilyServer):
-    """Wants max_completion_tokens."""
-
     def check(self, request: web.Request, query: Query) -> web.Response | None:
         if "max_tokens" not in query.body:
             return None
@@ -139,16 +117,12 @@ class KnowsTheNewLimitOnly(FamilyServer):
 
 
 class FixesTheTemperature(FamilyServer):
-    """Refuses any temperature but its own."""
-
     def check(self, request: web.Request, query: Query) -> web.Response | None:
         is_set = "temperature" in str(query.body)
         return self.refusal("'temperature' does not support 0") if is_set else None
 
 
 class WantsItsModel(FamilyServer):
-    """Answers only for one model's name, which it does not list."""
-
     def check(self, request: web.Request, query: Query) -> web.Response | None:
         if query.body.get("model") == "right":
             return None
@@ -173,8 +147,6 @@ class HasOneOfItsOwn(FamilyServer):
 
 
 class LivesElsewhere(FamilyServer):
-    """Has another path instead of /v1."""
-
     def routes(self, app: web.Application) -> None:
         app.router.add_post("/api/v3" + self.wire.path.removeprefix("/v1"), self.handle)
 
@@ -197,8 +169,6 @@ class SamplesSeveral(FamilyServer):
 
 
 class LogsIds(FamilyServer):
-    """Lists tokens by their ids in logprobs."""
-
     dialects = (WireDialect.CHAT,)
 
     def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
@@ -234,8 +204,6 @@ class SendsUnknownEvents(FamilyServer):
 
 
 class LogsReasoning(FamilyServer):
-    """Lists the tokens of the reasoning before those of the text."""
-
     dialects = (WireDialect.CHAT,)
 
     def logged(self, said: Said, full: str) -> tuple[str, ...]:
@@ -257,8 +225,6 @@ class LeavesNullsOut(FamilyServer):
 
 
 class HangsUpOnce(FamilyServer):
-    """Closes one connection without an answer."""
-
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if self.asked == 30:
             self.asked += 1
@@ -285,8 +251,6 @@ class IsOddOften(FamilyServer):
 
 
 class RefusesResultsOfOtherCalls(FamilyServer):
-    """Refuses the result of a call that it has not made."""
-
     dialects = (WireDialect.MESSAGES, WireDialect.CHAT, WireDialect.RESPONSES)
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
@@ -295,8 +259,6 @@ class RefusesResultsOfOtherCalls(FamilyServer):
 
 
 class RefusesBareStrings(FamilyServer):
-    """Takes its stops in a list only."""
-
     def check(self, request: web.Request, query: Query) -> web.Response | None:
         is_bare = isinstance(DRIVERS[self.dialect].raw_stops(query.body), str)
         return self.refusal("the stops must be an array") if is_bare else None

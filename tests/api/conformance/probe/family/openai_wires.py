@@ -15,19 +15,16 @@ CREATED = 1_767_225_600
 
 
 def id_of(query: Query, begin: str) -> str:
-    """Return the id of the answer to a request."""
     return f"{begin}{zlib.crc32(json.dumps(query.body, sort_keys=True).encode()):08x}"
 
 
 def sse(value: Any, name: str = "") -> bytes:
-    """Return a server-sent event."""
     head = f"event: {name}\n" if name else ""
     data = value if isinstance(value, str) else json.dumps(value)
     return f"{head}data: {data}\n\n".encode()
 
 
 def stops_of(value: Any, *, takes_string: bool = True) -> tuple[str, ...]:
-    """Return the stops of a request, or refuse them."""
     if value is None:
         return ()
     if isinstance(value, str) and takes_string:
@@ -41,14 +38,12 @@ def stops_of(value: Any, *, takes_string: bool = True) -> tuple[str, ...]:
 
 
 def whole_number(value: Any, name: str) -> int:
-    """Return a number, or refuse it."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise Refused(f"{name}: must be a whole number")
     return value
 
 
 def last_message(value: Any) -> str:
-    """Return what the user said last, or refuse the messages."""
     if not isinstance(value, list) or not value or not isinstance(value[-1], dict):
         raise Refused("messages: must be a list")
     last = value[-1]
@@ -59,7 +54,6 @@ def last_message(value: Any) -> str:
 
 
 def openai_error(message: str) -> dict[str, Any]:
-    """Return an error in OpenAI's form."""
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
     return {"error": error}
 
@@ -76,8 +70,6 @@ def _usage(said: Sequence[Said]) -> dict[str, int]:
 
 
 class ChatWire:
-    """Chat Completions."""
-
     path = "/v1/chat/completions"
     error = staticmethod(openai_error)
     content_type = "text/event-stream"
@@ -167,8 +159,6 @@ class ChatWire:
 
 
 class CompletionsWire(ChatWire):
-    """Completions."""
-
     path = "/v1/completions"
 
     def read(self, body: dict[str, Any]) -> Query:
@@ -223,8 +213,6 @@ class CompletionsWire(ChatWire):
 
 
 class ResponsesWire:
-    """Responses, with the stops that some servers add."""
-
     path = "/v1/responses"
     error = staticmethod(openai_error)
     content_type = "text/event-stream"

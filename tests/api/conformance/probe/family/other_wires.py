@@ -24,8 +24,6 @@ _REASONS = {
 
 
 class MessagesWire:
-    """The Messages API."""
-
     path = "/v1/messages"
     content_type = "text/event-stream"
 
@@ -109,8 +107,6 @@ class MessagesWire:
 
 
 class GenerateWire:
-    """SGLang's /generate."""
-
     path = "/generate"
     error = staticmethod(openai_error)
     content_type = "text/event-stream"
@@ -156,8 +152,6 @@ class GenerateWire:
 
 
 class OllamaWire:
-    """Ollama's /api/chat."""
-
     path = "/api/chat"
     content_type = "application/x-ndjson"
 

@@ -15,8 +15,6 @@ def report_on(
     on_progress: OnProgress | None = None,
     **options: Any,
 ) -> Report:
-    """Return the report of a probe."""
-
     async def probing() -> Report:
         async with server.listening(tls) as url:
             usual: dict[str, Any] = {

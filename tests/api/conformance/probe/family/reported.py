@@ -37,7 +37,6 @@ class ReportedFault(FamilyServer):
 
 
 def changed(frames: list[bytes], change: Change) -> list[bytes]:
-    """Return the frames of a stream with their values changed; None drops a frame."""
     found = []
     for frame in frames:
         head, _, data = frame.rpartition(b"data: ")
@@ -55,10 +54,7 @@ def changed(frames: list[bytes], change: Change) -> list[bytes]:
 
 
 class ChangesStreams(ReportedFault):
-    """Streams something else than it says."""
-
     def streamed(self, one: Said, query: Query) -> Said:
-        """Return what is streamed of an answer."""
         raise NotImplementedError
 
     def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
@@ -66,10 +62,7 @@ class ChangesStreams(ReportedFault):
 
 
 class ChangesFrames(ReportedFault):
-    """Changes the frames of its streams."""
-
     def change(self, value: dict[str, Any], query: Query) -> dict[str, Any] | None:
-        """Return the changed value of a frame; None drops it."""
         raise NotImplementedError
 
     def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
@@ -77,15 +70,11 @@ class ChangesFrames(ReportedFault):
 
 
 class ChangesAnswers(ChangesFrames):
-    """Changes its whole answers as it changes the frames of its streams."""
-
     def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
         return self.change(super().body(said, query), query) or {}
 
 
 class RepeatsTheName(ReportedFault):
-    """Repeats the function's name in every piece of its arguments."""
-
     home_dialect, source = CHAT, "llama.cpp#13800"
     pattern = r"name"
 
@@ -110,8 +99,6 @@ def _complete(output: list[dict[str, Any]]) -> None:
 
 
 class CompletesCutItems(ChangesFrames):
-    """Says of the item that was cut that it is completed."""
-
     home_dialect, source = RESPONSES, "vllm#57998"
     pattern = r"item|status"
 
@@ -134,8 +121,6 @@ def _value(frame: bytes) -> dict[str, Any] | None:
 
 
 class LeaksTheLastThought(ReportedFault):
-    """Puts the last token of thinking that the limit cut into the text."""
-
     home_dialect, source = CHAT, "exo#2001"
     pattern = r"thinking|reasoning"
 
@@ -148,8 +133,6 @@ class LeaksTheLastThought(ReportedFault):
 
 
 class StreamsByDefault(ReportedFault):
-    """Streams where a request does not say whether it wants a stream."""
-
     home_dialect, source = CHAT, "OmniRoute#10239"
     pattern = r"stream|SSE|JSON"
 
@@ -158,8 +141,6 @@ class StreamsByDefault(ReportedFault):
 
 
 class LeavesPartsOfOverlappingStops(ReportedFault):
-    """Cuts off only the last token of a stop where another stop begins alike."""
-
     home_dialect, source = COMPLETIONS, "omlx#2386"
     pattern = r"stop.*(text|part|begin|left|leak|remain)|(leak|part|left|begin).*stop"
 
@@ -171,8 +152,6 @@ class LeavesPartsOfOverlappingStops(ReportedFault):
 
 
 class StreamsTheThinkingBehind(ReportedFault):
-    """Streams the text before the thinking."""
-
     home_dialect, source = MESSAGES, "opencode-kiro-auth#46"
     pattern = r"thinking|order"
 
@@ -191,8 +170,6 @@ class StreamsTheThinkingBehind(ReportedFault):
 
 
 class RefusesWithSuccess(ReportedFault):
-    """Refuses requests for a stream with 200 and the body of an error as an event."""
-
     home_dialect, source = RESPONSES, "ogx#5224"
     pattern = r"200|accept|error"
 
@@ -211,8 +188,6 @@ class RefusesWithSuccess(ReportedFault):
 
 
 class ForgetsThePromptOfRepeats(ChangesAnswers):
-    """Omits the count of a prompt's tokens where it has seen the prompt before."""
-
     home_dialect, source = OLLAMA, "ollama#2068, ollama#3427"
     pattern = r"prompt"
 
@@ -241,8 +216,6 @@ def _asking(query: Query, choice: str) -> Query:
 
 
 class CountsOneOfSeveral(ReportedFault):
-    """Counts the tokens of the first choice only."""
-
     home_dialect, source = CHAT, "llama.cpp#27318, vllm#9357"
     pattern = r"token|usage|count"
 
@@ -261,8 +234,6 @@ class CountsOneOfSeveral(ReportedFault):
 
 
 class IgnoresRequiredTools(ReportedFault):
-    """Lets the model decide where a call is required."""
-
     home_dialect, source = CHAT, "vllm#44216, hindsight#1877"
     pattern = r"required|tool_choice|forced|no (tool )?call|not call"
 
@@ -272,8 +243,6 @@ class IgnoresRequiredTools(ReportedFault):
 
 
 class StreamsAnswersAsThoughts(ChangesStreams):
-    """Streams the answer as thinking where the thinking is switched off."""
-
     home_dialect, source = CHAT, "vllm#40466"
     pattern = r"thinking|reasoning|no text|empty|differ"
 
@@ -316,8 +285,6 @@ class ChangesCallIds(ChangesFrames):
 
 
 class CountsNothingAtTheEnd(ChangesFrames):
-    """Omits the counts of the event with the reason."""
-
     home_dialect, source = GENERATE, "dynamo#11062"
     pattern = r"token|count"
 
@@ -328,8 +295,6 @@ class CountsNothingAtTheEnd(ChangesFrames):
 
 
 class LosesTheOnlyPiece(ChangesStreams):
-    """Loses the text of a stream that is complete at once."""
-
     home_dialect, source = OLLAMA, "sglang#17961"
     pattern = r"differ|lost|missing|empty|no text"
 
@@ -339,8 +304,6 @@ class LosesTheOnlyPiece(ChangesStreams):
 
 
 class ThoughtTailInContent(ReportedFault):
-    """With stops, the end of streamed thinking is content."""
-
     home_dialect, source = CHAT, "vllm-project/vllm#51641"
     pattern = "(?i)part of the thinking|thinking in|thought in|reasoning in"
 
@@ -353,8 +316,6 @@ class ThoughtTailInContent(ReportedFault):
 
 
 class StopBeforeCall(ReportedFault):
-    """A streamed call is preceded by a chunk that ends with "stop"."""
-
     home_dialect, source = CHAT, "raullenchai/Rapid-MLX#433"
     pattern = "(?i)finish_reason|finish reason|twice|two|after the end|ended"
 
@@ -370,8 +331,6 @@ class StopBeforeCall(ReportedFault):
 
 
 class EmojiInHalves(ReportedFault):
-    """Each half of an emoji becomes U+FFFD in a stream."""
-
     home_dialect, source = CHAT, "Luce-Org/lucebox#641"
     pattern = "(?i)fffd|unicode|character|emoji|utf-8"
 
@@ -383,8 +342,6 @@ class EmojiInHalves(ReportedFault):
 
 
 class ThinkingInTextBlock(ChangesFrames):
-    """Streamed thinking_deltas arrive in a block begun as text."""
-
     home_dialect, source = MESSAGES, "BerriAI/litellm#32357"
     pattern = "(?i)thinking_delta|block|thinking"
 
@@ -395,8 +352,6 @@ class ThinkingInTextBlock(ChangesFrames):
 
 
 class CallsInHistoryRefused(ReportedFault):
-    """A conversation in which a tool was called is refused with 400."""
-
     home_dialect, source = MESSAGES, "vllm-project/vllm#38738"
     pattern = "(?i)tool_result|tool_use|history|conversation|turn|result"
 

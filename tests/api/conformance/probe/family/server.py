@@ -68,7 +68,6 @@ class FamilyServer:
     # -- the answer --------------------------------------------------------------------------
 
     def script(self, query: Query) -> str:
-        """Return the whole answer to a prompt."""
         counted = re.search(r"Count from 1 to (\d+)", query.prompt)
         if query.has_schema:
             return _JSON
@@ -81,19 +80,16 @@ class FamilyServer:
         return repeated[1] if repeated else "\n".join(str(number) for number in range(7, 400))
 
     def thought(self, query: Query) -> str:
-        """Return the thinking before the answer."""
         if not self.is_thinking_always and not query.is_thinking:
             return ""
         return _THOUGHT * 3
 
     def stop_in(self, text: str, query: Query) -> tuple[int, str] | None:
-        """Return where the stop that completes first begins, and that stop."""
         found = [(text.find(one) + len(one), text.find(one), one) for one in query.stops]
         there = [(end, begin, one) for end, begin, one in found if begin >= 0]
         return min(there)[1:] if there else None
 
     def answer(self, query: Query) -> Said:
-        """Return one answer."""
         if self.calls_tool(query):
             return self.called(query)
         thought = self.thought(query)
@@ -121,7 +117,6 @@ class FamilyServer:
         return replace(said, logged=self.logged(said, full)) if query.has_logprobs else said
 
     def calls_tool(self, query: Query) -> bool:
-        """Return whether a request gets a call: it says so itself, or its prompt does."""
         choice = query.body.get("tool_choice")
         kind = choice.get("type") if isinstance(choice, dict) else choice
         if not query.has_tool or kind == "none":
@@ -129,7 +124,6 @@ class FamilyServer:
         return kind in ("any", "required", "tool", "function") or "Call the tool" in query.prompt
 
     def called(self, query: Query) -> Said:
-        """Return the answer to a request that offers a tool."""
         call = '{"text": "red green blue"}'
         tokens = query.tokens(call)
         if query.limit < len(tokens):
@@ -137,51 +131,40 @@ class FamilyServer:
         return Said("", "tool", None, len(tokens), call=call)
 
     def limited(self, said: Said, query: Query) -> Said:
-        """Return the answer that the limit ended."""
         return said
 
     def ended(self, said: Said, query: Query) -> Said:
-        """Return the answer that ended by itself."""
         return said
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:
-        """Return the answer that a stop ended."""
         return said
 
     def logged(self, said: Said, full: str) -> tuple[str, ...]:
-        """Return the tokens that are listed with logprobs: those of the text."""
         return tuple(re.findall(self.token, said.text))
 
     def answers(self, query: Query) -> list[Said]:
-        """Return as many answers as requested."""
         return [self.answer(query) for _ in range(query.choices)]
 
     # -- the wire ----------------------------------------------------------------------------
 
     def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        """Return the frames of a stream."""
         return list(self.wire.stream(said, query))
 
     def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        """Return a whole answer."""
         whole: dict[str, Any] = self.wire.whole(said, query)
         return whole
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return a request, or refuse it."""
         query: Query = self.wire.read(body)
         return replace(query, token=self.token, piece=self.piece or self.token)
 
     def refusal(self, message: str, status: int = 400) -> web.Response:
-        """Return an error."""
         return web.json_response(self.wire.error(message), status=status)
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Return the refusal of a well-formed request; None accepts it."""
         return None
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer a request."""
         self.asked += 1
         try:
             body = await request.json()
@@ -198,7 +181,6 @@ class FamilyServer:
         return await self.respond(request, query)
 
     async def respond(self, request: web.Request, query: Query) -> web.StreamResponse:
-        """Send the answers."""
         said = self.answers(query)
         if not query.is_streamed:
             await self.work(said[0].tokens)
@@ -213,24 +195,20 @@ class FamilyServer:
         return response
 
     async def write(self, response: web.StreamResponse, frame: bytes) -> None:
-        """Write a frame of a stream."""
         await response.write(frame)
         await self.work(1)
 
     async def work(self, tokens: int) -> None:
-        """Wait for as long as some tokens take."""
         if self.piece_s:
             await asyncio.sleep(self.piece_s * tokens)
 
     # -- the server --------------------------------------------------------------------------
 
     def routes(self, app: web.Application) -> None:
-        """Add its routes."""
         app.router.add_post(self.wire.path, self.handle)
 
     @asynccontextmanager
     async def listening(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-        """Serve while the block runs; yields the address."""
         app = web.Application()
         self.routes(app)
         runner = web.AppRunner(

@@ -43,11 +43,9 @@ class Query:
     piece: str = TOKEN
 
     def tokens(self, text: str) -> list[str]:
-        """Return the tokens of a text."""
         return re.findall(self.token, text)
 
     def pieces(self, text: str) -> list[str]:
-        """Return the pieces in which a text is streamed."""
         return re.findall(self.piece, text)
 
 
@@ -79,7 +77,6 @@ class Said:
 
     @property
     def all_tokens(self) -> int:
-        """The tokens of prompt and answer."""
         return self.prompt_tokens + self.tokens if self.total is None else self.total
 
 
@@ -88,5 +85,4 @@ class Refused(Exception):
 
 
 def pieces(text: str) -> list[str]:
-    """Return the tokens of three characters that a text has where nothing else is said."""
     return re.findall(TOKEN, text)

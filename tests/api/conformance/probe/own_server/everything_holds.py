@@ -40,7 +40,6 @@ LONGEST = ("stops.long", "stops.late")
 
 
 def check_everything(site: Any, dialect: WireDialect) -> None:
-    """Fail unless a server passes every check of a dialect."""
     options = ProbeOptions(site.url, dialect, time_limit_s=900, patience_s=10, skip=LONGEST)
     report = asyncio.run(probe(options))
     assert report.failed == (), as_text(report)

@@ -154,7 +154,6 @@ def test_a_line_of_the_file_may_be_flaky_and_have_the_address_of_an_issue() -> N
 
 
 def happened(given: ProbeSuite) -> dict[str, list[str]]:
-    """Return the outcome of each check in the XML."""
     root = ElementTree.fromstring(as_junit(given))
     found = {}
     for case in root.iter("testcase"):

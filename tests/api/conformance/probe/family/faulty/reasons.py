@@ -11,8 +11,6 @@ from tests.api.conformance.probe.family.talk import Query, Said, pieces
 
 
 class NamesTheFirstStop(Faulty):
-    """Names the first stop of the list, whichever matched."""
-
     # The one is an opinion, the other is not.
     finds: ClassVar = {
         "stop.overlapping": {"wrong_sequence"},
@@ -25,8 +23,6 @@ class NamesTheFirstStop(Faulty):
 
 
 class CallsNaturalEndsStops(Faulty):
-    """Reports of every answer that a stop ended it."""
-
     finds: ClassVar = {"reason.natural": {"natural_end_misnamed"}}
     dialects: ClassVar = (WireDialect.MESSAGES,)
 
@@ -35,8 +31,6 @@ class CallsNaturalEndsStops(Faulty):
 
 
 class CallsStopsNaturalEnds(Faulty):
-    """Reports a natural end for answers that a stop ended."""
-
     finds: ClassVar = {"stop.one_character": {"wrong_reason"}}
     dialects: ClassVar = (WireDialect.MESSAGES,)
 
@@ -45,8 +39,6 @@ class CallsStopsNaturalEnds(Faulty):
 
 
 class NamesNoSequence(Faulty):
-    """Does not report which stop matched."""
-
     finds: ClassVar = {"stop.one_character": {"sequence_null"}}
     dialects: ClassVar = NAMING
 
@@ -65,8 +57,6 @@ _REASONS = {
 
 
 class GivesNoReason(Faulty):
-    """Omits the reason of a stream."""
-
     finds: ClassVar = {"stop.one_character": {"reason_missing"}}
     shows: ClassVar = {
         WireDialect.MESSAGES: {**finds, "form.streamed": {"sequence_without_reason"}},
@@ -89,8 +79,6 @@ class GivesNoReason(Faulty):
 
 
 class ErasesTheReason(Faulty):
-    """Sends another last event of a stream, which has no reason."""
-
     finds: ClassVar = {"form.streamed": {"reason_erased"}}
     dialects: ClassVar = NAMING
 
@@ -116,8 +104,6 @@ class ReachesTheLimitByStep(Faulty):
 
 
 class CountsNothingOut(Faulty):
-    """Counts 0 tokens for every answer."""
-
     finds: ClassVar = {"usage.counts": {"usage_zero"}}
     shows: ClassVar = {WireDialect.MESSAGES: {**finds, "form.streamed": {"usage_falls"}}}
 
@@ -126,8 +112,6 @@ class CountsNothingOut(Faulty):
 
 
 class CountsWhatIsSeen(Faulty):
-    """Counts only the tokens of the text that is shown."""
-
     finds: ClassVar = {"usage.stop": {"usage_visible_only"}}
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:
@@ -135,8 +119,6 @@ class CountsWhatIsSeen(Faulty):
 
 
 class CountsStreamsOtherwise(Faulty):
-    """Counts one token too few in streams."""
-
     finds: ClassVar = {"usage.streamed": {"usage_differs"}}
 
     def answer(self, query: Query) -> Said:
@@ -145,8 +127,6 @@ class CountsStreamsOtherwise(Faulty):
 
 
 class GeneratesOn(Faulty):
-    """Generates to the end and hides the text after the stop."""
-
     finds: ClassVar = {"stop.one_character": {"stop_only_hidden"}}
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:

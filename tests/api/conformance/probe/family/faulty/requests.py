@@ -18,10 +18,7 @@ WITH_TOOLS = WITH_TEMPLATE
 
 
 class _LosesStops(Faulty):
-    """Forgets the stops of some requests."""
-
     def forgets(self, query: Query) -> bool:
-        """Return whether the stops of a request are lost."""
         raise NotImplementedError
 
     def answer(self, query: Query) -> Said:
@@ -29,8 +26,6 @@ class _LosesStops(Faulty):
 
 
 class LosesStopsBesideSystem(_LosesStops):
-    """Forgets the stops of a request with a system message."""
-
     finds: ClassVar = {"stops.system": {"stop_ignored"}}
     dialects: ClassVar = WITH_TEMPLATE
 
@@ -40,8 +35,6 @@ class LosesStopsBesideSystem(_LosesStops):
 
 
 class LosesStopsInTheSecondTurn(_LosesStops):
-    """Forgets the stops of a request with an earlier turn."""
-
     finds: ClassVar = {"stops.turn": {"stop_ignored"}}
     dialects: ClassVar = WITH_TEMPLATE
 
@@ -50,8 +43,6 @@ class LosesStopsInTheSecondTurn(_LosesStops):
 
 
 class LosesStopsBesideTools(_LosesStops):
-    """Forgets the stops where tools are offered that nobody calls."""
-
     finds: ClassVar = {"stops.tools": {"stop_ignored"}}
     dialects: ClassVar = WITH_TOOLS
 
@@ -60,8 +51,6 @@ class LosesStopsBesideTools(_LosesStops):
 
 
 class LosesStopsAtATemperature(_LosesStops):
-    """Forgets the stops where answers are sampled."""
-
     finds: ClassVar = {"stops.temperature": {"stop_ignored"}}
 
     def forgets(self, query: Query) -> bool:
@@ -69,8 +58,6 @@ class LosesStopsAtATemperature(_LosesStops):
 
 
 class LosesStopsOfLongAnswers(Faulty):
-    """Looks for stops in the first 300 tokens only."""
-
     finds: ClassVar = {"stops.late": {"stop_ignored"}}
 
     def stop_in(self, text: str, query: Query) -> tuple[int, str] | None:
@@ -88,8 +75,6 @@ class LosesStopsOfShortAnswers(Faulty):
 
 
 class LosesStopsNowAndThen(_LosesStops):
-    """Forgets the stops of every eighth request."""
-
     finds: ClassVar = {}
 
     def forgets(self, query: Query) -> bool:
@@ -97,8 +82,6 @@ class LosesStopsNowAndThen(_LosesStops):
 
 
 class LosesStopsAfterThinking(_LosesStops):
-    """Forgets the stops where the model thinks."""
-
     finds: ClassVar = {"thinking.answer": {"stop_ignored"}}
     dialects: ClassVar = (MESSAGES, CHAT, WireDialect.OLLAMA)
 
@@ -121,8 +104,6 @@ class CutsTheThinking(Faulty):
 
 
 class SplitsStopsAtCommas(Faulty):
-    """Takes a stop with a comma for two."""
-
     finds: ClassVar = {"stops.literal": {"stop_split"}}
 
     def answer(self, query: Query) -> Said:
@@ -131,8 +112,6 @@ class SplitsStopsAtCommas(Faulty):
 
 
 class TakesStringsForCharacters(Faulty):
-    """Takes a bare string for the list of its characters."""
-
     finds: ClassVar = {"stops.string": {"string_as_characters"}}
     dialects: ClassVar = (*OPENAI, WireDialect.GENERATE)
 
@@ -146,8 +125,6 @@ class TakesStringsForCharacters(Faulty):
 
 
 class LeavesHalfACharacter(Faulty):
-    """Leaves the first bytes of a stop that is not ASCII."""
-
     finds: ClassVar = {"stop.unicode": {"half_character"}}
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:
@@ -156,8 +133,6 @@ class LeavesHalfACharacter(Faulty):
 
 
 class CountsEmojiTwice(Faulty):
-    """Cuts where the stop is in units of UTF-16."""
-
     finds: ClassVar = {"stop.after_emoji": {"text_lost"}, "stop.joined": {"text_lost"}}
     shows: ClassVar = {WireDialect.RESPONSES: {"stop.joined": {"text_lost"}}}
 
@@ -167,8 +142,6 @@ class CountsEmojiTwice(Faulty):
 
 
 class IgnoresTheNewLimit(Faulty):
-    """Knows max_tokens only, and says nothing of the newer name."""
-
     finds: ClassVar = {"limit.completion_tokens": {"limit_ignored"}}
     dialects: ClassVar = (CHAT,)
 
@@ -178,8 +151,6 @@ class IgnoresTheNewLimit(Faulty):
 
 
 class GivesOneChoice(Faulty):
-    """Gives one choice, however many are asked for."""
-
     finds: ClassVar = {"choices.count": {"choices_missing"}}
     dialects: ClassVar = OPENAI
 
@@ -188,8 +159,6 @@ class GivesOneChoice(Faulty):
 
 
 class CallsCallsEnds(Faulty):
-    """Reports a natural end after a call, but only in streams."""
-
     finds: ClassVar = {"tools.call": {"wrong_reason"}}
     dialects: ClassVar = (CHAT, MESSAGES)
 
@@ -200,8 +169,6 @@ class CallsCallsEnds(Faulty):
 
 
 class SendsArgumentsAsAnObject(Faulty):
-    """Sends the arguments of a call as an object where JSON in a string is due."""
-
     finds: ClassVar = {"tools.call": {"arguments_form"}}
     dialects: ClassVar = (CHAT,)
 
@@ -214,8 +181,6 @@ class SendsArgumentsAsAnObject(Faulty):
 
 
 class CallsCutCallsCalls(Faulty):
-    """Reports a call although the limit cut it."""
-
     finds: ClassVar = {"tools.limit": {"call_cut_by_limit"}}
     dialects: ClassVar = (CHAT, MESSAGES)
 
@@ -226,8 +191,6 @@ class CallsCutCallsCalls(Faulty):
 
 
 class DropsPartialCalls(Faulty):
-    """Drops what it held for a call where a stop ends the answer, but only in streams."""
-
     finds: ClassVar = {"tools.stop": {"partial_call_dropped"}}
     dialects: ClassVar = WITH_TOOLS
 
@@ -244,7 +207,6 @@ class _MovesUsage(Faulty):
     dialects: ClassVar = OPENAI
 
     def moved(self, frames: list[bytes]) -> list[bytes]:
-        """Return the frames of a stream with its counts elsewhere."""
         raise NotImplementedError
 
     def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
@@ -253,8 +215,6 @@ class _MovesUsage(Faulty):
 
 
 class CountsBesideTheReason(_MovesUsage):
-    """Sends the counts with the reason."""
-
     finds: ClassVar = {"usage.chunk": {"usage_with_choices"}}
 
     def moved(self, frames: list[bytes]) -> list[bytes]:
@@ -264,8 +224,6 @@ class CountsBesideTheReason(_MovesUsage):
 
 
 class CountsTwice(_MovesUsage):
-    """Sends the chunk with the counts twice."""
-
     finds: ClassVar = {"usage.chunk": {"usage_repeated"}}
 
     def moved(self, frames: list[bytes]) -> list[bytes]:
@@ -273,8 +231,6 @@ class CountsTwice(_MovesUsage):
 
 
 class CountsUnasked(Faulty):
-    """Sends counts that nobody asked for."""
-
     finds: ClassVar = {"usage.chunk": {"usage_unasked"}}
     dialects: ClassVar = OPENAI
 
@@ -284,8 +240,6 @@ class CountsUnasked(Faulty):
 
 
 class HasNoRole(Faulty):
-    """Never says whose message it is."""
-
     finds: ClassVar = {"form.streamed": {"role_missing"}, "form.whole": {"role_missing"}}
     dialects: ClassVar = (CHAT,)
 
@@ -301,8 +255,6 @@ class HasNoRole(Faulty):
 
 
 class ShowsItsTemplate(Faulty):
-    """Leaves the template's mark at the end of an answer."""
-
     finds: ClassVar = {"form.streamed": {"template_mark"}, "form.whole": {"template_mark"}}
     dialects: ClassVar = WITH_TEMPLATE
 
@@ -312,8 +264,6 @@ class ShowsItsTemplate(Faulty):
 
 
 class FailsNowAndThen(Faulty):
-    """Fails every ninth request, and answers it when it is repeated."""
-
     finds: ClassVar = {"server.answers": {"answers_lost"}}
     dialects: ClassVar = ALL
 

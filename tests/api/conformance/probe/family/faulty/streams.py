@@ -14,8 +14,6 @@ from tests.api.conformance.probe.family.talk import Query, Said, pieces
 
 
 class SendsJson(Faulty):
-    """Sends JSON although the request wants a stream."""
-
     finds: ClassVar = {"stream.framing": {"not_a_stream"}}
 
     async def respond(self, request: web.Request, query: Query) -> web.StreamResponse:
@@ -23,15 +21,11 @@ class SendsJson(Faulty):
 
 
 class SaysTextPlain(Faulty):
-    """Sends streams as plain text."""
-
     finds: ClassVar = {"stream.framing": {"content_type"}}
     stream_type = "text/plain"
 
 
 class IgnoresBlanksInStreams(Faulty):
-    """Does not know a stop of white space where the request wants a stream."""
-
     finds: ClassVar = {"stops.blank": {"stop_ignored"}}
     only: ClassVar = ("baseline", "stops.blank")
 
@@ -41,8 +35,6 @@ class IgnoresBlanksInStreams(Faulty):
 
 
 class LeavesStreamsOpen(Faulty):
-    """Never closes the connection of a stream."""
-
     finds: ClassVar = {"stream.framing": {"connection_left_open"}}
     grace_s = 0.1
 
@@ -69,8 +61,6 @@ class HoldsStreamsBack(Faulty):
 
 
 class ShowsOtherTextInStreams(Faulty):
-    """Strips the line ends from streams."""
-
     finds: ClassVar = {"baseline": {"stream_differs"}}
 
     def answer(self, query: Query) -> Said:
@@ -79,8 +69,6 @@ class ShowsOtherTextInStreams(Faulty):
 
 
 class CutsCalls(Faulty):
-    """Cuts the arguments of a call at a stop and reports a call."""
-
     finds: ClassVar = {"tools.stop": {"call_cut_by_stop"}}
     dialects: ClassVar = (WireDialect.CHAT, WireDialect.RESPONSES)
 
@@ -91,8 +79,6 @@ class CutsCalls(Faulty):
 
 
 class IgnoresStopsInStructure(Faulty):
-    """Knows no stops in structured output."""
-
     finds: ClassVar = {"structured.stop": {"structured_stop_ignored"}}
     dialects: ClassVar = (WireDialect.CHAT, WireDialect.RESPONSES, WireDialect.OLLAMA)
 
@@ -101,8 +87,6 @@ class IgnoresStopsInStructure(Faulty):
 
 
 class LogsDroppedTokens(Faulty):
-    """Lists the tokens behind the stop with the others."""
-
     finds: ClassVar = {"logprobs.stop": {"logprobs_of_dropped_tokens"}}
     dialects: ClassVar = OPENAI
 
@@ -136,8 +120,6 @@ class WorksForNobody(Faulty):
 
 
 class FailsOnMistakes(Faulty):
-    """Answers with 500 if the client made a mistake."""
-
     finds: ClassVar = {"stops.empty": {"server_error"}, "errors.json": {"server_error"}}
     # Here the vendor states what the first of them breaks only in part.
     dialects: ClassVar = (WireDialect.MESSAGES, *OPENAI, WireDialect.RESPONSES, WireDialect.OLLAMA)

@@ -28,8 +28,6 @@ class IgnoresStops(Faulty):
 
 
 class IncludesStops(Faulty):
-    """Leaves the stop in the text."""
-
     finds: ClassVar = {"stop.one_character": {"stop_included"}}
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:
@@ -37,8 +35,6 @@ class IncludesStops(Faulty):
 
 
 class LosesHeldTextAtLimits(Faulty):
-    """Drops text that could have become a stop at the limit, but only in streams."""
-
     finds: ClassVar = {"limit.held": {"held_text_lost"}}
 
     def limited(self, said: Said, query: Query) -> Said:
@@ -50,8 +46,6 @@ class LosesHeldTextAtLimits(Faulty):
 
 
 class LosesStopsToLimits(Faulty):
-    """Reports the limit if the last allowed token completes a stop."""
-
     finds: ClassVar = {"limit.stop_on_last_token": {"stop_lost_to_limit"}}
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:
@@ -74,8 +68,6 @@ class DropsTextAroundNestedStops(Faulty):
 
 
 class DropsTheFifthStop(Faulty):
-    """Takes four stops and drops the others without a word."""
-
     finds: ClassVar = {"stops.many": {"stops_dropped"}}
 
     def answer(self, query: Query) -> Said:
@@ -83,8 +75,6 @@ class DropsTheFifthStop(Faulty):
 
 
 class FiresOnNothingInStreams(Faulty):
-    """Treats an empty stop as one that matches, but only in streams."""
-
     finds: ClassVar = {"stops.empty": {"empty_stop_fires"}}
 
     def read(self, body: dict[str, Any]) -> Query:
@@ -103,8 +93,6 @@ class FiresOnNothingInStreams(Faulty):
 
 
 class CutsStopsShort(Faulty):
-    """Compares only the first 16 characters of a stop."""
-
     finds: ClassVar = {"stops.long": {"stop_cut_short"}}
     longest = 16
 
@@ -116,8 +104,6 @@ class CutsStopsShort(Faulty):
 
 
 class ForgetsLongStops(Faulty):
-    """Holds a window of 20 characters, so that no longer stop is ever complete."""
-
     finds: ClassVar = {"stops.long": {"long_stop_ignored"}}
 
     def answer(self, query: Query) -> Said:
@@ -127,8 +113,6 @@ class ForgetsLongStops(Faulty):
 
 
 class IgnoresCase(Faulty):
-    """Compares without case."""
-
     finds: ClassVar = {"stops.literal": {"case_ignored"}}
 
     def stop_in(self, text: str, query: Query) -> tuple[int, str] | None:
@@ -138,8 +122,6 @@ class IgnoresCase(Faulty):
 
 
 class TakesPatterns(Faulty):
-    """Treats stops as regular expressions if they are valid ones."""
-
     finds: ClassVar = {"stops.literal": {"stop_is_pattern"}}
 
     def stop_in(self, text: str, query: Query) -> tuple[int, str] | None:
@@ -157,8 +139,6 @@ class TakesPatterns(Faulty):
 
 
 class UnescapesStops(Faulty):
-    """Treats a backslash and a letter as a line break."""
-
     finds: ClassVar = {"stops.literal": {"stop_unescaped"}}
 
     def answer(self, query: Query) -> Said:
@@ -167,8 +147,6 @@ class UnescapesStops(Faulty):
 
 
 class NormalisesStops(Faulty):
-    """Composes the characters of stops."""
-
     finds: ClassVar = {"stops.code_points": {"stop_normalised"}}
 
     def answer(self, query: Query) -> Said:
@@ -177,8 +155,6 @@ class NormalisesStops(Faulty):
 
 
 class ChangesLineEnds(Faulty):
-    """Treats the two characters of a line break as one."""
-
     finds: ClassVar = {"stops.code_points": {"line_ends_changed"}}
 
     def answer(self, query: Query) -> Said:
@@ -187,8 +163,6 @@ class ChangesLineEnds(Faulty):
 
 
 class TrimsTextBeforeStops(Faulty):
-    """Removes the white space before a stop."""
-
     finds: ClassVar = {"stop.one_character": {"space_trimmed"}}
     shows: ClassVar = {
         WireDialect.RESPONSES: {**finds, "limit.stop_on_last_token": {"space_trimmed"}}
@@ -199,8 +173,6 @@ class TrimsTextBeforeStops(Faulty):
 
 
 class StopsTheFirstChoiceOnly(Faulty):
-    """Ends only the first of several choices."""
-
     finds: ClassVar = {"choices.stop": {"choice_not_stopped"}}
     dialects: ClassVar = OPENAI
 
@@ -210,8 +182,6 @@ class StopsTheFirstChoiceOnly(Faulty):
 
 
 class KeepsStopsForTheNext(Faulty):
-    """Gives a request without stops those of the last request that had some."""
-
     finds: ClassVar = {"stops.sticky": {"stop_sticks"}}
 
     def __init__(self, dialect: WireDialect) -> None:
@@ -224,8 +194,6 @@ class KeepsStopsForTheNext(Faulty):
 
 
 class SharesStops(Faulty):
-    """Gives every request the stops of all running requests."""
-
     finds: ClassVar = {"stops.concurrent": {"stop_leaks"}}
 
     def __init__(self, dialect: WireDialect) -> None:
@@ -246,8 +214,6 @@ class SharesStops(Faulty):
 
 
 class TrimsStops(Faulty):
-    """Cuts the white space at the end of stops."""
-
     finds: ClassVar = {"stop.trailing_space": {"text_lost"}}
 
     def stop_in(self, text: str, query: Query) -> tuple[int, str] | None:
