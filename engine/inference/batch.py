@@ -114,10 +114,12 @@ class RunningBatch:
         tokens, owner, scorer = sequence.keys, sequence.owner, sequence.scorer
         unscored = tokens if scorer is None else tokens[: scorer.begins + 1]
         with self._stream():
-            sequence.cache, sequence.cached, from_disk = self.prompt_cache.fetch(owner, unscored)
+            sequence.cache, sequence.cached, from_disk = self.prompt_cache.fetch(
+                owner.name, unscored
+            )
         sequence.read = sequence.cached
         sequence.from_disk += from_disk
-        sequence.cache_miss = self.prompt_cache.why_missing(owner, tokens, sequence.cached)
+        sequence.cache_miss = self.prompt_cache.why_missing(owner.name, tokens, sequence.cached)
         if sequence.cache_miss is not None and scorer is not None:
             sequence.cache_miss = CacheMiss.SCORED
 
@@ -150,7 +152,8 @@ class RunningBatch:
             if row is not None:
                 view = sequence_view(without_head(cache), row)
                 beginning = cache_prefix(view, len(held), tokens)
-                self.prompt_cache.share(donor.owner, beginning, held[:tokens])
+                if beginning is not None:
+                    self.prompt_cache.store(donor.owner.name, held[:tokens], beginning)
 
     def _admit_waiting(self) -> list[Sequence]:
         """Admit and return the sequences whose wait has ended, also by the other's end."""
@@ -170,7 +173,7 @@ class RunningBatch:
         last = len(tokens) - 1
         sequence.snapshots_at.add(min(sequence.turn_end or last, last))
         # Where this prompt diverges from an earlier one, later prompts may diverge, too.
-        branch = self.prompt_cache.count_common(sequence.owner, tokens)
+        branch = self.prompt_cache.count_common(sequence.owner.name, tokens)
         if branch - cached >= WORTH_TOKENS:
             sequence.snapshots_at.add(branch)
         # Their number depends on the memory, and all processes of a batch must store the same.
@@ -308,7 +311,7 @@ class RunningBatch:
 
     def _store(self, sequence: Sequence, cache: Any, tokens: list[int] | None) -> None:
         with self._stream():
-            self.prompt_cache.store(sequence.owner, sequence.disk_epoch, cache, tokens)
+            self.prompt_cache.keep(sequence.owner, sequence.disk_epoch, cache, tokens)
 
     def _stream(self) -> Any:
         return mx.stream(self._batch.stream)

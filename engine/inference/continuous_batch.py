@@ -149,18 +149,16 @@ class ContinuousBatch:
         cache = sequence.cache or make_prompt_cache(self.model)
         return cache, None, sequence.keys[: sequence.cached]
 
-    def extract(self, sequence: Sequence) -> tuple[list[Any], list[int]]:
-        cache, row, tokens = self.cache_of(sequence)
-        if row is not None:
-            # mlx-lm's caches cannot be split before their first token.
-            if not tokens:
-                return make_prompt_cache(self.model), tokens
-            cache = [part.extract(row) for part in cache]
-        return cache, tokens
-
     def remove(self, sequences: Iterable[Sequence]) -> dict[Sequence, tuple[list[Any], list[int]]]:
         with mx.stream(self.stream):
-            removed = {sequence: self.extract(sequence) for sequence in sequences}
+            removed: dict[Sequence, tuple[list[Any], list[int]]] = {}
+            for sequence in sequences:
+                cache, row, tokens = self.cache_of(sequence)
+                if row is not None and tokens:
+                    cache = [part.extract(row) for part in cache]
+                elif row is not None:  # mlx-lm's caches cannot be split before their first token
+                    cache = make_prompt_cache(self.model)
+                removed[sequence] = cache, tokens
             numbers = {sequence.number for sequence in removed}
             self.waiting = [one for one in self.waiting if one not in removed]
             for batch in (*self.groups, self.decoding):
@@ -199,7 +197,9 @@ class ContinuousBatch:
                 members.append(sequence)
         members.sort(key=attrgetter("number"))
         self.waiting = [sequence for sequence in self.waiting if sequence not in members]
-        caches = [self._joining_cache(sequence) for sequence in members]
+        caches = [
+            with_head(batched(sequence.cache, self.model), self.model) for sequence in members
+        ]
         group = PromptProcessingBatch(
             self.model,
             [sequence.number for sequence in members],
@@ -248,10 +248,6 @@ class ContinuousBatch:
             return contextlib.nullcontext()
         self.vision.set_deltas([sequence.position_delta])
         return self.vision.shown(sequence.pictures, sequence.read, sequence.read + count)
-
-    def _joining_cache(self, sequence: Sequence) -> list[Any]:
-        cache = with_head(batched(sequence.cache, self.model), self.model)
-        return make_prompt_cache(self.model) if cache is None else cache
 
     def _scoring(
         self, counts: Mapping[Sequence, int], scores: dict[int, PromptScores]

@@ -5,6 +5,7 @@ at every step, and every layer applies it, even where nothing is padded: there i
 """
 
 import copy
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -106,7 +107,9 @@ class SoleCache:
         return part
 
 
-_sole_kinds: dict[type, type] = {}
+@functools.cache
+def _sole_kind(kind: type) -> type:
+    return type(kind.__name__, (SoleCache, kind), {"kind": kind})
 
 
 def is_sole(fresh: Sequence[Any]) -> bool:
@@ -114,17 +117,13 @@ def is_sole(fresh: Sequence[Any]) -> bool:
     return any(not hasattr(part, "merge") for part in parts_of(fresh))
 
 
-def batched(cache: list[Any] | None, model: Any) -> list[Any] | None:
-    """Return the cache of a sequence as it joins a batch; None for an empty one."""
-    fresh = make_prompt_cache(model) if cache is None else cache
-    if not is_sole(fresh):
-        return cache
-    for part in fresh:
-        kind = type(part)
-        if kind not in _sole_kinds:
-            _sole_kinds[kind] = type(kind.__name__, (SoleCache, kind), {"kind": kind})
-        part.__class__ = _sole_kinds[kind]
-    return fresh
+def batched(cache: list[Any] | None, model: Any) -> list[Any]:
+    """Return the cache of a sequence, None for an empty one, as it joins a batch."""
+    joining = make_prompt_cache(model) if cache is None else cache
+    for part in joining if is_sole(joining) else ():
+        kind: Any = type(part)
+        part.__class__ = _sole_kind(kind)
+    return list(joining)
 
 
 def extracted(cache: Sequence[Any]) -> list[Any]:

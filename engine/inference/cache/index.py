@@ -192,7 +192,9 @@ class PrefixIndex:
                 self._use(last)
                 disk_tokens, last.disk_tokens = disk_tokens + last.disk_tokens, 0
             segments = [block.content for block in path if isinstance(block.content, Segment)]
-            return join_cache(segments, snapshot, count), count, disk_tokens
+            cache = join_cache(segments, snapshot, count)
+            self.shrink_to()  # what was read or shared for this prompt may exceed the limit
+            return cache, count, disk_tokens
 
     def count_common(self, owner: str, tokens: Sequence[int]) -> int:
         with self._lock:
@@ -201,7 +203,7 @@ class PrefixIndex:
     def store(
         self, owner: str, tokens: Sequence[int], cache: Sequence[Any]
     ) -> tuple[list[tuple[bytes, Segment | None]], Snapshot] | None:
-        """Store a cache in memory, perhaps beyond the limit until it shrinks.
+        """Store a cache in memory, beyond the limit until a prompt is fetched.
 
         Returns:
             Its blocks, each with keys and values if the model has any, and its other layers, which
@@ -236,7 +238,7 @@ class PrefixIndex:
             return blocks, snapshot
 
     def shrink_to(self, entries: int | None = None, size_bytes: int | None = None) -> None:
-        """Evict the least recently used from memory; a limit that is None is that of this index."""
+        """Evict the least recently used from memory; a limit that is None is its own."""
         with self._lock:
             max_bytes = self._max_bytes if size_bytes is None else size_bytes
             if entries is None:
@@ -470,7 +472,7 @@ class PrefixIndex:
     def hold_read(
         self, owner: str, read: Sequence[tuple[FilePart, Segment, Snapshot]], tokens: int
     ) -> None:
-        """Hold what files had of a prompt, beyond the limit: ``fetch``, then shrink.
+        """Hold what files had of a prompt, beyond the limit until it is fetched.
 
         ``tokens`` is how many tokens all of it adds to memory. The snapshot of a full block shows
         the layers of a cache that can be cut anywhere.

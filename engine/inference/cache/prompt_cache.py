@@ -22,7 +22,6 @@ from engine.inference.cache.disk import CacheFolder, DiskCache, Stamps, fingerpr
 from engine.inference.cache.index import (
     TOKEN_BYTES,
     FilePart,
-    MemoryUsage,
     PrefixIndex,
     block_hash,
     file_key,
@@ -43,7 +42,6 @@ from engine.inference.cache.segments import (
     split_cache,
 )
 from engine.inference.running_cache import parts_of
-from engine.values.events import CacheMiss
 from engine.values.request import CacheOwner
 
 # The model reads shorter prompts as fast as a file can be read.
@@ -78,48 +76,24 @@ class _File(NamedTuple):
         return join_layers([self.segment], self.tokens)
 
 
-class PromptCache:
+class PromptCache(PrefixIndex):
     """The caches of earlier prompts."""
 
     def __init__(self, fresh: Sequence[Any], max_bytes: int) -> None:
+        super().__init__(fresh, max_bytes)
         self.disk: DiskCache | None = None
         self.recent = RecentPrompts()
         self._kinds = kinds_of(fresh)
         self._can_be_saved = not any(map(is_models_own, parts_of(fresh)))
-        self._max_bytes = max_bytes
-        self._index = PrefixIndex(fresh, max_bytes)
-        self.can_cut_anywhere = self._index.can_cut_anywhere
         # The size of the last snapshot; 0 before any was taken.
         self._snapshot_bytes = 0
         self._fingerprint = ""
         self._waiting_lock = threading.Lock()
         self._waiting_bytes = 0
 
-    def fetch(self, owner: CacheOwner, tokens: Sequence[int]) -> tuple[list[Any] | None, int, int]:
-        """Return the cache of a prompt's first tokens, their number, and how many were on disk."""
-        cache, cached, disk_tokens = self._index.fetch(owner.name, tokens)
-        self._index.shrink_to()  # what was read or shared for a prompt may exceed the limit
-        return cache, cached, disk_tokens
-
-    def why_missing(
-        self, owner: CacheOwner, tokens: Sequence[int], cached: int
-    ) -> CacheMiss | None:
-        return self._index.why_missing(owner.name, tokens, cached)
-
-    def count_common(self, owner: CacheOwner, tokens: Sequence[int]) -> int:
-        return self._index.count_common(owner.name, tokens)
-
-    @property
-    def usage(self) -> dict[str, MemoryUsage]:
-        return self._index.usage
-
     def clear(self, owner: str | None = None) -> None:
-        self._index.clear(owner)
+        super().clear(owner)
         self.recent.clear(owner)
-
-    def shrink_to(self, entries: int | None = None, size_bytes: int | None = None) -> None:
-        """Evict the least recently used from memory; a limit that is None is the cache's own."""
-        self._index.shrink_to(entries, size_bytes)
 
     def snapshot_positions(self, tokens: int, cached: int) -> range:
         """Return after how many tokens of a prompt a snapshot is taken."""
@@ -132,22 +106,19 @@ class PromptCache:
         """Return the epoch in which a cache may be written; None for none on disk."""
         return None if self.disk is None or owner.kept_with is None else self.disk.epoch
 
-    def store(
+    def keep(
         self, owner: CacheOwner, epoch: int | None, cache: Any, tokens: list[int] | None
     ) -> None:
+        """Store a cache within the limit of memory, and on disk if an epoch is given."""
         if not cache or not tokens:
             return
-        stored = self._index.store(owner.name, tokens, cache)
-        self._index.shrink_to()
+        stored = self.store(owner.name, tokens, cache)
+        self.shrink_to()
         if stored is None:
             return
         self._snapshot_bytes = stored[1].size_bytes
         if epoch is not None and len(tokens) >= MIN_DISK_TOKENS:
             self._write_later(owner, epoch, self._files_for(owner.name, *stored))
-
-    def share(self, owner: CacheOwner, cache: Any, tokens: list[int]) -> None:
-        """Hold the beginning of a running prompt for the prompt that is fetched next."""
-        self._index.store(owner.name, tokens, cache)
 
     def attach(self, disk: DiskCache, model: Path, stamps: Stamps) -> None:
         """Use the caches on disk, unless the model has kinds that mlx-lm's files do not know."""
@@ -171,7 +142,7 @@ class PromptCache:
         self, disk: DiskCache, owner: str, tokens: Sequence[int]
     ) -> tuple[list[FilePart], int]:
         files = disk.folder.files_of_model(self._fingerprint)
-        return self._index.find_files(owner, tokens, files)
+        return self.find_files(owner, tokens, files)
 
     def read(self, prompts: Sequence[tuple[CacheOwner, Sequence[int]]]) -> "Future[None]":
         """Read what files have of prompts into memory, on the disk's thread."""
@@ -204,7 +175,7 @@ class PromptCache:
                     _log.info("a cache on disk is damaged and deleted: %s", error)
                 disk.run_on_writer("deleted", partial(disk.folder.delete, [part.name]))
                 return
-        self._index.hold_read(owner, read, added)
+        self.hold_read(owner, read, added)
         disk.folder.touch(part.name for part in reversed(parts))
 
     def _write_later(self, owner: CacheOwner, epoch: int, files: Sequence[_File]) -> None:
@@ -244,7 +215,7 @@ class PromptCache:
         for key, segment in blocks:
             tokens = len(key) // TOKEN_BYTES
             own, end = block_hash(own, key), end + tokens
-            if segment is not None and len(key) == self._index.block_bytes:
+            if segment is not None and len(key) == self.block_bytes:
                 files.append(_File(own, segment, snapshot, tokens, False))
         if not self.can_cut_anywhere:
             last = segment or Segment(())

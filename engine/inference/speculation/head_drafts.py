@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.cache.size import cache_size
 from engine.inference.running_cache import parts_of
@@ -210,12 +209,10 @@ def head_of(model: Any) -> DraftHead | Assistant | None:
     return getattr(inner_of(model), "draft_head", None)
 
 
-def with_head(cache: list[Any] | None, model: Any) -> list[Any] | None:
-    """Return the cache of a sequence as it joins a batch of a model; None for an empty one."""
+def with_head(cache: list[Any], model: Any) -> list[Any]:
+    """Return the cache of a sequence as it joins a batch of a model."""
     head = head_of(model)
-    if head is None:
-        return cache
-    return [*(make_prompt_cache(model) if cache is None else cache), HeadCache(head)]
+    return cache if head is None else [*cache, HeadCache(head)]
 
 
 def without_head(cache: list[Any]) -> list[Any]:

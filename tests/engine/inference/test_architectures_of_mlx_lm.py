@@ -112,7 +112,7 @@ def test_a_sequence_that_leaves_before_its_turn_leaves_a_cache_as_others_do(name
     running.evict_prompts(0)
     running.remove({waiting: 0})
     running.remove({second: 0})
-    cache, *_ = running.prompt_cache._index.fetch(LOCAL_OWNER.name, [*prompt, 1, 2])
+    cache, *_ = running.prompt_cache.fetch(LOCAL_OWNER.name, [*prompt, 1, 2])
     assert cache is not None
     assert [type(part) for part in cache] == [type(part) for part in make_prompt_cache(model)]
     running.close()

@@ -44,7 +44,7 @@ class Room:
     def keep(self, ids: list[int], owner: CacheOwner = ME, cache: list[Any] | None = None) -> None:
         """Store a cache and wait until that is done."""
         made = kv_cache(ids) if cache is None else cache
-        self.model.store(owner, self.model.disk_epoch(owner), made, ids)
+        self.model.keep(owner, self.model.disk_epoch(owner), made, ids)
         self.wait()
 
     def wait(self) -> None:
@@ -57,7 +57,7 @@ class Room:
         if not self.model.is_on_disk(owner, ids):
             return [], 0
         self.model.read([(owner, ids)]).result(PATIENCE_S)
-        cache, cached, from_disk = self.model.fetch(owner, ids)
+        cache, cached, from_disk = self.model.fetch(owner.name, ids)
         assert cached == from_disk
         return cache or [], cached
 

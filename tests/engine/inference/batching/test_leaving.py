@@ -28,7 +28,7 @@ def test_tokens_that_a_row_has_beyond_its_answer_are_not_kept() -> None:
     stepped.batch.remove({rows[0]: 2, rows[1]: 0})
 
     turns = [[*stepped.prompts[row], *stepped.answers[row]] for row in rows]
-    index = stepped.batch.prompt_cache._index
+    index = stepped.batch.prompt_cache
     assert [index.fetch(LOCAL_OWNER.name, [*turn, 9])[1] for turn in turns] == [
         len(turns[0]) - 2,
         len(turns[1]),

@@ -309,5 +309,5 @@ def test_snapshots_are_taken_less_often_where_memory_is_small() -> None:
     assert [*cache.snapshot_positions(2000, 100)] == [100 + STRIDE * n for n in (1, 2, 3)]
     small = PromptCache(fresh, 8 * STATE_BYTES)
     tokens = [1, 2, 3]
-    small.store(CacheOwner(ME), None, [state(tokens), *full(tokens)], tokens)
+    small.keep(CacheOwner(ME), None, [state(tokens), *full(tokens)], tokens)
     assert [*small.snapshot_positions(8000, 0)] == [2000, 4000, 6000]

@@ -142,7 +142,7 @@ def test_rows_that_end_early_leave_nothing_behind(
     def full(*_: object) -> None:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(PromptCache, "store", full)
+    monkeypatch.setattr(PromptCache, "keep", full)
     runner.run(answered(engine, asked(PROMPTS[2])))
     assert made[0]._draft._answers == 0
 

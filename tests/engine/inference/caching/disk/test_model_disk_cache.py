@@ -101,7 +101,7 @@ def test_a_conversation_is_forgotten_and_others_are_not(room: Room) -> None:
 def test_a_running_answer_leaves_no_cache_for_a_forgotten_owner(room: Room) -> None:
     epoch = room.model.disk_epoch(ME)
     room.disk.forget(ME).result(60)
-    room.model.store(ME, epoch, kv_cache(list(range(200))), list(range(200)))
+    room.model.keep(ME, epoch, kv_cache(list(range(200))), list(range(200)))
     room.wait()
     assert room.paths == []
 
