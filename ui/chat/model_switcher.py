@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QHideEvent
-from PySide6.QtWidgets import QFrame, QListView, QWidget
+from PySide6.QtWidgets import QListView, QWidget
 
 from engine.library.memory_need import Fit
 from engine.wording import counted, format_size
+from ui.chat.problem_bar import NoticeBar
 from ui.chat.session.model_selection import ModelSelection
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.fields import ListSearchField
@@ -36,27 +37,16 @@ _FITS: dict[Fit, tuple[str, Tone]] = {
 }
 
 
-class MissingModelBar(QFrame):
+class MissingModelBar(NoticeBar):
     """Says which model is gone, and offers other models."""
 
     switch_requested = Signal()
 
     def __init__(self, model: ModelSelection) -> None:
-        super().__init__()
-        self.setObjectName("problem_bar")
         self._model = model
-        self.sentence = label("", "title", is_wrapped=True)
-        self.detail = label("", "muted", 0.95, is_wrapped=True)
         self.use = push_button("", "Use the loaded model")
         self.choose = push_button("Choose Another…", "Choose another model for this conversation")
-        row(
-            (column(self.sentence, self.detail, spacing=2), 1),
-            self.use,
-            self.choose,
-            spacing=10,
-            margins=(16, 10, 12, 10),
-            on=self,
-        )
+        super().__init__(self.use, self.choose)
         self.use.clicked.connect(self._use_loaded)
         self.choose.clicked.connect(self.switch_requested)
         model.changed.connect(self._refresh)

@@ -1,7 +1,7 @@
-"""The bar of a problem in the window. Main thread."""
+"""The bars of problems in the window. Main thread."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame
+from PySide6.QtWidgets import QAbstractButton, QFrame
 
 from ui.kit.buttons import IconBadge, IconButton, push_button
 from ui.kit.dialogs import show_in_files
@@ -10,39 +10,38 @@ from ui.kit.layouts import column, row
 from ui.records.store import Problem
 
 
-class ProblemBar(QFrame):
+class NoticeBar(QFrame):
+    """A bar across the chat: a sentence, its detail, and buttons."""
+
+    def __init__(self, *buttons: QAbstractButton) -> None:
+        super().__init__()
+        self.setObjectName("problem_bar")
+        badge = IconBadge(30)
+        badge.show_icon("fault", "fault")
+        self.sentence = label("", "title", is_wrapped=True)
+        self.detail = label("", "muted", 0.95, is_wrapped=True)
+        texts = column(self.sentence, self.detail, spacing=2)
+        row(badge, (texts, 1), *buttons, spacing=12, margins=(16, 10, 10, 10), on=self)
+        self.hide()
+
+
+class ProblemBar(NoticeBar):
     """Shows the problem, its cause and the file, with a button that dismisses it."""
 
     solved = Signal()
     recovery_requested = Signal(object)  # path of the damaged file
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setObjectName("problem_bar")
         self._problem: Problem | None = None
-        badge = IconBadge(30)
-        badge.show_icon("fault", "fault")
-        self.sentence = label("", "title", is_wrapped=True)
-        self.detail = label("", "muted", 0.95, is_wrapped=True)
         self.show_file = push_button("Show the Folder", "Show the folder of this file")
         self.recover = push_button(
             "Recover What Can Be Read", "Recover what can be read of the damaged file"
         )
         close = IconButton("close", "Dismiss this message", size=16)
-        row(
-            badge,
-            (column(self.sentence, self.detail, spacing=2), 1),
-            self.recover,
-            self.show_file,
-            close,
-            spacing=12,
-            margins=(16, 10, 10, 10),
-            on=self,
-        )
+        super().__init__(self.recover, self.show_file, close)
         self.recover.clicked.connect(self._recover)
         self.show_file.clicked.connect(self._show_file)
         close.clicked.connect(self.hide)
-        self.hide()
 
     def show_problem(self, problem: Problem | None) -> None:
         self._problem = problem

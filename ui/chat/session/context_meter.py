@@ -170,10 +170,15 @@ class ContextMeter(QObject):
         toolbox = self._context.toolbox
         if model.can_call_tools and toolbox is not None:
             request = replace(request, tools=toolbox.offered_to(conversation))
-        settings = conversation.settings
-        make = await planner.prompt_maker(conversation, message, request, settings, model)
-        uncut = "" if cuts_files else message.id
-        fit = await planner.plan(conversation, message, make, model, last_left_out(shown), uncut)
+        fit, _ = await planner.fit(
+            conversation,
+            message,
+            request,
+            conversation.settings,
+            model,
+            last_left_out(shown),
+            uncut="" if cuts_files else message.id,
+        )
         if fit.tokens is not None:
             return fit
         tokens = await planner.counter(model).prompt(fit.request)

@@ -624,9 +624,8 @@ class ConversationController(QObject):
     ) -> GenerationRequest:
         """Return a request that fits into the model's context; note the left-out messages."""
         run, planner, conversation = answer.run, self._context.planner, self.conversation
-        without = run.stop_change.without
-        make = await planner.prompt_maker(conversation, parent, request, settings, model, without)
-        fit = await planner.plan(conversation, parent, make, model, run.left_out)
+        target, without = (conversation, parent, request, settings, model), run.stop_change.without
+        fit, make = await planner.fit(*target, run.left_out, without=without)
         self._note_cuts(fit.cuts)
         run.left_out = fit.left_out
         is_summary = planner.when_full_of(conversation) == "summarize"

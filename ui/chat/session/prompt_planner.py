@@ -44,16 +44,23 @@ class PromptPlanner:
         self._pictures = await asyncio.to_thread(read_pictures, folder, path, before)
         return self._pictures
 
-    async def prompt_maker(
+    async def fit(
         self,
         conversation: Conversation,
         message: ConversationMessage,
         request: GenerationRequest,
         settings: ConversationSettings,
         model: ModelInfo,
+        before: LeftOut | None,
+        *,
         without: str | int | None = None,
-    ) -> MakeRequest:
-        """Return the function that puts the messages up to one into a request."""
+        uncut: str = "",
+    ) -> tuple[PromptFit, MakeRequest]:
+        """Return the prompt that ends with a message, and the function that makes its requests.
+
+        The message need not be in the conversation yet. ``before`` is what the answer before was
+        without; ``uncut`` names a message to send whole.
+        """
         pictures = await self.pictures(conversation.tree.path_to(message), model)
         begun = request.messages[-1].content if request.continues_message else ""
         is_summarized = self.when_full_of(conversation) == "summarize"
@@ -63,22 +70,7 @@ class PromptPlanner:
             sent = prompt_messages(messages, settings.system_prompt, begun, summarized, pictures)
             return fitted(replace(request, messages=sent), settings, model, without)
 
-        return make
-
-    async def plan(
-        self,
-        conversation: Conversation,
-        message: ConversationMessage,
-        make: MakeRequest,
-        model: ModelInfo,
-        before: LeftOut | None,
-        uncut: str = "",
-    ) -> PromptFit:
-        """Return the prompt that ends with a message, which need not be in the conversation yet.
-
-        ``before`` is what the answer before was without; ``uncut`` names a message to send whole.
-        """
-        return await fitted_prompt(
+        fit = await fitted_prompt(
             conversation.tree.path_to(message),
             sent_messages(conversation, message),
             make,
@@ -87,3 +79,4 @@ class PromptPlanner:
             before,
             uncut,
         )
+        return fit, make

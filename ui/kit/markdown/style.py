@@ -95,6 +95,10 @@ class MarkdownStyle:
     code_wraps: bool
     code_has_numbers: bool
     em: float = field(init=False, compare=False)
+    code_head_px: float = field(init=False, compare=False)
+    code_foot_px: float = field(init=False, compare=False)  # below the last line
+    code_pad_px: float = field(init=False, compare=False)  # at both sides
+    gap_px: float = field(init=False, compare=False)  # around cards and tables
     plain: QTextCharFormat = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -103,6 +107,9 @@ class MarkdownStyle:
         plain.setForeground(QBrush(QColor(self.colors.text)))
         object.__setattr__(self, "em", float(QFontInfo(self.font).pixelSize()))
         object.__setattr__(self, "plain", plain)
+        lengths = {"code_head_px": 30, "code_foot_px": 12, "code_pad_px": 14, "gap_px": 10}
+        for name, usual in lengths.items():
+            object.__setattr__(self, name, self.px(usual))
 
     def width(self, text: str) -> float:
         return QFontMetricsF(self.font).horizontalAdvance(text)
@@ -118,26 +125,6 @@ class MarkdownStyle:
     def code_numbers_px(self) -> float:
         """The room for the numbers of lines of code."""
         return self.fixed_width(_NUMBER) + self.px(10) if self.code_has_numbers else 0.0
-
-    @property
-    def code_head_px(self) -> float:
-        """The height of a code card's head."""
-        return self.px(30)
-
-    @property
-    def code_foot_px(self) -> float:
-        """The space below the last line of a code card."""
-        return self.px(12)
-
-    @property
-    def code_pad_px(self) -> float:
-        """The space at both sides of a code card's lines."""
-        return self.px(14)
-
-    @property
-    def gap_px(self) -> float:
-        """The space around cards and tables."""
-        return self.px(10)
 
 
 @dataclass(frozen=True, slots=True)
