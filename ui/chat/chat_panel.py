@@ -27,8 +27,8 @@ from ui.chat.messages.find_bar import FindBar, TextFinder
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.message_menu import MessageHandling
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.model_switcher import MissingModelBar, ModelBadge
-from ui.chat.problem_bar import ProblemBar
+from ui.chat.model_switcher import ModelBadge
+from ui.chat.problem_bar import MissingModelBar, ProblemBar
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.model_selection import ModelSelection
 from ui.chat.session.workspace import Workspace

@@ -3,6 +3,7 @@
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QAbstractButton, QFrame
 
+from ui.chat.session.model_selection import ModelSelection
 from ui.kit.buttons import IconBadge, IconButton, push_button
 from ui.kit.dialogs import show_in_files
 from ui.kit.labels import label
@@ -65,3 +66,47 @@ class ProblemBar(NoticeBar):
             path = self._problem.path
             folder = path if path.is_dir() else path.parent
             show_in_files(self, folder)
+
+
+class MissingModelBar(NoticeBar):
+    """Says which model is gone, and offers other models."""
+
+    switch_requested = Signal()
+
+    def __init__(self, model: ModelSelection) -> None:
+        self._model = model
+        self.use = push_button("", "Use the loaded model")
+        self.choose = push_button("Choose Another…", "Choose another model for this conversation")
+        super().__init__(self.use, self.choose)
+        self.use.clicked.connect(self._use_loaded)
+        self.choose.clicked.connect(self.switch_requested)
+        model.changed.connect(self._refresh)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        state, loaded = self._model.state, self._model.models.status().info
+        answers = state.has_lost_folder
+        is_missing = answers or state.stage == "missing"
+        self.setVisible(is_missing)
+        if not is_missing:
+            return
+        folder, name = state.folder, state.name
+        if loaded is not None and folder is not None and loaded.path == folder:
+            loaded = None
+        where = [] if folder is None else [f"It was in {folder}."]
+        if answers:
+            self.sentence.setText(f"{name}’s folder can’t be found.")
+            details = [*where, f"{name} stays available until it is unloaded."]
+        else:
+            self.sentence.setText(f"{name} was removed from this Mac.")
+            details = [*where, "Choose another model to continue this conversation."]
+        self.detail.setText(" ".join(details))
+        self.use.setVisible(loaded is not None)
+        if loaded is not None:
+            self.use.setText(f"Use {loaded.id}")
+            self.use.setAccessibleName(f"Use {loaded.id} for this conversation")
+
+    def _use_loaded(self) -> None:
+        loaded = self._model.models.status().info
+        if loaded is not None:
+            self._model.choose(loaded.path)
