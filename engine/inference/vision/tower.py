@@ -217,3 +217,8 @@ def read_processor(folder: Path) -> Any:
     return utils.load_processor(
         folder, add_detokenizer=False, trust_remote_code=False, use_fast=False
     )
+
+
+def mark_of(processor: Any, kind: str) -> str:
+    """Return the text of a picture in prompts, which a processor replaces by its tokens."""
+    return str(processor.boi_token if kind == "gemma3" else processor.image_token)

@@ -27,7 +27,7 @@ from engine.inference.vision.text_model import (
     patch_masks,
     patch_ropes,
 )
-from engine.inference.vision.tower import Features, Tower, read_processor
+from engine.inference.vision.tower import Features, Tower, mark_of, read_processor
 from engine.library.memory_need import PICTURE_BYTES
 from engine.values.request import GenerationRequest, Picture
 
@@ -133,8 +133,8 @@ class Vision:
 
     @property
     def mark(self) -> str:
-        """What stands for a picture in a raw prompt."""
-        return self._marks[0]
+        """What a template writes for a picture."""
+        return mark_of(self._processor, self._tower.kind)
 
     def _prepare(self, picture: Picture, field: str) -> PreparedPicture:
         digest = digest_of(picture)
@@ -163,16 +163,10 @@ class Vision:
             self._loaded = read_processor(self._folder)
         return self._loaded
 
-    @property
-    def _marks(self) -> list[str]:
-        """What a template may write for a picture; the first is what the processor expects."""
-        names = [getattr(self._processor, name, None) for name in ("boi_token", "image_token")]
-        return [name for name in names if isinstance(name, str) and name]
-
     def _processed(self, digest: bytes, image: Any) -> tuple[PreparedPicture, dict[str, Any]]:
         """Return a picture, and the arrays that the tower reads."""
         tokenizer = self._processor.tokenizer
-        made = self._processor(text=[self._marks[0]], images=[image], add_special_tokens=False)
+        made = self._processor(text=[self.mark], images=[image], add_special_tokens=False)
         values = {name: value for name, value in made.items() if value is not None}
         ids = np.array(values.pop("input_ids")).ravel().tolist()
         if self.token not in ids:
@@ -194,10 +188,9 @@ class Vision:
 
         Each mark that the template has written stands for the next picture.
         """
-        mark = next((mark for mark in self._marks if mark in text), None)
-        if mark is None or text.count(mark) != len(pictures):
+        first, *others = text.split(self.mark)
+        if len(others) != len(pictures):
             return None
-        first, *others = text.split(mark)
         return first + "".join(
             picture.text + other for picture, other in zip(pictures, others, strict=True)
         )

@@ -9,7 +9,7 @@ from mlx_vlm.models.cache import make_prompt_cache
 
 from engine.inference.comparison import compare_tokens
 from engine.inference.vision.pictures import decoded
-from engine.inference.vision.tower import read_processor
+from engine.inference.vision.tower import mark_of, read_processor
 from engine.values.request import Picture
 from engine.values.tokens import Comparison
 
@@ -26,7 +26,7 @@ def compare(
     prompt, tokens = answer
     ids = mx.array([prompt])
     whole, processor = utils.load_model(folder), read_processor(folder)
-    mark = getattr(processor, "boi_token", None) or processor.image_token
+    mark = mark_of(processor, str(whole.config.model_type))
     made = processor(text=[mark], images=[decoded(picture, "picture")], add_special_tokens=False)
     pixels = {name: value for name, value in made.items() if name not in _OF_TEXT}
     found = whole.get_input_embeddings(ids, **pixels, mask=mx.ones_like(ids)).to_dict()
