@@ -1,3 +1,4 @@
+import http.client
 import json
 import os
 import signal
@@ -68,6 +69,24 @@ def read_json(url: str, body: object = None, **headers: str) -> Any:
     request = urllib.request.Request(url, data, {"content-type": "application/json", **headers})
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
+
+
+def begin_answer(address: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    """Begin an endless answer; return its connection, and the stream after its first line."""
+    body = {
+        "model": "any",
+        "stream": True,
+        "max_tokens": 4000,
+        "messages": [{"role": "user", "content": COUNT}],
+        "logit_bias": {"2": -100},
+    }
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+    connection.request(
+        "POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"}
+    )
+    answer = connection.getresponse()
+    assert answer.readline()
+    return connection, answer
 
 
 def without_display() -> dict[str, str]:

@@ -1,6 +1,5 @@
 """Two processes that ``mlx.launch`` starts are one server, which answers like a single process."""
 
-import http.client
 import json
 import signal
 import socket
@@ -13,7 +12,14 @@ import pytest
 
 from api.conformance.captures.values import WireDialect
 from engine.engine import Engine
-from tests.e2e.conftest import COUNT, ROWS, ServeProcess, read_json, without_display
+from tests.e2e.conftest import (
+    COUNT,
+    ROWS,
+    ServeProcess,
+    begin_answer,
+    read_json,
+    without_display,
+)
 from tests.support.asking import ask
 from tests.support.models.hybrid_model import write_trained_hybrid
 from tests.support.several.ranks import (
@@ -126,10 +132,7 @@ def test_sampling_is_decided_by_rank_0(sharded: str, address: str, seeds: int) -
 
 
 def test_disconnect_and_bad_request_keep_ranks_in_step(sharded: str) -> None:
-    endless = chat("endless", logit_bias={"2": -100}, stream=True, max_tokens=4000)
-    connection = http.client.HTTPConnection(sharded.removeprefix("http://"), timeout=60)
-    connection.request("POST", CHAT, json.dumps(endless.body), {"content-type": "application/json"})
-    assert connection.getresponse().readline()
+    connection, _ = begin_answer(sharded)
     assert connection.sock is not None
     connection.sock.shutdown(socket.SHUT_RDWR)
     connection.close()
@@ -146,11 +149,7 @@ def test_disconnect_and_bad_request_keep_ranks_in_step(sharded: str) -> None:
 def test_lost_rank_ends_requests_with_error(serve: Callable[..., Any], tmp_path: Path) -> None:
     leader, follower = (serve("--port", "0", **rank) for rank in rank_settings(tmp_path, 2))
     url = leader.wait_until_ready()
-    endless = chat("endless", logit_bias={"2": -100}, stream=True, max_tokens=4000)
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
-    connection.request("POST", CHAT, json.dumps(endless.body), {"content-type": "application/json"})
-    stream = connection.getresponse()
-    stream.readline()
+    connection, stream = begin_answer(url)
     follower.end(signal.SIGKILL)
     events = [line for line in stream.read().decode().splitlines() if line.startswith("data: {")]
     connection.close()

@@ -42,13 +42,9 @@ def test_a_server_refuses_a_draft_model_with_another_vocabulary_in_words(
 ) -> None:
     ended = program("serve", "--port", "0", "--draft-model", str(foreign))
     assert ended.returncode == 1
-    check_refusal(ended.stderr)
-
-
-def check_refusal(said: str) -> None:
-    assert "foreign cannot be the draft model of demo-model: their vocabularies differ" in said
-    assert "--draft-model takes" in said
-    assert "Traceback" not in said
+    assert "foreign cannot be the draft model of demo-model: their vocabularies" in ended.stderr
+    assert "--draft-model takes" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize("words", [("serve", "--port", "0"), ("ask", COUNT), ()])

@@ -1,4 +1,3 @@
-import http.client
 import json
 import signal
 import socket
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from app.cli import main
-from tests.e2e.conftest import read_json
+from tests.e2e.conftest import begin_answer, read_json
 from tests.support.outside.certificates import write_certificate
 
 pytestmark = pytest.mark.long
@@ -35,23 +34,6 @@ def ask(address: str, *, key: str | None = None) -> Any:
     return found["choices"][0]["message"]["content"]
 
 
-def begin(address: str, **body: Any) -> tuple[http.client.HTTPConnection, Any]:
-    """Begin a streamed answer; return its connection, and the answer after its first line."""
-    connection = http.client.HTTPConnection(address.removeprefix("http://"))
-    body = {
-        "model": "any",
-        "stream": True,
-        "messages": [{"role": "user", "content": COUNT}],
-        **body,
-    }
-    connection.request(
-        "POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"}
-    )
-    answer = connection.getresponse()
-    answer.readline()
-    return connection, answer
-
-
 # Other tests end a server with SIGINT and with SIGTERM.
 def test_the_server_is_ready_when_it_says_so_and_a_hang_up_ends_it_cleanly(
     serve: Callable[..., Any],
@@ -70,7 +52,7 @@ def test_the_server_is_ready_when_it_says_so_and_a_hang_up_ends_it_cleanly(
 
 def test_a_second_signal_ends_the_server_at_once(serve: Callable[..., Any]) -> None:
     server = serve("--port", "0", "--stop-grace-s", "3600")
-    connection, answer = begin(server.wait_until_ready(), logit_bias={"2": -100})
+    connection, answer = begin_answer(server.wait_until_ready())
     server.process.send_signal(signal.SIGTERM)
     assert server.end(signal.SIGINT) == 130  # another kind: two of the same kind can arrive as one
     assert server.errors == ["fullstop: ended at once, as the second signal asked\n"]
@@ -87,7 +69,7 @@ def test_a_signal_while_the_model_loads_ends_the_server_cleanly(serve: Callable[
 
 def test_a_signal_ends_the_server_during_an_answer(serve: Callable[..., Any]) -> None:
     server = serve("--port", "0")
-    connection, _ = begin(server.wait_until_ready(), logit_bias={"2": -100})
+    connection, _ = begin_answer(server.wait_until_ready())
     assert server.end() == 0
     assert server.errors == []
     connection.close()
