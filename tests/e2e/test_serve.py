@@ -124,21 +124,15 @@ def test_a_server_with_a_certificate_answers_over_https_without_a_warning(
     assert server.errors == []
 
 
-@pytest.mark.parametrize(
-    ("option", "words", "made"),
-    [
-        ("--tls-key", "protected by a passphrase", {"passphrase": b"secret"}),
-    ],
-)
 def test_an_unusable_certificate_is_reported_in_one_line_with_its_option(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, option: str, words: str, made: dict[str, Any]
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    files = write_certificate(tmp_path, **made)
+    files = write_certificate(tmp_path, passphrase=b"secret")
     assert main(["serve", "--tls-cert", str(files.cert), "--tls-key", str(files.key)]) == 2
     captured = capfd.readouterr()
     assert captured.out == ""
-    assert f"{option}: " in captured.err
-    assert words in captured.err
+    assert "--tls-key: " in captured.err
+    assert "protected by a passphrase" in captured.err
     assert captured.err.count("\n") == 1
 
 

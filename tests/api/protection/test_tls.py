@@ -70,14 +70,6 @@ def complaint(cert: Path, key: Path | None) -> ConfigError:
     return refused.value
 
 
-def test_a_key_with_a_passphrase_is_refused_without_a_prompt(tmp_path: Path) -> None:
-    files = write_certificate(tmp_path, passphrase=b"secret")
-    error = complaint(files.cert, files.key)
-
-    assert error.setting == "tls_key"
-    assert "protected by a passphrase" in str(error)
-
-
 def test_a_key_of_another_certificate_is_refused(tmp_path: Path, files: CertificateFiles) -> None:
     other = write_certificate(tmp_path, name="other")
     error = complaint(files.cert, other.key)

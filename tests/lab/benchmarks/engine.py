@@ -35,25 +35,16 @@ from tests.lab.benchmarks.measuring import (
 NEVER = ("\n\nUser:", "</block>", "### Instruction", "<|never|>")
 
 
-def timed_us(stops: tuple[str, ...], texts: list[list[str]]) -> float:
+def median_us(stops: tuple[str, ...], texts: list[list[str]], count: int = 15) -> float:
     """Return the time of ``feed`` in µs a piece, with a fresh matcher for each text."""
-    begin = time.perf_counter()
-    for pieces in texts:
-        feed = StopMatcher(stops).feed
-        for piece in pieces:
-            feed(piece)
-    return (time.perf_counter() - begin) / sum(map(len, texts)) * 1e6
-
-
-def median_us(stops: tuple[str, ...], pieces: list[str]) -> float:
-    """Return the median time of ``feed`` in µs over rounds of all pieces."""
     rounds = []
-    for _ in range(15):
-        feed = StopMatcher(stops).feed
+    for _ in range(count):
         begin = time.perf_counter()
-        for piece in pieces:
-            feed(piece)
-        rounds.append((time.perf_counter() - begin) / len(pieces) * 1e6)
+        for pieces in texts:
+            feed = StopMatcher(stops).feed
+            for piece in pieces:
+                feed(piece)
+        rounds.append((time.perf_counter() - begin) / sum(map(len, texts)) * 1e6)
     return statistics.median(rounds)
 
 
@@ -63,11 +54,11 @@ def matcher() -> None:
     text = (prose * 400)[:16_000]
     pieces = [text[i : i + 4] for i in range(0, len(text), 4)]
     many = tuple(f"{word}{n}!" for n, word in enumerate(["the q", "fox", "lazy", "hello"] * 16))
-    report("matcher, no stops (µs a token)", f"{median_us((), pieces):.2f}", "< 0.3")
-    report("matcher, 4 stops (µs a token)", f"{median_us(NEVER, pieces):.2f}", "< 1")
-    report("matcher, 64 stops, prefixes occur (µs)", f"{median_us(many, pieces):.2f}", "< 20")
-    short = statistics.median(timed_us(many, [pieces[:400]] * 100) for _ in range(5))
-    long = statistics.median(timed_us(many, [pieces[:400] * 100]) for _ in range(5))
+    report("matcher, no stops (µs a token)", f"{median_us((), [pieces]):.2f}", "< 0.3")
+    report("matcher, 4 stops (µs a token)", f"{median_us(NEVER, [pieces]):.2f}", "< 1")
+    report("matcher, 64 stops, prefixes occur (µs)", f"{median_us(many, [pieces]):.2f}", "< 20")
+    short = median_us(many, [pieces[:400]] * 100, 5)
+    long = median_us(many, [pieces[:400] * 100], 5)
     report("matcher, a text 100 times as long (ratio)", f"{long / short:.2f}", "about 1")
 
 
