@@ -199,7 +199,7 @@ def _after(state: Reading, cut: int) -> str:
 def _ended(case: Case, end: End) -> _Sum:
     """The answer ends in another way: held text is released, and an open call is judged."""
     rules, made = case.rules, case.model
-    state, _ = end.base.flushed()
+    state = end.base.flushed()
     held: str | None = held_back(end.base, rules)
     kind, calls, unfinished = end.kind, state.calls, ""
     is_stop = kind in (StopKind.STOP_TOKEN, StopKind.STOP_STRING)

@@ -111,7 +111,7 @@ class Reading(ReadingState):
         raw = self.model.raw
         if raw is not None:
             piece = raw[token]
-            if not self.has_text and self.model.strips_first_space and piece:
+            if not self.has_text and self.model.kind == "sentence-piece" and piece:
                 piece = piece.removeprefix(b" ")
             self.has_text = self.has_text or bool(raw[token])
             self._write_bytes(piece, self.count)
@@ -333,15 +333,14 @@ class Reading(ReadingState):
         after.close_call()
         return after
 
-    def flushed(self) -> tuple["Reading", str]:
-        """Return the state when nothing more comes, and the text that only this made visible."""
+    def flushed(self) -> "Reading":
+        """Return the state when nothing more comes."""
         after = self._copy()
         after.tags = ()
         if after.in_header:
             after.half = b""
-            return after, ""
-        residue = "\ufffd" if after.half else ""
+            return after
         after._decide_all()
         after._end_character()
         after._decide_all()
-        return after, residue
+        return after

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from engine.stopping.record import Channel, StopKind
 from engine.stopping.repetition import RECORDED, Repetition, RepetitionDetection
-from engine.stopping.rules import Stop, StopRules, StopScope
+from engine.stopping.rules import StopRules, StopScope
 from tests.engine.contract.reading import Reading
 from tests.engine.contract.reading_state import Tag
 from tests.engine.contract.writing.case import Case, first_reading
@@ -22,11 +22,6 @@ class Match:
     end: int
 
 
-def spells(stop: Stop, text: str) -> bool:
-    """Return whether a text is the beginning of a stop, or all of it."""
-    return text == stop.text[: len(text)]
-
-
 def find_match(reading: Reading, rules: StopRules, since: int) -> Match | None:
     """Return the stop that completes first at or after a position, of several the longest."""
     chars = reading.chars
@@ -39,7 +34,7 @@ def find_match(reading: Reading, rules: StopRules, since: int) -> Match | None:
             if chars[start].channel not in rules.scope_of(stop).channels:
                 continue
             text = "".join(char.char for char in chars[start:end])
-            if spells(stop, text):
+            if text == stop.text:
                 found.append(Match(number, text, start, end))
         if found:
             return min(found, key=lambda match: (-len(match.string), match.number))
@@ -57,7 +52,7 @@ def held_back(reading: Reading, rules: StopRules) -> str:
             n
             for stop in stops
             for n in range(1, min(len(stop.text), len(text) + 1))
-            if spells(stop, text[-n:])
+            if stop.text.startswith(text[-n:])
         ),
         default=0,
     )
@@ -184,7 +179,7 @@ def _end_on(case: Case, before: Reading, token: int, index: int) -> End | None:
             if token not in made.special and tag is None:
                 # Text held for a tag can become none any more, together with this token's own.
                 match = find_match(after.settled(), rules, len(before.chars))
-                whole, _ = after.flushed()
+                whole = after.flushed()
                 if match is not None:
                     return End(StopKind.STOP_STRING, whole, before, token, count, match=match)
             return End(

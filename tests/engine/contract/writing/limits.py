@@ -24,8 +24,7 @@ def random_stops(case: Case, rng: random.Random) -> StopRules:
     reading = first_reading(case)
     for token in case.script:
         reading = reading.add(token)
-    flushed, _ = reading.flushed()
-    said = "".join(char.char for char in flushed.chars)
+    said = "".join(char.char for char in reading.flushed().chars)
     own = [*texts_of_tags(made), EOS, LATE_EOS, ODD, *made.family.special_tokens]
 
     def cut(text: str) -> str:

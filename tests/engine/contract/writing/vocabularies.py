@@ -5,10 +5,9 @@ made of both, and, for the reference, what a page about the model would say: the
 token, the special ones, the tags of its family.
 """
 
-import itertools
 import json
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -23,7 +22,6 @@ from engine.inference.batch import RunningBatch
 from engine.inference.loader import Loader
 from engine.inference.mlx_backend import MlxBackend
 from engine.library.model_info import EosToken, ModelInfo
-from engine.output.detokenizer import Detokenizer
 from engine.output.vocabulary import read_vocabulary
 from tests.engine.contract.writing.families import FAMILIES, HARMONY_MARKERS, Family
 from tests.engine.contract.writing.pieces import BROKEN, PIECES
@@ -49,7 +47,6 @@ class Model:
     """One tokenizer, one family, and the backend that the product makes of them.
 
     Attributes:
-        name: Kind and family.
         kind: One of ``KINDS``.
         family: What its output looks like.
         backend: The product's.
@@ -60,7 +57,6 @@ class Model:
         eos: Ids that end generation.
     """
 
-    name: str
     kind: str
     family: Family
     backend: MlxBackend
@@ -73,17 +69,9 @@ class Model:
     wrapper: Any
     folder: TemporaryDirectory[str] = field(repr=False)
 
-    @property
-    def strips_first_space(self) -> bool:
-        """Whether its decoder drops one space at the very beginning."""
-        return self.kind == "sentence-piece"
-
     def decode(self, ids: Sequence[int]) -> str:
         """Return the whole text of a list of ids as Hugging Face says it, special ones too."""
         return _decoded(self, tuple(ids))
-
-    def detokenizer(self) -> Detokenizer:
-        return self.backend.detokenizer(self.backend.vocabulary)
 
     def spell(self, text: str, rng: random.Random) -> list[int]:
         """Return ids that spell a text, cut at random; specials and tags in it are their ids."""
@@ -238,7 +226,6 @@ def model(kind: str, family_name: str) -> Model:
         by_id = {i: key if isinstance(key, bytes) else key.encode() for key, i in ids.items()}
         raw = tuple(by_id.get(i, b"<unk>") for i in range(size))
     return Model(
-        name=f"{kind} {family_name}",
         kind=kind,
         family=family,
         backend=backend,
@@ -270,10 +257,6 @@ def loader_of(made: Model, answer: Callable[[list[int]], Sequence[int]]) -> Load
         return _backend(scripted, made.wrapper, replace(made.backend.info, context_length=CONTEXT))
 
     return load
-
-
-def all_models(kinds: Iterable[str] = KINDS) -> list[tuple[str, str]]:
-    return list(itertools.product(kinds, FAMILIES))
 
 
 def texts_of_tags(made: Model) -> list[str]:
