@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from api.conformance.probe.run import probe
+from api.dialects.openai.completions import COMPLETIONS
+from api.dialects.sglang.dialect import GENERATE
 from api.dialects.shared.dialect import Dialect
 from api.dialects.shared.parameters import own_stop_options_to_wire
 from api.server.routes import DIALECTS
@@ -23,12 +25,15 @@ from engine import Engine
 from engine.errors import EngineError
 from engine.recording.replay import replay
 from engine.values.events import Event, TextDelta, ThinkingDelta, TokenTrace, ToolCallCompleted
-from engine.values.request import PICTURE_MARK, GenerationRequest, Message
+from engine.values.request import GenerationRequest, Message
 from ui.inspector.shown_run import InspectorTools, ShownRun, WireView
 from ui.preferences import DEFAULT_PORT
 
 # Headers that change with every response and do not describe the answer.
 _TRANSPORT_HEADERS = frozenset({"date", "server", "content-length", "connection"})
+_NO_PICTURES = "This API takes no pictures."
+# Its prompt has the model's own marks of pictures.
+_NO_MARKS = "This appears while a model that sees the pictures is loaded."
 
 
 async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[WireView]:
@@ -44,10 +49,11 @@ async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[Wir
     address = await asyncio.to_thread(server.start)
     try:
         model = shown.run.model_id or "model"
+        bodies = [(dialect, body_of(dialect, request, model, prompt)) for dialect in DIALECTS]
         made = [
             asyncio.to_thread(_view, dialect, body, address.port, base_url)
-            for dialect in DIALECTS
-            if (body := body_of(dialect, request, model, prompt)) is not None
+            for dialect, body in bodies
+            if body is not None or (request.all_pictures and dialect in (COMPLETIONS, GENERATE))
         ]
         return list(await asyncio.gather(*made))
     finally:
@@ -97,8 +103,14 @@ def events_of(shown: ShownRun) -> Sequence[Event]:
 
 
 async def _prompt(engine: Engine, request: GenerationRequest) -> str:
+    """Return the prompt as text; empty where it has pictures and their places are not known."""
+    if request.all_pictures:
+        try:
+            return (await engine.render_prompt(request)).marked
+        except EngineError:
+            return ""
     if isinstance(request.prompt, str):
-        return request.prompt.replace(PICTURE_MARK, "")
+        return request.prompt
     try:
         return "".join(text for _, text in await engine.prompt_pieces(request))
     except EngineError:
@@ -106,8 +118,11 @@ async def _prompt(engine: Engine, request: GenerationRequest) -> str:
         return "\n\n".join(message.text for message in request.messages)
 
 
-def _view(dialect: Dialect, fields: dict[str, Any], port: int, base_url: str) -> WireView:
+def _view(dialect: Dialect, fields: dict[str, Any] | None, port: int, base_url: str) -> WireView:
     path = dialect.answers[0].path
+    if fields is None:
+        problem = _NO_PICTURES if dialect is COMPLETIONS else _NO_MARKS
+        return WireView(dialect.title, path, problem=problem)
     whole = {**fields, "stream": False}
     streamed = {**fields, **dialect.stream_fields, "stream": True}
     return WireView(

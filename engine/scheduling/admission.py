@@ -154,15 +154,27 @@ def render_prompt(backend: "MlxBackend", request: GenerationRequest) -> Unanswer
         rendered.missing,
         parts,
         () if prompt.pictures is None else tuple(_picture_tokens(request, prompt.pictures)),
+        "" if prompt.pictures is None else _marked(backend, "".join(pieces), prompt.pictures),
     )
+
+
+def _marked(backend: "MlxBackend", text: str, placed: "PlacedPictures") -> str:
+    """Return a prompt with a mark in place of each picture's tokens."""
+    vision = backend.batch.vision
+    parts: list[str] = []
+    for picture in placed.pictures:
+        before, found, text = text.partition(picture.text)
+        if vision is None or not found:
+            return ""
+        parts += [before, vision.mark]
+    return "".join((*parts, text))
 
 
 def _picture_tokens(
     request: GenerationRequest, placed: "PlacedPictures"
 ) -> abc.Iterator[PictureTokens]:
     """Yield the tokens of each picture; a template may change the order of pictures."""
-    in_messages = (picture for message in request.messages for picture in message.pictures)
-    digests = [digest_of(picture) for picture in (*request.pictures, *in_messages)]
+    digests = [digest_of(picture) for picture in request.all_pictures]
     for indices, picture in zip(placed.token_indices, placed.pictures, strict=True):
         first, last = int(indices[0]), int(indices[-1])
         found = PictureTokens(digests.index(picture.digest), first, last, picture.tokens)

@@ -372,6 +372,11 @@ class GenerationRequest:
         """Whether the answer goes on from a beginning that is given as text or as tokens."""
         return self.continues_message or bool(self.begun)
 
+    @property
+    def all_pictures(self) -> tuple[Picture, ...]:
+        """Those of a raw prompt, and those of the messages."""
+        return *self.pictures, *(each for message in self.messages for each in message.pictures)
+
     def with_pictures(self, change: Callable[[Picture], Picture]) -> "GenerationRequest":
         """Return a request with what ``change`` makes of each picture."""
         messages = tuple(

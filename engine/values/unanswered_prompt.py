@@ -56,6 +56,7 @@ class UnansweredPrompt:
         missing: Parts of the request that are in no part of the prompt.
         parts: The others at their places in the joined pieces, in order; empty if none is known.
         pictures: The tokens of its pictures, in order.
+        marked: With pictures, the text with the model's own mark for each, as a raw prompt has it.
     """
 
     tokens: list[int]
@@ -65,3 +66,4 @@ class UnansweredPrompt:
     missing: tuple[str, ...]
     parts: tuple[Part, ...]
     pictures: tuple[PictureTokens, ...] = ()
+    marked: str = ""

@@ -168,8 +168,7 @@ class _Reading:
         return sorted((*others, *self.pictures), key=lambda part: part.start)
 
     def name_of_picture(self, picture: PictureTokens) -> str:
-        in_messages = (each for message in self.request.messages for each in message.pictures)
-        size = picture_size((*self.request.pictures, *in_messages)[picture.picture].data)
+        size = picture_size(self.request.all_pictures[picture.picture].data)
         return f"Picture {size.width():,} × {size.height():,}"
 
     @property

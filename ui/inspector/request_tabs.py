@@ -113,10 +113,13 @@ class ApiTab(InspectorTab):
     def _refresh(self) -> None:
         row = self.api.currentIndex()
         has_view = 0 <= row < len(self._views)
-        for choice in (self.api, self.part):
-            choice.setVisible(has_view)
-        self.copy.setEnabled(has_view)
-        if not has_view:
+        problem = self._views[row].problem if has_view else ""
+        self.api.setVisible(has_view)
+        self.part.setVisible(has_view and not problem)
+        self.copy.setEnabled(has_view and not problem)
+        if problem:
+            self.note.setText(problem)
+        if not has_view or problem:
             self.page.clear()
             return
         text = _PICTURE_DATA.sub(_shorten_data, self._text())

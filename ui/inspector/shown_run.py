@@ -139,15 +139,16 @@ def end_label(run: Run) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WireView:
-    """A run as one API sends it, byte for byte."""
+    """A run as one API sends it, byte for byte, or the problem that it cannot."""
 
     name: str
     path: str
-    request: str
-    whole: str
-    stream: str
-    curl: str
-    python: str
+    request: str = ""
+    whole: str = ""
+    stream: str = ""
+    curl: str = ""
+    python: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

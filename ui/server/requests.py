@@ -21,7 +21,7 @@ from PySide6.QtCore import QObject, Signal
 from engine import Generation
 from engine.values.events import Finished, Usage, tokens_per_s
 from engine.values.figures import describe_difference
-from engine.values.request import GenerationRequest, Picture, ToolCall
+from engine.values.request import GenerationRequest, ToolCall
 from engine.values.verdict import shortest
 from ui.preferences import API_KEY_VARIABLE
 from ui.records.pictures import name_pictures
@@ -80,13 +80,8 @@ class RequestAnswer:
         return texts + self.picture_bytes
 
     @property
-    def pictures(self) -> list[Picture]:
-        in_messages = (one for turn in self.request.messages for one in turn.pictures)
-        return [*self.request.pictures, *in_messages]
-
-    @property
     def picture_bytes(self) -> int:
-        return sum(len(one.data) for one in self.pictures)
+        return sum(len(one.data) for one in self.request.all_pictures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +126,7 @@ class RequestEntry:
         text = self.request_body.text
         known: dict[str, str] = {}
         if _PICTURE.search(text) is not None:
-            for picture in (one for answer in self.answers for one in answer.pictures):
+            for picture in (one for answer in self.answers for one in answer.request.all_pictures):
                 digest = hashlib.sha256(picture.data).hexdigest()[:16]
                 known[digest] = base64.b64encode(picture.data).decode()
         is_whole = self.request_body.is_whole and known.keys() >= set(_PICTURE.findall(text))

@@ -132,7 +132,7 @@ def requests_from_wire(params: CompletionParams, context: ReadContext) -> list[G
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation, with its prompt as text or as token ids."""
-    if any(message.pictures for message in request.messages):
+    if request.all_pictures:
         return None
     raw = request.prompt
     return {

@@ -18,7 +18,12 @@ from api.dialects.shared.parameters import (
     token_limit,
     with_own_options,
 )
-from api.dialects.shared.request_bodies import JsonObject, drop_empty, sampling_and_stops
+from api.dialects.shared.request_bodies import (
+    JsonObject,
+    drop_empty,
+    picture_url,
+    sampling_and_stops,
+)
 from api.dialects.shared.requests import Content
 from api.service.errors import FieldPath, invalid
 from engine.stopping.rules import StopRules, checked_token_ids
@@ -147,11 +152,14 @@ def _constraint(sampling: SamplingParams) -> OutputConstraint | None:
 
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation, for the inspector."""
-    if any(message.pictures for message in request.messages):
+    """Return the body that asks for a generation; with pictures, the prompt has marks for them."""
+    pictures = request.all_pictures
+    if pictures and not prompt:
         return None
     raw = request.prompt
     body: JsonObject = {"input_ids": list(raw)} if isinstance(raw, tuple) else {"text": prompt}
+    if pictures:
+        body["image_data"] = [picture_url(picture) for picture in pictures]
     body["sampling_params"] = {
         **sampling_and_stops(request, SGLANG_STOP_OPTIONS, {"seed": "sampling_seed"}),
         **drop_empty(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from api.dialects.shared.parameters import sampling_to_wire, stop_options_to_wire
-from engine.values.request import PICTURE_MARK, GenerationRequest, Message, ToolCall
+from engine.values.request import PICTURE_MARK, GenerationRequest, Message, Picture, ToolCall
 
 JsonObject = dict[str, Any]
 
@@ -88,6 +88,11 @@ def content_to_wire(
 def _media_type(data: bytes) -> str:
     kinds = {b"\x89PNG": "png", b"GIF8": "gif", b"RIFF": "webp"}
     return f"image/{kinds.get(data[:4], 'jpeg')}"
+
+
+def picture_url(picture: Picture) -> str:
+    """Return a picture as a ``data:`` address."""
+    return data_url(_media_type(picture.data), base64.b64encode(picture.data).decode())
 
 
 def data_url(media_type: str, data: str) -> str:

@@ -13,6 +13,7 @@ from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import Severity
 from api.dialects.openai.chat import CHAT
+from api.dialects.sglang.dialect import GENERATE
 from api.dialects.shared.body import parse_body
 from api.dialects.shared.dialect import Dialect
 from api.dialects.shared.parameters import ReadContext
@@ -141,6 +142,26 @@ def test_a_body_contains_the_pictures_of_questions_and_results(dialect: Dialect)
     data = [[picture.data for picture in message.pictures] for message in again]
     assert data == [[picture.data for picture in shown], [shown[0].data]]
     assert [message.content.replace(PICTURE_MARK, "") for message in again] == ["Weather?", "Sunny"]
+
+
+def test_generate_has_the_pictures_of_a_prompt_and_completions_says_that_it_takes_none(
+    engine: Engine, counted: ShownRun, address: str
+) -> None:
+    shown = Picture(b"\x89PNG\r\n\x1a\n1"), Picture(b"\xff\xd8\xff2")
+    turn = Message("user", f"{PICTURE_MARK * 2}Weather?", pictures=shown)
+    request = GenerationRequest((turn,), max_tokens=5)
+    body = body_of(GENERATE, request, "m", "<pad><pad>Weather?")
+    route = GENERATE.answers[0]
+    [again] = route.read(parse_body(json.dumps(body).encode(), route.request)[0], ReadContext())
+    assert (again.prompt, [one.data for one in again.pictures]) == (
+        "<pad><pad>Weather?",
+        [one.data for one in shown],
+    )
+    pictured = dataclasses.replace(counted, sent_request=request)
+    views = {view.name: view for view in run(wire_views(engine, pictured, address))}
+    assert views["OpenAI Chat Completions"].problem == ""
+    assert views["OpenAI Completions"].problem == "This API takes no pictures."
+    assert "model that sees" in views["SGLang /generate"].problem
 
 
 RICH = GenerationRequest(

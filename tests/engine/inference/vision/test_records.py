@@ -89,6 +89,14 @@ async def test_prompt_has_the_indices_and_positions_of_each_picture(engine: Engi
     assert tall.positions == ((behind, behind, behind), (behind, behind + 4, behind))
 
 
+async def test_marked_prompt_is_the_same_as_a_raw_one(engine: Engine) -> None:
+    request = GenerationRequest(messages=(question("Why?", RED, TALL),))
+    prompt = await engine.render_prompt(request)
+    raw = GenerationRequest(prompt=prompt.marked, pictures=request.all_pictures)
+    assert prompt.marked.count("<|image_pad|>") == 2
+    assert (await engine.render_prompt(raw)).tokens == prompt.tokens
+
+
 async def test_marks_of_pictures_are_in_no_text(engine: Engine) -> None:
     look = f"See {PICTURE_MARK} now"
     messages = (
