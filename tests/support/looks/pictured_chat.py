@@ -215,7 +215,6 @@ class DailyWork:
             listed=listed,
             damaged=damaged,
             left_out=left_out,
-            unread=["user.json"],
         )
         ImportDialog(found, self._window).open()
         await self._show_dialog("import-preview", self._window, ImportDialog)
