@@ -1,12 +1,14 @@
 """The cards of the calls in an answer: arguments, permission, progress, result. Main thread."""
 
+import asyncio
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 
+import shiboken6
 from PySide6.QtCore import QSizeF, Qt, Signal
-from PySide6.QtGui import QTextCursor
+from PySide6.QtGui import QImage, QTextCursor
 from PySide6.QtWidgets import QFrame, QLineEdit, QPlainTextEdit, QPushButton, QSizePolicy, QWidget
 
 from engine.wording import seconds
@@ -16,6 +18,7 @@ from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, thin_bar
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.markdown.pictures import picture_from
+from ui.kit.tasks import start_task
 from ui.kit.theme import fixed_font
 from ui.kit.windows import OwnWindow
 from ui.records.attachments import Attachment
@@ -235,6 +238,7 @@ class ToolCard(_Card):
         self.question: QuestionForm | None = None
         self.restart: QPushButton | None = None
         self.pictures: list[QPushButton] = []
+        self._picture_count = 0  # with those that are being read
         self._head.addWidget(copy_button(f"Copy the arguments of {name}", lambda: arguments))
         self._bar = thin_bar(f"Progress of {name}")
         self._bar.setRange(0, 1000)
@@ -308,8 +312,18 @@ class ToolCard(_Card):
     def show_pictures(self, result: CallResult | None, folder: Path | None) -> None:
         if result is None or folder is None:
             return
-        for file in result.pictures[len(self.pictures) :]:
-            picture = _picture_button(file, folder / file.kept_file)
+        files = result.pictures[self._picture_count :]
+        if files:
+            self._picture_count = len(result.pictures)
+            start_task(self, self._add_pictures(files, folder), "show a call's pictures")
+
+    async def _add_pictures(self, files: Sequence[Attachment], folder: Path) -> None:
+        for file in files:
+            path = folder / file.kept_file
+            image = await asyncio.to_thread(picture_from, path, QSizeF(420, 280))
+            if not shiboken6.isValid(self):
+                return
+            picture = _picture_button(file, image)
             picture.clicked.connect(partial(self.picture_requested.emit, file))
             self.pictures.append(picture)
             self._column.addWidget(picture)
@@ -397,9 +411,8 @@ def _shortened(text: str) -> str:
     return text if short == text else f"{short}…"
 
 
-def _picture_button(file: Attachment, path: Path) -> QPushButton:
+def _picture_button(file: Attachment, image: QImage | None) -> QPushButton:
     """Return a picture that a tool made."""
-    image = picture_from(path, QSizeF(420, 280))
     if image is not None:
         return picture_button(file.name, image)
     button = push_button("A picture that cannot be shown here", f"Picture {file.name}")

@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 from engine.values.request import ToolCall
+from tests.ui.driving import eventually
 from ui.chat.messages.tool_cards import ToolCards
 from ui.kit.layouts import column
 from ui.kit.theme import Theme
@@ -26,19 +27,19 @@ ENDED = Finished(StopInfo(StopKind.TOOL_CALL), Usage(), Timing())
 
 
 @pytest.fixture
-def run() -> Run:
+def called() -> Run:
     calls = [ToolCall("c1", "add", '{"a": 1}'), ToolCall("c2", "add", '{"a": 2}')]
     return Run(state="finished", tool_calls=calls, finished=ENDED, live=LiveRun(is_calling=True))
 
 
 @pytest.fixture
-def cards(theme: Theme, qtbot: QtBot, run: Run) -> ToolCards:
-    run.live.progress["c1"] = CallProgress("sums", "add", needs_user=True)
+def cards(theme: Theme, qtbot: QtBot, called: Run) -> ToolCards:
+    called.live.progress["c1"] = CallProgress("sums", "add", needs_user=True)
     cards = ToolCards()
     qtbot.addWidget(cards)
     cards.resize(600, 500)
     cards.show()
-    cards.show_run(run)
+    cards.show_run(called)
     return cards
 
 
@@ -61,31 +62,33 @@ def test_a_button_allows_or_denies_a_call(cards: ToolCards) -> None:
     assert "Waiting" in cards.cards["c2"].accessibleName()
 
 
-def test_a_running_call_shows_its_progress_and_then_its_result(cards: ToolCards, run: Run) -> None:
+def test_a_running_call_shows_its_progress_and_then_its_result(
+    cards: ToolCards, called: Run
+) -> None:
     card = cards.cards["c1"]
-    run.live.progress["c1"] = CallProgress("sums", "add", False, 2.5, 1, 4, "counting")
-    cards.show_run(run)
+    called.live.progress["c1"] = CallProgress("sums", "add", False, 2.5, 1, 4, "counting")
+    cards.show_run(called)
     assert card.permission is None
     assert "sums · running for 2.50 s · 1 of 4 · counting" in card.accessibleName()
-    run.live.progress.clear()
-    run.results.append(CallResult("c1", "done", "3\x1b[31m", "sums", "add", 2.6))
-    cards.show_run(run)
+    called.live.progress.clear()
+    called.results.append(CallResult("c1", "done", "3\x1b[31m", "sums", "add", 2.6))
+    cards.show_run(called)
     assert "done · 2.60 s · sums" in card.accessibleName()
     assert card.result.toPlainText() == "3␛[31m"
     assert card.result.isVisible()
 
 
 def test_the_card_of_the_last_call_of_a_server_that_died_starts_it_again(
-    cards: ToolCards, run: Run
+    cards: ToolCards, called: Run
 ) -> None:
     wanted: list[str] = []
     cards.restart_requested.connect(wanted.append)
-    run.live.progress.clear()
-    run.results += [
+    called.live.progress.clear()
+    called.results += [
         CallResult("c1", "done", "3", "sums", "add"),
         CallResult("c2", "failed", "It stopped.", "sums", "add"),
     ]
-    cards.show_run(run)
+    cards.show_run(called)
     cards.show_lost({"sums", "others"})
     first, last = cards.cards["c1"], cards.cards["c2"]
     assert first.restart is None
@@ -97,13 +100,13 @@ def test_the_card_of_the_last_call_of_a_server_that_died_starts_it_again(
 
 
 def test_a_question_is_a_form_in_the_card_and_leaves_with_its_answer(
-    cards: ToolCards, run: Run
+    cards: ToolCards, called: Run
 ) -> None:
     question = ServerQuestion("sums", "Which way?", (QuestionField("way", "Way"),))
-    run.live.progress["c1"] = CallProgress("sums", "add", needs_user=True, question=question)
+    called.live.progress["c1"] = CallProgress("sums", "add", needs_user=True, question=question)
     replied: list[tuple[str, QuestionReply]] = []
     cards.replied.connect(lambda call_id, reply: replied.append((call_id, reply)))
-    cards.show_run(run)
+    cards.show_run(called)
     card = cards.cards["c1"]
     assert card.permission is None
     assert card.question is not None
@@ -111,27 +114,30 @@ def test_a_question_is_a_form_in_the_card_and_leaves_with_its_answer(
     line = card.question.fields["way"]
     assert isinstance(line, QLineEdit)
     line.setText("left")
-    cards.show_run(run)  # what is typed stays
+    cards.show_run(called)  # what is typed stays
     card.question.send.click()
     assert replied == [("c1", QuestionReply("accept", {"way": "left"}))]
-    run.live.progress["c1"] = CallProgress("sums", "add")
-    cards.show_run(run)
+    called.live.progress["c1"] = CallProgress("sums", "add")
+    cards.show_run(called)
     assert card.question is None
 
 
-def test_the_pictures_of_a_result_are_shown_in_its_card(
-    cards: ToolCards, run: Run, tmp_path: Path
+async def test_the_pictures_of_a_result_are_shown_in_its_card(
+    cards: ToolCards, called: Run, tmp_path: Path
 ) -> None:
     picture, damaged = (kept_as(f"{n}.png", f"{n * 32}.png") for n in "ab")
     image = QImage(900, 300, QImage.Format.Format_RGB32)
     image.fill(Qt.GlobalColor.red)
     assert image.save(str(tmp_path / picture.kept_file))
-    run.live.progress.clear()
+    called.live.progress.clear()
     done = CallResult("c1", "done", "3", "sums", "add", pictures=(picture, damaged))
-    run.results.append(done)
+    called.results.append(done)
     cards.show_pictures(tmp_path)
-    cards.show_run(run)
+    cards.show_run(called)
+    cards.show_run(called)
     card = cards.cards["c1"]
+    assert card.pictures == []  # they are decoded on another thread
+    await eventually(lambda: len(card.pictures) == 2)
     assert [one.accessibleName() for one in card.pictures] == [
         "Picture a.png",
         "Picture b.png",
@@ -143,54 +149,54 @@ def test_the_pictures_of_a_result_are_shown_in_its_card(
     cards.picture_requested.connect(wanted.append)
     shown.click()
     assert wanted == [picture]
-    cards.show_run(run)
+    cards.show_run(called)
     assert len(card.pictures) == 2
 
 
 def test_a_permission_question_hides_no_characters_of_the_arguments(
-    cards: ToolCards, run: Run, theme: Theme
+    cards: ToolCards, called: Run, theme: Theme
 ) -> None:
     turned = json.dumps({"path": "a\u202etxt.exe\u200b e\u0301 \U000e0041\x9b"}, ensure_ascii=False)
-    run.tool_calls.append(ToolCall("c3", "add", turned))
-    cards.show_run(run)
+    called.tool_calls.append(ToolCall("c3", "add", turned))
+    cards.show_run(called)
     shown = cards.cards["c3"].arguments
     assert shown is not None
     words = shown.toPlainText()
     assert "a\\u202etxt.exe\\u200b e\u0301 \\udb40\\udc41\\u009b" in words
     assert json.loads(words) == json.loads(turned)
-    run.results.append(CallResult("c1", "done", "\u202elive\u202c", "sums", "add", 0.1))
-    cards.show_run(run)
+    called.results.append(CallResult("c1", "done", "\u202elive\u202c", "sums", "add", 0.1))
+    cards.show_run(called)
     assert cards.cards["c1"].result.toPlainText() == "‹U+202E›live‹U+202C›"
 
 
 def test_a_long_result_is_shortened_for_the_model_and_sent_whole_again(
-    cards: ToolCards, run: Run
+    cards: ToolCards, called: Run
 ) -> None:
     asked: list[tuple[str, int | None]] = []
     cards.cut_requested.connect(lambda call_id, chars: asked.append((call_id, chars)))
     card = cards.cards["c1"]
-    run.results = [CallResult("c1", "done", "short")]
-    cards.show_run(run)
+    called.results = [CallResult("c1", "done", "short")]
+    cards.show_run(called)
     assert not card.cut.isVisibleTo(card)
-    run.results = [CallResult("c1", "done", "x" * 9_000)]
-    cards.show_run(run)
+    called.results = [CallResult("c1", "done", "x" * 9_000)]
+    cards.show_run(called)
     assert card.cut.text() == "Shorten"
     card.cut.click()
-    run.results = [CallResult("c1", "done", "x" * 9_000, sent_chars=4_000)]
-    cards.show_run(run)
+    called.results = [CallResult("c1", "done", "x" * 9_000, sent_chars=4_000)]
+    cards.show_run(called)
     assert card.cut.text() == "Send All"
     assert "the first 4,000 of 9,000 characters" in card.sent.text()
     card.cut.click()
     assert asked == [("c1", 4_000), ("c1", None)]
 
 
-def test_window_of_a_long_result_outlives_its_card(theme: Theme, qtbot: QtBot, run: Run) -> None:
+def test_window_of_a_long_result_outlives_its_card(theme: Theme, qtbot: QtBot, called: Run) -> None:
     main, cards = QWidget(), ToolCards()
     qtbot.addWidget(main)
     column(cards, on=main)
     main.show()
-    run.results = [CallResult("c1", "done", "x" * 30_000)]
-    cards.show_run(run)
+    called.results = [CallResult("c1", "done", "x" * 30_000)]
+    cards.show_run(called)
     cards.cards["c1"].whole.click()
     [window] = main.findChildren(OwnWindow)
     shiboken6.delete(cards)
