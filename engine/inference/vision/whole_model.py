@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import mlx.core as mx
+import numpy as np
 from mlx_vlm import utils
 from mlx_vlm.models.cache import make_prompt_cache
 
@@ -28,7 +29,11 @@ def compare(
     whole, processor = utils.load_model(folder), read_processor(folder)
     mark = mark_of(processor, str(whole.config.model_type))
     made = processor(text=[mark], images=[decoded(picture, "picture")], add_special_tokens=False)
-    pixels = {name: value for name, value in made.items() if name not in _OF_TEXT}
+    pixels = {
+        name: mx.array(value) if isinstance(value, np.ndarray) else value
+        for name, value in made.items()
+        if name not in _OF_TEXT
+    }
     found = whole.get_input_embeddings(ids, **pixels, mask=mx.ones_like(ids)).to_dict()
     text = whole.language_model
     cache = make_prompt_cache(text)

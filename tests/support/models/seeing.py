@@ -2,7 +2,6 @@
 
 import io
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,81 @@ from mlx.utils import tree_flatten, tree_map
 from app import paths
 from engine.values.request import PICTURE_MARK, Message, Picture
 
-SPECIALS = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
+_QWEN_TOKENS = {
+    "start": "<|vision_start|>",
+    "end": "<|vision_end|>",
+    "image_token": "<|image_pad|>",
+    "video_token": "<|video_pad|>",
+}
+_GEMMA_TOKENS = {
+    "boi_token": "<start_of_image>",
+    "eoi_token": "<end_of_image>",
+    "image_token": "<image_soft_token>",
+    "audio_token": "<audio_soft_token>",
+    "boa_token": "<start_of_audio>",
+    "eoa_token": "<end_of_audio>",
+}
+_TILES = [f"<|img_row_{row}_col_{column}|>" for row in range(1, 5) for column in range(1, 5)]
+_TOKENS: dict[str, dict[str, str]] = {
+    "gemma3": _GEMMA_TOKENS,
+    "gemma3n": _GEMMA_TOKENS,
+    "gemma4": {
+        "boi_token": "<|image>",
+        "eoi_token": "<image|>",
+        "image_token": "<|image|>",
+        "audio_token": "<|audio|>",
+    },
+    "mistral3": {"image_token": "[IMG]", "row_end": "[IMG_BREAK]", "end": "[IMG_END]"},
+    "lfm2-vl": {
+        "image_token": "<image>",
+        "image_start_token": "<|image_start|>",
+        "image_end_token": "<|image_end|>",
+        "thumbnail": "<|img_thumbnail|>",
+        **{text: text for text in _TILES},
+    },
+}
+_HALVES: dict[str, Any] = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+_PROCESSORS: dict[str, dict[str, Any]] = {
+    "gemma3": {
+        "processor_class": "Gemma3Processor",
+        "image_processor_type": "Gemma3ImageProcessor",
+        "size": {"height": 16, "width": 16},
+        "image_seq_length": 4,
+        **_HALVES,
+    },
+    "gemma3n": {
+        "processor_class": "Gemma3nProcessor",
+        "image_processor_type": "SiglipImageProcessor",
+        "size": {"height": 32, "width": 32},
+        "image_seq_length": 4,
+        **_HALVES,
+    },
+    "gemma4": {
+        "processor_class": "Gemma4Processor",
+        "image_processor": {"patch_size": 4, "pooling_kernel_size": 2, "max_soft_tokens": 70},
+    },
+    "mistral3": {
+        "processor_class": "PixtralProcessor",
+        "image_processor_type": "PixtralImageProcessor",
+        "patch_size": 4,
+        "spatial_merge_size": 2,
+        "size": {"longest_edge": 64},
+        **_HALVES,
+    },
+    "lfm2-vl": {
+        "processor_class": "Lfm2VlProcessor",
+        "image_processor_type": "Lfm2VlImageProcessor",
+        "encoder_patch_size": 4,
+        "downsample_factor": 2,
+        "tile_size": 32,
+        "min_image_tokens": 4,
+        "max_image_tokens": 16,
+        "max_num_patches": 64,
+        "max_tiles": 4,
+        **_HALVES,
+    },
+}
+_QWEN_PROCESSORS = {"qwen2_vl": "Qwen2VLProcessor", "qwen2_5_vl": "Qwen2_5_VLProcessor"}
 _TEXT = {
     "hidden_size": 64,
     "intermediate_size": 96,
@@ -232,7 +305,7 @@ def configuration(family: str, size: int, image: int) -> dict[str, Any]:
                 "global_head_dim": 16,
                 "default_output_length": 6,
                 "patch_size": 4,
-                "position_embedding_size": 64,
+                "position_embedding_size": 512,
                 "pooling_kernel_size": 2,
             }
             more = {"hidden_size": 64, "audio_config": None, "audio_token_id": image + 1}
@@ -269,6 +342,9 @@ def write_model(folder: Path, family: str, size: int = 300, image: int = 290) ->
             model.parameters(),
         )
     )
+    if family == "gemma3":  # whose published models have one table, too
+        text = model.language_model
+        text.lm_head.weight = text.model.embed_tokens.weight
     mx.eval(model.parameters())
     weights = dict(tree_flatten(model.parameters()))
     if family == "lfm2-vl":  # its table of embeddings is the head, too
@@ -287,25 +363,33 @@ def write_seeing_model(folder: Path, family: str = "qwen3_vl") -> Any:
     """Write a model's folder with the demo model's words; return mlx-vlm's model."""
     from tokenizers import AddedToken, Tokenizer
 
-    demo = paths.demo_model()
+    demo, name = paths.demo_model(), family.removesuffix("_both_ways")
+    tokens = _TOKENS.get(name, _QWEN_TOKENS)
     tokenizer = Tokenizer.from_file(str(demo / "tokenizer.json"))
     first = tokenizer.get_vocab_size()
-    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in SPECIALS])
-    model = write_model(folder, family, first + len(SPECIALS), first + 2)
+    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in tokens.values()])
+    image = first + list(tokens).index("image_token")
+    model = write_model(folder, family, first + len(tokens), image)
     tokenizer.save(str(folder / "tokenizer.json"))
-    shutil.copy(demo / "tokenizer_config.json", folder)
-    (folder / "chat_template.jinja").write_text(_TEMPLATE)
-    processor = {
+    settings = json.loads((demo / "tokenizer_config.json").read_text())
+    named = {key: text for key, text in tokens.items() if key.endswith("_token")}
+    settings["extra_special_tokens"] = named
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    mark = tokens["boi_token" if name == "gemma3" else "image_token"]
+    if tokens is _QWEN_TOKENS:
+        mark = f"{tokens['start']}{mark}{tokens['end']}"
+    (folder / "chat_template.jinja").write_text(_TEMPLATE.replace("MARK", mark))
+    processor = _PROCESSORS.get(name) or {
         "size": {"longest_edge": 1 << 24, "shortest_edge": 1 << 10},
         "patch_size": 16,
         "temporal_patch_size": 2,
         "merge_size": 2,
-        "image_mean": [0.5] * 3,
-        "image_std": [0.5] * 3,
-        "processor_class": "Qwen3VLProcessor",
+        "processor_class": _QWEN_PROCESSORS.get(name, "Qwen3VLProcessor"),
         "image_processor_type": "Qwen2VLImageProcessorFast",
+        **_HALVES,
     }
-    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    for file in ("preprocessor_config.json", "processor_config.json"):
+        (folder / file).write_text(json.dumps(processor))
     return model
 
 
@@ -313,7 +397,7 @@ _TEMPLATE = """\
 {%- for message in messages -%}
 <|im_start|>{{ message.role }}
 {% if message.content is string %}{{ message.content }}{% else %}{% for part in message.content %}
-{%- if part.type == "image" %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part.text }}
+{%- if part.type == "image" %}MARK{% else %}{{ part.text }}
 {%- endif %}{% endfor %}{% endif %}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}"""
