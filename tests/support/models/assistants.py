@@ -68,6 +68,7 @@ def target_config(kind: str, **changed: Any) -> dict[str, Any]:
 
 def assistant_config(kind: str, **changed: Any) -> dict[str, Any]:
     """Return the configuration of its assistant, with the fields of the published ones."""
+    backbone = changed.pop("backbone_hidden_size", 32)
     layers = ["sliding_attention"] * 3 + ["full_attention"]
     text = {
         **_TEXT,
@@ -82,7 +83,7 @@ def assistant_config(kind: str, **changed: Any) -> dict[str, Any]:
     return {
         "model_type": "gemma4_assistant",
         "architectures": ["Gemma4AssistantForCausalLM"],
-        "backbone_hidden_size": 32,
+        "backbone_hidden_size": backbone,
         "use_ordered_embeddings": kind == "small",
         "num_centroids": 16,
         "centroid_intermediate_top_k": 3,

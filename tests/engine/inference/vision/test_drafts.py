@@ -1,6 +1,7 @@
 """Drafts in answers about pictures: of a model's own head and of a draft model."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -19,6 +20,7 @@ from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest, Message, Sampling
 from engine.values.tokens import TokenOrigin
 from tests.support.models.architectures import make_louder
+from tests.support.models.assistants import write_assistant
 from tests.support.models.draft_heads import published
 from tests.support.models.guessing import verify_all_drafts
 from tests.support.models.seeing import picture, question, write_seeing_model
@@ -42,6 +44,16 @@ def write_head(folder: Path) -> None:
     mx.save_safetensors(str(folder / "mtp.safetensors"), published("qwen3_5", head))
 
 
+def write_gemma4_assistant(folder: Path, target: Path) -> Path:
+    text = json.loads((target / "config.json").read_text())["text_config"]
+    same = ("vocab_size", "num_attention_heads", "num_key_value_heads", "head_dim")
+    same = (*same, "global_head_dim", "rope_parameters", "sliding_window")
+    changed = {name: text[name] for name in same}
+    return write_assistant(
+        folder / "assistant", "large", backbone_hidden_size=text["hidden_size"], **changed
+    )
+
+
 async def answers(
     engine: Engine, drafts: frozenset[TokenOrigin] = frozenset(), predicted: Sequence[str] = ()
 ) -> list[Any]:
@@ -62,6 +74,7 @@ async def answers(
     return [*alone, *await asyncio.gather(*(one.collect() for one in begun))]
 
 
+@pytest.mark.filterwarnings("ignore:At least one mel filter:UserWarning")
 @pytest.mark.parametrize(
     ("family", "origin"),
     [
@@ -70,6 +83,9 @@ async def answers(
         ("qwen3_5", TokenOrigin.PREDICTION),
         ("qwen3_vl", TokenOrigin.DRAFT),
         ("qwen3_vl", TokenOrigin.PREDICTION),
+        ("gemma4", TokenOrigin.DRAFT),
+        ("gemma4_both_ways", TokenOrigin.DRAFT),
+        ("gemma4_both_ways", TokenOrigin.PREDICTION),
     ],
 )
 async def test_answers_about_pictures_are_the_same_with_drafts(
@@ -80,7 +96,10 @@ async def test_answers_about_pictures_are_the_same_with_drafts(
         write_head(tmp_path)
     verify_all_drafts(monkeypatch, 4)
     engine = Engine()
-    info = await engine.load(tmp_path, draft=tmp_path if origin is TokenOrigin.DRAFT else None)
+    draft = tmp_path if origin is TokenOrigin.DRAFT else None
+    if draft is not None and family.startswith("gemma4"):
+        draft = write_gemma4_assistant(tmp_path, tmp_path)
+    info = await engine.load(tmp_path, draft=draft)
     assert info.can_see
     if origin is TokenOrigin.HEAD:
         assert info.own_head_problem == ""
