@@ -26,8 +26,9 @@ from engine.inference.cache.segments import (
     Segment,
     Snapshot,
     can_cut_anywhere,
-    has_segments,
+    count_segments,
     join_cache,
+    segments_only,
     split_cache,
 )
 from engine.values.events import CacheMiss
@@ -145,9 +146,11 @@ class PrefixIndex:
 
     def __init__(self, fresh: Sequence[Any], max_bytes: int) -> None:
         self.can_cut_anywhere = can_cut_anywhere(fresh)
-        self.has_segments = has_segments(fresh)
+        self._segment_layers = count_segments(fresh)
+        # The layers of a cache that can be cut anywhere.
+        self._layers = segments_only(fresh) if self.can_cut_anywhere else []
         # Snapshots alone are no larger for having all tokens before them.
-        self.block_bytes = (BLOCK_TOKENS if self.has_segments else 1 << 40) * TOKEN_BYTES
+        self.block_bytes = (BLOCK_TOKENS if self._segment_layers else 1 << 40) * TOKEN_BYTES
         self._max_bytes = max_bytes
         self._lock = threading.RLock()
         self._roots: dict[str, Entry] = {}
@@ -158,9 +161,6 @@ class PrefixIndex:
         # one are used after it, so the first is needed by no other.
         self._used: OrderedDict[Entry, int] = OrderedDict()
         self._evicted: deque[tuple[str, bytes]] = deque(maxlen=_MAX_EVICTED)
-        # The layers of a cache that can be cut anywhere, and how many of its layers have segments.
-        self._layers: Sequence[Any] = ()
-        self._segment_layers = 0
 
     def __len__(self) -> int:
         return len(self._used)
@@ -211,7 +211,7 @@ class PrefixIndex:
         """
         with self._lock:
             segment, snapshot = split_cache(cache, len(tokens))
-            if not self._fits(segment, snapshot):
+            if len(segment.layers) != self._segment_layers:
                 return None
             key = key_of(tokens)
             parts = [key[at : at + self.block_bytes] for at in range(0, len(key), self.block_bytes)]
@@ -224,7 +224,7 @@ class PrefixIndex:
             for part in parts:
                 before = last
                 held = None
-                if self.has_segments:
+                if self._segment_layers:
                     last = self._holder(before, part) or self._add(before, part)
                     if last.content is None:
                         self._hold(last, new[len(blocks)])
@@ -233,7 +233,7 @@ class PrefixIndex:
             if not self.can_cut_anywhere:
                 self._hold(self._add(before, parts[-1], is_snapshot=True), snapshot)
                 self._use(before.snapshots[parts[-1]])
-            if self.has_segments:
+            if self._segment_layers:
                 self._use(last)
             return blocks, snapshot
 
@@ -277,25 +277,13 @@ class PrefixIndex:
             has_any = owner in self._roots
             return CacheMiss.OTHER_BEGINNING if has_any else CacheMiss.NOTHING_STORED
 
-    def _fits(self, segment: Segment, snapshot: Snapshot) -> bool:
-        """Whether a cache is one of this model, with keys and values of all its tokens."""
-        count = len(segment.layers)
-        if bool(count) != self.has_segments:
-            return False
-        if not self._used:
-            self._segment_layers = count
-            # Other layers belong to snapshots, which are evicted.
-            self._layers = snapshot.layers if self.can_cut_anywhere else ()
-        is_whole = not self.can_cut_anywhere or all(part.empty() for part in snapshot.parts)
-        return count == self._segment_layers and is_whole
-
     def _new_segments(
         self, owner: str, parts: Sequence[bytes], segment: Segment
     ) -> dict[int, Segment]:
         """Return copies of the keys and values that memory lacks, by the index of their block."""
         new: dict[int, Segment] = {}
         block, begin = self._roots.get(owner), 0
-        for index, part in enumerate(parts if self.has_segments else ()):
+        for index, part in enumerate(parts if self._segment_layers else ()):
             block = None if block is None else self._holder(block, part)
             end = begin + len(part) // TOKEN_BYTES
             if block is None:
@@ -418,7 +406,7 @@ class PrefixIndex:
         if self.can_cut_anywhere:
             return path, reach, None
         for snapshot in self._snapshots_along(owner, key, path):
-            if snapshot.end <= reach or not self.has_segments:
+            if snapshot.end <= reach or not self._segment_layers:
                 used = [block for block in path if block.start < snapshot.end]
                 return used, snapshot.end, snapshot
         return (), 0, None
@@ -474,15 +462,14 @@ class PrefixIndex:
     ) -> None:
         """Hold what files had of a prompt, beyond the limit until it is fetched.
 
-        ``tokens`` is how many tokens all of it adds to memory. The snapshot of a full block shows
-        the layers of a cache that can be cut anywhere.
+        ``tokens`` is how many tokens all of it adds to memory.
         """
         with self._lock:
             last: list[Entry] = []
             for part, segment, snapshot in read:
                 is_first = part.parent == root_hash(owner)
                 parent = self._root(owner) if is_first else self._blocks.get(part.parent)
-                if parent is None or not self._fits(segment, snapshot):
+                if parent is None or len(segment.layers) != self._segment_layers:
                     return
                 last = []
                 if segment.layers:

@@ -5,11 +5,11 @@ Belongs to the thread of its batch, except where a method says otherwise. Files 
 on the two threads of the disk.
 """
 
-import json
 import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,10 +35,8 @@ from engine.inference.cache.segments import (
     is_models_own,
     join_layers,
     kinds_of,
-    layout_of,
     load,
     saved_cache,
-    snapshot_from,
     split_cache,
 )
 from engine.inference.running_cache import parts_of
@@ -51,8 +49,6 @@ STRIDE = 512
 # The snapshots of one prompt take at most this share of the memory for caches, or of the disk's.
 _MAX_SHARE = 0.5
 
-_LAYOUT = "layout"
-
 _log = logging.getLogger(__name__)
 
 
@@ -61,19 +57,17 @@ class _File(NamedTuple):
 
     key: str
     segment: Segment
-    snapshot: Snapshot
     tokens: int
-    is_snapshot: bool
+    snapshot: Snapshot | None = None
 
     @property
     def size_bytes(self) -> int:
-        size = self.segment.size_bytes
-        return size + self.snapshot.size_bytes if self.is_snapshot else size
+        return self.segment.size_bytes + (0 if self.snapshot is None else self.snapshot.size_bytes)
 
     def parts(self) -> list[Any]:
-        if self.is_snapshot:
-            return saved_cache(self.segment, self.snapshot, self.tokens)
-        return join_layers([self.segment], self.tokens)
+        if self.snapshot is None:
+            return join_layers([self.segment], self.tokens)
+        return saved_cache(self.segment, self.snapshot, self.tokens)
 
 
 class PromptCache(PrefixIndex):
@@ -162,14 +156,9 @@ class PromptCache(PrefixIndex):
             try:
                 if not disk.folder.is_intact(part.name):
                     raise DamagedFile("its content is not what was written")
-                cache, metadata = load(disk.folder.path / part.name)
+                cache = load(disk.folder.path / part.name)
                 segment, snapshot = split_cache(cache, part.tokens)
-                end = part.start + part.tokens
-                if part.is_snapshot:
-                    snapshot = Snapshot(end, snapshot.layers)
-                elif self.can_cut_anywhere:
-                    snapshot = snapshot_from(json.loads(metadata[_LAYOUT]), end)
-                read.append((part, segment, snapshot))
+                read.append((part, segment, replace(snapshot, tokens=part.start + part.tokens)))
             except Exception as error:  # mlx-lm may raise anything
                 if not isinstance(error, FileNotFoundError):
                     _log.info("a cache on disk is damaged and deleted: %s", error)
@@ -216,10 +205,9 @@ class PromptCache(PrefixIndex):
             tokens = len(key) // TOKEN_BYTES
             own, end = block_hash(own, key), end + tokens
             if segment is not None and len(key) == self.block_bytes:
-                files.append(_File(own, segment, snapshot, tokens, False))
+                files.append(_File(own, segment, tokens))
         if not self.can_cut_anywhere:
-            last = segment or Segment(())
-            files.append(_File(file_key(own, end), last, snapshot, tokens, True))
+            files.append(_File(file_key(own, end), segment or Segment(()), tokens, snapshot))
         return files
 
     def _write(self, folder: CacheFolder, owner: CacheOwner, files: Sequence[_File]) -> None:
@@ -228,6 +216,5 @@ class PromptCache(PrefixIndex):
                 parts = file.parts()
                 evaluate(parts)
             with folder.unfinished(sum(int(part.nbytes) for part in parts)) as path:
-                layout = {_LAYOUT: json.dumps(layout_of(file.snapshot))}
-                save_prompt_cache(str(path), parts, layout)
+                save_prompt_cache(str(path), parts)
                 folder.commit(path, self._fingerprint, owner, file.key)

@@ -97,9 +97,16 @@ def can_cut_anywhere(cache: Sequence[Any]) -> bool:
     )
 
 
-def has_segments(cache: Sequence[Any]) -> bool:
-    """Whether any layer of a model's fresh cache will have segments."""
-    return any(type(part) is KVCache for part in parts_of(cache))
+def count_segments(cache: Sequence[Any]) -> int:
+    """Return how many parts of a model's fresh cache will have segments."""
+    return sum(type(part) is KVCache for part in parts_of(cache))
+
+
+def segments_only(cache: Sequence[Any]) -> list[Any]:
+    """Return the layers of ``Snapshot`` for a cache that can be cut anywhere."""
+    return [
+        tuple(segments_only(part.caches)) if isinstance(part, CacheList) else None for part in cache
+    ]
 
 
 def split_cache(cache: Sequence[Any], tokens: int) -> tuple[Segment, Snapshot]:
@@ -238,37 +245,17 @@ def kinds_of(cache: Sequence[Any]) -> tuple[str, ...]:
     )
 
 
-def layout_of(snapshot: Snapshot) -> list[Any]:
-    """Return for JSON which parts of a cache that can be cut anywhere have segments."""
-
-    def has_segment(layer: Any) -> Any:
-        return [*map(has_segment, layer)] if isinstance(layer, tuple) else layer is None
-
-    return [has_segment(layer) for layer in snapshot.layers]
-
-
-def snapshot_from(layout: list[Any], tokens: int) -> Snapshot:
-    """Return the snapshot of a layout; its other layers use the keys of another, and have none."""
-
-    def part(layer: Any) -> Any:
-        if isinstance(layer, list):
-            return tuple(map(part, layer))
-        return None if layer else KVCache()
-
-    return Snapshot(tokens, [part(layer) for layer in layout])
-
-
 def evaluate(cache: Sequence[Any]) -> None:
     """Evaluate all arrays of a cache, so that every thread can read it."""
     leaves = tree_flatten([part.state for part in cache])
     mx.eval([value for _, value in leaves if isinstance(value, mx.array)])
 
 
-def load(path: Path) -> tuple[list[Any], dict[str, str]]:
-    """Return a saved cache, evaluated, and its metadata."""
-    cache, metadata = load_prompt_cache(str(path), return_metadata=True)
+def load(path: Path) -> list[Any]:
+    """Return a saved cache, evaluated."""
+    cache: list[Any] = load_prompt_cache(str(path))
     evaluate(cache)
-    return cache, dict(metadata)
+    return cache
 
 
 def is_models_own(part: Any) -> bool:

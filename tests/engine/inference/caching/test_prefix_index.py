@@ -3,7 +3,6 @@
 The caches are mlx-lm's own. Their keys are the token ids, so that they show their tokens.
 """
 
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -209,16 +208,6 @@ def test_a_window_is_held_without_the_tokens_that_have_left_it() -> None:
     assert found is not None
     assert count == 40
     check(found, tokens)
-
-
-def test_a_cleared_index_holds_no_layer_of_a_cache() -> None:
-    index, tokens = index_of("windowed"), list(range(40))
-    cache = windowed(tokens)
-    index.store(ME, tokens, cache)
-    window = weakref.ref(cache[1])
-    del cache
-    index.clear()
-    assert window() is None
 
 
 def test_reported_bytes_are_the_bytes_held() -> None:

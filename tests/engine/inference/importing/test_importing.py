@@ -29,17 +29,6 @@ def result_of(program: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_an_import_may_contain_another() -> None:
-    program = """
-import json
-from engine.inference.loader import importing_mlx_lm
-with importing_mlx_lm(), importing_mlx_lm():
-    import mlx_lm
-print(json.dumps(True))
-"""
-    assert result_of(program) is True
-
-
 def test_what_a_model_never_uses_is_imported_when_it_is_first_used() -> None:
     program = """
 import threading, transformers

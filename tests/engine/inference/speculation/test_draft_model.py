@@ -12,14 +12,11 @@ from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.speculation.draft_model import DraftModel, ModelDrafts
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.events import TokenTrace
 from engine.values.request import (
     GenerationRequest,
     Message,
     Sampling,
-    TraceLevel,
 )
-from engine.values.tokens import TokenOrigin
 from tests.engine.inference.speculation.asking_drafts import answered, asked
 
 pytestmark = pytest.mark.long
@@ -49,24 +46,6 @@ def test_answers_are_those_without_a_draft_model(
         if draft == perfect:
             assert all(one.accepted == one.guessed for one in counts[: len(PROMPTS)])
             assert all(one.passes < one.accepted for one in counts[: len(PROMPTS)])
-
-
-@pytest.mark.usefixtures("_eager")
-def test_tokens_of_a_draft_model_are_marked_as_its_own(
-    loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, perfect: Path
-) -> None:
-    runner, engine = loop_engine
-    runner.run(engine.load(demo_model_path, draft=perfect))
-
-    async def traces() -> list[TokenTrace]:
-        generation = await engine.generate(asked(PROMPTS[0], trace=TraceLevel.FULL))
-        batches = [batch async for batch in generation.batches()]
-        return [one for batch in batches for one in batch if isinstance(one, TokenTrace)]
-
-    found = runner.run(traces())
-    origins = [one.origin for one in found]
-    assert origins.count(TokenOrigin.DRAFT) > len(origins) // 2
-    assert set(origins) <= {TokenOrigin.SAMPLED, TokenOrigin.DRAFT}
 
 
 @pytest.fixture

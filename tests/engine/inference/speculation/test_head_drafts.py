@@ -151,29 +151,6 @@ def test_drafts_are_those_of_the_whole_text_however_sequences_join_and_leave(nam
     assert watched.rows == 3
 
 
-def test_a_head_keeps_nothing_of_more_sequences_than_it_drafts_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(head_drafts, "MAX_ROWS", 2)
-    model, head = _with_random_head("qwen3")
-    cache = head_drafts.HeadCache.merge([head_drafts.HeadCache(head) for _ in range(2)])
-
-    def read(rows: int, tokens: int) -> None:
-        inputs = mx.array([[row + place for place in range(tokens)] for row in range(rows)])
-        cache.add(inputs, model.model(inputs))
-
-    read(2, 20)
-    assert [row.count for row in cache.rows] == [20, 20]
-    cache.extend(head_drafts.HeadCache(head))
-    read(3, 5)
-    cache.take_back([1, 2, 0])
-    assert [row.count for row in cache.rows] == [0, 0, 0]
-    cache.filter([0, 2])
-    assert cache.propose([7, 8], 3) == [[], []]
-    read(2, 6)
-    assert [len(drafts) for drafts in cache.propose([7, 8], 3)] == [3, 3]
-
-
 def test_a_head_that_fails_ends_its_drafts_and_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     model, head = _with_random_head("qwen3")
     monkeypatch.setattr(DraftHead, "read", lambda *_: 1 / 0)
