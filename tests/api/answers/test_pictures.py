@@ -3,6 +3,7 @@
 import asyncio
 import base64
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anthropic
@@ -388,6 +389,26 @@ def test_pictures_of_the_vendors_packages_are_read(seeing: Site, read: list[Any]
     assert turns(read) == [f"Why?{SEEN}"] * 3 + [f"{SEEN}Why?"] * 2
     assert count.input_tokens > plain.input_tokens + 2
     assert answer.prompt_eval_count == count.input_tokens
+
+
+def test_pictures_and_text_at_once_are_answered_as_alone(seeing: Site) -> None:
+    greedy = {"temperature": 0, "max_tokens": 24, "ignore_eos": True}
+    bodies = [
+        chat(user(text("What is it?"), part()), **greedy),
+        chat(user(text("Tell me a story")), **greedy),
+        chat(user(text("Compare"), part(), part(JPEG_URL)), **greedy),
+        chat(user(text("And another one, please")), **greedy),
+    ]
+
+    def answer(body: dict[str, Any]) -> str:
+        reply = seeing.send("POST", CHAT, body)
+        assert reply.status == 200, reply.body
+        return str(reply.json["choices"][0]["message"]["content"])
+
+    alone = [answer(body) for body in bodies]
+    with ThreadPoolExecutor(len(bodies)) as at_once:
+        assert list(at_once.map(answer, bodies)) == alone
+    assert len({*alone}) == len(bodies)
 
 
 def test_prompts_with_pictures_are_rendered_and_counted(seeing: Site) -> None:
