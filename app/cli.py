@@ -243,7 +243,6 @@ def _add_stop_options(container: argparse._ActionsContainer) -> None:
 
 
 def _add_option(container: argparse._ActionsContainer, option: Declaration) -> None:
-    """Add a declared option; the namespace lacks it unless it is given."""
     flag = option.option or f"--{option.name.replace('_', '-')}"
     if flag == "--stop":
         for names, stop_details in stop_arguments(option.help):

@@ -60,7 +60,6 @@ class RunningServer:
         return next(loaded, next(iter(self.models), None))
 
     def can_call_tools(self, model: ServedModel) -> bool | None:
-        """Return whether a model can call tools; None if the server cannot say."""
         try:
             details = self._request("/api/show", {"model": model.id})
         except (OSError, ValueError):
@@ -170,7 +169,6 @@ def _window_port() -> int:
 
 
 def _served_models(listed: Any) -> tuple[ServedModel, ...] | None:
-    """Return the models of a list; None if the list is another program's."""
     entries = listed.get("data") if isinstance(listed, dict) else None
     if not isinstance(entries, list):
         return None

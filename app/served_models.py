@@ -38,7 +38,6 @@ def served_models(
 
 
 def _offered(given: Sequence[Path], folders: tuple[Path, ...]) -> list[OfferedModel]:
-    """Return the given models and those of given folders; without either, all local models."""
     for folder in folders:
         if not folder.is_dir():
             raise CommandError(f"--models-folder: {folder} is not a folder", exits.USAGE)

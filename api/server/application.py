@@ -259,7 +259,6 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
 
 
 def _header_list(parts: Sequence[str]) -> str:
-    """Return parts of a request as one header value: printable ASCII, of bounded length."""
     text = ", ".join(dict.fromkeys(parts)).encode("ascii", "backslashreplace").decode()
     text = "".join(char if char.isprintable() else " " for char in text)
     return text if len(text) <= _MAX_HEADER_CHARS else f"{text[:_MAX_HEADER_CHARS]}..."

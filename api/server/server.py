@@ -57,7 +57,6 @@ class ApiServer:
 
     @property
     def metrics(self) -> Metrics | None:
-        """Counters since it started; None while it does not listen."""
         return None if self._runner is None else self._runner.app[SERVICE].metrics
 
     async def start(self) -> Address:
@@ -227,7 +226,6 @@ class ServerThread:
         return self._server.address
 
     def start(self) -> Address:
-        """Start to listen, as ``ApiServer.start`` does. Blocks until it listens."""
         if self.address is not None:
             return self.address
         started: Future[Address] = Future()
@@ -248,7 +246,6 @@ class ServerThread:
         return asyncio.run_coroutine_threadsafe(self._server.apply(config), self._loop).result()
 
     def stop(self) -> None:
-        """Stop gracefully and end the thread. Blocks while running answers get time to finish."""
         thread, self._thread = self._thread, None
         if thread is None or self._loop is None or self._stopping is None:
             return

@@ -119,7 +119,6 @@ class ResponseStore:
             return None if row is None else self._get(owner, row[0])
 
     def chain(self, owner: str, response_id: str) -> Sequence[StoredResponse] | None:
-        """Return an answer and all that it continues, oldest first; None if one is missing."""
         responses: list[StoredResponse] = []
         with self._lock:
             while response_id:
@@ -150,7 +149,6 @@ class ResponseStore:
                 _log.warning("stored responses are not changed: %s", error)
 
     def _get(self, owner: str, response_id: str) -> StoredResponse | None:
-        """Return an owner's answer, and make it the most recently used one."""
         now_s = time.time()
         row = self._database.execute(
             "SELECT content FROM responses WHERE id = ? AND owner = ? AND used_s >= ?",
@@ -222,7 +220,6 @@ def _open(folder: Path) -> sqlite3.Connection:
 
 
 def _connect(path: Path | str) -> sqlite3.Connection:
-    """Open a database that no other process can use meanwhile."""
     database = sqlite3.connect(path, timeout=0, check_same_thread=False)
     try:
         database.executescript(_SCHEMA)

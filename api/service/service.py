@@ -57,7 +57,6 @@ class Service:
         return self.engine.resolve_model(self.engine_name(name))
 
     def restart_engine(self) -> None:
-        """Begin to restart an engine that failed; its status shows the outcome."""
         if self._restart is None or self._restart.done():
             self._restart = asyncio.get_running_loop().create_task(self._load())
 

@@ -141,7 +141,11 @@ class Report:
 
 def run(options: Namespace) -> int:
     """Check the model, print the report, and return the exit code."""
-    _must_exist(options.model)
+    if not options.model.exists():
+        near = did_you_mean(str(options.model), paths.model_names())
+        raise CommandError(
+            f"there is no model {options.model} on this computer.{near} fullstop models lists them."
+        )
     printer = Printer()
     try:
         report = asyncio.run(_report(options, printer))
@@ -153,14 +157,6 @@ def run(options: Namespace) -> int:
         printer.status("")
     print(_as_json(report) if options.is_json else _as_text(report), flush=True)
     return exits.OK if report.is_right else exits.FAILURE
-
-
-def _must_exist(folder: Path) -> None:
-    if not folder.exists():
-        near = did_you_mean(str(folder), paths.model_names())
-        raise CommandError(
-            f"there is no model {folder} on this computer.{near} fullstop models lists them."
-        )
 
 
 async def _report(options: Namespace, printer: Printer) -> Report:

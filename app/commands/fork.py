@@ -103,7 +103,6 @@ async def _go_on(options: AskOptions, run: RunTrace, question: str) -> int:
 
 
 def _folder_of(name: str) -> Path:
-    """Return the folder of the model of a run."""
     demo = paths.demo_model()
     if demo.name == name:
         return demo
@@ -117,7 +116,6 @@ def _folder_of(name: str) -> Path:
 
 
 async def _chosen(options: AskOptions, engine: Engine) -> tuple[tuple[int, ...], str]:
-    """Return the ids in the place of the replaced token, and their text."""
     if options.chosen_token is not None:
         try:
             text = await engine.detokenize([options.chosen_token])

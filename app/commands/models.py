@@ -19,7 +19,7 @@ from app.printer import Printer, table
 from app.process.streams import takes_controls
 from engine.errors import EngineError
 from engine.library.downloads import HubDownload, repository_of
-from engine.library.hub import DownloadProgress, Hub, HubCancelled, HubFailed
+from engine.library.hub import Hub, HubCancelled, HubFailed
 from engine.library.hub_models import USUAL_RESULTS, HubModel, look_up, look_up_all, with_needs
 from engine.library.hub_models import search as search_hub
 from engine.library.local_models import FoundModel, hub_cache, models_named, removal_of
@@ -132,7 +132,10 @@ def download(options: Namespace) -> int:
     else:
         if model.problem:
             raise CommandError(f"{repository} cannot be used here. {model.problem}")
-        _warn_of_size(printer, model, memory())
+        now = memory()
+        fit = model.fit(now)
+        if fit is not None and (text := fit_text(model.need, fit, now)):
+            printer.remark(f"{model.name}: {text}")
     finally:
         printer.status("")
     try:
@@ -167,7 +170,11 @@ def _fetch(repository: str, cache: Path, printer: Printer) -> Path:
     threading.Thread(target=work, name=f"download {repository}", daemon=True).start()
     try:
         while not outcome.done():
-            printer.status(_progress_line(rate, download.progress))
+            progress = download.progress
+            text = rate.text(progress)
+            if progress.total_bytes:
+                text = f"{percent(progress.done_bytes, progress.total_bytes):3}%  {text}"
+            printer.status(text)
             wait([outcome], 0.2)
     except KeyboardInterrupt:
         download.gives_up.set()
@@ -177,13 +184,6 @@ def _fetch(repository: str, cache: Path, printer: Printer) -> Path:
     finally:
         printer.status("")
     return outcome.result()
-
-
-def _progress_line(rate: TransferRate, progress: DownloadProgress) -> str:
-    text = rate.text(progress)
-    if progress.total_bytes:
-        text = f"{percent(progress.done_bytes, progress.total_bytes):3}%  {text}"
-    return text
 
 
 def remove(options: Namespace) -> int:
@@ -267,12 +267,6 @@ def _confirmed(name: str, folder: Path, freed_bytes: int) -> bool:
     question = f"Delete {where} and free {format_size(freed_bytes)}? [y/N] "
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().casefold() in {"y", "yes"}
-
-
-def _warn_of_size(printer: Printer, model: HubModel, now: Memory) -> None:
-    fit = model.fit(now)
-    if fit is not None and (text := fit_text(model.need, fit, now)):
-        printer.remark(f"{model.name}: {text}")
 
 
 def _need_of(model: FoundModel) -> MemoryNeed | None:

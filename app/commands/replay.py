@@ -60,7 +60,6 @@ def read_run(file: Path) -> tuple[RunTrace, str]:
 
 
 def _rules(options: Namespace, recording: RunTrace) -> StopRules:
-    """Return the rules to try: the run's own, with the given ones in place of its own."""
     rules = recording.rules
     if options.stops or options.no_stop:
         rules = rules.with_strings(options.stops)

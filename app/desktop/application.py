@@ -37,7 +37,6 @@ class Application(QApplication):
             window.open_run(path)
 
     def detach(self) -> None:
-        """Handle requests as before ``attach_window``, because the window is gone."""
         self._window = None
 
     def event(self, event: QEvent) -> bool:

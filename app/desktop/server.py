@@ -74,7 +74,6 @@ class LocalServer:
         return self._url
 
     async def stop(self) -> None:
-        """Stop serving; running answers get a short time to finish."""
         thread, self._thread = self._thread, None
         self._url = ""
         if thread is not None:

@@ -105,7 +105,6 @@ def _blank_extra(match: re.Match[str]) -> str:
 
 
 def _find_section(values: Any) -> Mapping[str, Any]:
-    """Return the object that maps names to servers."""
     values = _check_type(values, dict, "The text")
     for name in ("mcpServers", "servers"):
         section = values.get(name)

@@ -271,7 +271,6 @@ class ToolServers:
         return names, errors
 
     async def _save(self, configs: dict[str, ToolServerConfig]) -> None:
-        """Save servers, and their secrets first: the file, which has none, replaces another."""
         try:
             saved = {
                 name: await asyncio.to_thread(self._store_secrets, config, "")

@@ -101,8 +101,6 @@ async def browser_sign_in(
 
 
 class _Browser:
-    """The browser's way to the sign-in page and back."""
-
     def __init__(self, open_page: Callable[[str], object]) -> None:
         self.port = 0
         self.is_open = True

@@ -41,8 +41,6 @@ def log_to_file(path: Path) -> None:
 
 
 class _PrivateLog(logging.handlers.RotatingFileHandler):
-    """A rotated file that only its owner can read."""
-
     def _open(self) -> TextIOWrapper:
         file = open(  # noqa: SIM115 - the handler closes it
             self.baseFilename, self.mode, encoding=self.encoding, opener=open_private
@@ -60,8 +58,6 @@ class _TerminalLog(logging.StreamHandler[TextIO]):
 
 
 class _JsonLines(logging.Formatter):
-    """Writes a record as one JSON object."""
-
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),

@@ -102,8 +102,6 @@ def _stream(old: TextIO, file: Any) -> io.TextIOWrapper:
 
 
 class _OutputFile(io.FileIO):
-    """Standard output, whose failures differ from those of other files."""
-
     def write(self, data: Any) -> int:
         try:
             return super().write(data)

@@ -77,7 +77,6 @@ class SecretStore:
             return (None, "none") if stored is None else (stored, "keychain")
 
     def save(self, name: str, value: str) -> NoKeychain | None:
-        """Save a secret; return why it is in the file, or None if it is in the keychain."""
         with self._lock:
             filed = self._usable()
             try:

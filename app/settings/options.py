@@ -89,7 +89,6 @@ class AnswerOptions:
         )
 
     def stop_entries(self) -> list[StopEntry]:
-        """Return the rows of the files, and the stops of the command line."""
         rows = [row for file in self.stop_files for row in _read_stop_file(file)]
         rows += map(StopEntry.of, self.stops)
         if problem := refusal(rows):

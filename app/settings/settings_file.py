@@ -79,7 +79,6 @@ class SettingsFile:
         write_whole(self.path, json.dumps(values, indent=2) + "\n")
 
     def _check(self, values: dict[str, Any]) -> tuple[Settings, str]:
-        """Return the valid settings; the notice names the invalid ones, but not the unknown."""
         from pydantic import ValidationError
 
         values.pop("version", None)

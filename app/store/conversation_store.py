@@ -76,7 +76,6 @@ class SqliteConversationStore:
 
     @property
     def problem(self) -> Problem | None:
-        """The problem found when the file was opened."""
         return self._database.problem
 
     @property
@@ -86,7 +85,6 @@ class SqliteConversationStore:
 
     @property
     def is_writing(self) -> bool:
-        """Whether text of the user is being written to the file."""
         return not self.failing_because and self._writer.has_text
 
     @property
@@ -187,7 +185,6 @@ class SqliteConversationStore:
         self._put("folder", folder.id, statements.SAVE_FOLDER, rows.folder_row(folder))
 
     def delete_folder(self, folder_id: str) -> None:
-        """Delete a folder; the caller moves its conversations."""
         self._put("folder", folder_id, statements.DELETE_FOLDER, (folder_id,))
 
     async def flush(self) -> None:

@@ -60,7 +60,6 @@ class Database:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The open connection; raises ``ProgrammingError`` if the file is closed."""
         if self._connection is None:
             raise sqlite3.ProgrammingError("the store is not open")
         return self._connection
@@ -130,7 +129,9 @@ class Database:
             if last is not None and not last.is_loaded:
                 last.fill(statements.messages(connection, last.id))
         except BaseException as error:
-            self.close_failed(connection)
+            connection.close()
+            self._connection = None
+            self.conversations, self.presets, self.folders = [], [], []
             # SQLite's error is general if the tables differ from those of the file's version.
             general = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA)
             if isinstance(error, _DECODING_ERRORS) or is_damage(error) or _code(error) in general:
@@ -139,11 +140,6 @@ class Database:
                 raise UnusableDatabase(reason, is_damage=True) from error
             raise
         return connection
-
-    def close_failed(self, connection: sqlite3.Connection) -> None:
-        connection.close()
-        self._connection = None
-        self.conversations, self.presets, self.folders = [], [], []
 
 
 def decode_text(content: bytes) -> str:

@@ -98,7 +98,6 @@ def _find_matches(
     index: _Index,
     limit: int,
 ) -> list[tuple[float, Hit]]:
-    """Return the ranks and hits of an index."""
     long_terms = [term for term in terms if len(term) >= _INDEXED_CHARS]
     short_terms = [term for term in terms if len(term) < _INDEXED_CHARS]
     condition, values = _like_condition(index.text, short_terms)

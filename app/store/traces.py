@@ -157,7 +157,6 @@ class TraceFiles:
 
     @_on_thread
     def delete(self, run_ids: frozenset[str]) -> None:
-        """Delete the traces of runs; ``restore`` can bring them back."""
         for run_id in run_ids & self._files().keys():
             if (content := self._read(run_id)) is not None:
                 self._deleted[run_id] = self._files()[run_id][0], content
@@ -209,7 +208,6 @@ class TraceFiles:
         self._files()[stored.run_id] = stored, len(content)
 
     def _prune(self) -> None:
-        """Delete the oldest traces until the others fit into the limit."""
         files = self._files()
         total = sum(size for _, size in files.values())
         for stored, size in sorted(files.values(), key=lambda item: item[0].written_at):

@@ -74,7 +74,6 @@ class Writer:
             )
 
     def put(self, write: Write) -> None:
-        """Write all changes; one of the same key is replaced where it is, before its answer."""
         with self._lock:
             self._pending[write.key] = write
         if not self._is_flush_due:

@@ -412,7 +412,6 @@ def _field(name: str) -> str:
 
 
 def _setting_value(name: str, typed: str) -> Any:
-    """Return the value of a setting; raise ``CommandError`` if it cannot have that."""
     limits = SETTINGS[name]
     if name == "system":
         return unquoted(typed)

@@ -63,7 +63,11 @@ class LoadMeter:
                     loading.add(status.id)
                 elif status.id in loading:
                     loading.discard(status.id)
-                    _log_end(status)
+                    if status.info is not None and status.is_loaded:
+                        fields = {"model": status.info.id, "memory_bytes": status.memory_bytes}
+                        LOADS.info("loaded: %s", status.info.id, extra={"fields": fields})
+                    else:
+                        LOADS.warning("not loaded: %s", status.message)
 
     @property
     def _statuses(self) -> Sequence[ModelStatus]:
@@ -78,14 +82,6 @@ class LoadMeter:
             return f"{passed(took_s)}  ·  {status.message}"
         # The name comes last: it may be longer than the terminal is wide.
         return f"loading: {loading_text(status.loading, took_s, 0)}  ·  {status.message}"
-
-
-def _log_end(status: ModelStatus) -> None:
-    if status.info is not None and status.is_loaded:
-        fields = {"model": status.info.id, "memory_bytes": status.memory_bytes}
-        LOADS.info("loaded: %s", status.info.id, extra={"fields": fields})
-    else:
-        LOADS.warning("not loaded: %s", status.message)
 
 
 @contextlib.asynccontextmanager

@@ -246,7 +246,6 @@ def _diagnose_end(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
 
 
 def _event_at(capture: Capture, offset: int) -> int | None:
-    """Return the event with the character at ``offset``."""
     end = 0
     for index, length in capture.pieces:
         end += length

@@ -58,7 +58,6 @@ class ChoiceDraft:
         shown: str | None = None,
         severity: Severity = Severity.ERROR,
     ) -> None:
-        """Record a finding, with the choice that it is about."""
         assert self._draft is not None
         self._draft.find(code, f"Choice {self.number}: {sentence}", index, shown, severity)
 
@@ -164,7 +163,6 @@ class Draft(ChoiceDraft):
         self._findings: list[Finding] = list(framed.notes)
 
     def choice(self, number: object) -> ChoiceDraft:
-        """Return a choice by its index; the first one, 0, is the draft itself."""
         if not isinstance(number, int) or isinstance(number, bool) or number == 0:
             return self
         return self._choices.setdefault(number, ChoiceDraft(number, self))
@@ -283,7 +281,6 @@ class Draft(ChoiceDraft):
         return capture.of_choice(self.finish_choice())
 
     def _verdict(self) -> str | None:
-        """Return the sentence of the object ``fullstop``; None without one."""
         for frame in reversed(self.framed.frames):
             value = mapping(frame.value)
             choices = [one for one in objects(value.get("choices")) if not one.get("index")]

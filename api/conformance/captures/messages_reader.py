@@ -66,8 +66,6 @@ def read_messages(draft: Draft) -> None:
 
 
 class _MessagesStream:
-    """The state of a stream: which events may follow."""
-
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._has_started = self._has_ended = self._has_delta = False

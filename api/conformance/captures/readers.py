@@ -46,8 +46,6 @@ def read_chat(draft: Draft) -> None:
 
 
 class _ChatReader:
-    """The state of an answer of Chat Completions or Completions."""
-
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._first: dict[str, Any] = {}

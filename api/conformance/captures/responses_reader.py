@@ -44,8 +44,6 @@ def read_responses(draft: Draft) -> None:
 
 
 class _Item:
-    """An item of a stream: its parts, texts and arguments so far."""
-
     def __init__(self, added: dict[str, Any]) -> None:
         self.added = added
         self.done: dict[str, Any] | None = None
@@ -58,8 +56,6 @@ class _Item:
 
 
 class _ResponsesStream:
-    """The state of a stream: which events may follow."""
-
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._number: int | None = None
@@ -165,7 +161,6 @@ class _ResponsesStream:
         return next(known, next(reversed(self._items), "0"))
 
     def _end_arguments(self, index: int, kind: str, key: str, done: dict[str, Any]) -> None:
-        """Compare the arguments of a call with their deltas."""
         arguments, item = done.get("arguments"), self._items[key]
         if not isinstance(arguments, str):
             return
@@ -184,7 +179,6 @@ class _ResponsesStream:
             self._draft.find("text_differs", message, index)
 
     def _end(self, index: int, kind: str, response: dict[str, Any]) -> None:
-        """Compare the response of the last event with the events before it."""
         draft, begun, status = self._draft, self._begun, response.get("status")
         _read_response(draft, index, response)
         if kind == "response.failed":
@@ -225,7 +219,6 @@ class _ResponsesStream:
             self._draft.find("event_missing", message, index)
 
     def _check_output(self, index: int, kind: str, output: list[dict[str, Any]]) -> None:
-        """Compare the items of the last event with the streamed ones."""
         draft, streamed = self._draft, list(self._items.values())
         if streamed and len(output) != len(streamed) and kind != "response.incomplete":
             message = f"{kind} has {len(output)} output items, but {len(streamed)} were streamed."
@@ -248,7 +241,6 @@ def _text_of(item: dict[str, Any]) -> str:
 
 
 def _read_response(draft: Draft, index: int, response: dict[str, Any]) -> None:
-    """Read the fields at the end of a response: its model, counts, stop and status."""
     draft.model = response.get("model") or draft.model
     draft.answer_id = response.get("id")
     status = response.get("status")

@@ -148,7 +148,6 @@ def _answer_starts(frames: tuple[Frame, ...], form: BodyForm) -> Iterator[int]:
 
 
 def _is_whole(value: dict[str, Any]) -> bool:
-    """Whether an object is a whole answer, and not a part of a stream."""
     kind = value.get("type")
     if kind == "message" or value.get("object") in ("response", "chat.completion"):
         return True

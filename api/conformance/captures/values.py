@@ -133,7 +133,6 @@ class Capture(CapturedChoice):
 
     @property
     def all_choices(self) -> "tuple[CapturedChoice, ...]":
-        """All choices; the first one is the answer itself."""
         return (self, *self.choices)
 
     def of_choice(self, choice: CapturedChoice) -> "Capture":

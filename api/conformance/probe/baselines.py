@@ -1,5 +1,6 @@
 """Measures a server's answers without stops, the baseline of all other checks."""
 
+import os.path
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -68,7 +69,6 @@ class Baselines:
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether every prompt got the same answer each time."""
         return all(baseline.is_repeatable for baseline in self.usable)
 
     async def measure(self, ask: Ask, first: Exchange | None = None) -> None:
@@ -131,7 +131,7 @@ class Baselines:
             ask=ask,
             text=first.text,
             thinking=first.thinking,
-            stable=_common_prefix(texts),
+            stable=os.path.commonprefix(texts),  # noqa: RUF071 - no paths
             bounds=bounds(stream) if stream is not None and stream.text == first.text else (),
             tokens=first.output_tokens,
             ending=first.ending,
@@ -139,12 +139,6 @@ class Baselines:
             output_ids=first.output_ids,
             streamed_tokens=stream.output_tokens if stream is not None else None,
         )
-
-
-def _common_prefix(texts: Sequence[str]) -> str:
-    pairs = enumerate(zip(min(texts), max(texts), strict=False))
-    end = next((at for at, (one, other) in pairs if one != other), None)
-    return min(texts)[:end]
 
 
 def _agree(*runs: Exchange) -> bool:

@@ -56,7 +56,6 @@ class Budget:
     waited_s: float = 0.0
 
     def spend_wait(self, wait_s: float) -> None:
-        """Count a wait for the server."""
         if time.monotonic() + wait_s >= self.ends_at_s:
             raise LimitReached("the server is busy, and the time limit of the probe comes first")
         self.waits += 1
@@ -155,7 +154,6 @@ class Received:
     _line_start: int = 0
 
     async def read(self, response: aiohttp.ClientResponse, grace_s: float = 0.0) -> str:
-        """Read the body; return the problem, or an empty text."""
         if 300 <= response.status < 400:
             address = response.headers.get("location", "")[:200] or "nowhere"
             return f"it redirects to {address}; give that address if you trust it"
@@ -356,7 +354,6 @@ class Client:
 
 
 def _connection_problem(error: Exception) -> str:
-    """Describe why a connection failed."""
     match error:
         case aiohttp.ClientConnectorDNSError():
             return "no computer has that name"

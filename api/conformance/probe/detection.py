@@ -103,7 +103,11 @@ async def detect_server(
 ) -> DetectedServer:
     """Return the server, in the requested dialect or the first that it answers."""
     base, dialect = split_url(options.url)
-    _check_headers(options)
+    if options.api_key is not None and not options.api_key.isprintable():
+        raise ProbeFailed("the API key contains a character that a header cannot carry")
+    for name, value in options.headers:
+        if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
+            raise ProbeFailed(f"{name!r} is not a header that can be sent")
     dialect = options.dialect or dialect
     drivers = [DRIVERS[dialect]] if dialect is not None else list(DRIVERS.values())
     models = [options.model] if options.model is not None else []
@@ -182,19 +186,9 @@ def _may_be_model(run: Exchange) -> bool:
     return names_model(run) or (is_error and "error" in parse_object(run.text))
 
 
-def _check_headers(options: ProbeOptions) -> None:
-    """Raise ``ProbeFailed`` for characters that a header cannot contain."""
-    if options.api_key is not None and not options.api_key.isprintable():
-        raise ProbeFailed("the API key contains a character that a header cannot carry")
-    for name, value in options.headers:
-        if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
-            raise ProbeFailed(f"{name!r} is not a header that can be sent")
-
-
 async def _list_models(
     session: aiohttp.ClientSession, base: str, options: ProbeOptions
 ) -> list[str]:
-    """Return the first models that the server lists; [] if it lists none."""
     key = options.api_key
     headers = {"authorization": f"Bearer {key}", "x-api-key": key} if key else {}
     headers |= {name.lower(): value for name, value in options.headers}

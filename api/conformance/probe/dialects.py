@@ -277,7 +277,6 @@ class Driver:
     streams_by_default: bool = False
 
     def body(self, ask: Ask, model: str) -> Body:
-        """Return the body of a request; an empty model name leaves the field out."""
         body = self.make(replace(ask, max_tokens=max(ask.max_tokens, self.min_tokens)))
         if model and self.dialect is not GENERATE:
             body = {"model": model, **body}
@@ -303,7 +302,6 @@ class Driver:
         return re.sub(r"\breason\b(?! is| of)", f"reason ({name})", sentence, count=1)
 
     def requests_stream(self, body: Any) -> bool:
-        """Whether a request is for a stream, if need be by the API's default."""
         return isinstance(body, dict) and bool(body.get("stream", self.streams_by_default))
 
     def raw_stops(self, body: Body) -> Any:
@@ -369,7 +367,6 @@ def request_path(driver: Driver, base_path: str | None) -> str:
 def _reason_names(
     field: str, natural: str, stop: str, limit: str, tool: str = ""
 ) -> dict[CapturedEnding, str]:
-    """Return the spelling of each ending in one field."""
     return {
         CapturedEnding.NATURAL: f'{field} "{natural}"',
         CapturedEnding.STOP: f'{field} "{stop}"',

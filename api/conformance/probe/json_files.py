@@ -129,7 +129,6 @@ def changes(old: Any, new: Any) -> list[Change]:
 
 
 def _outcomes(data: Any) -> dict[str, tuple[str, bool]]:
-    """Return the outcome of each check, and whether it fails the report."""
     if not isinstance(mapping(data).get("reports"), list) or "format" not in data:
         raise ValueError("it is not a report of fullstop probe --json")
     if data["format"] != FORMAT:

@@ -133,7 +133,6 @@ def _has_fewer_tokens(case: StopCase, run: Exchange) -> bool:
 def _difference(
     case: StopCase, got: str, expected: str, full: str, named: object
 ) -> tuple[str, str]:
-    """Return the code and the sentence of a text that is not the expected one."""
     stop = case.matched
     if stop is None:
         if expected.startswith(got):

@@ -23,7 +23,7 @@ from api.conformance.probe.suite import (
     table_text,
     without_middle,
 )
-from api.conformance.probe.values import CheckResult, Exchange, Report, Verdict
+from api.conformance.probe.values import CheckResult, Report, Verdict
 from api.terminal_text import harmless, on_one_line
 
 _VERDICTS = {
@@ -121,15 +121,11 @@ def _failure_lines(
     if similar:
         yield from ("", f"Fails in the same way: {', '.join(code(one.code) for one in similar)}.")
     for number, exchange in enumerate(result.exchanges if has_raw else (), 1):
-        yield from _raw_lines(number, exchange)
-
-
-def _raw_lines(number: int, exchange: Exchange) -> Iterator[str]:
-    title = html.escape(exchange_title(number, exchange))
-    yield from ("", f"<details><summary>{title}</summary>", "")
-    yield from _fenced(without_middle(request_text(exchange), _RAW_CHARS), "json")
-    yield from _fenced(without_middle(exchange.text, _RAW_CHARS))
-    yield from ("", "</details>")
+        title = html.escape(exchange_title(number, exchange))
+        yield from ("", f"<details><summary>{title}</summary>", "")
+        yield from _fenced(without_middle(request_text(exchange), _RAW_CHARS), "json")
+        yield from _fenced(without_middle(exchange.text, _RAW_CHARS))
+        yield from ("", "</details>")
 
 
 def _table_lines(results: Sequence[CheckResult]) -> Iterator[str]:

@@ -38,12 +38,10 @@ class Baseline:
     streamed_tokens: int | None = None
 
     def tokens_in(self, *, is_streamed: bool) -> int | None:
-        """Return the token count of the answer in one mode."""
         return self.streamed_tokens if is_streamed else self.tokens
 
     @property
     def is_usable(self) -> bool:
-        """Whether there is enough text to choose stops from."""
         return len(self.stable.strip()) >= MIN_CHARS
 
     @property
@@ -53,7 +51,6 @@ class Baseline:
         return range(max(1, int(size * 0.15)), max(2, int(size * 0.6)))
 
     def is_first(self, start: int, end: int) -> bool:
-        """Whether this is the first occurrence of a text."""
         return self.stable.find(self.stable[start:end]) == start
 
     def is_solid(self, start: int, end: int) -> bool:
@@ -98,7 +95,6 @@ class StopCase:
 
     @property
     def end(self) -> int:
-        """The end of the stop in the baseline's text; the text's length if none fires."""
         if self.matched is None:
             return len(self.baseline.text)
         return len(self.text) + len(self.matched)
@@ -165,7 +161,6 @@ def simple_case(given: Baseline, *, is_thinking_safe: bool = False) -> StopCase 
 
 
 def _case(code: str, baseline: Baseline, stops: tuple[str, ...], why: str = "") -> StopCase:
-    """Return the case of some stops for an answer."""
     end, matched = first_occurrence(baseline.text, stops) or (len(baseline.text), None)
     is_thought = any(stop in baseline.thinking for stop in stops)
     return StopCase(code, baseline, stops, baseline.text[:end], matched, why, is_thought)

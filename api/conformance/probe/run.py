@@ -148,7 +148,6 @@ class ProbeRun:
             self._took_s += time.monotonic() - began_s
 
     def report(self) -> Report | None:
-        """Return the report so far; None before the server has answered."""
         server = self._server
         if server is None:
             return None
@@ -316,8 +315,9 @@ class ProbeRun:
                 f"{len(lost)} of {requests} got no answer at first ({_shown(lost[0])}), and one "
                 "when they were repeated."
             )
-            fault = _answer_fault(client, "answers_lost", sentence, lost[0])
-            faults.append(replace(fault, is_intermittent=True))
+            curl, index = client.curl(lost[0].body), client.index_of(lost[0])
+            fault = Fault("answers_lost", sentence, "an answer", _shown(lost[0]), curl=curl)
+            faults.append(replace(fault, mode=lost[0].mode, exchange=index, is_intermittent=True))
         evaluation = Evaluation(f"{requests} were answered", tuple(faults))
         if lost and not faults:
             sentence = f"{len(lost)} of {requests} got an answer only when repeated."
@@ -351,13 +351,6 @@ class ProbeRun:
     def _publish(self, progress: Progress) -> None:
         if self._on_progress is not None:
             self._on_progress(progress)
-
-
-def _answer_fault(client: Client, code: str, sentence: str, run: Exchange) -> Fault:
-    """Return the fault of a request without an answer."""
-    curl, index = client.curl(run.body), client.index_of(run)
-    got = _shown(run)
-    return Fault(code, sentence, "an answer", got, mode=run.mode, curl=curl, exchange=index)
 
 
 def _death(run: Exchange, *, is_back: bool) -> tuple[str, str]:
@@ -413,7 +406,6 @@ class Probing:
 
     @property
     def reports(self) -> tuple[Report, ...]:
-        """The reports so far, one for each dialect."""
         reports = [report for run in self._runs if (report := run.report()) is not None]
         if len(reports) + len(self.problems) > 1:
             # The other dialects have a report of their own.

@@ -46,7 +46,6 @@ class Expectation:
 
     @property
     def suffix(self) -> str:
-        """The link, as it follows a name."""
         return f" ({self.link})" if self.link else ""
 
 
@@ -111,12 +110,10 @@ class ProbeSuite:
 
     @property
     def failures(self) -> tuple[tuple[Report, CheckResult], ...]:
-        """The failures that count and are not expected."""
         return tuple(pair for pair in self._failed() if self.expectation(*pair) is None)
 
     @property
     def known_failures(self) -> tuple[tuple[Report, CheckResult], ...]:
-        """The failures that count and are expected."""
         return tuple(pair for pair in self._failed() if self.expectation(*pair) is not None)
 
     @property

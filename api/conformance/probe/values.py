@@ -73,12 +73,10 @@ class Exchange:
 
     @property
     def mode(self) -> str:
-        """How the answer was requested, as reports show it."""
         return "streamed" if self.is_streamed else "whole"
 
     @property
     def is_answer(self) -> bool:
-        """Whether this is a complete answer of the model."""
         return self.status == 200 and not self.problem and self.capture.error is None
 
     @property
@@ -180,7 +178,6 @@ class CheckResult:
 
     @property
     def is_of_stops(self) -> bool:
-        """Whether the check is about the effect of stops."""
         return self.code.startswith(("stop.", "stops."))
 
 
@@ -241,7 +238,6 @@ class Report:
 
     @property
     def failed(self) -> tuple[CheckResult, ...]:
-        """The failures that count."""
         return tuple(failure for failure in self._failures() if failure.level in self.levels)
 
     @property
@@ -251,7 +247,6 @@ class Report:
 
     @property
     def not_run(self) -> tuple[CheckResult, ...]:
-        """The checks that were left out because the probe was cut short."""
         return tuple(result for result in self.results if result.outcome is CheckOutcome.NOT_RUN)
 
     def _failures(self) -> tuple[CheckResult, ...]:

@@ -77,7 +77,6 @@ class History:
         return (*listed, *described)
 
     def turns(self, message: MessageParam, path: FieldPath, *, is_new: bool) -> Iterator[Message]:
-        """Yield the engine's turns for one message; each tool result becomes its own turn."""
         if message.role == "system":
             # Settings of a turn, which only whole requests have here.
             if message.clear_at not in (None, "never"):
@@ -265,7 +264,6 @@ def _add_image(content: Content, block: MediaBlock, path: FieldPath, has_notes: 
 
 
 def _add_document(content: Content, block: MediaBlock, path: FieldPath, has_notes: bool) -> None:
-    """Add the text of a document below its title and its description, or a note."""
     if block.title:
         content.add(f"Document: {block.title}")
     if block.context:
@@ -286,7 +284,6 @@ def _add_document(content: Content, block: MediaBlock, path: FieldPath, has_note
 
 
 def _add_parts(content: Content, parts: Any, path: FieldPath, has_notes: bool) -> None:
-    """Add the text of a document that consists of blocks of text and images."""
     if isinstance(parts, str):
         content.add(parts)
         return

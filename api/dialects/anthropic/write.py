@@ -111,7 +111,6 @@ def write_message(
 
 
 def _message(head: Head, usage: MessageUsage) -> MessageAnswer:
-    """Return a message as it begins, without content."""
     return {
         "id": head.answer_id,
         "type": "message",
@@ -145,7 +144,6 @@ def _content(events: Sequence[Event], params: MessageCreateParams) -> list[Answe
 
 
 def _call(call_id: str, name: str) -> AnswerBlock:
-    """Return a call without its input."""
     return {"type": "tool_use", "id": f"{CALL_PREFIX}{call_id}", "name": name, "input": {}}
 
 

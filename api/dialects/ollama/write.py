@@ -87,7 +87,6 @@ class LineEncoder(AnswerEncoder):
         return {"model": self._model, "created_at": created_at, **content, "done": False}
 
     def end(self, answer: OllamaAnswer, finished: Finished) -> None:
-        """Add the end of an answer: its reason, counts and durations (nanoseconds)."""
         usage, timing = finished.usage, finished.timing
         answer["done"] = True
         answer["done_reason"] = done_reason_to_wire(finished.stop)

@@ -259,7 +259,6 @@ class ChoicesEncoder(AnswerEncoder):
         """Return the fields of a choice that has ended: no new content, and how it ended."""
 
     def _delta(self, choice: int, fields: Mapping[str, object]) -> None:
-        """Send a chunk of one unfinished choice."""
         self._chunk([{"index": choice, **fields, "finish_reason": None}])
 
     def _chunk(
@@ -289,13 +288,9 @@ class ChoicesEncoder(AnswerEncoder):
         if not self._has_logprobs:
             return
         text, self._texts_due[choice] = self._texts_due[choice], ""
-        tokens = self._tokens_of(trace, choice)
+        tokens = answer_tokens([trace])
         if text or tokens:
             self._delta(choice, self._content(text, tokens))
-
-    def _tokens_of(self, event: TokenTrace | Finished, choice: int) -> list[TokenSpan]:
-        """Return the tokens that an event completes, for a chunk's logprobs."""
-        return answer_tokens([event])
 
     def _end(self, finished: Finished, choice: int) -> None:
         self._start(choice)

@@ -346,7 +346,6 @@ class ResponseParams(ConversationParams):
 
     @property
     def all_tools(self) -> list[ResponseTool]:
-        """The tools of the field ``tools``, and those among the items."""
         tools = list(self.tools or ())
         for item in self.input:
             if isinstance(item, AdditionalToolsItem):
@@ -360,7 +359,6 @@ class ResponseParams(ConversationParams):
         return copy
 
     def sent_items(self) -> tuple[str, ...]:
-        """Return the items that were sent, each as JSON."""
         return tuple(
             item.model_dump_json(by_alias=True, exclude_none=True)
             for item in self.input[self.recalled :]

@@ -69,7 +69,6 @@ class AnswerEncoder(ABC):
         return self._sent()
 
     def keepalive(self) -> str:
-        """Return the dialect's keepalive."""
         return COMMENT
 
     def store(self) -> None:
@@ -131,7 +130,6 @@ class AnswerEncoder(ABC):
         """Add text of the answer."""
 
     def _thinking(self, text: str, choice: int) -> None:
-        """Add reasoning."""
         self._text(text, choice)
 
     def _call_started(self, call: ToolCallStarted, choice: int) -> None:
@@ -144,7 +142,6 @@ class AnswerEncoder(ABC):
         """Report that a call that was started is not a call."""
 
     def _call(self, call: ToolCallCompleted, choice: int) -> None:
-        """Report that a call is complete, after its start and its arguments."""
         self._text(call.raw, choice)
 
     def _token(self, trace: TokenTrace, choice: int) -> None:

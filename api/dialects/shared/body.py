@@ -188,7 +188,6 @@ def _has(model: type[WireModel], name: str) -> bool:
 
 @cache
 def _inner_models(model: type[WireModel]) -> Mapping[str, type[WireModel] | None]:
-    """Return a model's fields by their names in requests, each with the model of its object."""
     return {
         field.alias or name: _inner_model(field.annotation)
         for name, field in model.model_fields.items()

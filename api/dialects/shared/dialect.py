@@ -126,11 +126,9 @@ class AnswerRoute(Route, Generic[_Body]):
     operation: Literal["chat", "text_completion"] = "chat"
 
     def wants_stream(self, params: _Body) -> bool:
-        """Whether a request asks for a stream."""
         return bool(getattr(params, "stream", None))
 
     async def admit(self, service: Service, params: _Body) -> None:
-        """Refuse a request that the model cannot answer."""
         check_model(service, self.model_of(params))
 
     def model_of(self, params: _Body) -> str:

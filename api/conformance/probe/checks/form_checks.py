@@ -62,7 +62,6 @@ def _findings(capture: Capture) -> Iterator[Finding]:
 
 
 def _disorder(run: Exchange) -> Iterator[Finding]:
-    """Yield that thinking is streamed behind the text that it prepares."""
     # Models may think again between text and calls.
     if not run.capture.is_streamed or run.capture.tool_calls:
         return

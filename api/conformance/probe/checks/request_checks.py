@@ -102,7 +102,6 @@ def _judge_stop(
 async def _without_stops(
     situation: Situation, ctx: CheckContext, recorder: Recorder, ask: Ask
 ) -> Baseline:
-    """Return the answer without stops in a situation."""
     client, main = ctx.client, ctx.main
     bodies = [situation.body(ctx, replace(ask, is_streamed=mode)) for mode in main.modes]
     runs = [client.answer_to(body) or await client.send(body) for body in bodies]

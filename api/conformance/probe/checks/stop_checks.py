@@ -93,7 +93,6 @@ async def _code_points(ctx: CheckContext) -> Evaluation:
 async def _check_lookalikes(
     ctx: CheckContext, lookalikes: Mapping[Baseline, Iterator[Iterator[_Lookalike]]]
 ) -> Evaluation:
-    """Send the first lookalike of each kind that is in no answer."""
     if not lookalikes:
         raise undecided(VARIES)
     chosen: dict[int, tuple[Baseline, _Lookalike]] = {}

@@ -111,7 +111,6 @@ def judge_call(driver: Driver, plain: Exchange, is_forced: bool, run: Exchange) 
 
 
 def _compare_calls(plain: Exchange, run: Exchange) -> Iterator[Fault]:
-    """Compare the calls and the text of a stream with those of the whole answer."""
     wholes, streamed = plain.capture.tool_calls, run.capture.tool_calls
     expected, got = ([read_call(call) for call in calls] for calls in (wholes, streamed))
     if expected != got and all(is_object(call.arguments) for call in (*wholes, *streamed)):
