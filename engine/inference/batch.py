@@ -18,7 +18,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from engine.inference.backend import BatchLimits, RowStep, Step
 from engine.inference.cache.index import MemoryUsage, common_tokens, key_of
 from engine.inference.cache.prompt_cache import PromptCache
-from engine.inference.cache.segments import cache_prefix, sequence_view
+from engine.inference.cache.segments import sequence_view
 from engine.inference.continuous_batch import ContinuousBatch
 from engine.inference.drafts import Drafting
 from engine.inference.embedding import EmbeddingPass
@@ -150,10 +150,10 @@ class RunningBatch:
         with self._stream():
             cache, row, held = self._batch.cache_of(donor)
             if row is not None:
-                view = sequence_view(without_head(cache), row)
-                beginning = cache_prefix(view, len(held), tokens)
-                if beginning is not None:
-                    self.prompt_cache.store(donor.owner.name, held[:tokens], beginning)
+                beginning = sequence_view(without_head(cache), row)
+                for part in beginning:
+                    part.trim(len(held) - tokens)
+                self.prompt_cache.store(donor.owner.name, held[:tokens], beginning)
 
     def _admit_waiting(self) -> list[Sequence]:
         """Admit and return the sequences whose wait has ended, also by the other's end."""

@@ -184,7 +184,7 @@ class PrefixIndex:
             path, count, entry = self._match(owner, key_of(tokens[:-1]))
             if not count:
                 return None, 0, 0
-            snapshot = Snapshot(count, self._layers)
+            snapshot = Snapshot(self._layers)
             if entry is not None and isinstance(entry.content, Snapshot):
                 snapshot = entry.content
             disk_tokens = 0

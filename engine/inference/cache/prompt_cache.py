@@ -9,7 +9,6 @@ import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -157,8 +156,7 @@ class PromptCache(PrefixIndex):
                 if not disk.folder.is_intact(part.name):
                     raise DamagedFile("its content is not what was written")
                 cache = load(disk.folder.path / part.name)
-                segment, snapshot = split_cache(cache, part.tokens)
-                read.append((part, segment, replace(snapshot, tokens=part.start + part.tokens)))
+                read.append((part, *split_cache(cache, part.tokens)))
             except Exception as error:  # mlx-lm may raise anything
                 if not isinstance(error, FileNotFoundError):
                     _log.info("a cache on disk is damaged and deleted: %s", error)

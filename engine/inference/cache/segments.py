@@ -4,8 +4,7 @@ mlx-lm's caches (``mlx_lm/models/cache.py``) are of two kinds. ``KVCache`` has k
 every token, each at its position: any segment can be cut out, held once for all prompts that share
 it, and joined with others. All other kinds are kept whole, as a snapshot at one token:
 ``RotatingKVCache`` and ``ChunkedKVCache`` drop tokens outside their window, ``ArraysCache`` has a
-state and no tokens, and so may kinds that a model has of its own. A cache that has not dropped
-anything yet can be trimmed.
+state and no tokens, and so may kinds that a model has of its own.
 
 A ``CacheList`` has parts of either kind. A model with layers of both kinds has segments and
 snapshots: its prompts share the segments, and continue only where there is a snapshot. Engine
@@ -65,7 +64,6 @@ class Snapshot:
     a ``CacheList``, and else the part itself.
     """
 
-    tokens: int
     layers: Sequence[Any]
 
     @property
@@ -73,20 +71,15 @@ class Snapshot:
         return list(_whole_parts(self.layers))
 
     @property
-    def can_be_trimmed(self) -> bool:
-        return all(_can_be_trimmed(part) for part in _whole_parts(self.layers))
-
-    @property
     def size_bytes(self) -> int:
         """The memory of its arrays, once it is ``compact``."""
         return sum(int(part.nbytes) for part in _whole_parts(self.layers))
 
-    def compact(self) -> "Snapshot":
-        """Give the layers memory of their own, evaluated; returns this snapshot."""
+    def compact(self) -> None:
+        """Give the layers memory of their own, evaluated."""
         for part in self.parts:
             _compact(part)
         evaluate(self.parts)
-        return self
 
 
 def can_cut_anywhere(cache: Sequence[Any]) -> bool:
@@ -112,38 +105,20 @@ def segments_only(cache: Sequence[Any]) -> list[Any]:
 def split_cache(cache: Sequence[Any], tokens: int) -> tuple[Segment, Snapshot]:
     """Return the segment and the snapshot that make up a cache, without copying anything."""
     layers: list[_Arrays] = []
-    return (
-        Segment(layers),
-        Snapshot(tokens, [_whole(part, tokens, layers) for part in cache]),
-    )
+    whole = [_whole(part, tokens, layers) for part in cache]
+    return Segment(layers), Snapshot(whole)
 
 
 def join_cache(segments: Sequence[Segment], snapshot: Snapshot, tokens: int) -> list[Any]:
     """Return a fresh cache of ``tokens`` tokens; MLX copies the segments when it is first used."""
-    surplus = snapshot.tokens - tokens
-
-    def own_part(whole: Any) -> Any:
-        part = copy.deepcopy(whole)
-        if surplus and not part.empty():
-            part.trim(surplus)
-        return part
-
     layers = iter(join_layers(segments, tokens))
-    return [_part_of(whole, layers, own_part) for whole in snapshot.layers]
+    return [_part_of(whole, layers, copy.deepcopy) for whole in snapshot.layers]
 
 
 def saved_cache(segment: Segment, snapshot: Snapshot, tokens: int) -> list[Any]:
     """Return the cache of a snapshot for a file, with the keys of its last ``tokens`` tokens."""
     layers = iter(join_layers([segment], tokens))
     return [_part_of(whole, layers, lambda part: part) for whole in snapshot.layers]
-
-
-def cache_prefix(cache: Sequence[Any], tokens: int, count: int) -> list[Any] | None:
-    """Return a fresh cache of the first tokens of one; None where its kind cannot be cut there."""
-    segment, snapshot = split_cache(cache, tokens)
-    if count < tokens and not snapshot.can_be_trimmed:
-        return None
-    return join_cache([segment], snapshot, count)
 
 
 def sequence_view(cache: Sequence[Any], index: int) -> list[Any]:
@@ -205,14 +180,6 @@ def _part_of(whole: Any, layers: Iterator[KVCache], part_of: Callable[[Any], Any
     if isinstance(whole, tuple):
         return CacheList(*(_part_of(inner, layers, part_of) for inner in whole))
     return part_of(whole)
-
-
-def _can_be_trimmed(part: Any) -> bool:
-    # A layer that uses another's keys is never written to. Not every kind that mlx-lm calls
-    # trimmable really is: ``ConcatenateKVCache`` and ``ChunkedKVCache`` lose or keep too much.
-    if isinstance(part, ChunkedKVCache):
-        return bool(part.start_position == 0)
-    return bool(part.empty() or (isinstance(part, RotatingKVCache) and part.is_trimmable()))
 
 
 def _compact(part: Any) -> None:

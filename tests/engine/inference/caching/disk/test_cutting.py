@@ -17,8 +17,6 @@ from mlx_lm.models.cache import (
 )
 
 from engine.inference.cache.segments import (
-    Snapshot,
-    cache_prefix,
     evaluate,
     join_cache,
     load,
@@ -85,14 +83,5 @@ def test_snapshot_comes_back_from_a_file_with_the_keys_of_its_last_tokens(
     evaluate(parts)
     save_prompt_cache(str(tmp_path / "one.safetensors"), parts)
     found, layers = split_cache(load(tmp_path / "one.safetensors"), 50)
-    again = join_cache([segment.part(0, 250), found], Snapshot(300, layers.layers), 300)
+    again = join_cache([segment.part(0, 250), found], layers, 300)
     assert values_of(again) == values_of(join_cache([segment], snapshot, 300))
-
-
-def test_a_cache_that_forgets_its_first_tokens_is_not_trimmed() -> None:
-    for kind in ("rotating", "chunked", "of a model"):
-        cache = KINDS[kind]()
-        if kind == "chunked":
-            cache[0].maybe_trim_front()
-        evaluate(cache)
-        assert cache_prefix(cache, 300, 250) is None
