@@ -107,15 +107,9 @@ def test_arguments_that_are_no_object_are_rendered(
     assert word in prompt
 
 
-@pytest.mark.parametrize(
-    ("family", "is_read"),
-    [
-        (name, name in {"qwen3", "qwen38", "nemotron", "gptoss", "gemma4", "glm"})
-        for name in TEMPLATES
-    ],
-)
+@FAMILY
 def test_thinking_before_a_call_reaches_templates_that_read_it(
-    family_templates: Templates, family: str, is_read: bool
+    family_templates: Templates, family: str
 ) -> None:
     first = Message("assistant", "", thinking="REASON", tool_calls=(CALL,))
     second = ToolCall("call_2", "search", '{"q": "AGAIN"}')

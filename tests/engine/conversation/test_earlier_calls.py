@@ -115,9 +115,7 @@ def test_calls_and_results_are_in_the_next_turns_prompt(tmp_path: Path, shape: s
     assert places == sorted(places), text
 
 
-def test_kimi_calls_are_numbered_over_the_conversation(
-    tmp_path: Path,
-) -> None:
+def test_kimi_calls_are_numbered_over_the_conversation(tmp_path: Path) -> None:
     again = ToolCall("toolu_cccccccccccccccccccccccc", "find", '{"place":"Bonn"}')
     later = (
         Message("assistant", "", tool_calls=(again,)),

@@ -15,8 +15,8 @@ from engine.engine import Engine
 from engine.errors import InvalidRequest
 from engine.grammar import grammar_compiler
 from engine.grammar.compilation import new_matcher
-from engine.values.request import OutputConstraint
-from tests.support.asking import ask, run
+from tests.engine.grammar.forms import held
+from tests.support.asking import ask, loaded_engine, run
 from tests.support.schemas import DEADLY, optional
 
 pytestmark = pytest.mark.long
@@ -80,16 +80,6 @@ def test_hostile_schemas_and_deep_grammars_do_not_end_the_program() -> None:
     assert good == "7"
 
 
-def held(schema: dict[str, Any]) -> OutputConstraint:
-    return OutputConstraint(schema)
-
-
-async def loaded(folder: Path) -> Engine:
-    engine = Engine()
-    await engine.load(folder)
-    return engine
-
-
 @pytest.fixture
 def goes_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Until it is set, no schema compiles but ``{"const": 1}``."""
@@ -108,24 +98,21 @@ def goes_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 async def test_cancelled_schema_compilation_blocks_no_other_request(
     demo_model_path: Path, goes_on: threading.Event
 ) -> None:
-    engine = await loaded(demo_model_path)
-    await ask(engine, "Say: x", constraint=held({"const": 1}))
-    leaving = asyncio.create_task(ask(engine, "Say: x", constraint=held({"const": 2})))
-    free = await ask(engine, "Say: x", max_tokens=3)
-    known = await ask(engine, "Say: x", constraint=held({"const": 1}))
-    assert not leaving.done()
-    leaving.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await leaving
-    goes_on.set()
-    after = await ask(engine, "Say: x", constraint=held({"const": 3}))
-    await engine.aclose()
+    async with loaded_engine(demo_model_path) as engine:
+        await ask(engine, "Say: x", constraint=held({"const": 1}))
+        leaving = asyncio.create_task(ask(engine, "Say: x", constraint=held({"const": 2})))
+        free = await ask(engine, "Say: x", max_tokens=3)
+        known = await ask(engine, "Say: x", constraint=held({"const": 1}))
+        assert not leaving.done()
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        goes_on.set()
+        after = await ask(engine, "Say: x", constraint=held({"const": 3}))
     assert free.finished.usage.output_tokens > 0
     assert (known.text, after.text) == ("1", "3")
 
 
-def test_too_many_optional_properties_are_refused(
-    engine: Engine,
-) -> None:
+def test_too_many_optional_properties_are_refused(engine: Engine) -> None:
     with pytest.raises(InvalidRequest, match="about 500 optional properties"):
         run(ask(engine, "Say: x", constraint=held(optional(700)), max_tokens=30))

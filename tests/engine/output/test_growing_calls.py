@@ -107,9 +107,7 @@ def test_the_name_comes_first_and_strings_grow_token_by_token(tmp_path: Path) ->
     assert play.stop.kind is StopKind.TOOL_CALL
 
 
-def test_a_harmony_call_starts_with_its_header_and_goes_on_as_it_is_written(
-    tmp_path: Path,
-) -> None:
+def test_a_harmony_call_starts_with_its_header_and_goes_on_as_it_is_written(tmp_path: Path) -> None:
     play = Play(tmp_path, [*CALL[2:-1], "<|return|>"], style="", **HARMONY)
     assert play.told[-4:] == [
         [],
@@ -141,9 +139,7 @@ def test_a_call_cut_by_the_limit_is_withdrawn_and_its_arguments_stay_incomplete(
 # -- stops ------------------------------------------------------------------------------------
 
 
-def test_stop_in_call_arguments_is_held_back(
-    tmp_path: Path,
-) -> None:
+def test_stop_in_call_arguments_is_held_back(tmp_path: Path) -> None:
     rules = StopRules.of("STOP", scope=StopScope.ALL)
     held = Play(tmp_path / "a", [OPEN, HEAD, "1 ST", "ART", " 2", '"}}', CLOSE, END], rules)
     assert held.told[2:6] == [["1 "], ["START"], [" 2"], ['"']]

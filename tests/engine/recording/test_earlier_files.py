@@ -25,9 +25,7 @@ def rules_of(values: dict[str, Any]) -> StopRules:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_an_earlier_run_replays_as_it_did_and_can_be_saved_again(
-    file: Path,
-) -> None:
+def test_an_earlier_run_replays_as_it_did_and_can_be_saved_again(file: Path) -> None:
     saved = json.loads(file.read_text(encoding="utf-8"))
     recording = from_json(json.dumps(saved["run"]))
     assert from_json(to_json(recording)) == recording

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import (
-    NoModel,
-)
+from engine.errors import NoModel
 from engine.stopping.record import StopKind
 from engine.values.events import Finished, TextDelta
 from engine.values.limits import Limits

@@ -27,9 +27,7 @@ def test_load_progress_reports_phases_and_bytes(demo_model_path: Path) -> None:
     assert 0 < total <= weights_size(demo_model_path)
 
 
-async def test_cancelled_load_ends_and_another_model_loads(
-    tmp_path: Path,
-) -> None:
+async def test_cancelled_load_ends_and_another_model_loads(tmp_path: Path) -> None:
     loader = SlowLoading(stage_of(tmp_path))
     loader.goes_on.clear()
     engine = Engine(loader=loader)

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import (
-    PromptTooLong,
-)
+from engine.errors import PromptTooLong
 from engine.generation import Generation
 from engine.values.limits import Limits
 from tests.engine.scheduling.stages import HeldRendering, rendering, stage_of, text_of

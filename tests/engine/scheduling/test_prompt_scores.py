@@ -134,9 +134,7 @@ def test_prompt_scores_in_mixed_batch(loaded: Any, plain: Any) -> None:
         agrees(plain, request, events)
 
 
-def test_zero_max_tokens_reads_and_caches_prompt(
-    loaded: Any,
-) -> None:
+def test_zero_max_tokens_reads_and_caches_prompt(loaded: Any) -> None:
     prompt = ids(50, 9)
     request = GenerationRequest(prompt=prompt, max_tokens=0)
     [events] = loaded(request)

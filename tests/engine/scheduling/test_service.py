@@ -39,9 +39,7 @@ async def test_bad_requests_never_reach_the_model_and_name_the_field(engine: Eng
     assert (await ask(engine, COUNT, "6")).finished.stop.value == "6"
 
 
-async def test_queue_full_refuses_and_others_are_answered(
-    tmp_path: Path,
-) -> None:
+async def test_queue_full_refuses_and_others_are_answered(tmp_path: Path) -> None:
     stage, is_refused = stage_of(tmp_path), threading.Event()
     stage.slow_until(is_refused)
 

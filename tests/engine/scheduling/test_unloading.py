@@ -12,9 +12,7 @@ from tests.engine.scheduling.stages import Failing, SlowLoading, stage_of, until
 from tests.support.asking import ask, loaded_engine, request
 
 
-async def test_idle_model_is_unloaded_and_reloaded_on_demand(
-    tmp_path: Path,
-) -> None:
+async def test_idle_model_is_unloaded_and_reloaded_on_demand(tmp_path: Path) -> None:
     loader = SlowLoading(stage_of(tmp_path))
     async with loaded_engine(tmp_path, loader=loader) as engine:
         engine.unload_after(0.05)
@@ -52,9 +50,7 @@ async def test_a_busy_model_is_not_unloaded(tmp_path: Path) -> None:
         assert not engine.status.is_unloaded
 
 
-async def test_unload_waits_for_running_answer_and_next_request_reloads(
-    tmp_path: Path,
-) -> None:
+async def test_unload_waits_for_running_answer_and_next_request_reloads(tmp_path: Path) -> None:
     loader = SlowLoading(stage_of(tmp_path, step_s=0.005))
     async with loaded_engine(tmp_path, loader=loader) as engine:
         generation = await engine.generate(request("long", max_tokens=20))
@@ -69,9 +65,7 @@ async def test_unload_waits_for_running_answer_and_next_request_reloads(
         assert not engine.status.is_unloaded
 
 
-async def test_failed_reload_is_retried_by_next_request(
-    tmp_path: Path,
-) -> None:
+async def test_failed_reload_is_retried_by_next_request(tmp_path: Path) -> None:
     loader = Failing(stage_of(tmp_path))
     async with loaded_engine(tmp_path, loader=loader) as engine:
         engine.unload_after(0.01)

@@ -17,7 +17,7 @@ from engine.scheduling.model_slot import ModelSlot
 from engine.scheduling.models import Models
 from engine.stopping.record import StopKind
 from tests.engine.scheduling.stages import until
-from tests.support.asking import ask, request
+from tests.support.asking import ask, request, run
 from tests.support.several.staged_models import StagedModels
 
 
@@ -52,11 +52,13 @@ def held(tmp_path: Path) -> Iterator[Held]:
     held.may_end.set()
 
 
-async def opened(held: Held) -> Engine:
+@pytest.fixture
+def engine(held: Held) -> Iterator[Engine]:
     engine = Engine(loader=held)
     engine.offer(held.models.offered)
-    await engine.load(held.models.offered[0].folder)
-    return engine
+    run(engine.load(held.models.offered[0].folder))
+    yield engine
+    engine.close()
 
 
 def state(engine: Engine, name: str) -> str:
@@ -65,8 +67,7 @@ def state(engine: Engine, name: str) -> str:
     return status.state
 
 
-async def test_a_model_answers_while_another_is_loaded(held: Held) -> None:
-    engine = await opened(held)
+async def test_a_model_answers_while_another_is_loaded(engine: Engine, held: Held) -> None:
     before = await engine.generate(request("long", model="here"))
     slow = asyncio.ensure_future(ask(engine, "short", model="slow"))
     await until(lambda: held.parts > 0)
@@ -77,11 +78,11 @@ async def test_a_model_answers_while_another_is_loaded(held: Held) -> None:
     held.may_end.set()
     assert (await slow).text == "no"
     assert held.models.loads == ["here", "slow"]
-    await engine.aclose()
 
 
-async def test_a_request_that_waits_for_its_model_can_be_cancelled(held: Held) -> None:
-    engine = await opened(held)
+async def test_a_request_that_waits_for_its_model_can_be_cancelled(
+    engine: Engine, held: Held
+) -> None:
     waiting = asyncio.ensure_future(engine.generate(request("short", model="slow")))
     await until(lambda: held.parts > 0)
     await until(lambda: (engine.resolve_model("slow") or engine.models[0]).waiting == 1)
@@ -91,11 +92,9 @@ async def test_a_request_that_waits_for_its_model_can_be_cancelled(held: Held) -
     await until(lambda: (engine.resolve_model("slow") or engine.models[0]).waiting == 0)
     held.may_end.set()
     assert (await ask(engine, "short", model="slow")).text == "no"
-    await engine.aclose()
 
 
-async def test_failed_load_fails_only_its_waiting_requests(held: Held) -> None:
-    engine = await opened(held)
+async def test_failed_load_fails_only_its_waiting_requests(engine: Engine, held: Held) -> None:
     held.failure = ModelLoadFailed("the disk is gone")
     running = await engine.generate(request("long"))
     waiting = [asyncio.ensure_future(ask(engine, "short", model="slow")) for _ in range(3)]
@@ -109,13 +108,11 @@ async def test_failed_load_fails_only_its_waiting_requests(held: Held) -> None:
     held.failure = None
     assert (await ask(engine, "short", model="slow")).text == "no"
     assert (engine.model is not None, engine.status.state) == (True, "ready")
-    await engine.aclose()
 
 
 async def test_model_is_default_when_its_load_returns(
-    held: Held, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = await opened(held)
     held.may_end.set()
     set_default = Models._set_default
 
@@ -128,11 +125,11 @@ async def test_model_is_default_when_its_load_returns(
         folder = next(one.folder for one in held.models.offered if one.id == name)
         await engine.load(folder)
         assert engine.status.id == name
-    await engine.aclose()
 
 
-async def test_model_chosen_while_a_request_loads_it_becomes_default(held: Held) -> None:
-    engine = await opened(held)
+async def test_model_chosen_while_a_request_loads_it_becomes_default(
+    engine: Engine, held: Held
+) -> None:
     waiting = asyncio.create_task(ask(engine, "short", model="slow"))
     await until(lambda: held.parts > 0)
     chosen = asyncio.create_task(engine.load(held.models.offered[1].folder))
@@ -141,4 +138,3 @@ async def test_model_chosen_while_a_request_loads_it_becomes_default(held: Held)
     await chosen
     assert engine.status.id == "slow"
     assert (await waiting).text == "no"
-    await engine.aclose()

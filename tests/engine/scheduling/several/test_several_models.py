@@ -102,9 +102,7 @@ async def test_an_unknown_name_is_refused_with_the_nearest_names(
             await engine.generate(request(_ASKED))
 
 
-async def test_least_recently_used_model_is_evicted(
-    models: list[OfferedModel],
-) -> None:
+async def test_least_recently_used_model_is_evicted(models: list[OfferedModel]) -> None:
     a, b, c = models[:3]
     async with offered_engine(models, room_for(models, 2)) as engine:
         await engine.load(a.folder)
@@ -114,9 +112,7 @@ async def test_least_recently_used_model_is_evicted(
         assert [state(engine, one) for one in (a, b, c)] == ["ready", "unloaded", "ready"]
 
 
-async def test_pinned_model_is_not_evicted_and_load_is_refused(
-    models: list[OfferedModel],
-) -> None:
+async def test_pinned_model_is_not_evicted_and_load_is_refused(models: list[OfferedModel]) -> None:
     a, b, c = models[:3]
     async with offered_engine(
         [replace(a, is_pinned=True), b, replace(c, is_pinned=True)], room_for(models, 2)
@@ -132,9 +128,7 @@ async def test_pinned_model_is_not_evicted_and_load_is_refused(
         assert [state(engine, one) for one in (a, c)] == ["ready", "ready"]
 
 
-async def test_busy_model_finishes_answers_before_eviction(
-    models: list[OfferedModel],
-) -> None:
+async def test_busy_model_finishes_answers_before_eviction(models: list[OfferedModel]) -> None:
     a, b = models[:2]
     async with offered_engine(models, room_for(models, 1)) as engine:
         await engine.load(a.folder)
@@ -176,9 +170,7 @@ async def test_pinned_model_is_never_unloaded_for_idleness(models: list[OfferedM
         await until(lambda: state(engine, models[0]) == "unloaded")
 
 
-async def test_unloading_default_model_leaves_no_default(
-    models: list[OfferedModel],
-) -> None:
+async def test_unloading_default_model_leaves_no_default(models: list[OfferedModel]) -> None:
     async with offered_engine(models) as engine:
         await engine.load(models[0].folder)
         assert engine.model is not None
@@ -208,9 +200,7 @@ async def test_default_model_is_listed_beside_an_earlier_offer_of_its_folder(
         assert any(status.is_default for status in engine.models)
 
 
-async def test_request_waits_for_memory_of_other_models_answers(
-    models: list[OfferedModel],
-) -> None:
+async def test_request_waits_for_memory_of_other_models_answers(models: list[OfferedModel]) -> None:
     a, b = models[:2]
     async with offered_engine(models, room_for(models, 2)) as engine:
         for one in (a, b):

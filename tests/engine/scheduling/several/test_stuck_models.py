@@ -88,9 +88,7 @@ def engine_threads() -> list[threading.Thread]:
     return [one for one in threading.enumerate() if one.name == "fullstop-engine"]
 
 
-async def test_stuck_model_fails_and_other_models_answer(
-    blockade: Blockade,
-) -> None:
+async def test_stuck_model_fails_and_other_models_answer(blockade: Blockade) -> None:
     engine = await opened(blockade)
     engine.unload_after(900.0, "here")
     answer = await failed(engine, blockade)
@@ -107,9 +105,7 @@ async def test_stuck_model_fails_and_other_models_answer(
     await engine.aclose()
 
 
-async def test_hang_ends_all_answers_and_waiting_requests(
-    blockade: Blockade,
-) -> None:
+async def test_hang_ends_all_answers_and_waiting_requests(blockade: Blockade) -> None:
     engine = await opened(blockade, max_rows=1)
     blockade.hold_step("there", call=3)
     running = [
@@ -123,9 +119,7 @@ async def test_hang_ends_all_answers_and_waiting_requests(
     await engine.aclose()
 
 
-async def test_recovered_model_answers_again(
-    blockade: Blockade,
-) -> None:
+async def test_recovered_model_answers_again(blockade: Blockade) -> None:
     earlier = set(engine_threads())
     engine = await opened(blockade)
     answer = await failed(engine, blockade)
@@ -139,9 +133,7 @@ async def test_recovered_model_answers_again(
     await engine.aclose()
 
 
-async def test_restarted_model_answers_while_old_thread_hangs(
-    blockade: Blockade,
-) -> None:
+async def test_restarted_model_answers_while_old_thread_hangs(blockade: Blockade) -> None:
     engine = await opened(blockade)
     await failed(engine, blockade)
     blockade.models.stages["there"].model.fault = lambda _: None
