@@ -83,6 +83,8 @@ class PromptCache(PrefixIndex):
         self._fingerprint = ""
         self._waiting_lock = threading.Lock()
         self._waiting_bytes = 0
+        # What the last owner's files had when they were written.
+        self._written: set[str] = set()
 
     def clear(self, owner: str | None = None) -> None:
         super().clear(owner)
@@ -169,9 +171,7 @@ class PromptCache(PrefixIndex):
         disk = self.disk
         if disk is None or disk.epoch != epoch:
             return
-        existing = disk.folder.files_of_model(self._fingerprint, owner)
-        missing = [file for file in files if file.key not in existing]
-        size = sum(file.size_bytes for file in missing)
+        size = sum(file.size_bytes for file in files if file.key not in self._written)
         if size > disk.max_bytes:
             return
         with self._waiting_lock:
@@ -185,8 +185,10 @@ class PromptCache(PrefixIndex):
             with self._waiting_lock:
                 self._waiting_bytes -= size
             if disk.epoch == epoch:
-                self._write(disk.folder, owner, missing)
+                existing = disk.folder.files_of_model(self._fingerprint, owner)
+                self._write(disk.folder, owner, [one for one in files if one.key not in existing])
                 names = disk.folder.files_of_model(self._fingerprint, owner)
+                self._written = set(names)
                 # Blocks are deleted after those that follow them.
                 keys = [file.key for file in reversed(files)]
                 disk.folder.touch(names[key] for key in keys if key in names)
