@@ -6,13 +6,16 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from PySide6.QtWidgets import QLabel, QMessageBox, QWidget
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtGui import QAction
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QLabel, QMessageBox, QWidget
 
 from engine.generation import Generation
 from engine.library.model_info import EosToken, ModelInfo
 from engine.scheduling.model_list import ModelStatus
 from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import Event, Finished, Timing, Usage
+from engine.values.events import Event, Finished, TextDelta, Timing, Usage
 from engine.values.request import CacheOwner, GenerationRequest
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.shown import shown
@@ -23,8 +26,11 @@ from ui.kit.flow_text import FlowText
 from ui.kit.labels import FactTable
 from ui.models.models import ShownModel
 from ui.records.conversations import Conversation
+from ui.records.runs import Run
 from ui.records.store import ConversationStore
+from ui.tools.toolbox import Toolbox
 from ui.window.main_window import MainWindow
+from ui.window.other_windows import plain
 
 RunOnLoop = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -180,7 +186,7 @@ def found_texts(view: FlowText) -> list[str]:
 class OneModel:
     """The scripted engine's model, whichever a conversation wants."""
 
-    def __init__(self, engine: ScriptedEngine) -> None:
+    def __init__(self, engine: Any) -> None:
         self._engine = engine
 
     def status(self, folder: Path | None = None) -> ShownModel:
@@ -193,19 +199,71 @@ class OneModel:
 
 
 def session(
-    scripted: ScriptedEngine,
+    engine: Any,
     conversation: Conversation | None = None,
     store: ConversationStore | None = None,
     traces: Traces | None = None,
+    toolbox: Toolbox | None = None,
+    parent: QObject | None = None,
 ) -> ConversationController:
     """Return a session; what a test does not give is kept in memory."""
-    context = ChatContext(
-        scripted,
-        store or MemoryConversationStore(),
-        Traces() if traces is None else traces,
-        OneModel(scripted),
-    )
-    return ConversationController(context, conversation or Conversation())
+    store = store or MemoryConversationStore()
+    traces = Traces() if traces is None else traces
+    context = ChatContext(engine, store, traces, OneModel(engine), toolbox)
+    return ConversationController(context, conversation or Conversation(), parent)
+
+
+async def ended(asked: ConversationController | MainWindow) -> None:
+    """Wait until the answer in a conversation, or in the one that is shown, is over."""
+    chat = asked if isinstance(asked, ConversationController) else asked.workspace.current
+    await eventually(lambda: not chat.is_running)
+
+
+async def begun(
+    asked: ConversationController | MainWindow,
+    scripted: ScriptedEngine,
+    question: str | Callable[[], Run | None] = "Go",
+) -> Run:
+    """Ask something; return its answer once the engine has it."""
+    count = len(scripted.generations)
+    if callable(question):
+        run = question()
+    elif isinstance(asked, ConversationController):
+        run = asked.send(question)
+    else:
+        assert asked.workspace.send(question)
+        run = asked.workspace.current.run
+    assert run is not None
+    await eventually(lambda: len(scripted.generations) > count)
+    return run
+
+
+async def answered(
+    asked: ConversationController | MainWindow,
+    scripted: ScriptedEngine,
+    question: str | Callable[[], Run | None] = "Go",
+    text: str = "1",
+    end: Finished = END,
+) -> Run:
+    """Ask something, and let the engine answer it; return the answer."""
+    run = await begun(asked, scripted, question)
+    scripted.say(TextDelta(text), end)
+    await ended(asked)
+    return run
+
+
+def entry(window: QWidget, words: str) -> QAction:
+    """Return the first entry of the menus that begins with these words."""
+    found = (one for one in window.findChildren(QAction) if plain(one.text()).startswith(words))
+    return next(found)
+
+
+def press(widget: QWidget, name: str) -> None:
+    """Press a visible button by the name that a screen reader says."""
+    buttons = widget.findChildren(QAbstractButton)
+    named = (one for one in buttons if one.accessibleName().startswith(name))
+    button = next(one for one in named if one.isVisible() and one.isEnabled())
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
 
 
 def push(generation: Generation, events: Iterable[Event]) -> None:

@@ -16,9 +16,7 @@ from PySide6.QtCore import QCoreApplication
 
 from app.store.conversation_store import open_store
 from engine.values.events import PromptProgress, TextDelta
-from tests.ui.driving import OneModel, ScriptedEngine, eventually
-from ui.chat.session.conversation_controller import ChatContext, ConversationController
-from ui.chat.session.traces import Traces
+from tests.ui.driving import ScriptedEngine, eventually, session
 from ui.records.conversations import Conversation
 
 PIECES_PER_S = 200
@@ -29,10 +27,7 @@ async def answer_for_ever(path: Path) -> None:
     engine = ScriptedEngine()
     conversation = Conversation()
     store.save(conversation)
-    session = ConversationController(
-        ChatContext(engine, store, Traces(), OneModel(engine)), conversation
-    )
-    session.send("Count for ever")
+    session(engine, conversation, store).send("Count for ever")
     await eventually(lambda: bool(engine.generations))
     # The request has reached the engine: from here on the question must be in the file.
     print("asked", flush=True)

@@ -4,19 +4,16 @@ import pytest
 from PySide6.QtWidgets import QButtonGroup
 
 from engine.errors import QueueFull
-from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.record import Channel, StopKind
 from engine.values.events import (
-    Finished,
     PromptProgress,
     TextDelta,
     ThinkingDelta,
-    Timing,
     TokenTrace,
-    Usage,
 )
 from engine.values.request import Message
 from engine.values.verdict import UNEXPECTED
-from tests.ui.driving import ScriptedEngine, eventually, session
+from tests.ui.driving import END, ScriptedEngine, answered, begun, ended, eventually, session
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_controller import HOLD_SHOWN_S
 from ui.kit.theme import Theme
@@ -24,17 +21,13 @@ from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.stop_entries import StopEntry
 
-END = Finished(StopInfo(StopKind.STOP_STRING, "6"), Usage(7, 0, 3), Timing())
-
 
 async def test_an_answer_goes_through_its_stages_and_keeps_its_run(
     scripted: ScriptedEngine,
 ) -> None:
     chat = session(scripted)
-    answer = chat.send("Count")
-    assert answer is not None
+    answer = await begun(chat, scripted)
     assert answer.state == "queued"
-    await eventually(lambda: bool(scripted.generations))
     scripted.say(PromptProgress(3, 7, 2))
     await eventually(lambda: answer.state == "prefill")
     assert (answer.prompt_processed, answer.prompt_total, answer.prompt_cached) == (3, 7, 2)
@@ -45,7 +38,7 @@ async def test_an_answer_goes_through_its_stages_and_keeps_its_run(
     await eventually(lambda: answer.text == "1 2 ")
     assert answer.thinking_s is not None
     scripted.say(TextDelta("3"), END)
-    await eventually(lambda: not chat.is_running)
+    await ended(chat)
     assert (answer.text, answer.finished) == ("1 2 3", END)
     assert chat.conversation.messages[1].text == "1 2 3"
 
@@ -60,14 +53,8 @@ async def test_the_request_carries_what_belongs_to_the_conversation(
         stops=[StopEntry.of("END"), StopEntry.of("off", False), StopEntry.of("\n")],
     )
     chat = session(scripted, conversation)
-    chat.send("One")
-    await eventually(lambda: bool(scripted.generations))
-    scripted.say(TextDelta("1"), END)
-    await eventually(lambda: not chat.is_running)
-    chat.send("Two")
-    await eventually(lambda: len(scripted.generations) == 2)
-    scripted.say(END)
-    await eventually(lambda: not chat.is_running)
+    await answered(chat, scripted, "One")
+    await answered(chat, scripted, "Two")
     request = scripted.requests[1]
     assert request.stops.strings == ("END", "\n")
     assert (request.max_tokens, request.thinking) == (9, True)
@@ -88,15 +75,12 @@ async def test_a_refused_message_says_why_and_is_left_out_of_the_next_request(
     scripted.refusal = QueueFull(9)
     refused = chat.send("Early")
     assert refused is not None
-    await eventually(lambda: not chat.is_running)
+    await ended(chat)
     assert refused.state == "refused"
     assert refused.refusal == "Too many requests are waiting. Try again in a moment."
     scripted.refusal = None
-    chat.send("Later")
-    await eventually(lambda: bool(scripted.generations))
+    await answered(chat, scripted, "Later")
     assert scripted.requests[-1].messages == (Message("user", "Later"),)
-    scripted.say(END)
-    await eventually(lambda: not chat.is_running)
 
 
 async def test_a_cancel_before_the_engine_took_the_question_ends_the_answer_at_once(
@@ -108,14 +92,11 @@ async def test_a_cancel_before_the_engine_took_the_question_ends_the_answer_at_o
     await eventually(lambda: bool(scripted.requests))
     chat.cancel()
     assert answer is not None
-    await eventually(lambda: not chat.is_running)
+    await ended(chat)
     assert answer.finished is not None
     assert answer.finished.stop.kind is StopKind.CANCELLED
     scripted.takes.set()
-    assert chat.send("Again") is not None
-    await eventually(lambda: bool(scripted.generations))
-    scripted.say(END)
-    await eventually(lambda: not chat.is_running)
+    await answered(chat, scripted, "Again")
 
 
 @pytest.mark.parametrize("when", ["asked", "reading", "showing"])
@@ -136,7 +117,7 @@ async def test_an_unexpected_exception_ends_the_answer_as_an_error(
         scripted.say(TextDelta(", and no further"))
     elif when == "showing":
         scripted.say(TextDelta(12))  # type: ignore[arg-type]
-    await eventually(lambda: not chat.is_running)
+    await ended(chat)
     assert answer.finished is not None
     assert answer.finished.stop.kind is StopKind.ERROR
     assert answer.finished.error == UNEXPECTED
@@ -147,11 +128,10 @@ async def test_an_unexpected_exception_ends_the_answer_as_an_error(
 
 async def test_while_an_answer_runs_nothing_else_is_sent(scripted: ScriptedEngine) -> None:
     chat = session(scripted)
-    chat.send("One")
+    await begun(chat, scripted)
     assert chat.send("Two") is None
-    await eventually(lambda: bool(scripted.generations))
     scripted.say(END)
-    await eventually(lambda: not chat.is_running)
+    await ended(chat)
     assert chat.send("   ") is None
     assert len(scripted.requests) == 1
 
@@ -163,9 +143,7 @@ async def test_text_that_is_held_for_long_says_so_and_for_how_long(
         return TokenTrace(index, 5, "EN", b"EN", Channel.TEXT, 0.1, 0, held, (2,))
 
     chat = session(scripted)
-    answer = chat.send("Go")
-    assert answer is not None
-    await eventually(lambda: bool(scripted.generations))
+    answer = await begun(chat, scripted)
     scripted.say(TextDelta("a"), token(0, "EN"))
     await eventually(lambda: answer.text == "a")
     # A moment is nothing to speak of; on a slow machine more than that may have passed.
@@ -180,5 +158,5 @@ async def test_text_that_is_held_for_long_says_so_and_for_how_long(
     view.refresh()
     assert not view.held.isVisible()
     scripted.say(END)
-    await eventually(lambda: not chat.is_running)
+    await ended(chat)
     view.deleteLater()

@@ -14,12 +14,11 @@ from engine.values.events import Speculation, Timing
 from engine.values.request import TraceLevel
 from tests.support.asking import loaded_engine
 from tests.support.kept import preferences_state
-from tests.support.memory_store import MemoryConversationStore
 from tests.support.models.formats import tool_template
 from tests.support.outside.tool_hosts import SUMS_ON, DictatedHost
 from tests.support.scripted import Stage
-from tests.ui.driving import OneModel, eventually
-from ui.chat.session.conversation_controller import ChatContext, ConversationController
+from tests.ui.driving import ended, eventually, session
+from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.traces import Traces
 from ui.preferences import Preferences
 from ui.records.codec import run_from, run_values
@@ -33,21 +32,21 @@ COUNT = "Count from 1 to 10, one number per line"
 
 
 def chat_of(engine: Engine, *stops: str, **settings: object) -> ConversationController:
-    context = ChatContext(engine, MemoryConversationStore(), Traces(), OneModel(engine))  # type: ignore[arg-type]
-    context.traces.level = TraceLevel.FULL
+    traces = Traces()
+    traces.level = TraceLevel.FULL
     conversation = Conversation(settings=ConversationSettings(**settings))  # type: ignore[arg-type]
     conversation.stops = [StopEntry.of(stop) for stop in stops]
-    return ConversationController(context, conversation)
+    return session(engine, conversation, traces=traces)
 
 
-async def ended(chat: ConversationController, run: Run | None) -> Run:
+async def whole(chat: ConversationController, run: Run | None) -> Run:
     assert run is not None
-    await eventually(lambda: not chat.is_running)
+    await ended(chat)
     return run
 
 
 async def ask(chat: ConversationController, question: str = COUNT) -> ConversationMessage:
-    await ended(chat, chat.send(question))
+    await whole(chat, chat.send(question))
     return chat.conversation.messages[-1]
 
 
@@ -59,7 +58,7 @@ async def fork(
     trace = chat._traces.get(answer.run.id)
     assert trace is not None
     own = (trace.tokens[index].token_id,)
-    return await ended(chat, chat.fork(answer, trace, index, own if chosen is None else chosen))  # type: ignore[arg-type]
+    return await whole(chat, chat.fork(answer, trace, index, own if chosen is None else chosen))  # type: ignore[arg-type]
 
 
 def outcome(chat: ConversationController, run: Run) -> tuple[object, ...]:
@@ -134,7 +133,7 @@ async def test_end_here_is_version_that_ends_there(engine: Engine) -> None:
 async def test_fork_of_continued_answer_keeps_text_before_it(engine: Engine) -> None:
     chat = chat_of(engine, max_tokens=6)
     answer = await ask(chat)
-    longer = await ended(chat, chat.continue_answer(answer))
+    longer = await whole(chat, chat.continue_answer(answer))
     run = await fork(chat, chat.conversation.messages[-1], 3)
     assert outcome(chat, run) == outcome(chat, longer)
     assert run.continued_chars == longer.continued_chars
@@ -168,21 +167,14 @@ async def test_answer_with_call_is_forked_before_its_call(tmp_path: Path) -> Non
     stage = Stage(tmp_path, {"go": script}, plain=marks, template=template)
     async with loaded_engine(tmp_path, loader=stage.load) as engine:
         toolbox = Toolbox(DictatedHost(), preferences_state(Preferences()))
-        context = ChatContext(
-            engine,
-            MemoryConversationStore(),
-            Traces(),
-            OneModel(engine),  # type: ignore[arg-type]
-            toolbox,
-        )
         conversation = Conversation()
         conversation.tools = SUMS_ON
-        chat = ConversationController(context, conversation)
+        chat = session(engine, conversation, toolbox=toolbox)
         chat.send("go")
         await eventually(lambda: conversation.needs_user)
         chat.cancel()
         answer = conversation.messages[-1]
-        original = await ended(chat, answer.run)
+        original = await whole(chat, answer.run)
         trace = chat._traces.get(original.id)
         assert trace is not None
         run = chat.end_at(answer, *end_here(trace, 1))
@@ -195,4 +187,4 @@ async def test_answer_with_call_is_forked_before_its_call(tmp_path: Path) -> Non
         [again], [called] = forked.tool_calls, original.tool_calls
         assert (again.name, again.arguments) == (called.name, called.arguments)
         chat.cancel()
-        await ended(chat, forked)
+        await ended(chat)

@@ -4,14 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.engine import Engine
 from engine.stopping.record import StopKind
 from tests.support.asking import loaded_engine
-from tests.support.memory_store import MemoryConversationStore
 from tests.support.scripted import GO, Stage
-from tests.ui.driving import OneModel, eventually
-from ui.chat.session.conversation_controller import ChatContext, ConversationController
-from ui.chat.session.traces import Traces
+from tests.ui.driving import ended, session
+from ui.chat.session.conversation_controller import ConversationController
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.runs import Run
 from ui.records.stop_entries import StopEntry
@@ -20,15 +17,9 @@ from ui.records.stop_entries import StopEntry
 PIECES = ["Boil the t", "ea", ".\n", "St", "ir", " it."]
 
 
-def chat_of(engine: Engine, conversation: Conversation) -> ConversationController:
-    model = OneModel(engine)  # type: ignore[arg-type]
-    context = ChatContext(engine, MemoryConversationStore(), Traces(), model)
-    return ConversationController(context, conversation)
-
-
 async def whole(chat: ConversationController, run: Run | None) -> Run:
     assert run is not None
-    await eventually(lambda: not chat.is_running)
+    await ended(chat)
     return run
 
 
@@ -43,7 +34,7 @@ async def test_the_continued_prompt_has_the_recorded_ids_with_those_of_the_stop(
     conversation = Conversation(settings=ConversationSettings("Be brief.", max_tokens=limit))
     conversation.stops = [StopEntry.of(stop)] if stop is not None else []
     async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
-        chat = chat_of(engine, conversation)
+        chat = session(engine, conversation)
         first = await whole(chat, chat.send("Tea?"))
         assert first.finished is not None
         assert first.finished.stop.kind in (StopKind.STOP_STRING, StopKind.MAX_TOKENS)
@@ -65,7 +56,7 @@ async def test_with_another_system_prompt_an_answer_goes_on_from_its_text(tmp_pa
     stage = Stage(tmp_path, {"Tea?": PIECES})
     conversation = Conversation(settings=ConversationSettings(max_tokens=2))
     async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
-        chat = chat_of(engine, conversation)
+        chat = session(engine, conversation)
         await whole(chat, chat.send("Tea?"))
         conversation.settings = ConversationSettings("Be brief.", max_tokens=1)
         longer = await whole(chat, chat.continue_answer(conversation.messages[-1]))

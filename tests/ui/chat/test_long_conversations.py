@@ -4,23 +4,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from app.store.conversation_store import open_store
-from engine.engine import Engine
-from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import Finished, TextDelta, Timing, Usage
+from engine.stopping.record import StopKind
+from engine.values.events import TextDelta
 from tests.support.asking import loaded_engine
-from tests.support.memory_store import MemoryConversationStore
 from tests.support.scripted import Stage
-from tests.ui.driving import (
-    END,
-    OneModel,
-    ScriptedEngine,
-    eventually,
-    session,
-)
+from tests.ui.driving import END, ScriptedEngine, answered, begun, ended, eventually, session
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.session.conversation_controller import ChatContext, ConversationController
-from ui.chat.session.traces import Traces
-from ui.records.conversations import Conversation, ConversationSettings, WhenFull
+from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.window.main_window import MainWindow
@@ -32,15 +22,6 @@ def asked(number: int) -> str:
     return f"What is the number of question {number}?"
 
 
-def chat_of(
-    engine: Engine, conversation: Conversation, when_full: WhenFull
-) -> ConversationController:
-    store, models = MemoryConversationStore(), OneModel(engine)  # type: ignore[arg-type]
-    context = ChatContext(engine, store, Traces(), models)
-    context.planner.when_full = when_full
-    return ConversationController(context, conversation)
-
-
 async def test_a_hundred_turns_in_a_context_of_2048_tokens_are_all_answered(
     tmp_path: Path,
 ) -> None:
@@ -48,13 +29,14 @@ async def test_a_hundred_turns_in_a_context_of_2048_tokens_are_all_answered(
     stage = Stage(tmp_path, scripts, context=CONTEXT)
     conversation = Conversation(settings=ConversationSettings("Be brief."))
     async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
-        chat = chat_of(engine, conversation, "leave_out")
+        chat = session(engine, conversation)
+        chat._context.planner.when_full = "leave_out"
         for number in range(100):
             run = chat.send(asked(number))
             assert run is not None
             if number == 0:
                 conversation.messages[0].is_pinned = True
-            await eventually(lambda: not chat.is_running)
+            await ended(chat)
             assert (run.state, run.text) == ("finished", f"It is {number}. That was easy.")
             assert run.prompt_total < CONTEXT * 0.9
         runs = [message.run for message in conversation.messages if message.run is not None]
@@ -79,32 +61,16 @@ def long_talk(turns: int = 10, size: int = 400) -> Conversation:
     conversation = Conversation("Talk")
     for number in range(turns):
         conversation.add(ConversationMessage("user", f"{number} {'q' * size}"))
-        run = Run(text=f"{number} {'a' * size}", state="finished", finished=DONE)
+        run = Run(text=f"{number} {'a' * size}", state="finished", finished=END)
         conversation.add(ConversationMessage("assistant", run.text, run))
     return conversation
-
-
-DONE = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())
-
-
-async def begun(scripted: ScriptedEngine, chat: ConversationController, text: str = "Go") -> Run:
-    count = len(scripted.generations)
-    run = chat.send(text)
-    assert run is not None
-    await eventually(lambda: len(scripted.generations) > count)
-    return run
-
-
-async def ended(scripted: ScriptedEngine, chat: ConversationController, text: str = "1") -> None:
-    scripted.say(TextDelta(text), DONE)
-    await eventually(lambda: not chat.is_running)
 
 
 async def summarized(scripted: ScriptedEngine, summary: str) -> None:
     """Answer all requests for summaries, up to the one for the answer itself."""
     while "Summarize the conversation" in scripted.requests[-1].messages[0].content:
         count = len(scripted.generations)
-        scripted.say(TextDelta(summary), DONE)
+        scripted.say(TextDelta(summary), END)
         await eventually(lambda count=count: len(scripted.generations) > count)
 
 
@@ -117,7 +83,7 @@ async def test_a_summary_is_made_before_the_answer_and_goes_with_later_ones(
     store.save(conversation)
     store.save_messages(conversation, list(conversation.tree))
     chat = session(scripted, conversation, store)
-    run = await begun(scripted, chat)
+    run = await begun(chat, scripted)
     assert run.live.summarizing.startswith("Summarizing ")
     assert "Summarize the conversation below" in scripted.requests[0].messages[0].content
     await summarized(scripted, "They counted.")
@@ -128,11 +94,13 @@ async def test_a_summary_is_made_before_the_answer_and_goes_with_later_ones(
     assert "What came before:\nThey counted." in scripted.requests[1].messages[0].content
     first = scripted.requests[-1].messages[0].content
     assert first.startswith("(Summary of our conversation before this message:\nThey counted.)")
-    await ended(scripted, chat)
-    await begun(scripted, chat, "And now?")
+    scripted.say(END)
+    await ended(chat)
+    await begun(chat, scripted, "And now?")
     assert len(scripted.requests) == parts + 2, "the summary is not made again"
     assert "They counted." in scripted.requests[-1].messages[0].content
-    await ended(scripted, chat)
+    scripted.say(END)
+    await ended(chat)
     await store.aclose()
     store = await open_store(tmp_path / "conversations.db")
     [again] = store.conversations()
@@ -149,9 +117,9 @@ async def test_stop_ends_an_answer_whose_summary_is_being_made(scripted: Scripte
     conversation = long_talk()
     conversation.when_full = "summarize"
     chat = session(scripted, conversation)
-    run = await begun(scripted, chat)
+    run = await begun(chat, scripted)
     chat.cancel()
-    await eventually(lambda: not chat.is_running)
+    await ended(chat)
     assert scripted.cancelled == scripted.generations[:1]
     assert run.finished is not None
     assert run.finished.stop.kind is StopKind.CANCELLED
@@ -173,10 +141,7 @@ async def test_a_line_says_where_the_prompt_begins_until_all_is_sent_again(
     await eventually(bar.isVisible)
     assert "too long for this model:" in bar.caption.text()
     assert not bar.buttons["leave_out"].isVisibleTo(bar)
-    assert workspace.send("Go")
-    await eventually(lambda: bool(scripted.generations))
-    scripted.say(TextDelta("1"), DONE)
-    await eventually(lambda: not workspace.current.is_running)
+    await answered(window, scripted)
     left_out = conversation.messages[-1].run.left_out  # type: ignore[union-attr]
     assert left_out is not None
     boundary = conversation.messages[left_out.until]
@@ -211,11 +176,8 @@ async def test_a_pinned_message_goes_with_every_question_and_says_so(
     view = window.chat.column.question_view(pinned)
     assert view is not None
     assert view.pinned.isVisibleTo(view)
-    assert workspace.send("Go")
-    await eventually(lambda: bool(scripted.generations))
+    await answered(window, scripted)
     assert pinned.text in [message.content for message in scripted.requests[-1].messages]
-    scripted.say(TextDelta("1"), END)
-    await eventually(lambda: not workspace.current.is_running)
     view = window.chat.column.question_view(pinned)
     assert view is not None
     view.pinned.click()

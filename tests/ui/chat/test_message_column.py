@@ -9,14 +9,11 @@ from PySide6.QtCore import QEvent, QObject
 from PySide6.QtWidgets import QApplication
 
 from tests.support.answers.said import finished_run
-from tests.support.memory_store import MemoryConversationStore
-from tests.support.outside.tool_hosts import no_tools
-from tests.ui.driving import Enter, Living, OneModel, ScriptedEngine, eventually, found_texts
+from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, found_texts, session
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.session.conversation_controller import ChatContext, ConversationController
-from ui.chat.session.traces import Traces
+from ui.chat.session.conversation_controller import ConversationController
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
@@ -29,13 +26,6 @@ def long_conversation(turns: int = 120) -> Conversation:
         text = f"Answer {number}: **bold** and `code`.\n\n" + "More words follow. " * (number % 40)
         messages.append(ConversationMessage("assistant", text, finished_run(text, thinking="")))
     return Conversation("Long", messages)
-
-
-def opened_in(
-    column: MessageColumn, engine: ScriptedEngine, conversation: Conversation
-) -> ConversationController:
-    context = ChatContext(engine, MemoryConversationStore(), Traces(), OneModel(engine), no_tools())
-    return ConversationController(context, conversation, column)
 
 
 @asynccontextmanager
@@ -57,7 +47,7 @@ def column(enter: Enter, theme: Theme) -> Living[MessageColumn]:
 def opened(
     enter: Enter, column: Living[MessageColumn], scripted: ScriptedEngine
 ) -> Living[ConversationController]:
-    return enter(lambda: nullcontext(opened_in(column.value, scripted, long_conversation())))
+    return enter(lambda: nullcontext(session(scripted, long_conversation(), parent=column.value)))
 
 
 def views(column: MessageColumn) -> list[AnswerView | QuestionView]:
@@ -111,7 +101,7 @@ async def test_opening_costs_what_is_seen_however_long_the_conversation_is(
 ) -> None:
     counts = []
     events = Events()
-    others = [opened_in(column, scripted, long_conversation(n)) for n in (80, 1_000)]
+    others = [session(scripted, long_conversation(n), parent=column) for n in (80, 1_000)]
     for other in (*others, *others):  # the first time, more is loaded
         column.show_conversation(opened)
         await settled(column)

@@ -8,7 +8,7 @@ from PySide6.QtTest import QTest
 from app.store.conversation_store import open_store
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
-from tests.ui.driving import END, ScriptedEngine, eventually
+from tests.ui.driving import END, ScriptedEngine, begun, ended, eventually
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_from_json, conversations_json
@@ -16,12 +16,6 @@ from ui.window.main_window import MainWindow
 
 STOPPED = Finished(StopInfo(StopKind.CANCELLED), Usage(7, 0, 3), Timing())
 NOTES = Attachment("notes.txt", "one\n")
-
-
-async def running(window: MainWindow, scripted: ScriptedEngine, question: str = "Go") -> None:
-    count = len(scripted.generations)
-    assert window.workspace.send(question)
-    await eventually(lambda: len(scripted.generations) > count)
 
 
 def send(window: MainWindow, text: str) -> None:
@@ -41,7 +35,7 @@ async def test_queued_messages_are_sent_in_order(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
     composer, here = window.chat.composer, window.workspace.current.conversation
-    await running(window, scripted)
+    await begun(window, scripted)
     send(window, "And then?")
     assert composer.text == here.draft == ""
     send(window, "And after that?")
@@ -60,7 +54,7 @@ async def test_a_message_that_waits_is_sent_in_its_own_conversation(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
     composer, asked_in = window.chat.composer, window.workspace.current.conversation
-    await running(window, scripted)
+    await begun(window, scripted)
     send(window, "And then?")
     window.chat.new_conversation()
     assert waiting(window) == []
@@ -75,7 +69,7 @@ async def test_a_message_that_waits_is_sent_in_its_own_conversation(
 async def test_a_message_that_waits_is_edited_and_removed(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    await running(window, scripted)
+    await begun(window, scripted)
     send(window, "And then?")
     send(window, "Never mind")
     window.chat.queue.cards[0].edit.click()
@@ -95,7 +89,7 @@ async def test_a_message_that_waits_is_edited_and_removed(
 async def test_edited_queued_message_waits_for_its_editor(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    await running(window, scripted)
+    await begun(window, scripted)
     send(window, "And then?")
     window.chat.queue.cards[0].edit.click()
     editor = window.chat.queue.cards[0].editor
@@ -103,7 +97,7 @@ async def test_edited_queued_message_waits_for_its_editor(
     QTest.keyClicks(editor.input, " Tell me.")
     send(window, "And after that?")
     scripted.say(TextDelta("1"), END)
-    await eventually(lambda: not window.workspace.current.is_running)
+    await ended(window)
     assert window.chat.queue.cards[0].editor is editor
     assert waiting(window) == ["And then?", "And after that?"]
     QTest.keyClick(editor.input, Qt.Key.Key_Return)
@@ -115,7 +109,7 @@ async def test_edited_queued_message_waits_for_its_editor(
 async def test_send_now_stops_the_answer_and_sends_that_message_first(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    await running(window, scripted)
+    await begun(window, scripted)
     send(window, "Later")
     send(window, "Now")
     window.chat.queue.cards[1].send.click()
@@ -130,11 +124,11 @@ async def test_after_a_stop_the_messages_wait_until_return_is_pressed(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
     session, composer = window.workspace.current, window.chat.composer
-    await running(window, scripted)
+    await begun(window, scripted)
     send(window, "And then?")
     session.cancel()
     scripted.say(STOPPED)
-    await eventually(lambda: not session.is_running)
+    await ended(session)
     assert waiting(window) == ["And then?"]
     assert "not sent yet" in window.chat.queue.notice.text()
     assert len(scripted.generations) == 1

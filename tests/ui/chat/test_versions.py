@@ -1,7 +1,5 @@
 """Edit, regenerate, continue: everything that was said stays, side by side."""
 
-from collections.abc import Callable
-
 import pytest
 
 from engine.files.json_fields import Fields
@@ -10,32 +8,15 @@ from engine.stopping.rules import StopScope
 from engine.values.events import Finished, TextDelta, Timing, Usage
 from engine.values.request import Message
 from tests.support.memory_store import MemoryConversationStore
-from tests.ui.driving import ScriptedEngine, eventually, session
+from tests.ui.driving import END, ScriptedEngine, answered, begun, ended, session
 from ui.chat.session.conversation_controller import ConversationController
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation, ConversationSettings
-from ui.records.runs import Run, StopChange
+from ui.records.runs import StopChange
 from ui.records.stop_entries import StopEntry
 
 EOS = "<|im_end|>"
-END = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())
 LIMIT = Finished(StopInfo(StopKind.MAX_TOKENS, text_offset=4), Usage(7, 0, 3), Timing())
-
-
-async def answered(
-    scripted: ScriptedEngine,
-    chat: ConversationController,
-    begin: Callable[[], Run | None],
-    text: str,
-    end: Finished = END,
-) -> Run:
-    count = len(scripted.generations)
-    run = begin()
-    assert run is not None
-    await eventually(lambda: len(scripted.generations) > count)
-    scripted.say(TextDelta(text), end)
-    await eventually(lambda: not chat.is_running)
-    return run
 
 
 def shown(chat: ConversationController) -> list[str]:
@@ -44,11 +25,11 @@ def shown(chat: ConversationController) -> list[str]:
 
 async def test_a_regenerated_answer_is_a_version_beside_the_first(scripted: ScriptedEngine) -> None:
     chat = session(scripted, Conversation())
-    await answered(scripted, chat, lambda: chat.send("Go"), "one")
+    await answered(chat, scripted, "Go", "one")
     first = chat.conversation.messages[1]
     changes: list[int] = []
     chat.path_changed.connect(changes.append)
-    await answered(scripted, chat, lambda: chat.regenerate(first), "two")
+    await answered(chat, scripted, lambda: chat.regenerate(first), "two")
     assert shown(chat) == ["Go", "two"]
     assert changes == [1]
     versions = chat.conversation.tree.versions(chat.conversation.messages[1])
@@ -60,10 +41,10 @@ async def test_an_edited_question_begins_a_branch_and_the_old_one_comes_back_who
     scripted: ScriptedEngine,
 ) -> None:
     chat = session(scripted, Conversation())
-    await answered(scripted, chat, lambda: chat.send("A"), "a")
-    await answered(scripted, chat, lambda: chat.send("B"), "b")
+    await answered(chat, scripted, "A", "a")
+    await answered(chat, scripted, "B", "b")
     old = chat.conversation.messages[0]
-    await answered(scripted, chat, lambda: chat.edit(old, "C"), "c")
+    await answered(chat, scripted, lambda: chat.edit(old, "C"), "c")
     assert shown(chat) == ["C", "c"]
     assert scripted.requests[-1].messages == (Message("user", "C"),)
     chat.show_version(old)
@@ -74,9 +55,9 @@ async def test_a_continued_answer_goes_on_from_its_text_and_keeps_the_short_one(
     scripted: ScriptedEngine,
 ) -> None:
     chat = session(scripted, Conversation())
-    await answered(scripted, chat, lambda: chat.send("Count"), "1 2 ", LIMIT)
+    await answered(chat, scripted, "Count", "1 2 ", LIMIT)
     short = chat.conversation.messages[1]
-    whole = await answered(scripted, chat, lambda: chat.continue_answer(short), "3 4", LIMIT)
+    whole = await answered(chat, scripted, lambda: chat.continue_answer(short), "3 4", LIMIT)
     assert shown(chat) == ["Count", "1 2 3 4"]
     assert scripted.requests[1].messages[-1] == Message("assistant", "1 2 ")
     assert short.text == "1 2 "
@@ -104,10 +85,10 @@ async def test_continuing_past_a_stop_keeps_it_in_the_list(
 ) -> None:
     settings = ConversationSettings(stop_token_ids=(21, 22))
     chat = session(scripted, Conversation(settings=settings, stops=STOPS))
-    await answered(scripted, chat, lambda: chat.send("Go"), "1 2 ", stopped_by(value))
+    await answered(chat, scripted, "Go", "1 2 ", stopped_by(value))
     first = chat.conversation.messages[1]
     begin = chat.continue_answer if verb == "continue" else chat.answer_without_stop
-    longer = await answered(scripted, chat, lambda: begin(first), "3 4", END)
+    longer = await answered(chat, scripted, lambda: begin(first), "3 4", END)
     left = [one for one in ("6", "END") if one != value]
     rules = scripted.requests[-1].stops
     assert rules.stops == tuple(entry.stop for entry in STOPS if entry.stop.text in left)
@@ -117,7 +98,7 @@ async def test_continuing_past_a_stop_keeps_it_in_the_list(
     assert chat.conversation.stops == STOPS
     assert chat.conversation.settings == settings
 
-    await answered(scripted, chat, lambda: chat.send("And now"), "5 ", stopped_by(value))
+    await answered(chat, scripted, "And now", "5 ", stopped_by(value))
     assert scripted.requests[-1].stops == scripted.requests[0].stops
 
 
@@ -140,9 +121,9 @@ async def test_an_answer_goes_on_past_its_stop_with_the_text_that_was_cut_off(
 ) -> None:
     chat = session(scripted, Conversation(stops=STOPS))
     end = Finished(stop, Usage(7, 0, 3), Timing())
-    await answered(scripted, chat, lambda: chat.send("Go"), "1 2 ", end)
+    await answered(chat, scripted, "Go", "1 2 ", end)
     short = chat.conversation.messages[1]
-    longer = await answered(scripted, chat, lambda: chat.continue_answer(short), " 8")
+    longer = await answered(chat, scripted, lambda: chat.continue_answer(short), " 8")
     assert scripted.requests[-1].messages[-1] == Message("assistant", goes_on_from)
     assert longer.text == f"{goes_on_from} 8"
     assert longer.continued_chars == len(goes_on_from)
@@ -154,15 +135,13 @@ async def test_an_answer_that_ends_with_the_program_was_stopped_by_nobody(
     scripted: ScriptedEngine, begins_with: str
 ) -> None:
     chat = session(scripted, Conversation())
-    answer = chat.send("Go")
-    assert answer is not None
-    await eventually(lambda: bool(scripted.generations))
+    answer = await begun(chat, scripted)
     if begins_with == "a person":
         chat.cancel()
     chat.cancel(is_closing=True)
     end = Finished(StopInfo(StopKind.CANCELLED, text_offset=4), Usage(7, 0, 3), Timing())
     scripted.say(TextDelta("1 2 "), end)
-    await eventually(lambda: not chat.is_running)
+    await ended(chat)
     assert answer.verdict is not None
     stopped = "You stopped this answer."
     interrupted = "This answer was interrupted."
@@ -177,15 +156,15 @@ async def test_an_answer_that_ends_with_the_program_was_stopped_by_nobody(
 async def test_an_extra_stop_is_in_force_for_its_answer_alone(scripted: ScriptedEngine) -> None:
     chat = session(scripted, Conversation(stops=STOPS))
     only = StopChange(extra="7")
-    asked = await answered(scripted, chat, lambda: chat.send("Go", change=only), "1 2 ", LIMIT)
+    asked = await answered(chat, scripted, lambda: chat.send("Go", change=only), "1 2 ", LIMIT)
     assert asked.stops == ("6", "END", "7")
-    await answered(scripted, chat, lambda: chat.continue_answer(chat.conversation.messages[1]),
+    await answered(chat, scripted, lambda: chat.continue_answer(chat.conversation.messages[1]),
                    "3", stopped_by("7"))  # fmt: skip
     assert scripted.requests[-1].stops.strings == ("6", "END", "7"), "the same answer goes on"
-    await answered(scripted, chat, lambda: chat.continue_answer(chat.conversation.messages[1]),
+    await answered(chat, scripted, lambda: chat.continue_answer(chat.conversation.messages[1]),
                    "8")  # fmt: skip
     assert scripted.requests[-1].stops.strings == ("6", "END"), "past the extra stop"
-    await answered(scripted, chat, lambda: chat.send("I have 16 apples"), "16")
+    await answered(chat, scripted, "I have 16 apples", "16")
     assert scripted.requests[-1].stops.strings == ("6", "END")
     assert chat.conversation.stops == STOPS
 
@@ -194,16 +173,15 @@ async def test_while_an_answer_runs_no_other_version_is_shown_or_begun(
     scripted: ScriptedEngine,
 ) -> None:
     chat = session(scripted, Conversation())
-    await answered(scripted, chat, lambda: chat.send("Go"), "one")
+    await answered(chat, scripted, "Go", "one")
     question, first = chat.conversation.messages
-    chat.regenerate(first)
-    await eventually(lambda: len(scripted.generations) == 2)
+    await begun(chat, scripted, lambda: chat.regenerate(first))
     assert chat.regenerate(first) is None
     assert chat.edit(question, "Else") is None
     chat.show_version(first)
     assert chat.conversation.messages[1] is not first
     scripted.say(END)
-    await eventually(lambda: not chat.is_running)
+    await ended(chat)
 
 
 async def test_what_is_asked_is_stored_before_the_engine_gets_it(scripted: ScriptedEngine) -> None:
@@ -222,6 +200,6 @@ async def test_what_is_asked_is_stored_before_the_engine_gets_it(scripted: Scrip
 
     store = Watched()
     chat = session(scripted, Conversation(), store)
-    await answered(scripted, chat, lambda: chat.send("Go"), "one")
+    await answered(chat, scripted, "Go", "one")
     assert store.log[:2] == ["saved 2 with 0 requests", "flushed with 0 requests"]
     assert store.log[-1] == "saved 1 with 1 requests"

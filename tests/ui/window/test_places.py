@@ -1,39 +1,13 @@
 """The keyboard goes to other conversations and panes, and Escape ends an answer only beside it."""
 
-import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
 from engine.values.events import TextDelta
-from tests.support.shown import main_window
-from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
-from ui.kit.theme import Theme
+from tests.ui.driving import ScriptedEngine, begun, entry, eventually
 from ui.records.conversations import Conversation
 from ui.window.main_window import MainWindow
-
-
-@pytest.fixture
-def scripted() -> ScriptedEngine:
-    return ScriptedEngine()
-
-
-@pytest.fixture
-def window(enter: Enter, scripted: ScriptedEngine, theme: Theme) -> Living[MainWindow]:
-    def make() -> MainWindow:
-        window = main_window(scripted, theme)
-        window.resize(1280, 900)
-        return window
-
-    return enter(lambda: opened(make(), is_in_front=True, scripted=scripted))
-
-
-def action(window: MainWindow, words: str) -> QAction:
-    """The entry of the menu bar with these words."""
-    entries = [one for one in window.findChildren(QAction) if one.text().replace("&", "") == words]
-    assert len(entries) == 1
-    return entries[0]
 
 
 def four(window: MainWindow) -> list[Conversation]:
@@ -65,10 +39,10 @@ async def test_next_conversation_wraps_around_the_list(
     await eventually(lambda: window.workspace.current.conversation is listed[0])
     seen = []
     for _ in listed:
-        action(window, "Next Conversation").trigger()
+        entry(window, "Next Conversation").trigger()
         seen.append(window.workspace.selected)
     assert seen == [*listed[1:], listed[0]]
-    action(window, "Previous Conversation").trigger()
+    entry(window, "Previous Conversation").trigger()
     assert window.workspace.selected is listed[-1]
 
 
@@ -86,17 +60,16 @@ async def test_a_key_goes_through_the_panes_and_back(window: MainWindow) -> None
     assert window.sidebar.isAncestorOf(QApplication.focusWidget() or window)
 
 
-async def begun(window: MainWindow, scripted: ScriptedEngine) -> None:
-    window.workspace.send("Hello")
-    await eventually(lambda: bool(scripted.generations))
+async def saying(window: MainWindow, scripted: ScriptedEngine) -> None:
+    run = await begun(window, scripted)
     scripted.say(TextDelta("One"))
-    await eventually(lambda: bool(window.workspace.current.shown_run.text))  # type: ignore[union-attr]
+    await eventually(lambda: bool(run.text))
 
 
 async def test_escape_ends_an_answer_from_composer_and_messages_only(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    await begun(window, scripted)
+    await saying(window, scripted)
     for elsewhere in (window.sidebar.list, window.chat.header.badge.name, window.sidebar.server):
         elsewhere.setFocus()
         QTest.keyClick(elsewhere, Qt.Key.Key_Escape)
@@ -109,7 +82,7 @@ async def test_escape_ends_an_answer_from_composer_and_messages_only(
 async def test_escape_closes_what_is_open_before_it_ends_the_answer(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    await begun(window, scripted)
+    await saying(window, scripted)
     bar, field = window.chat.find_bar, window.chat.composer.input
     bar.begin("One")
     field.setFocus()

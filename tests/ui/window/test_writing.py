@@ -6,11 +6,10 @@ Keys go to the widget that has the keyboard, as they do from a real one.
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QTextEdit, QWidget
+from PySide6.QtWidgets import QApplication, QTextEdit, QWidget
 
-from engine.values.events import TextDelta
-from tests.ui.driving import END, ScriptedEngine, eventually
-from tests.ui.keyboard import click, keyboard
+from tests.ui.driving import ScriptedEngine, answered, eventually, press
+from tests.ui.keyboard import keyboard
 from ui.chat.messages.question_view import QuestionView
 from ui.window.main_window import MainWindow
 
@@ -24,25 +23,6 @@ def write(window: MainWindow, letters: str = "abc") -> None:
     window.chat.composer.set_text("")
 
 
-def press(window: QWidget, name: str) -> None:
-    """Press a visible button by the name that a screen reader says."""
-    click(
-        next(
-            one
-            for one in window.findChildren(QAbstractButton)
-            if one.accessibleName().startswith(name) and one.isVisible() and one.isEnabled()
-        )
-    )
-
-
-async def asked(window: MainWindow, scripted: ScriptedEngine, question: str = "Go") -> None:
-    count = len(scripted.generations)
-    assert window.workspace.send(question)
-    await eventually(lambda: len(scripted.generations) > count)
-    scripted.say(TextDelta("1 2"), END)
-    await eventually(lambda: not window.workspace.current.is_running)
-
-
 @pytest.mark.parametrize("has_one_already", [True, False])
 async def test_after_new_conversation_from_button_menu_or_keys(
     window: MainWindow, scripted: ScriptedEngine, has_one_already: bool
@@ -52,7 +32,7 @@ async def test_after_new_conversation_from_button_menu_or_keys(
         lambda: QTest.keyClick(keyboard(), Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier),
     ):
         if not has_one_already:
-            await asked(window, scripted)
+            await answered(window, scripted)
         window.stop_panel.editor.input.setFocus()
         begin()
         assert not window.workspace.current.conversation.has_messages
@@ -65,7 +45,7 @@ async def test_the_arrow_keys_walk_through_the_list_and_letters_arrive_all_the_s
     conversations = window.workspace.conversations
     for question in ("a", "b", "c"):
         window.workspace.new_conversation()
-        await asked(window, scripted, question)
+        await answered(window, scripted, question)
     window.sidebar.list.setFocus()
     for number in (1, 2):
         QTest.keyClick(keyboard(), Qt.Key.Key_Down)
@@ -79,7 +59,7 @@ async def test_the_arrow_keys_walk_through_the_list_and_letters_arrive_all_the_s
 async def test_after_a_question_was_edited_or_left(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    await asked(window, scripted)
+    await answered(window, scripted)
     for how in ("cancel button", "escape", "unchanged", "changed"):
         QTest.keyClick(keyboard(), Qt.Key.Key_E, Qt.KeyboardModifier.ControlModifier)
         (view,) = window.findChildren(QuestionView)
@@ -104,7 +84,7 @@ async def test_letters_that_no_field_takes_arrive_from_everywhere(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
     window.workspace.current.stops.add("6")
-    await asked(window, scripted)
+    await answered(window, scripted)
     takers = 0
     for widget in window.findChildren(QWidget):
         if not widget.isVisible() or not widget.isEnabled() or widget.isWindow():

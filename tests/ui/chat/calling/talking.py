@@ -9,9 +9,7 @@ from engine.values.request import ToolCall
 from tests.support.kept import preferences_state
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import SUMS_ON, DictatedHost
-from tests.ui.driving import OneModel, ScriptedEngine, eventually, push
-from ui.chat.session.conversation_controller import ChatContext, ConversationController
-from ui.chat.session.traces import Traces
+from tests.ui.driving import ScriptedEngine, eventually, push, session
 from ui.preferences import Preferences, ToolPreferences
 from ui.records.conversations import Conversation
 from ui.records.runs import Run
@@ -31,10 +29,7 @@ class Talk:
         self.conversation.tools = SUMS_ON
         self.store = MemoryConversationStore()
         self.toolbox = Toolbox(self.host, self.preferences)
-        self.session = ConversationController(
-            ChatContext(scripted, self.store, Traces(), OneModel(scripted), self.toolbox),
-            self.conversation,
-        )
+        self.session = session(scripted, self.conversation, self.store, toolbox=self.toolbox)
 
     async def __aenter__(self) -> "Talk":
         return self

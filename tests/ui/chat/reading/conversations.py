@@ -1,12 +1,8 @@
 """Conversations that are long enough to scroll, and the end of their answers."""
 
-from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import Finished, Timing, Usage
 from tests.support.answers.said import finished_run
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
-
-END = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 12), Timing())
 
 
 def long_conversation(turns: int = 24) -> Conversation:

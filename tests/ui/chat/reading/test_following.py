@@ -4,8 +4,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from engine.values.events import TextDelta
-from tests.ui.chat.reading.conversations import END, long_conversation
-from tests.ui.driving import ScriptedEngine, eventually
+from tests.ui.chat.reading.conversations import long_conversation
+from tests.ui.driving import END, ScriptedEngine, begun, ended, eventually
 from ui.chat.messages.answer_view import AnswerView
 from ui.records.runs import Run
 from ui.window.main_window import MainWindow
@@ -23,12 +23,6 @@ def view_of(window: MainWindow) -> AnswerView:
     return view
 
 
-async def asked(window: MainWindow, scripted: ScriptedEngine) -> None:
-    count = len(scripted.generations)
-    assert window.workspace.send("Go")
-    await eventually(lambda: len(scripted.generations) > count)
-
-
 async def test_a_reader_further_up_gets_a_button_to_the_latest_text(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
@@ -37,7 +31,7 @@ async def test_a_reader_further_up_gets_a_button_to_the_latest_text(
     bar, jump = column.verticalScrollBar(), column.jump
     await eventually(lambda: bar.maximum() > 2_000 and bar.value() == bar.maximum())
     assert not jump.isVisible()
-    await asked(window, scripted)
+    await begun(window, scripted)
     scripted.say(TextDelta("So far.\n\n"))
     await eventually(lambda: view_of(window).run.text != "")
     bar.setValue(bar.maximum() // 2)
@@ -55,4 +49,4 @@ async def test_a_reader_further_up_gets_a_button_to_the_latest_text(
     assert not jump.isVisible(), "the reader is at the end again, and stays there"
     assert not jump.has_news
     scripted.say(END)
-    await eventually(lambda: not window.workspace.current.is_running)
+    await ended(window)

@@ -11,8 +11,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu, QMessageBox
 
 from engine.values.events import TextDelta
-from tests.ui.chat.reading.conversations import END, long_conversation
-from tests.ui.driving import ScriptedEngine, eventually
+from tests.ui.chat.reading.conversations import long_conversation
+from tests.ui.driving import END, ScriptedEngine, eventually
 from tests.ui.keyboard import keyboard
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_menu import MessageView

@@ -3,8 +3,8 @@
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from tests.ui.chat.reading.conversations import END, long_conversation
-from tests.ui.driving import ScriptedEngine, eventually
+from tests.ui.chat.reading.conversations import long_conversation
+from tests.ui.driving import END, ScriptedEngine, eventually
 from tests.ui.keyboard import keyboard
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings

@@ -9,7 +9,7 @@ from engine.values.events import Finished, TextDelta, Timing, Usage
 from engine.values.request import Message
 from tests.support.kept import preferences_state
 from tests.support.shown import main_window
-from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
+from tests.ui.driving import Enter, Living, ScriptedEngine, answered, eventually, opened
 from ui.chat.session.titles import written_title
 from ui.kit.theme import Theme
 from ui.preferences import Preferences
@@ -26,14 +26,6 @@ def window(enter: Enter, scripted: ScriptedEngine, theme: Theme) -> Living[MainW
         return main_window(scripted, theme, preferences=preferences)
 
     return enter(lambda: opened(make(), quits=True, is_in_front=True, scripted=scripted))
-
-
-async def answered(window: MainWindow, scripted: ScriptedEngine, question: str) -> None:
-    count = len(scripted.generations)
-    assert window.workspace.send(question)
-    await eventually(lambda: len(scripted.generations) > count)
-    scripted.say(TextDelta("It does."), DONE)
-    await eventually(lambda: not window.workspace.current.is_running)
 
 
 def is_for_title(message: Message) -> bool:

@@ -4,14 +4,9 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
-from PySide6.QtGui import QAction
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QMessageBox,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractButton, QMessageBox
 
-from tests.ui.driving import eventually
+from tests.ui.driving import ended
 from ui.chat.messages.answer_view import AnswerView
 from ui.window.main_window import MainWindow
 
@@ -21,11 +16,7 @@ COUNT = "Count from 1 to 10, one number per line"
 
 async def ask(window: MainWindow, question: str) -> None:
     assert window.workspace.send(question)
-    await answered(window)
-
-
-async def answered(window: MainWindow) -> None:
-    await eventually(lambda: not window.workspace.current.is_running)
+    await ended(window)
 
 
 def limit(window: MainWindow, max_tokens: int | None) -> None:
@@ -35,21 +26,6 @@ def limit(window: MainWindow, max_tokens: int | None) -> None:
 
 def views(window: MainWindow) -> list[AnswerView]:
     return [view for view in window.findChildren(AnswerView) if view.isVisibleTo(window)]
-
-
-def action(window: MainWindow, words: str) -> QAction:
-    return next(
-        a for a in window.findChildren(QAction) if a.text().replace("&", "").startswith(words)
-    )
-
-
-def press(widget: QWidget, name: str) -> None:
-    """Press a button by the name that a screen reader says."""
-    button = next(
-        b for b in widget.findChildren(QAbstractButton) if b.accessibleName().startswith(name)
-    )
-    assert button.isEnabled()
-    button.click()
 
 
 def button(box: QMessageBox, words: str) -> QAbstractButton:

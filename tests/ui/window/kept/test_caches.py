@@ -6,15 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from engine import (
-    DiskCache,
-    Engine,
-)
+from engine import DiskCache, Engine
 from engine.inference.cache import index
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
+from tests.ui.window.kept.driving_kept import ask
 from ui.kit.theme import Theme
-from ui.window.main_window import MainWindow
 
 LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 8
 
@@ -37,20 +34,15 @@ def keeping(
     engine.close()
 
 
-async def answered(window: MainWindow, question: str) -> None:
-    assert window.workspace.send(question)
-    await eventually(lambda: not window.workspace.current.is_running)
-
-
 async def test_a_conversation_goes_on_from_disk_once_the_model_was_unloaded(
     keeping: Engine, disk: DiskCache, theme: Theme
 ) -> None:
     async with shown(main_window(keeping, theme)) as window:
-        await answered(window, f"{LONG}Count from 1 to 5")
+        await ask(window, f"{LONG}Count from 1 to 5")
         keeping.unload_when_idle()
         await eventually(lambda: keeping.status.is_unloaded)
         await asyncio.wrap_future(disk.measured())
-        await answered(window, "Count from 1 to 7")
+        await ask(window, "Count from 1 to 7")
         finished = window.workspace.current.conversation.messages[-1].run.finished
         assert finished.usage.disk_tokens > 100
 
@@ -59,10 +51,10 @@ async def test_deleting_a_conversation_deletes_its_caches_alone(
     keeping: Engine, disk: DiskCache, theme: Theme
 ) -> None:
     async with shown(main_window(keeping, theme)) as window:
-        await answered(window, f"{LONG}Count from 1 to 5")
+        await ask(window, f"{LONG}Count from 1 to 5")
         first = window.workspace.current.conversation
         window.workspace.new_conversation()
-        await answered(window, f"{LONG}Say: hello")
+        await ask(window, f"{LONG}Say: hello")
         both = await asyncio.wrap_future(disk.measured())
         window.workspace.delete(first)
         left = await asyncio.wrap_future(disk.measured())
@@ -70,5 +62,5 @@ async def test_deleting_a_conversation_deletes_its_caches_alone(
         window.workspace.conversations.undo_last()
         assert await asyncio.wrap_future(disk.measured()) == left
         window.workspace.open(first)
-        await answered(window, "Count from 1 to 7")
+        await ask(window, "Count from 1 to 7")
         assert await asyncio.wrap_future(disk.measured()) > left

@@ -3,17 +3,8 @@
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from tests.ui.driving import eventually
-from tests.ui.window.kept.driving_kept import (
-    COUNT,
-    Start,
-    action,
-    answered,
-    ask,
-    limit,
-    press,
-    views,
-)
+from tests.ui.driving import ended, entry, eventually, press
+from tests.ui.window.kept.driving_kept import COUNT, Start, ask, limit, views
 from ui.records.stop_entries import StopEntry
 from ui.window.main_window import MainWindow
 
@@ -27,13 +18,13 @@ async def test_an_answer_is_continued_regenerated_and_switched_with_buttons(
     (view,) = views(window)
     short = view.run.text
     press(view, "Continue this answer")
-    await answered(window)
+    await ended(window)
     (view,) = views(window)
     assert view.run.text.startswith(short)
     assert view.run.text.rstrip().endswith("10")
     assert view.action_row.version.text() == "2/2"
     press(view, "Regenerate")
-    await answered(window)
+    await ended(window)
     assert views(window)[0].action_row.version.text() == "3/3"
     for place in ("2/3", "1/3"):
         press(views(window)[0], "Earlier version")
@@ -55,18 +46,18 @@ async def test_a_question_is_edited_in_its_place_with_the_keyboard(
 ) -> None:
     window.activateWindow()
     await ask(window, COUNT)
-    action(window, "Edit Last Message").trigger()
+    entry(window, "Edit Last Message").trigger()
     question = window.workspace.current.conversation.messages[0]
     view = window.chat.column.question_view(question)
     assert view is not None
     assert view.editor is not None
     qtbot.keyClick(view.editor.input, Qt.Key.Key_Escape)
     assert view.editor is None
-    action(window, "Edit Last Message").trigger()
+    entry(window, "Edit Last Message").trigger()
     assert view.editor is not None
     view.editor.input.setPlainText("What is a stop sequence?")
     qtbot.keyClick(view.editor.input, Qt.Key.Key_Return)
-    await answered(window)
+    await ended(window)
     shown = window.workspace.current.conversation.messages
     assert shown[0].text == "What is a stop sequence?"
     assert window.workspace.current.conversation.tree.versions(shown[0])[0] is question
@@ -98,7 +89,7 @@ async def test_a_preset_brings_settings_and_stops_and_can_be_undone(start: Start
 
 
 async def test_a_deleted_conversation_comes_back_from_the_menu(window: MainWindow) -> None:
-    restore = action(window, "Undo Sidebar Change")
+    restore = entry(window, "Undo Sidebar Change")
     await ask(window, COUNT)
     window.workspace.delete(*window.sidebar.chosen())
     restore.trigger()

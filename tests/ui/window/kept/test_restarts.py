@@ -8,8 +8,8 @@ from pytestqt.qtbot import QtBot
 from app.store.conversation_store import open_store
 from engine.stopping.rules import StopRules
 from tests.support.answers.said import sentence_of_stop
-from tests.ui.driving import eventually, facts_text, found_texts
-from tests.ui.window.kept.driving_kept import COUNT, Start, action, answered, ask, press, views
+from tests.ui.driving import ended, entry, eventually, facts_text, found_texts, press
+from tests.ui.window.kept.driving_kept import COUNT, Start, ask, views
 from ui.chat.messages.message_foot import ReasonLine
 from ui.records.attachments import Attachment, PageRange
 from ui.records.conversations import Conversation
@@ -62,9 +62,9 @@ async def test_a_search_opens_the_conversation_at_the_message_in_its_hidden_vers
     window.workspace.ask(
         lambda current: current.edit(first.messages[0], "What is a stop sequence?")
     )
-    await answered(window)
+    await ended(window)
     window.workspace.new_conversation()
-    action(window, "Search Conversations").trigger()
+    entry(window, "Search Conversations").trigger()
     qtbot.keyClicks(window.sidebar.search_field, '"one number"')
     await eventually(lambda: window.workspace.search.rowCount() > 0)
     assert window.sidebar.results.isVisible()
@@ -106,7 +106,7 @@ async def test_an_interrupted_answer_says_so_and_can_be_continued(
         assert "Stop list: 6" in facts_text(panel)
         await eventually(lambda: window.workspace.models.stage == "ready")
         press(view, "Continue this answer")
-        await answered(window)
+        await ended(window)
         assert views(window)[0].run.text.startswith("1\n2\n3\n")
 
 

@@ -17,8 +17,8 @@ from app.store import database
 from app.store.conversation_store import open_store
 from engine.engine import Engine
 from tests.support.shown import main_window, shown
-from tests.ui.driving import eventually
-from tests.ui.window.kept.driving_kept import COUNT, Start, ask, button, press
+from tests.ui.driving import eventually, press
+from tests.ui.window.kept.driving_kept import COUNT, Start, ask, button
 from ui.kit.theme import Theme
 from ui.records.exchange.archive import conversations_from_json
 

@@ -8,7 +8,7 @@ from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
 from tests.support.kept import preferences_state
 from tests.support.shown import main_window
-from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
+from tests.ui.driving import Enter, Living, ScriptedEngine, begun, eventually, opened
 from ui.kit.theme import Theme
 from ui.preferences import Preferences
 from ui.preferences_state import PreferencesState
@@ -69,11 +69,7 @@ async def answered_in_background(
     window: MainWindow, scripted: ScriptedEngine, *, seconds: float
 ) -> None:
     """Let an answer end while no window has the keyboard, as if it had taken so long."""
-    count = len(scripted.generations)
-    assert window.workspace.send("Go")
-    await eventually(lambda: len(scripted.generations) > count)
-    run = window.workspace.current.run
-    assert run is not None
+    run = await begun(window, scripted)
     run.started_at -= seconds
     scripted.say(TextDelta("secret words"), END)
     await eventually(lambda: run.is_over)
