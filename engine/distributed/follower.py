@@ -53,12 +53,15 @@ class FollowingBatch(RunningBatch):
             # Rank 0 chooses how much is read in a step, so the vocabulary does not matter here.
             scorer = PromptScorer(tokens, PromptScoring(scored_from), 1)
         sequence = Sequence(tokens, turn_end=turn_end, owner=CacheOwner(owner), scorer=scorer)
-        own = self.insert(sequence)
-        if (own, sequence.cached) != (number, cached):
-            raise EngineError(
-                f"sequence {own} with {sequence.cached} cached tokens, where rank 0 has sequence "
-                f"{number} with {cached}"
-            )
+        self.insert(sequence)
+        _compare(sequence, number, cached)
+
+    def follow_end_of_wait(self, number: int, cached: int, entries: int) -> None:
+        """Let a sequence read on that waited for another; raises ``EngineError`` likewise."""
+        self.prompt_cache.shrink_to(entries)
+        sequence = self.sequences[number]
+        self._end_wait(sequence)
+        _compare(sequence, number, cached)
 
     def follow_remove(
         self, numbers: list[int], sampled: list[list[int]], invalid: list[int]
@@ -70,6 +73,14 @@ class FollowingBatch(RunningBatch):
             if sequence.held and tokens:
                 sequence.held = [*sequence.held[: -len(tokens)], *tokens]
         self._release(removed)
+
+
+def _compare(sequence: Sequence, number: int, cached: int) -> None:
+    if (sequence.number, sequence.cached) != (number, cached):
+        raise EngineError(
+            f"sequence {sequence.number} with {sequence.cached} cached tokens, where rank 0 has "
+            f"sequence {number} with {cached}"
+        )
 
 
 def _carry_out(connection: Connection, world: World) -> None:

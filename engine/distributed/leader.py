@@ -1,6 +1,7 @@
 """Rank 0: it loads a model together with the other processes, and sends them each operation."""
 
 import logging
+from collections import abc
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,7 @@ class LeadingBatch(RunningBatch):
 
     All must store and evict the same prompts. So each operation that changes the prompt cache needs
     an order here: a method of ``FollowingBatch``. Evicting the least recently used is part of
-    ``follow_insert``, which sends how many entries rank 0 keeps.
+    ``follow_insert`` and ``follow_end_of_wait``, which send how many entries rank 0 keeps.
     """
 
     def __init__(self, model: Any, limits: BatchLimits, ranks: Ranks) -> None:
@@ -39,7 +40,7 @@ class LeadingBatch(RunningBatch):
 
     def insert(self, sequence: Sequence) -> int:
         self._ranks.check()
-        entries = sum(share.entries for share in self.cache_use.values())
+        entries = len(self.prompt_cache)
         number = super().insert(sequence)
         self._ranks.send(
             "follow_insert",
@@ -52,6 +53,11 @@ class LeadingBatch(RunningBatch):
             sequence.owner.name,
         )
         return number
+
+    def _end_wait(self, sequence: Sequence) -> None:
+        entries = len(self.prompt_cache)
+        super()._end_wait(sequence)
+        self._ranks.send("follow_end_of_wait", sequence.number, sequence.cached, entries)
 
     def _step(self, max_tokens: int) -> Step:
         """Step everywhere, with the amount of reading that rank 0 chose."""
@@ -74,6 +80,11 @@ class LeadingBatch(RunningBatch):
         if not self._ranks.lost:
             self._ranks.send("forget_prompts", owner)
         return super().forget_prompts(owner)
+
+    def reset(self) -> abc.Sequence[int]:
+        """Drop all sequences of this process; the other processes are lost already."""
+        self._waiting.clear()
+        return super().reset()
 
     def fault(self) -> str:
         """Return why a rank is lost; empty while none is. Any thread."""

@@ -129,9 +129,7 @@ class RunningBatch:
         Only sequences of one owner share: no number and no time reveals another's prompt.
         """
         found: list[tuple[Sequence, int]] = []
-        # Processes that share a model evict prompts at different times.
-        is_alone = sequence.scorer is not None or self.is_shared
-        for other in () if is_alone else self.sequences.values():
+        for other in self.sequences.values() if sequence.scorer is None else ():
             if (
                 other is sequence
                 or other in self._waiting
@@ -163,9 +161,12 @@ class RunningBatch:
             if donor.number not in self.sequences or donor.read >= shared
         ]
         for sequence in admitted:
-            del self._waiting[sequence]
-            self._admit(sequence)
+            self._end_wait(sequence)
         return admitted
+
+    def _end_wait(self, sequence: Sequence) -> None:
+        del self._waiting[sequence]
+        self._admit(sequence)
 
     def _plan_snapshots(self, sequence: Sequence) -> None:
         tokens, cached = sequence.keys, sequence.cached

@@ -9,6 +9,7 @@ from engine.distributed.follower import FollowingBatch
 from engine.distributed.leader import LeadingBatch
 from engine.distributed.ranks import Ranks
 from engine.errors import EngineError
+from engine.inference import batch
 from engine.inference.backend import BatchLimits, Step
 from engine.inference.sampling import PromptScorer
 from engine.inference.sequence import Sequence as BatchSequence
@@ -108,6 +109,28 @@ def test_follower_evicts_the_prompts_that_rank_0_drops(tmp_path: Path, is_invali
     # A follower that held other entries would evict the least recently used one, which is mine.
     assert both.answer([*mine, *drawn, *other], 3, "me")[1] == len(mine) + len(drawn)
     assert both.answer(other, 3, "other")[1] == 0
+
+
+@pytest.mark.parametrize("cache_bytes", [1 << 30, 0])
+def test_follower_shares_running_prompts_like_rank_0(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache_bytes: int
+) -> None:
+    monkeypatch.setattr(batch, "WORTH_TOKENS", 4)
+    both = Both(tmp_path, cache_bytes=cache_bytes)
+    prompt = [5] * 30 + both.prompt("go")
+    sequences = [BatchSequence([*prompt]) for _ in range(3)]
+    rows = [both.leading.insert(sequence) for sequence in sequences]
+    found: dict[int, list[int]] = {row: [] for row in rows}
+    while min(map(len, found.values())) < 4:
+        for row, one in both.leading.step().items():
+            found[row] += [token for token, _ in one.sampled]
+    late = BatchSequence([*prompt[:31], 7, 8])
+    both.leading.insert(late)
+    both.leading.step()
+    both.follow()
+    expected = [0, len(prompt) - 1, len(prompt) - 1, 31]
+    assert [sequence.cached for sequence in (*sequences, late)] == expected
+    assert [one.cached for one in both.following.sequences.values()] == expected
 
 
 def test_prompts_are_forgotten_on_rank_0_where_another_rank_is_lost(tmp_path: Path) -> None:
