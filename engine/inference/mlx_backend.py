@@ -57,6 +57,7 @@ from engine.output.vocabulary import Vocabulary, decode_ids
 from engine.stopping.record import Channel
 from engine.stopping.repetition import RepetitionScope
 from engine.values.embedding import EmbeddingRequest
+from engine.values.events import CacheMiss
 from engine.values.no_effect import overruled_options
 from engine.values.request import GenerationRequest, Sampling
 from engine.values.tokens import TokenOrigin, TokenStats
@@ -289,6 +290,8 @@ class MlxBackend:
             if sequence.draft is not None:  # it counts the answers that it drafts for
                 sequence.draft.abandon()
             raise
+        if prompt.is_on_disk and not sequence.cached:
+            sequence.cache_miss = CacheMiss.ON_DISK
 
     def _draft_sources(
         self, prompt: Prompt, request: GenerationRequest, constraint: TokenConstraint | None

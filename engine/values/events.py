@@ -133,6 +133,7 @@ class CacheMiss(StrEnum):
         NO_SNAPSHOT: A stored prompt begins alike, but this model can continue only from a snapshot
             of its layers, and none was taken in the part that both share.
         EVICTED: A prompt that begins alike was evicted, because memory for it ran out.
+        ON_DISK: It is on disk, but was not read from there.
         SCORED: The tokens of the prompt are scored, so the model reads them.
     """
 
@@ -140,6 +141,7 @@ class CacheMiss(StrEnum):
     OTHER_BEGINNING = "other_beginning"
     NO_SNAPSHOT = "no_snapshot"
     EVICTED = "evicted"
+    ON_DISK = "on_disk"
     SCORED = "scored"
 
 

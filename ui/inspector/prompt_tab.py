@@ -51,6 +51,7 @@ _PART = Qt.ItemDataRole.UserRole + 1
 _MISSES = {
     CacheMiss.NOTHING_STORED: "no earlier prompt was stored",
     CacheMiss.OTHER_BEGINNING: "the stored prompts begin with other tokens",
+    CacheMiss.ON_DISK: "the rest was on disk, and was not read from there",
     CacheMiss.NO_SNAPSHOT: "an earlier prompt has more of these tokens, but this model can go on "
     "only from a snapshot, and there is none in between",
     CacheMiss.EVICTED: "an earlier prompt had more of these tokens, but the memory for cached "
