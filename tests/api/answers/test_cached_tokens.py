@@ -14,6 +14,7 @@ from engine.engine import Engine
 from engine.inference.cache import index
 from engine.inference.cache.disk import DiskCache
 from engine.values.request import LOCAL_OWNER, CacheOwner, GenerationRequest, Message
+from tests.api.questions import question
 from tests.support.random_cases import few_of
 
 BLOCK = 16
@@ -26,19 +27,13 @@ class Api:
 
     Attributes:
         path: Where the request goes.
-        body: The request for a text.
         counts: Takes the prompt's tokens, and the cached ones, from the last object with counts.
         counted: Returns that object of a stream's objects.
     """
 
     path: str
-    body: Callable[[str], dict[str, Any]]
     counts: Callable[[dict[str, Any]], tuple[int, int]]
     counted: Callable[[list[Any]], dict[str, Any]] = lambda found: found[-1]
-
-
-def _messages(text: str) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": text}], "max_tokens": 8, "temperature": 0}
 
 
 def _openai(answer: dict[str, Any]) -> tuple[int, int]:
@@ -57,23 +52,13 @@ def _responses(answer: dict[str, Any]) -> tuple[int, int]:
     return usage["input_tokens"], usage["input_tokens_details"]["cached_tokens"]
 
 
-USAGE = {"stream_options": {"include_usage": True}}
 APIS = {
-    "messages": Api("/v1/messages", _messages, _anthropic, lambda found: found[0]),
-    "chat": Api("/v1/chat/completions", lambda text: _messages(text) | USAGE, _openai),
-    "completions": Api(
-        "/v1/completions",
-        lambda text: {"prompt": text, "max_tokens": 8, "temperature": 0} | USAGE,
-        _openai,
-    ),
-    "responses": Api(
-        "/v1/responses",
-        lambda text: {"input": text, "max_output_tokens": 8, "temperature": 0},
-        _responses,
-    ),
+    "messages": Api("/v1/messages", _anthropic, lambda found: found[0]),
+    "chat": Api("/v1/chat/completions", _openai),
+    "completions": Api("/v1/completions", _openai),
+    "responses": Api("/v1/responses", _responses),
     "generate": Api(
         "/generate",
-        lambda text: {"text": text, "sampling_params": {"max_new_tokens": 8, "temperature": 0}},
         lambda answer: (answer["meta_info"]["prompt_tokens"], answer["meta_info"]["cached_tokens"]),
     ),
 }
@@ -94,9 +79,9 @@ def keeping(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> 
 def asked(
     site: Any, api: Api, text: str, is_stream: bool, key: str | None = None
 ) -> tuple[int, int]:
-    body = {"model": "m", **api.body(text), "stream": is_stream}
-    if not is_stream:
-        body.pop("stream_options", None)
+    body = question(api.path, text, 8, raw=text, temperature=0) | {"stream": is_stream}
+    if is_stream and api.counts is _openai:
+        body["stream_options"] = {"include_usage": True}
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     reply = site.send("POST", api.path, body, headers)
     assert reply.status == 200, reply.body

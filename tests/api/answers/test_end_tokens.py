@@ -7,20 +7,11 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Site, acting
+from tests.api.questions import PATHS, question
 from tests.engine.inference.test_end_tokens import TURN_END, stage
 from tests.support.scripted import GO, START
 
 RAW = f"{START}user:go{TURN_END}\n{GO}"
-USER = [{"role": "user", "content": "go"}]
-ASKS: dict[str, dict[str, Any]] = {
-    "/v1/messages": {"max_tokens": 20, "messages": USER},
-    "/v1/chat/completions": {"max_tokens": 20, "messages": USER},
-    "/v1/completions": {"max_tokens": 20, "prompt": RAW},
-    "/v1/responses": {"max_output_tokens": 20, "input": "go"},
-    "/generate": {"text": RAW, "sampling_params": {"max_new_tokens": 20}},
-    "/api/chat": {"messages": USER, "stream": False},
-    "/api/generate": {"prompt": "go", "stream": False},
-}
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +20,11 @@ def healed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield site
 
 
-@pytest.mark.parametrize("path", ASKS)
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("ignored", [False, True])
 def test_end_token_of_the_template_ends_the_answer(healed: Site, path: str, ignored: bool) -> None:
     own = {"report": True, "ignore_template_eos": ignored}
-    body = {"model": "m", **ASKS[path], "fullstop": own}
+    body = question(path, "go", 20, raw=RAW) | {"stream": False, "fullstop": own}
     answer = healed.send("POST", path, body).json
     stop = _report(answer)["stop"]
     assert stop["kind"] == "eos"
@@ -43,7 +34,7 @@ def test_end_token_of_the_template_ends_the_answer(healed: Site, path: str, igno
 
 def test_server_that_ignores_template_ends_answers_on(tmp_path: Path) -> None:
     with acting(stage(tmp_path), ignore_template_eos=True) as (site, _):
-        body = {"model": "m", **ASKS["/v1/messages"], "fullstop": {"report": True}}
+        body = question("/v1/messages", "go", 20) | {"fullstop": {"report": True}}
         assert (
             _report(site.send("POST", "/v1/messages", body).json)["stop"]["source"] == "tokenizer"
         )

@@ -8,19 +8,9 @@ import mlx.core as mx
 import pytest
 
 from tests.api.conftest import Site, acting
-from tests.support.scripted import END, GO, START, ScriptedModel, Stage
+from tests.api.questions import PATHS, question
+from tests.support.scripted import ScriptedModel, Stage
 
-RAW = f"{START}user:go{END}{GO}"
-USER = [{"role": "user", "content": "go"}]
-ASKS: dict[str, dict[str, Any]] = {
-    "/v1/messages": {"max_tokens": 9, "messages": USER},
-    "/v1/chat/completions": {"max_tokens": 9, "messages": USER},
-    "/v1/completions": {"max_tokens": 9, "prompt": RAW},
-    "/v1/responses": {"max_output_tokens": 9, "input": "go"},
-    "/generate": {"text": RAW, "sampling_params": {"max_new_tokens": 9}},
-    "/api/chat": {"messages": USER},
-    "/api/generate": {"prompt": "go"},
-}
 SAMPLING = [{"temperature": 0}, {"temperature": 1}, {"temperature": 1, "top_p": 0.5, "seed": 3}]
 
 
@@ -49,18 +39,13 @@ def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Sp
 
 
 @pytest.mark.parametrize("sampling", SAMPLING, ids=["greedy", "drawn", "seeded"])
-@pytest.mark.parametrize("path", ASKS)
+@pytest.mark.parametrize("path", PATHS)
 def test_error_names_the_model(
     spoiled: tuple[Site, SpoiledModel], path: str, sampling: dict[str, Any]
 ) -> None:
     site, model = spoiled
     model.after = 0
-    inner = {"/generate": "sampling_params", "/api/chat": "options", "/api/generate": "options"}
-    body = {"model": "m", "stream": False, **ASKS[path]}
-    if path in inner:
-        body[inner[path]] = {**body.get(inner[path], {}), **sampling}
-    else:
-        body |= sampling
+    body = question(path, "go", 9, **sampling) | {"stream": False}
     reply = site.send("POST", path, body)
     assert reply.status == 500
     assert b"scripted computed values that are not numbers" in reply.body

@@ -6,19 +6,7 @@ from typing import Any
 import pytest
 
 from tests.api.dialects.documented import check_request
-
-TURN = [{"role": "user", "content": "Say: yes"}]
-GOOD: dict[str, dict[str, Any]] = {
-    "/v1/messages": {"model": "m", "max_tokens": 2, "messages": TURN},
-    "/v1/chat/completions": {"model": "m", "max_tokens": 2, "messages": TURN},
-    "/v1/completions": {"model": "m", "max_tokens": 2, "prompt": "a"},
-    "/v1/responses": {"model": "m", "max_output_tokens": 2, "input": "a"},
-    "/generate": {"text": "a", "sampling_params": {"max_new_tokens": 2}},
-    "/api/chat": {"model": "m", "messages": TURN, "options": {"num_predict": 2}},
-    "/api/generate": {"model": "m", "prompt": "a", "options": {"num_predict": 2}},
-}
-INNER = {"/generate": "sampling_params", "/api/chat": "options", "/api/generate": "options"}
-
+from tests.api.questions import INNER, PATHS, question
 
 WHOLE: dict[str, list[dict[str, Any]]] = {
     "/v1/messages": [{"max_tokens": 5.0, "top_k": 3.0, "stop_token_ids": [7.0]}],
@@ -43,7 +31,7 @@ WHOLE: dict[str, list[dict[str, Any]]] = {
 def test_a_whole_number_may_be_written_as_a_decimal(
     site: Any, path: str, fields: dict[str, Any]
 ) -> None:
-    good = GOOD.get(path, {})
+    good = question(path, "a", 2) if path in PATHS else {}
     check_request(path, good | fields)
     reply = site.send("POST", path, good | {"stream": False} | fields)
     assert reply.status == 200, reply.body
@@ -74,7 +62,7 @@ def test_what_is_no_whole_number_is_refused_by_name(
     site: Any, path: str, name: str, value: str
 ) -> None:
     wrong = f"[{value}]" if name in ("stop_token_ids", "tokens") else value
-    good = GOOD.get(path, {})
+    good = question(path, "a", 2) if path in PATHS else {}
     outer = INNER.get(path, "")
     body = good | ({outer: {name: "HERE"}} if outer else {name: "HERE"})
     raw = json.dumps(body).replace('"HERE"', wrong).encode()

@@ -16,20 +16,14 @@ from engine.files.causes import without_folders
 from engine.inference.loader import load_model
 from engine.scheduling.model_list import OfferedModel
 from engine.values.limits import Limits
+from tests.api.questions import PATHS, question
 from tests.support.several.draft_models import write_draft
 
 SECRET = "Olga's unmistakable shelf"
-_QUESTION = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
 BODIES: dict[str, dict[str, Any]] = {
-    "/v1/messages": _QUESTION,
-    "/v1/chat/completions": {**_QUESTION, "stream": True},
-    "/v1/completions": {"prompt": "Hi", "max_tokens": 2},
-    "/v1/responses": {"input": "Hi"},
+    **{path: question(path, "Hi", 2) for path in PATHS},
     "/v1/embeddings": {"input": "Hi"},
-    "/api/chat": {"messages": _QUESTION["messages"]},
-    "/api/generate": {"prompt": "Hi"},
     "/api/embed": {"input": "Hi"},
-    "/generate": {"text": "Hi"},
     "/tokenize": {"prompt": "Hi"},
     "/api/show": {},
 }
@@ -95,7 +89,7 @@ def test_no_answer_about_a_model_that_cannot_be_loaded_names_its_folder(
     for name in (*DAMAGES, *RAISED):
         # The next damage is told by the other dialects.
         told = [
-            site.send("POST", path, {"model": name, **body})
+            site.send("POST", path, body | {"model": name})
             for path, body in itertools.islice(asked, 2)
         ]
         assert any(one.status >= 400 for one in told), name

@@ -13,7 +13,7 @@ import pytest
 from engine import Generation
 from engine.values.limits import Limits
 from tests.api.conftest import LONG, Exchange
-from tests.support.scripted import GO
+from tests.api.questions import PATHS, question
 
 MESSAGES, CHAT, RESPONSES = "/v1/messages", "/v1/chat/completions", "/v1/responses"
 ASK = {"model": "m", "max_tokens": 2000, "messages": [{"role": "user", "content": LONG}]}
@@ -21,21 +21,7 @@ STEP_S = 0.02
 STEPS = 3
 TOKENS = 2000
 
-# The names of the text and the limit in each dialect.
-BODIES: dict[str, Callable[[str], dict[str, Any]]] = {
-    MESSAGES: lambda text: {"messages": turns(text), "max_tokens": TOKENS},
-    CHAT: lambda text: {"messages": turns(text), "max_completion_tokens": TOKENS},
-    "/v1/completions": lambda text: {"prompt": f"user:{text}{GO}", "max_tokens": TOKENS},
-    RESPONSES: lambda text: {"input": text, "max_output_tokens": TOKENS},
-    "/generate": lambda text: {
-        "text": f"user:{text}{GO}",
-        "sampling_params": {"max_new_tokens": TOKENS},
-    },
-    "/api/chat": lambda text: {"messages": turns(text), "options": {"num_predict": TOKENS}},
-    "/api/generate": lambda text: {"prompt": text, "options": {"num_predict": TOKENS}},
-}
-
-PATHS = pytest.mark.parametrize("path", BODIES)
+EACH = pytest.mark.parametrize("path", PATHS)
 STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 
 
@@ -44,7 +30,7 @@ def turns(text: str) -> list[dict[str, str]]:
 
 
 def body(path: str, text: str, *, is_streamed: bool) -> dict[str, Any]:
-    return {"model": "m", "stream": is_streamed, **BODIES[path](text)}
+    return question(path, text, TOKENS) | {"stream": is_streamed}
 
 
 def steps_after(stage: Any, connection: Exchange) -> int:
@@ -77,7 +63,7 @@ def steps_after(stage: Any, connection: Exchange) -> int:
     return len(steps)
 
 
-@PATHS
+@EACH
 @STREAMED
 def test_a_hang_up_during_decoding_ends_the_generation(
     staged: Callable[..., Any], path: str, is_streamed: bool
@@ -90,11 +76,11 @@ def test_a_hang_up_during_decoding_ends_the_generation(
     assert stage.stage.model.calls[-1] == (1, 1)
 
     assert steps_after(stage, connection) <= STEPS
-    reply = site.send("POST", MESSAGES, {"model": "m", **BODIES[MESSAGES]("Hi")})
+    reply = site.send("POST", MESSAGES, question(MESSAGES, "Hi", TOKENS))
     assert reply.json["content"][0]["text"] == "Hello"
 
 
-@PATHS
+@EACH
 @STREAMED
 def test_a_hang_up_during_the_prompt_ends_the_generation(
     staged: Callable[..., Any], path: str, is_streamed: bool
@@ -122,9 +108,9 @@ def test_a_hang_up_during_the_prompt_ends_the_generation(
 def test_a_silent_stream_gets_keepalives(staged: Callable[..., Any], path: str, sign: str) -> None:
     stage = staged(Limits(prefill_chunk=16), step_s=STEP_S, settings={"keepalive_s": 0.05})
     site = stage.site
-    body = {"model": "m", **BODIES[path]("x" * 16 * 40), "stream": True}
+    sent = body(path, "x" * 16 * 40, is_streamed=True)
 
-    assert site.send("POST", path, body).body.decode().count(sign) >= 3
+    assert site.send("POST", path, sent).body.decode().count(sign) >= 3
 
 
 def test_keepalives_of_responses_are_numbered_events_that_openais_client_reads(

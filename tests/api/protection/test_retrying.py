@@ -9,7 +9,7 @@ from engine.engine import Engine
 from engine.library.memory_need import Memory
 from engine.scheduling import memory_plan
 from tests.api.conftest import Site
-from tests.api.protection.test_hang_ups import BODIES
+from tests.api.questions import PATHS, question
 
 KEY = "the-right-key"
 ASK = {"model": "m", "max_tokens": 8, "messages": [{"role": "user", "content": "Hi"}]}
@@ -55,7 +55,7 @@ def test_a_temporary_error_does_not_forbid_another_try(serve: Callable[..., Site
     assert "x-should-retry" not in reply.headers
 
 
-@pytest.mark.parametrize("path", sorted(BODIES))
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_prompt_for_which_there_is_no_memory_now_can_be_sent_again_later(
     staged: Callable[..., Any],
@@ -65,11 +65,11 @@ def test_a_prompt_for_which_there_is_no_memory_now_can_be_sent_again_later(
 ) -> None:
     monkeypatch.setattr(memory_plan, "memory", lambda: Memory(1 << 30, 0))
     site = staged().site
-    body = {"model": "m", "stream": is_streamed, **BODIES[path]("x" * 5000)}
-    reply = site.send("POST", path, body)
+    more = {"stream": is_streamed}
+    reply = site.send("POST", path, question(path, "x" * 5000, 2000) | more)
 
     assert reply.status == (529 if path == "/v1/messages" else 503), reply.body
     assert int(reply.headers["retry-after"]) >= 1
     assert "x-should-retry" not in reply.headers
     assert b"is free now" in reply.body
-    assert site.send("POST", path, body | BODIES[path]("Hi")).status == 200
+    assert site.send("POST", path, question(path, "Hi", 2000) | more).status == 200

@@ -10,11 +10,11 @@ import pytest
 
 from engine.values.limits import Limits
 from tests.api.conftest import LONG
-from tests.api.protection.test_hang_ups import BODIES
+from tests.api.protection.test_hang_ups import body as asked
+from tests.api.questions import PATHS
 
 pytestmark = pytest.mark.long
 
-ROUTES = sorted(BODIES)
 PATIENCE_S = 120.0
 # A step on a busy machine takes less.
 STUCK_AFTER_S = 4.0
@@ -62,12 +62,8 @@ def stuck(serve: Callable[..., Any], staged: Callable[..., Any]) -> Iterator[Stu
         blockade.open()
 
 
-def asked(path: str, text: str, *, is_streamed: bool) -> dict[str, Any]:
-    return {"model": "m", "stream": is_streamed, **BODIES[path](text)}
-
-
 def test_running_requests_end_with_an_error_in_their_dialects(stuck: StuckSite) -> None:
-    kinds = [(path, is_streamed) for path in ROUTES for is_streamed in (False, True)]
+    kinds = [(path, is_streamed) for path in PATHS for is_streamed in (False, True)]
     exchanges = [
         stuck.site.open("POST", path, asked(path, LONG, is_streamed=is_streamed), waits=False)
         for path, is_streamed in kinds
@@ -92,12 +88,12 @@ def test_running_requests_end_with_an_error_in_their_dialects(stuck: StuckSite) 
 
 
 def test_requests_are_answered_again_once_the_model_continues(stuck: StuckSite) -> None:
-    hello = {path: asked(path, "Hi", is_streamed=False) for path in ROUTES}
+    hello = {path: asked(path, "Hi", is_streamed=False) for path in PATHS}
     for path, body in hello.items():
         assert b"Hello" in stuck.site.send("POST", path, body).body
     stuck.blockade.close()
-    long = asked(ROUTES[0], LONG, is_streamed=False)
-    assert stuck.site.send("POST", ROUTES[0], long).status == 500
+    long = asked(PATHS[0], LONG, is_streamed=False)
+    assert stuck.site.send("POST", PATHS[0], long).status == 500
     stuck.wait_for_health(503)
     stuck.blockade.open()
     # A client that only polls /health sees that the server has recovered.

@@ -8,6 +8,7 @@ import pytest
 from api.service.errors import ContextOverflow
 from tests.api.conftest import SCRIPTS, Site, acting
 from tests.api.dialects.asking import ROUTES, encoder
+from tests.api.questions import RAW_PATHS, question
 from tests.support.scripted import Stage
 
 CONTEXT = 64
@@ -19,60 +20,40 @@ OPENAI = {"type": "invalid_request_error", "code": "context_length_exceeded"}
 STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 
 
-def messages(text: str) -> dict[str, Any]:
-    return {"model": "m", "max_tokens": 8, "messages": [{"role": "user", "content": text}]}
-
-
-# For each route: how a text becomes a prompt, and the error for n tokens.
-SAID: dict[str, tuple[Callable[[str], dict[str, Any]], Callable[[int], dict[str, Any]]]] = {
-    "/v1/messages": (
-        messages,
-        lambda n: {
-            "type": "error",
-            "error": {
-                "type": "invalid_request_error",
-                "message": f"prompt is too long: {n} tokens > {CONTEXT} maximum",
-            },
+# For each route: the error for n tokens.
+SAID: dict[str, Callable[[int], dict[str, Any]]] = {
+    "/v1/messages": lambda n: {
+        "type": "error",
+        "error": {
+            "type": "invalid_request_error",
+            "message": f"prompt is too long: {n} tokens > {CONTEXT} maximum",
         },
-    ),
-    "/v1/chat/completions": (
-        messages,
-        lambda n: {"error": OPENAI | {"message": CHAT_WORDS.format(n=n), "param": "messages"}},
-    ),
-    "/v1/completions": (
-        lambda text: {"model": "m", "prompt": text},
-        lambda n: {"error": OPENAI | {"message": CHAT_WORDS.format(n=n), "param": "prompt"}},
-    ),
-    "/v1/responses": (
-        lambda text: {"model": "m", "input": text},
-        lambda n: {"error": OPENAI | {"message": CHAT_WORDS.format(n=n), "param": "input"}},
-    ),
-    "/generate": (
-        lambda text: {"text": text},
-        lambda n: {
-            "error": {
-                "message": f"The input ({n} tokens) is longer than the model's context length "
-                f"({CONTEXT} tokens).",
-                "type": "invalid_request",
-                "param": "text",
-                "code": 400,
-            }
-        },
-    ),
-    "/api/chat": (
-        messages,
-        lambda n: {
-            "error": f"prompt too long; exceeded max context length by {n - CONTEXT} tokens"
-        },
-    ),
-    "/api/generate": (
-        lambda text: {"model": "m", "prompt": text},
-        lambda n: {
-            "error": f"prompt too long; exceeded max context length by {n - CONTEXT} tokens"
-        },
-    ),
+    },
+    "/v1/chat/completions": lambda n: {
+        "error": OPENAI | {"message": CHAT_WORDS.format(n=n), "param": "messages"}
+    },
+    "/v1/completions": lambda n: {
+        "error": OPENAI | {"message": CHAT_WORDS.format(n=n), "param": "prompt"}
+    },
+    "/v1/responses": lambda n: {
+        "error": OPENAI | {"message": CHAT_WORDS.format(n=n), "param": "input"}
+    },
+    "/generate": lambda n: {
+        "error": {
+            "message": f"The input ({n} tokens) is longer than the model's context length "
+            f"({CONTEXT} tokens).",
+            "type": "invalid_request",
+            "param": "text",
+            "code": 400,
+        }
+    },
+    "/api/chat": lambda n: {
+        "error": f"prompt too long; exceeded max context length by {n - CONTEXT} tokens"
+    },
+    "/api/generate": lambda n: {
+        "error": f"prompt too long; exceeded max context length by {n - CONTEXT} tokens"
+    },
 }
-RAW = ("/v1/completions", "/generate")
 # The tokens that the scripted model's template adds to a question: two tags and "user:".
 AROUND = 8
 
@@ -84,8 +65,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def sent(site: Site, path: str, letters: int, is_streamed: bool) -> Any:
-    make, _ = SAID[path]
-    return site.send("POST", path, make("x" * letters) | {"stream": is_streamed})
+    text = "x" * letters
+    return site.send("POST", path, question(path, text, 8, raw=text) | {"stream": is_streamed})
 
 
 @STREAMED
@@ -100,13 +81,13 @@ def test_every_dialect_reports_it_in_its_vendors_words(
 
     assert reply.status == 400
     assert reply.headers["x-should-retry"] == "false"
-    assert body == SAID[path][1](letters + (0 if path in RAW else AROUND))
+    assert body == SAID[path](letters + (0 if path in RAW_PATHS else AROUND))
 
 
 @pytest.mark.parametrize("api", ROUTES)
 def test_stream_that_has_begun_reports_it_in_its_vendors_words(api: str) -> None:
     path = ROUTES[api].path
-    said = SAID[path][1](200)["error"]
+    said = SAID[path](200)["error"]
     text = said if isinstance(said, str) else said["message"]
     field = "prompt" if path == "/v1/completions" else "input"
     frames = "".join(encoder(api).fail(ContextOverflow((field,), 200, CONTEXT)))

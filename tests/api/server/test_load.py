@@ -14,20 +14,15 @@ import pytest
 
 from api.server.server import ApiServer
 from engine.engine import Engine
+from tests.api.questions import PATHS, question
 from tests.support.asking import run
-from tests.support.scripted import GO, Stage
+from tests.support.scripted import Stage
 
 pytestmark = pytest.mark.long
 
 MAX_CLIENTS, TOKENS = 200, 64
-PATHS = (
-    "/v1/messages",
-    "/v1/chat/completions",
-    "/v1/completions",
-    "/v1/responses",
-    "/generate",
-    "/api/chat",
-)
+# Those whose streams have texts of their own.
+ROUTES = [path for path in PATHS if path != "/api/generate"]
 
 
 @pytest.fixture
@@ -42,22 +37,6 @@ def engine(stage: Stage) -> Iterator[Engine]:
     run(engine.load(Path("scripted")))
     yield engine
     engine.close()
-
-
-def body_for(path: str, n: int, *, is_streamed: bool = True, tokens: int = TOKENS) -> bytes:
-    turns = [{"role": "user", "content": f"Q{n}"}]
-    body: dict[str, Any]
-    if path == "/generate":
-        body = {"text": f"user:Q{n}{GO}", "sampling_params": {"max_new_tokens": tokens}}
-    elif path == "/v1/completions":
-        body = {"prompt": f"user:Q{n}{GO}", "max_tokens": tokens}
-    elif path == "/v1/responses":
-        body = {"input": f"Q{n}", "max_output_tokens": tokens}
-    elif path == "/api/chat":
-        body = {"messages": turns, "options": {"num_predict": tokens}}
-    else:
-        body = {"messages": turns, "max_tokens": tokens}
-    return json.dumps({"model": "m", "stream": is_streamed, **body}).encode()
 
 
 def text_of(path: str, line: bytes, before: str) -> str:
@@ -79,13 +58,14 @@ def text_of(path: str, line: bytes, before: str) -> str:
 
 
 @asynccontextmanager
-async def asking(server: ApiServer, path: str, body: bytes) -> Any:
+async def asking(server: ApiServer, path: str, body: dict[str, Any]) -> Any:
     assert server.address is not None
     reader, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
+    sent = json.dumps(body).encode()
     writer.write(
         f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n".encode()
-        + body
+        f"Content-Length: {len(sent)}\r\n\r\n".encode()
+        + sent
     )
     try:
         yield reader
@@ -94,9 +74,9 @@ async def asking(server: ApiServer, path: str, body: bytes) -> Any:
 
 
 async def client(server: ApiServer, n: int, *, leaves: bool, is_slow: bool) -> str | None:
-    path = PATHS[n % len(PATHS)]
-    text = ""
-    async with asking(server, path, body_for(path, n)) as reader:
+    path = ROUTES[n % len(ROUTES)]
+    text, body = "", question(path, f"Q{n}", TOKENS) | {"stream": True}
+    async with asking(server, path, body) as reader:
         while line := await reader.readline():
             line = line.removeprefix(b"data: ").strip()
             if is_slow:

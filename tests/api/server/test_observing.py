@@ -24,7 +24,8 @@ from api.service.redaction import HIDDEN, safe_body, safe_headers, safe_path
 from engine.engine import Engine
 from engine.stopping.record import StopKind
 from engine.values.request import TraceLevel
-from tests.support.scripted import GO, Stage
+from tests.api.questions import PATHS, question
+from tests.support.scripted import Stage
 
 COUNT = "Count from 1 to 10, one number per line"
 
@@ -151,19 +152,6 @@ def slow(tmp_path: Path) -> Iterator[Engine]:
     engine.close()
 
 
-# The prompt that the template would make from the question.
-RAW = f"user:{COUNT}{GO}"
-ASKED: dict[str, dict[str, Any]] = {
-    "/v1/messages": {"max_tokens": 60, "stop_sequences": ["4"]},
-    "/v1/chat/completions": {"stop": ["4"], "stream_options": {"include_usage": True}},
-    "/v1/completions": {"prompt": RAW, "max_tokens": 20, "stop": ["4"]},
-    "/v1/responses": {"input": COUNT, "stop": ["4"]},
-    "/generate": {"text": RAW, "sampling_params": {"max_new_tokens": 20, "stop": ["4"]}},
-    "/api/chat": {"options": {"stop": ["4"]}},
-    "/api/generate": {"prompt": COUNT, "options": {"stop": ["4"]}},
-}
-
-
 def shapes(raw: bytes) -> set[str]:
     """Return the kinds of objects in an answer, without their numbers."""
     kinds = set()
@@ -182,13 +170,11 @@ def _shape(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
-@pytest.mark.parametrize("path", ASKED)
+@pytest.mark.parametrize("path", PATHS)
 def test_recording_tokens_does_not_change_the_answer(
     slow: Engine, path: str, is_stream: bool
 ) -> None:
-    body = {"model": "any", "stream": is_stream, **ASKED[path]}
-    if not {"prompt", "input", "text"} & set(body):
-        body["messages"] = [{"role": "user", "content": COUNT}]
+    body = question(path, COUNT, 60, stop="4") | {"stream": is_stream}
     with watched(slow) as (address, notebook):
         post(address, path, body)  # the prompt is in the cache for both
         _, plain, _ = post(address, path, body)

@@ -5,23 +5,14 @@ from typing import Any
 import pytest
 
 from api.server.routes import ROUTES
-
-HI = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1, "stream": False}
-POSTED = {
-    "/v1/chat/completions": HI,
-    "/v1/messages": HI,
-    "/v1/completions": {"prompt": "Hi", "max_tokens": 1},
-    "/v1/responses": {"input": "Hi", "max_output_tokens": 1},
-    "/generate": {"text": "Hi", "sampling_params": {"max_new_tokens": 1}},
-    "/api/chat": {"messages": HI["messages"], "stream": False, "options": {"num_predict": 1}},
-}
+from tests.api.questions import PATHS, question
 
 
-@pytest.mark.parametrize("path", POSTED)
+@pytest.mark.parametrize("path", PATHS)
 def test_doubled_and_trailing_slashes_lead_to_the_route(site: Any, path: str) -> None:
     first, rest = path[1:].split("/", 1) if "/" in path[1:] else (path[1:], "")
     for spelled in (f"/{path}", f"{path}/", f"/{first}//{rest}", f"//{first}///{rest}//?beta=true"):
-        reply = site.send("POST", spelled, {"model": "m", **POSTED[path]})
+        reply = site.send("POST", spelled, question(path, "Hi", 1) | {"stream": False})
         assert reply.status == 200, (spelled, reply.body)
 
 
@@ -56,11 +47,11 @@ NOT_APPLIED = "x-fullstop-not-applied"
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-@pytest.mark.parametrize("path", POSTED)
+@pytest.mark.parametrize("path", PATHS)
 def test_a_parameter_without_effect_is_named_in_a_header(
     site: Any, path: str, is_streamed: bool
 ) -> None:
-    plain = {**POSTED[path], "stream": is_streamed}
+    plain = question(path, "Hi", 1) | {"stream": is_streamed}
     reply = site.send("POST", path, plain | {"sæmplers": ["x"], "user": "me", "mirostat": 0})
     assert reply.headers[NOT_APPLIED] == "s\\xe6mplers"
     assert NOT_APPLIED not in site.send("POST", path, plain).headers
@@ -72,7 +63,7 @@ def test_a_parameter_without_effect_is_named_in_a_header(
         ("/v1/embeddings", {"input": "Hi"}),
         ("/api/embed", {"input": "Hi", "options": {"samplers": []}}),
         ("/tokenize", {"prompt": "Hi"}),
-        ("/v1/messages/count_tokens", {"messages": HI["messages"]}),
+        ("/v1/messages/count_tokens", {"messages": [{"role": "user", "content": "Hi"}]}),
     ],
 )
 def test_a_route_without_an_answer_names_parameters_without_effect(

@@ -17,15 +17,12 @@ from engine.inference.loader import load_model
 from engine.library.memory_need import need
 from engine.scheduling.model_list import OfferedModel
 from engine.values.limits import Limits
+from tests.api.questions import question
 from tests.support.asking import run
 from tests.support.several.offered_models import offered, write_models
 
-_ASK: dict[str, Any] = {
-    "messages": [{"role": "user", "content": "Count from 1 to 9."}],
-    "max_tokens": 8,
-    "temperature": 0,
-}
-_ROUTES = ("/v1/messages", "/v1/chat/completions", "/v1/completions", "/v1/responses", "/api/chat")
+MESSAGES, CHAT = "/v1/messages", "/v1/chat/completions"
+_ROUTES = (MESSAGES, CHAT, "/v1/completions", "/v1/responses", "/api/chat")
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +68,8 @@ def held(models: list[OfferedModel]) -> Iterator[tuple[Engine, _Held]]:
 
 
 def ask(route: str, model: str, **more: Any) -> dict[str, Any]:
-    text = "Count from 1 to 9."
-    bodies: dict[str, dict[str, Any]] = {
-        "/v1/completions": {"prompt": text, "max_tokens": 8, "temperature": 0},
-        "/v1/responses": {"input": text, "max_output_tokens": 8, "temperature": 0},
-        "/api/chat": {"messages": _ASK["messages"], "stream": False},
-    }
-    return {**bodies.get(route, _ASK), "model": model, **more}
+    made = question(route, "Count from 1 to 9.", 8, temperature=0)
+    return made | {"model": model, "stream": False, **more}
 
 
 @pytest.mark.parametrize("route", _ROUTES)
@@ -107,8 +99,8 @@ def test_an_unknown_name_is_a_404_with_the_nearest_names(
     route: str,
     is_streamed: bool,
 ) -> None:
-    more = {} if "count" in route else {"stream": is_streamed}
-    reply = serve(several).send("POST", route, ask(route, "model-3", **more))
+    body = ask(route.removesuffix("/count_tokens"), "model-3", stream=is_streamed)
+    reply = serve(several).send("POST", route, body)
     assert reply.status == 404
     assert models[1].id in json.dumps(reply.json)
 
@@ -171,14 +163,14 @@ def test_a_stream_gets_keepalives_while_its_model_is_loaded(
         with site.open("POST", route, ask(route, models[1].id, stream=True)) as response:
             assert response.readline().startswith(sign)
             # The loaded model answers meanwhile, and the other is not loaded yet.
-            other = site.send("POST", "/v1/chat/completions", ask("chat", models[0].id))
+            other = site.send("POST", CHAT, ask(CHAT, models[0].id))
             assert other.status == 200
             if not loader.may_go_on.is_set():
                 status = engine.resolve_model(models[1].id)
                 assert status is not None
                 assert status.state == "loading"
             loader.may_go_on.set()
-            assert b"stop" in response.read()
+            assert b"_reason" in response.read()
 
 
 @pytest.mark.parametrize("several", [2], indirect=True)
@@ -186,9 +178,9 @@ def test_a_model_that_cannot_be_loaded_fails_its_stream_in_the_vendors_words(
     serve: Callable[..., Any], several: Engine, models: list[OfferedModel]
 ) -> None:
     site = serve(several)
-    assert site.send("POST", "/v1/chat/completions", ask("chat", models[1].id)).status == 200
+    assert site.send("POST", CHAT, ask(CHAT, models[1].id)).status == 200
     for is_streamed in (False, True):
-        reply = site.send("POST", "/v1/messages", ask("m", models[2].id, stream=is_streamed))
+        reply = site.send("POST", MESSAGES, ask(MESSAGES, models[2].id, stream=is_streamed))
         assert reply.status == 529
         assert "unpin one of them" in reply.json["error"]["message"]
 

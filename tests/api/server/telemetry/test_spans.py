@@ -4,24 +4,13 @@ from typing import Any
 
 import pytest
 
+from tests.api.questions import PATHS, question
 from tests.support.outside.collector import Collector, plain
 
 COUNT = "Count from 1 to 10, one number per line"
 CHAT = [{"role": "user", "content": COUNT}]
 RAW = f"<|im_start|>user\n{COUNT}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
-# A request of each dialect with its stop, and the operation in the name of its span.
-ASKED: dict[str, tuple[dict[str, Any], str]] = {
-    "/v1/messages": ({"max_tokens": 60, "messages": CHAT, "stop_sequences": ["4"]}, "chat"),
-    "/v1/chat/completions": ({"messages": CHAT, "stop": ["4"]}, "chat"),
-    "/v1/responses": ({"input": COUNT, "stop": ["4"]}, "chat"),
-    "/api/chat": ({"messages": CHAT, "options": {"stop": ["4"]}}, "chat"),
-    "/v1/completions": ({"prompt": RAW, "max_tokens": 60, "stop": ["4"]}, "text_completion"),
-    "/generate": (
-        {"text": RAW, "sampling_params": {"stop": ["4"], "max_new_tokens": 60}},
-        "text_completion",
-    ),
-    "/api/generate": ({"prompt": COUNT, "options": {"stop": ["4"]}}, "text_completion"),
-}
+CHATS = ("/v1/messages", "/v1/chat/completions", "/v1/responses", "/api/chat")
 Told = Callable[..., Any]
 
 
@@ -29,17 +18,19 @@ def test_every_dialect_makes_one_span_whether_streamed_or_not(
     told: Told, collector: Collector
 ) -> None:
     with told() as site:
-        for path, (body, _) in ASKED.items():
+        for path in PATHS:
             for is_stream in (False, True):
-                asked = {"model": "a-name", "temperature": 0, **body, "stream": is_stream}
+                asked = question(path, COUNT, 60, raw=RAW, stop="4", temperature=0)
+                asked |= {"model": "a-name", "stream": is_stream}
                 assert site.send("POST", path, asked).status == 200
         assert site.send("GET", "/v1/models").status == 200
     found = [plain(span.attributes) for span in collector.spans]
     assert [(one["http.route"], one["gen_ai.request.stream"]) for one in found] == [
-        (path, is_stream) for path in ASKED for is_stream in (False, True)
+        (path, is_stream) for path in PATHS for is_stream in (False, True)
     ]
     for one in found:
-        assert one["gen_ai.operation.name"] == ASKED[one["http.route"]][1]
+        kind = "chat" if one["http.route"] in CHATS else "text_completion"
+        assert one["gen_ai.operation.name"] == kind
         assert one["gen_ai.response.finish_reasons"] == ["stop"]
         assert one["gen_ai.request.stop_sequences"] == ["4"]
         assert one["fullstop.stop.kind"] == ["stop_string"]
