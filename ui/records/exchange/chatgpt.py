@@ -132,20 +132,31 @@ class _Tree:
 
     def messages(self) -> list[ConversationMessage]:
         """Return all messages, parents first."""
-        # A node; the message before it; and whether the node is the only one after that message.
-        waiting: list[tuple[str, ConversationMessage | None, bool]] = [
-            (key, None, True) for key in reversed(self._following.get(None, []))
+        # A node; the message before it; reasoning without an answer so far; and whether the node
+        # is the only one after that message.
+        waiting: list[tuple[str, ConversationMessage | None, Turn | None, bool]] = [
+            (key, None, None, True) for key in reversed(self._following.get(None, []))
         ]
         while waiting:
-            key, message, is_only = waiting.pop()
-            read, following = self._read(key), self._following.get(key, [])
+            key, parent, thought, is_only = waiting.pop()
+            read = self._read(key)
+            message, following = parent, self._following.get(key, [])
             if isinstance(read, CallResult):
-                read = self._return(message, read)
-            if read is not None:
+                read = self._return(parent, read)
+            if read is not None and thought is not None and read.role == "assistant":
+                both = filter(None, (thought.thinking, read.thinking))
+                read, thought = replace(read, thinking="\n\n".join(both)), None
+            if thought is not None and (read is not None or not following):
+                message, is_only = self._add(thought, message, is_only=is_only)
+                thought = None
+            is_thought = read is not None and not (read.text.strip() or read.calls or read.pictures)
+            if is_thought and following:
+                thought = read
+            elif read is not None:
                 message, is_only = self._add(read, message, is_only=is_only)
             self._message_of[key] = message
             is_only = is_only and len(following) == 1
-            waiting += [(child, message, is_only) for child in reversed(following)]
+            waiting += [(child, message, thought, is_only) for child in reversed(following)]
         if lost := len(self._nodes) - len(self._message_of):
             self._contents.note_damage(
                 f"{self._where}mapping: the parents of {counted(lost, 'message')} form a circle"

@@ -8,6 +8,7 @@ from engine.wording import counted
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.pictures import ArchivedPictures
+from ui.records.titles import title_from_file
 
 _MAX_NAMED = 5
 
@@ -40,6 +41,7 @@ class FileContents:
     pictures: ArchivedPictures = field(default_factory=ArchivedPictures)
     damaged: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    unread: list[str] = field(default_factory=list)
 
     def note_damage(self, text: str) -> None:
         """Note a part that cannot be read; beyond a limit, such parts are only counted."""
@@ -56,6 +58,11 @@ class FileContents:
     def left_out_sentence(self) -> str:
         """The parts without a place here, as one sentence: "Left out: 2 pictures…", or empty."""
         parts = [counted(count, kind) for kind, count in sorted(self.left_out.items()) if count]
+        if self.unread:
+            shown = (title_from_file(name)[:60] for name in self.unread[:_MAX_NAMED])
+            named = ", ".join(shown)
+            more = "…" if len(self.unread) > _MAX_NAMED else ""
+            parts.append(f"{counted(len(self.unread), 'other file')} ({named}{more})")
         return f"Left out: {', '.join(parts)}." if parts else ""
 
     @property

@@ -40,6 +40,7 @@ class ExportFiles:
         self.path = path
         self.folder = path if path.is_dir() else path.parent
         self.archive: zipfile.ZipFile | None = None
+        self.read_names: set[str] = set()
         self._left = self._max_bytes = max_bytes
         if path.is_file():
             with path.open("rb") as file:
@@ -79,6 +80,7 @@ class ExportFiles:
 
     def text(self, name: str) -> Iterator[bytes]:
         """Yield a text in pieces, which count for the limit."""
+        self.read_names.add(name)
         for piece in self.pieces(name):
             self._left -= len(piece)
             if self._left < 0:
@@ -155,12 +157,13 @@ def traces_in(files: ExportFiles) -> dict[str, str]:
         # Some file managers unpack archives on their own; the traces are then beside the file.
         with contextlib.suppress(OSError):
             names = [f"{_TRACES}/{name}" for name in os.listdir(files.folder / _TRACES)]
-    paths = {PurePosixPath(name): name for name in names}
-    return {
-        path.stem: name
-        for path, name in paths.items()
-        if path.suffix == _TRACE_SUFFIX and path.parent.name == _TRACES
-    }
+    return {PurePosixPath(name).stem: name for name in names if is_trace(name)}
+
+
+def is_trace(name: str) -> bool:
+    """Return whether a file of an archive is a trace."""
+    path = PurePosixPath(name)
+    return path.suffix == _TRACE_SUFFIX and path.parent.name == _TRACES
 
 
 def trace_member(run_id: str, written_at: float) -> zipfile.ZipInfo:

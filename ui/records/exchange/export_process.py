@@ -6,7 +6,7 @@ questions:
     {"path": …, "max_bytes": n, "pictures": folder or null}
         → {"program": …, "listed": [[title, messages, updated_at, origin, folder_id], …],
            "folders": […], "presets": […], "damaged": [words], "left_out": {kind: count},
-           "traces": {run: name}}
+           "unread": [names], "traces": {run: name}}
     the same with "numbers": [n, …], then {} for each further answer
         → {"conversation": …}               as in our own archive
         → {"left_out": {kind: count}}       of these conversations; there are no more
@@ -32,12 +32,19 @@ from ui.records.exchange.archive import LISTS, OURS, conversation_values, read_a
 from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
 from ui.records.exchange.claude import CLAUDE, read_claude, read_project
 from ui.records.exchange.contents import FileContents
-from ui.records.exchange.export_files import ExportFiles, traces_in
+from ui.records.exchange.export_files import ExportFiles, is_trace, traces_in
 from ui.records.exchange.jan import JAN, MESSAGES, THREAD, read_jan
-from ui.records.exchange.lm_studio import LM_STUDIO, SUFFIX, read_lm_studio
+from ui.records.exchange.lm_studio import (
+    LM_STUDIO,
+    PRESET_SUFFIX,
+    SUFFIX,
+    read_lm_studio,
+    read_preset,
+)
 from ui.records.exchange.other_programs import add_folder
 from ui.records.exchange.pictures import ArchivedPictures
 
+_OF_THE_SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini")
 _LISTS = ("conversations.json", "conversations-")
 # LM Studio's folders.
 _CHATS, _SENT = "conversations", "user-files"
@@ -91,17 +98,29 @@ class ExportReading:
             raise DamagedFile(_UNKNOWN)
         if contents.program == OURS:
             contents.traces = traces_in(self._files)
+        contents.unread += [name for name in self._files.names if self._is_unread(name)]
 
     def _want_pictures_of(self, number: int) -> None:
         """Keep the pictures of the conversation that is read next only if it was chosen."""
         self.contents.pictures.is_chosen = self._numbers is None or number in self._numbers
+
+    def _is_unread(self, name: str) -> bool:
+        parts = PurePosixPath(name).parts
+        return not (
+            name in self._files.read_names
+            or name in self.contents.pictures.read
+            or name.endswith("/")
+            or is_trace(name)
+            or parts[-1] in _OF_THE_SYSTEM
+            or "__MACOSX" in parts
+        )
 
     def _steps(self) -> Iterator[None]:
         """Read into ``found``; yield after each part."""
         files, names = self._files, self._files.names
         if threads := [name for name in names if PurePosixPath(name).name == THREAD]:
             yield from _threads(files, threads, self.contents)
-        elif kept := [name for name in names if name.endswith(SUFFIX)]:
+        elif kept := [name for name in names if name.endswith((SUFFIX, PRESET_SUFFIX))]:
             yield from _kept_by_lm_studio(files, kept, self.contents)
         elif len(names) == 1 and (
             (not files.path.is_dir() and files.archive is None) or names[0].endswith(".json")
@@ -230,13 +249,17 @@ def _kept_by_lm_studio(
     files: ExportFiles, names: list[str], contents: FileContents
 ) -> Iterator[None]:
     contents.program = LM_STUDIO
-    paths = [PurePosixPath(name).parts for name in names]
+    names = sorted(names, key=lambda name: name.endswith(PRESET_SUFFIX))
+    paths = [PurePosixPath(name).parts for name in names if name.endswith(SUFFIX)]
     tops = {parts[0] for parts in paths}
     # In an archive of the folder, everything is inside the folder itself.
     skipped = 1 if len(tops) == 1 and all(len(path) > 1 for path in paths) else 0
     for name, values in _each(files, names, contents):
         with _noting_damage(contents, name):
-            read_lm_studio(values, name, contents)
+            if name.endswith(PRESET_SUFFIX):
+                read_preset(Fields(values), name, contents)
+            else:
+                read_lm_studio(values, name, contents)
         inside = "/".join(PurePosixPath(name).parts[skipped:-1])
         if inside and contents.conversations:
             folder_id = add_folder(LM_STUDIO, inside, inside, contents)
@@ -341,6 +364,7 @@ def _contents(reading: ExportReading) -> dict[str, Any]:
         "presets": [preset_values(preset) for preset in contents.presets],
         "damaged": contents.damaged,
         "left_out": contents.left_out,
+        "unread": contents.unread,
         "traces": contents.traces,
     }
 

@@ -54,6 +54,7 @@ class ExportReader:
         contents.presets = [preset_from(item) for item in answer.items("presets")]
         contents.damaged = answer.take("damaged", list)
         contents.left_out = Counter(answer.take("left_out", dict))
+        contents.unread = answer.take("unread", list)
         self.is_ours = contents.program == OURS
         if self.is_ours:
             contents.traces = answer.take("traces", dict[str, str])

@@ -1,4 +1,4 @@
-"""Reads LM Studio's conversations: a ``*.conversation.json`` for each, in folders.
+"""Reads LM Studio's conversations: a ``*.conversation.json`` for each, in folders; and its presets.
 
 The format has no reference; this reads what LM Studio 0.3 writes. Each message has versions, one of
 which is selected; all versions share the messages that follow. Settings are a list of keys and
@@ -16,6 +16,7 @@ from engine.stopping.record import StopKind
 from engine.values.events import Finished
 from engine.values.request import ToolCall
 from ui.records.attachments import Attachment
+from ui.records.codec import Preset
 from ui.records.conversations import ChosenModel, ConversationSettings
 from ui.records.exchange.contents import FileContents
 from ui.records.exchange.other_programs import (
@@ -43,6 +44,7 @@ from ui.records.tool_calls import CallResult
 
 LM_STUDIO = "LM Studio"
 SUFFIX = ".conversation.json"
+PRESET_SUFFIX = ".preset.json"
 _KEY = "llm.prediction."
 _STOPS = "stopStrings"
 _SAMPLING: dict[str, tuple[str, type[float] | type[int]]] = {
@@ -108,6 +110,14 @@ def read_lm_studio(values_of_file: Any, name: str, contents: FileContents) -> No
     fill(conversation, made, contents)
     if notes := part.raw("notes"):
         contents.left_out["note"] += len(notes) if isinstance(notes, list) else 1
+
+
+def read_preset(part: Fields, name: str, contents: FileContents) -> None:
+    """Read a preset: its prompt, sampling, limit and stops."""
+    own = PurePosixPath(name).name.removesuffix(PRESET_SUFFIX)
+    settings, stops = _settings(_values(part, "operation"), name, contents)
+    called = text_field(part, "name").strip() or own
+    contents.presets.append(Preset(called, settings, tuple(stops)))
 
 
 def _values(part: Fields, name: str) -> dict[str, Any]:

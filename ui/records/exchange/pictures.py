@@ -34,6 +34,7 @@ class ArchivedPictures:
         is_dry: bool = True,
     ) -> None:
         self.is_chosen = True
+        self.read: set[str] = set()
         self._folder = folder
         self._is_dry = is_dry
         self._files = files
@@ -52,7 +53,9 @@ class ArchivedPictures:
             return ""
         if name not in self._kept:
             self._kept[name] = self._copy(self._files.pieces(name))
-        return self._kept[name]
+        if kept := self._kept[name]:
+            self.read.add(name)
+        return kept
 
     def file_from(self, address: str) -> str:
         """Return the name of the copy of a picture in a ``data:`` address; "" for none."""

@@ -114,7 +114,7 @@ async def test_pictures_come_in_with_their_questions_and_leave_with_the_last_of_
         assert preview.left_out["picture"] == 2
         assert kept(folder) == {}, "a preview keeps nothing"
         said = await take(workspace, preview, "cat", "cat again", "none")
-        assert " 2 pictures." in said
+        assert " 2 pictures, " in said
         assert sorted(kept(folder).values()) == sorted([PNG, JPEG])
         assert all(one.stat().st_mode & 0o077 == 0 for one in (folder, *folder.iterdir()))
 

@@ -138,6 +138,7 @@ def test_claude_projects_become_folders_with_instructions(
     assert conversation.placement.folder_id == folder.id
     assert found.left_out["project document"] == 2
     assert len(found.damaged) == 1
+    assert found.unread == []
 
 
 def test_what_chatgpt_remembered_is_part_of_the_instructions(tmp_path: Path) -> None:

@@ -345,10 +345,13 @@ def test_what_chatgpt_ran_and_why_it_stopped_come_in_and_the_rest_is_counted(
     last = one.messages[-1].run
     assert last is not None
     assert (last.thinking, last.finished and last.finished.stop.kind) == ("Hm.", "cancelled")
-    assert found.left_out_sentence == ("Left out: 1 attached file, 1 picture, 1 sound recording.")
+    assert found.left_out_sentence == (
+        "Left out: 1 attached file, 1 picture, 1 sound recording, 2 other files "
+        "(user.json, file-1-cat.png)."
+    )
 
 
-def test_lm_studio_brings_its_stops_prompts_and_reasons(tmp_path: Path) -> None:
+def test_lm_studio_brings_its_stops_prompts_presets_and_reasons(tmp_path: Path) -> None:
     def fields(**values: Any) -> dict[str, Any]:
         return {"fields": [{"key": f"llm.prediction.{k}", "value": v} for k, v in values.items()]}
 
@@ -370,7 +373,9 @@ def test_lm_studio_brings_its_stops_prompts_and_reasons(tmp_path: Path) -> None:
     }
     file = {"type": "file", "fileIdentifier": "17 - cat.png", "fileType": "image"}
     values["messages"][0]["versions"][0]["content"].append(file)
+    preset = {"name": "Terse", "operation": fields(systemPrompt="Be terse.", stopStrings=["END"])}
     written(tmp_path / "conversations" / "1.conversation.json", values)
+    written(tmp_path / "config-presets" / "terse.preset.json", preset)
     found = read_whole(tmp_path, MAX_BYTES)
     (one,) = found.conversations
     settings = one.settings
@@ -382,6 +387,9 @@ def test_lm_studio_brings_its_stops_prompts_and_reasons(tmp_path: Path) -> None:
     assert run.finished is not None
     assert (run.text, run.thinking, run.stops) == ("Hi.", "Who?", ("###",))
     assert line_under(run) == "Stopped by “###”"
+    assert [(p.name, p.settings.system_prompt, p.stops[0].stop.text) for p in found.presets] == [
+        ("Terse", "Be terse.", "END")
+    ]
     assert "llm.prediction.stopStrings[1]: must be a string, not int" in found.damaged[0]
     assert found.left_out_sentence == "Left out: 1 picture."
 
