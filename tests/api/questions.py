@@ -1,5 +1,6 @@
 """The same question in the words of each route that answers."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.support.scripted import END, GO, START
@@ -19,12 +20,18 @@ RAW_PATHS = ("/v1/completions", "/generate")
 
 
 def question(
-    path: str, text: str, tokens: int, *, raw: str = "", stop: str = "", **sampling: Any
+    path: str,
+    text: str,
+    tokens: int | None,
+    *,
+    raw: str = "",
+    stop: Sequence[str] = (),
+    **sampling: Any,
 ) -> dict[str, Any]:
     """Return a request; raw prompts are those of a scripted model, unless ``raw`` is given."""
-    settings = {_LIMITS[path]: tokens, **sampling}
+    settings = sampling if tokens is None else {_LIMITS[path]: tokens, **sampling}
     if stop:
-        settings["stop_sequences" if path == "/v1/messages" else "stop"] = [stop]
+        settings["stop_sequences" if path == "/v1/messages" else "stop"] = stop
     body = {INNER[path]: settings} if path in INNER else settings
     if path != "/generate":
         body["model"] = "m"

@@ -3,7 +3,7 @@ is reported, no frame contains a stop, and tokens are counted up to the one that
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Reply, Site, acting
+from tests.api.questions import question
 from tests.support.models.formats import ANALYSIS, FINAL, HARMONY
 from tests.support.scripted import Stage
 
@@ -66,14 +67,6 @@ class Outcome:
 class Chat:
     path = "/v1/chat/completions"
 
-    def body(self, prompt: str, stops: Sequence[str], ids: Sequence[int]) -> dict[str, Any]:
-        return {
-            "messages": [{"role": "user", "content": prompt}],
-            "stop": list(stops) or None,
-            "stop_token_ids": list(ids),
-            "stream_options": {"include_usage": True},
-        }
-
     def read(self, reply: Reply) -> Outcome:
         body = reply.json
         (choice,) = body["choices"]
@@ -96,15 +89,7 @@ class Chat:
 
 
 class Completions(Chat):
-    """Completions, with the prompt that the chat template would make."""
-
     path = "/v1/completions"
-
-    def body(self, prompt: str, stops: Sequence[str], ids: Sequence[int]) -> dict[str, Any]:
-        body = super().body(prompt, stops, ids)
-        del body["messages"]
-        body |= {"prompt": f"<|start|>user:{prompt}<|end|><|go|>", "max_tokens": 100}
-        return body
 
     def text_of(self, choice: dict[str, Any]) -> str:
         return str(choice["text"])
@@ -114,14 +99,6 @@ class Messages:
     """Messages; a matched id is in the fullstop object, because the vendor has no field for it."""
 
     path = "/v1/messages"
-
-    def body(self, prompt: str, stops: Sequence[str], ids: Sequence[int]) -> dict[str, Any]:
-        return {
-            "max_tokens": 100,
-            "messages": [{"role": "user", "content": prompt}],
-            "stop_sequences": list(stops),
-            "stop_token_ids": list(ids),
-        }
 
     def read(self, reply: Reply) -> Outcome:
         message = reply.json
@@ -153,9 +130,6 @@ class Responses:
 
     path = "/v1/responses"
 
-    def body(self, prompt: str, stops: Sequence[str], ids: Sequence[int]) -> dict[str, Any]:
-        return {"input": prompt, "stop": list(stops), "stop_token_ids": list(ids)}
-
     def read(self, reply: Reply) -> Outcome:
         text = self.text_of(reply.json)
         return self.outcome(reply.json, [text])
@@ -185,10 +159,6 @@ class Generate:
     """SGLang's ``/generate``: every frame has the whole text so far, and all ids."""
 
     path = "/generate"
-
-    def body(self, prompt: str, stops: Sequence[str], ids: Sequence[int]) -> dict[str, Any]:
-        wanted = {"max_new_tokens": 50, "stop": list(stops), "stop_token_ids": list(ids)}
-        return {"text": f"<|start|>user:{prompt}<|end|><|go|>", "sampling_params": wanted}
 
     def read(self, reply: Reply) -> Outcome:
         return self.read_stream([reply.json])
@@ -260,10 +230,12 @@ def test_a_stop_ends_the_answer_and_is_reported(
 ) -> None:
     model, stop = models[family], STOPS[name]
     ids = [model.stage.id(piece) for piece in stop.ids]
-    body = dialect.body(stop.script, stop.strings, ids)
-    if not is_streamed:
-        body.pop("stream_options", None)
-    reply = model.site.send("POST", dialect.path, {"model": "m", "stream": is_streamed, **body})
+    body = question(dialect.path, stop.script, 100, stop=list(stop.strings), stop_token_ids=ids) | {
+        "stream": is_streamed
+    }
+    if is_streamed and isinstance(dialect, Chat):
+        body["stream_options"] = {"include_usage": True}
+    reply = model.site.send("POST", dialect.path, body)
     assert reply.status == 200, reply.body
 
     if is_streamed:

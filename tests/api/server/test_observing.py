@@ -174,7 +174,7 @@ def _shape(value: Any) -> Any:
 def test_recording_tokens_does_not_change_the_answer(
     slow: Engine, path: str, is_stream: bool
 ) -> None:
-    body = question(path, COUNT, 60, stop="4") | {"stream": is_stream}
+    body = question(path, COUNT, 60, stop=["4"]) | {"stream": is_stream}
     with watched(slow) as (address, notebook):
         post(address, path, body)  # the prompt is in the cache for both
         _, plain, _ = post(address, path, body)

@@ -31,6 +31,7 @@ from engine.values.limits import Limits
 from engine.values.request import LimitSource, TraceLevel
 from engine.values.verdict import describe_limit_source, sentence
 from tests.api.conftest import Reply, Site
+from tests.api.questions import RAW_PATHS, question
 from tests.support.kept import model_library
 from tests.support.models.formats import tool_template
 from tests.support.scripted import Stage
@@ -97,42 +98,22 @@ class Served:
         return shown_answer(entry, entry.answers[0], trace_of(run))
 
 
-def body_for(path: str, question: str, stream: bool, **asked: Any) -> dict[str, Any]:
-    own = {"report": True, **asked.get("own", {})}
-    body: dict[str, Any] = {"model": "m", "stream": stream, "fullstop": own}
-    turns = [{"role": "user", "content": question}]
-    prompt = f"<|start|>user:{question}<|end|><|go|>"
-    stops, ids, limit = asked.get("stops", []), asked.get("ids"), asked.get("limit")
-    most = {} if limit is None else {"max_tokens": limit}
-    match path:
-        case "/v1/chat/completions":
-            function = {"type": "function", "function": TOOL}
-            more = {"messages": turns, "tools": [function], "stop": stops, **most}
-            more["stream_options"] = {"include_usage": True} if stream else None
-        case "/v1/completions":
-            more = {"prompt": prompt, "stop": stops, "max_tokens": limit or 4000}
-            more["stream_options"] = {"include_usage": True} if stream else None
-        case "/v1/messages":
-            tool = {"name": "look", "input_schema": TOOL["parameters"]}
-            more = {"messages": turns, "tools": [tool], "stop_sequences": stops}
-            more["max_tokens"] = limit or 4000
-        case "/v1/responses":
-            more = {"input": turns, "tools": [{"type": "function", **TOOL}], "stop": stops}
-            more |= {} if limit is None else {"max_output_tokens": limit}
-        case "/generate":
-            params = {"stop": stops, "max_new_tokens": limit or 4000}
-            more = {"text": prompt, "sampling_params": params}
-        case "/api/chat":
-            function = {"type": "function", "function": TOOL}
-            more = {"messages": turns, "tools": [function]}
-        case _:
-            more = {"prompt": question}
-    if path.startswith("/api/"):
-        more["options"] = {"stop": stops} | ({} if limit is None else {"num_predict": limit})
-    if ids:
-        where = more["sampling_params"] if path == "/generate" else more
-        where["stop_token_ids"] = ids
-    return body | more
+def body_for(path: str, text: str, stream: bool, **asked: Any) -> dict[str, Any]:
+    needs_limit = path in (*RAW_PATHS, "/v1/messages")
+    limit = asked.get("limit") or (4000 if needs_limit else None)
+    body = question(path, text, limit, stop=asked.get("stops", []))
+    body |= {"stream": stream, "fullstop": {"report": True, **asked.get("own", {})}}
+    if ids := asked.get("ids"):
+        (body["sampling_params"] if path == "/generate" else body)["stop_token_ids"] = ids
+    if path in ("/v1/chat/completions", "/api/chat"):
+        body["tools"] = [{"type": "function", "function": TOOL}]
+    elif path == "/v1/responses":
+        body["tools"] = [{"type": "function", **TOOL}]
+    elif path == "/v1/messages":
+        body["tools"] = [{"name": "look", "input_schema": TOOL["parameters"]}]
+    if stream and path in ("/v1/chat/completions", "/v1/completions"):
+        body["stream_options"] = {"include_usage": True}
+    return body
 
 
 @contextmanager

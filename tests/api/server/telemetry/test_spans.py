@@ -20,7 +20,7 @@ def test_every_dialect_makes_one_span_whether_streamed_or_not(
     with told() as site:
         for path in PATHS:
             for is_stream in (False, True):
-                asked = question(path, COUNT, 60, raw=RAW, stop="4", temperature=0)
+                asked = question(path, COUNT, 60, raw=RAW, stop=["4"], temperature=0)
                 asked |= {"model": "a-name", "stream": is_stream}
                 assert site.send("POST", path, asked).status == 200
         assert site.send("GET", "/v1/models").status == 200

@@ -10,23 +10,7 @@ TOKEN = rf"(?s).{{1,{PIECE}}}"
 
 @dataclass(frozen=True)
 class Query:
-    """A request.
-
-    Attributes:
-        prompt: What the user says.
-        stops: The stops.
-        limit: The largest number of tokens.
-        is_streamed: Whether the request wants a stream.
-        choices: How many answers.
-        has_tool: Whether a tool is offered.
-        has_schema: Whether the request wants JSON.
-        has_logprobs: Whether the request wants logprobs.
-        token_ids: Stop token ids.
-        is_thinking: Whether the request wants thinking.
-        body: The body itself.
-        token: The pattern of a token.
-        piece: The pattern of a piece of a stream.
-    """
+    """A request: what the user says, and what else it wants; tokens and pieces are patterns."""
 
     prompt: str
     stops: tuple[str, ...]
@@ -51,19 +35,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Said:
-    """One answer.
-
-    Attributes:
-        text: Its text.
-        ending: ``natural``, ``stop``, ``limit`` or ``tool``.
-        matched: The stop that ended it.
-        tokens: The tokens generated.
-        thinking: The thinking before the text.
-        call: The arguments of a call of the tool, as JSON.
-        logged: The tokens that are listed with logprobs; None lists none.
-        prompt_tokens: The tokens of the prompt.
-        total: The sum, in dialects that report it; None computes it.
-    """
+    """One answer: it ends ``natural``, or with a ``stop``, the ``limit`` or a ``tool``."""
 
     text: str
     ending: str = "natural"
@@ -71,7 +43,7 @@ class Said:
     tokens: int = 0
     thinking: str = ""
     call: str | None = None
-    logged: tuple[str, ...] | None = None
+    logged: tuple[str, ...] | None = None  # None lists no tokens
     prompt_tokens: int = 5
     total: int | None = None
 
