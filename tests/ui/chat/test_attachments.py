@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
@@ -16,15 +15,6 @@ from tests.ui.driving import ScriptedEngine, eventually
 from ui.chat.composer.composer import Composer
 from ui.kit.theme import Theme
 from ui.records.attachments import Attachment, PageRange
-
-
-@pytest.fixture
-def composer(qtbot: QtBot, theme: Theme) -> Composer:
-    made = Composer()
-    qtbot.addWidget(made)
-    made.show()
-    made.show_stage(is_ready=True, is_running=False, placeholder="")
-    return made
 
 
 async def test_dropped_files_are_attached_sent_and_gone(

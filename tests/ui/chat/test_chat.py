@@ -126,16 +126,6 @@ async def test_an_unexpected_exception_ends_the_answer_as_an_error(
     assert set(scripted.cancelled) == set(scripted.generations)
 
 
-async def test_while_an_answer_runs_nothing_else_is_sent(scripted: ScriptedEngine) -> None:
-    chat = session(scripted)
-    await begun(chat, scripted)
-    assert chat.send("Two") is None
-    scripted.say(END)
-    await ended(chat)
-    assert chat.send("   ") is None
-    assert len(scripted.requests) == 1
-
-
 async def test_text_that_is_held_for_long_says_so_and_for_how_long(
     scripted: ScriptedEngine, theme: Theme
 ) -> None:

@@ -1,21 +1,9 @@
-import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QInputMethodEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ui.chat.composer.composer import Composer
-from ui.kit.theme import Theme
-
-
-@pytest.fixture
-def composer(qtbot: QtBot, theme: Theme) -> Composer:
-    made = Composer()
-    qtbot.addWidget(made)
-    made.resize(500, 120)
-    made.show()
-    made.show_stage(is_ready=True, is_running=False, placeholder="Message")
-    return made
 
 
 def test_enter_sends_what_was_typed(qtbot: QtBot, composer: Composer) -> None:

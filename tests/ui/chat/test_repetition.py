@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from engine.engine import Engine
 from engine.files.json_fields import Fields
 from engine.stopping.record import StopKind
 from engine.stopping.repetition import Repetition
@@ -34,11 +34,16 @@ CYCLE = Repetition(70, 4, 3)
 
 
 @asynccontextmanager
-async def window_of(engine: Engine, theme: Theme) -> AsyncIterator[MainWindow]:
-    window = main_window(engine, theme)
-    window.stop_panel.show()
-    async with opened(window, quits=True, is_ready=True):
-        yield window
+async def window_of(
+    theme: Theme, folder: Path, question: str, script: list[str], **stage: Any
+) -> AsyncIterator[MainWindow]:
+    """A window whose model answers a question with a script."""
+    loader = Stage(folder, {question: script}, **stage).load
+    async with loaded_engine(folder, loader=loader) as engine:
+        window = main_window(engine, theme)
+        window.stop_panel.show()
+        async with opened(window, quits=True, is_ready=True):
+            yield window
 
 
 async def ended(window: MainWindow) -> tuple[AnswerView, Run]:
@@ -57,11 +62,7 @@ def inspector_of(window: MainWindow) -> InspectorWindow:
 async def test_an_answer_that_repeats_itself_ends_and_is_continued_past_it_once(
     theme: Theme, tmp_path: Path
 ) -> None:
-    stage = Stage(tmp_path, {"Tell me a story": STORY})
-    async with (
-        loaded_engine(tmp_path, loader=stage.load) as engine,
-        window_of(engine, theme) as window,
-    ):
+    async with window_of(theme, tmp_path, "Tell me a story", STORY) as window:
         assert window.workspace.send("Tell me a story")
         view, run = await ended(window)
         assert run.finished is not None
@@ -102,11 +103,7 @@ async def test_an_answer_that_repeats_itself_ends_and_is_continued_past_it_once(
 async def test_the_continuation_of_a_continuation_past_it_repeats_itself_freely(
     theme: Theme, tmp_path: Path
 ) -> None:
-    stage = Stage(tmp_path, {"Go": [*COPY * 30, "end"]})
-    async with (
-        loaded_engine(tmp_path, loader=stage.load) as engine,
-        window_of(engine, theme) as window,
-    ):
+    async with window_of(theme, tmp_path, "Go", [*COPY * 30, "end"]) as window:
         assert window.workspace.send("Go")
         view, _ = await ended(window)
         current = window.workspace.current
@@ -129,11 +126,7 @@ async def test_the_continuation_of_a_continuation_past_it_repeats_itself_freely(
 async def test_with_the_setting_off_answers_reach_their_own_end(
     theme: Theme, tmp_path: Path
 ) -> None:
-    stage = Stage(tmp_path, {"Tell me a story": STORY})
-    async with (
-        loaded_engine(tmp_path, loader=stage.load) as engine,
-        window_of(engine, theme) as window,
-    ):
+    async with window_of(theme, tmp_path, "Tell me a story", STORY) as window:
         window.preferences.change(ends_repetition=False)
         assert window.workspace.send("Tell me a story")
         _, run = await ended(window)
@@ -145,11 +138,7 @@ async def test_with_the_setting_off_answers_reach_their_own_end(
 async def test_a_change_of_the_setting_offers_no_change_of_the_stop_list(
     theme: Theme, tmp_path: Path
 ) -> None:
-    stage = Stage(tmp_path, {"Tell me a story": STORY}, step_s=0.01)
-    async with (
-        loaded_engine(tmp_path, loader=stage.load) as engine,
-        window_of(engine, theme) as window,
-    ):
+    async with window_of(theme, tmp_path, "Tell me a story", STORY, step_s=0.01) as window:
         assert window.workspace.send("Tell me a story")
         current = window.workspace.current
         await eventually(lambda: current.run is not None and bool(current.run.text))
@@ -165,11 +154,7 @@ async def test_thinking_that_repeats_itself_is_closed_and_explained(
     theme: Theme, tmp_path: Path
 ) -> None:
     script = ["<think>", *COPY * 8, "</think>", *AFTER]
-    stage = Stage(tmp_path, {"Go": script}, plain=["<think>", "</think>"])
-    async with (
-        loaded_engine(tmp_path, loader=stage.load) as engine,
-        window_of(engine, theme) as window,
-    ):
+    async with window_of(theme, tmp_path, "Go", script, plain=["<think>", "</think>"]) as window:
         assert window.workspace.send("Go")
         view, run = await ended(window)
         assert run.thinking == "".join(COPY * 4)

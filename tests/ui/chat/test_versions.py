@@ -51,21 +51,6 @@ async def test_an_edited_question_begins_a_branch_and_the_old_one_comes_back_who
     assert shown(chat) == ["A", "a", "B", "b"]
 
 
-async def test_a_continued_answer_goes_on_from_its_text_and_keeps_the_short_one(
-    scripted: ScriptedEngine,
-) -> None:
-    chat = session(scripted, Conversation())
-    await answered(chat, scripted, "Count", "1 2 ", LIMIT)
-    short = chat.conversation.messages[1]
-    whole = await answered(chat, scripted, lambda: chat.continue_answer(short), "3 4", LIMIT)
-    assert shown(chat) == ["Count", "1 2 3 4"]
-    assert scripted.requests[1].messages[-1] == Message("assistant", "1 2 ")
-    assert short.text == "1 2 "
-    assert whole.continued_chars == 4
-    assert whole.finished is not None
-    assert whole.finished.stop.text_offset == 4, "counted from where its tokens begin"
-
-
 def stopped_by(value: str | int) -> Finished:
     kind = StopKind.STOP_STRING if isinstance(value, str) else StopKind.STOP_TOKEN
     return Finished(StopInfo(kind, value, text_offset=4), Usage(7, 0, 3), Timing())
@@ -123,9 +108,10 @@ async def test_an_answer_goes_on_past_its_stop_with_the_text_that_was_cut_off(
     end = Finished(stop, Usage(7, 0, 3), Timing())
     await answered(chat, scripted, "Go", "1 2 ", end)
     short = chat.conversation.messages[1]
-    longer = await answered(chat, scripted, lambda: chat.continue_answer(short), " 8")
+    longer = await answered(chat, scripted, lambda: chat.continue_answer(short), " 8", LIMIT)
     assert scripted.requests[-1].messages[-1] == Message("assistant", goes_on_from)
     assert longer.text == f"{goes_on_from} 8"
+    assert longer.finished == LIMIT, "counted from where its tokens begin"
     assert longer.continued_chars == len(goes_on_from)
     assert short.text == "1 2 "
 
@@ -177,11 +163,13 @@ async def test_while_an_answer_runs_no_other_version_is_shown_or_begun(
     question, first = chat.conversation.messages
     await begun(chat, scripted, lambda: chat.regenerate(first))
     assert chat.regenerate(first) is None
-    assert chat.edit(question, "Else") is None
+    assert chat.edit(question, "Else") is chat.send("Two") is None
     chat.show_version(first)
     assert chat.conversation.messages[1] is not first
     scripted.say(END)
     await ended(chat)
+    assert chat.send("   ") is None
+    assert len(scripted.requests) == 2
 
 
 async def test_what_is_asked_is_stored_before_the_engine_gets_it(scripted: ScriptedEngine) -> None:

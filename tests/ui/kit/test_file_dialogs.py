@@ -4,17 +4,13 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox, QWidget
-from pytestqt.qtbot import QtBot
 
 from ui.kit.dialogs import _LAST_FOLDER, choose_file, choose_target
 
 
-@pytest.fixture
-def parent(qtbot: QtBot, qapp: QApplication) -> QWidget:
+@pytest.fixture(autouse=True)
+def no_folder_yet(qapp: QApplication) -> None:
     qapp.setProperty(_LAST_FOLDER, None)
-    widget = QWidget()
-    qtbot.addWidget(widget)
-    return widget
 
 
 def test_a_name_without_a_suffix_gets_that_of_the_chosen_kind(

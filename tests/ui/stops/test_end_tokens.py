@@ -10,11 +10,8 @@ from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.repetition import DEFAULT_DETECTION
 from engine.stopping.rules import StopOptions, StopScope
 from engine.values.events import Finished, Timing, Usage
-from tests.support.answers.said import FINISHED
-from tests.support.shown import main_window
-from tests.ui.driving import MODEL, ScriptedEngine, eventually
+from tests.ui.driving import MODEL, ScriptedEngine, begun, eventually
 from ui.kit.buttons import IconButton
-from ui.kit.theme import Theme
 from ui.records.codec import settings_from, settings_values
 from ui.records.conversations import ConversationSettings
 from ui.records.requests import stop_rules
@@ -33,11 +30,9 @@ def button(window: MainWindow, words: str) -> QPushButton:
 
 
 async def test_an_added_id_ends_the_next_answer_and_can_be_removed(
-    theme: Theme, scripted: ScriptedEngine
+    window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    window = main_window(scripted, theme)
     window.stop_panel.show()
-    window.show()
     button(window, "Add a Token ID").click()
     [dialog] = window.findChildren(QInputDialog)
     assert dialog.intMaximum() == MODEL.vocabulary_size - 1
@@ -52,22 +47,16 @@ async def test_an_added_id_ends_the_next_answer_and_can_be_removed(
     next(one for one in buttons if one.accessibleName() == "Remove end token 21").click()
     added = ["End token 22, added by you"]
     await eventually(lambda: [name for name in rows(window) if "added" in name] == added)
-    scripted.say(FINISHED)
-    window.quit()
-    await window.finish()
 
 
 @pytest.mark.parametrize("what", ["scope", "token id", "sequence"])
 async def test_every_change_of_the_stops_can_be_applied_to_the_running_answer(
-    theme: Theme, scripted: ScriptedEngine, what: str
+    window: MainWindow, scripted: ScriptedEngine, what: str
 ) -> None:
-    window = main_window(scripted, theme)
     window.stop_panel.show()
-    window.show()
     workspace, editor = window.workspace, window.stop_panel.editor
     workspace.current.stops.add("END")
-    assert workspace.send("go")
-    await eventually(lambda: bool(scripted.generations))
+    await begun(window, scripted)
     assert not editor.apply_bar.isVisible()
     changed = {
         "scope": lambda: workspace.current.stops.set_scope(0, StopScope.ALL),
@@ -85,10 +74,6 @@ async def test_every_change_of_the_stops_can_be_applied_to_the_running_answer(
     assert scripted.requests[-1].stops == wanted
     assert scripted.requests[0].stops != wanted
     assert not editor.apply_bar.isVisible()
-    scripted.say(FINISHED)
-    await eventually(lambda: not workspace.current.is_running)
-    window.quit()
-    await window.finish()
 
 
 def test_stop_options_are_kept_with_the_conversation() -> None:

@@ -13,10 +13,11 @@ from tests.support.kept import model_library, saved_stop_lists
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import no_tools
 from tests.ui.driving import eventually
+from tests.ui.stops.test_stop_list import of, sequences
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import UndoBar
 from ui.records.stop_entries import StopEntry
-from ui.records.stop_files import stops_from_file, stops_from_json, stops_to_file
+from ui.records.stop_files import stops_from_file, stops_to_file
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_editor import StopListEditor
 from ui.stops.stop_list_menu import StopListMenu
@@ -25,16 +26,8 @@ from ui.stops.stop_rows import StopColumn, StopHistory
 ODD = ["\n\nUser:", " a ", "a,b", "\\n", "é", "👍", '"']
 
 
-def of(*values: str) -> StopListModel:
-    return StopListModel([StopEntry.of(value) for value in values])
-
-
 def choose(menu: StopListMenu, words: str) -> None:
     next(entry for entry in menu.actions() if entry.text() == words).trigger()
-
-
-def sequences(model: StopListModel) -> list[str]:
-    return [entry.stop.text for entry in model.entries()]
 
 
 @pytest.fixture
@@ -44,19 +37,6 @@ def menu(qtbot: QtBot) -> StopListMenu:
     made = StopListMenu(holder, saved_stop_lists(), UndoBar())
     made.show_model(of())
     return made
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("END\nSTOP", "Paste as Lines"),
-        ('{"stop": []}', "a JSON list of strings"),
-        ('["a", 1]', "Entry 2 of the list is not a string"),
-    ],
-)
-def test_what_is_no_list_of_strings_is_refused_with_a_remedy(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        stops_from_json(text)
 
 
 def test_the_clipboards_list_is_added_as_one_change(menu: StopListMenu) -> None:
@@ -175,6 +155,9 @@ async def test_a_running_answer_goes_on_with_the_list_as_it_is_now(
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
+        ("a.json", "END\nSTOP", "Paste as Lines"),
+        ("a.json", '{"stop": []}', "a JSON list of strings"),
+        ("a.json", '["a", 1]', "Entry 2 of the list is not a string"),
         (
             "a.json",
             '[{"sequence": "x", "scope": "here"}]',

@@ -2,21 +2,13 @@
 
 from pathlib import Path
 
-import pytest
-from PySide6.QtGui import QAction, QGuiApplication
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox, QPushButton
 
 from app.paths import page
-from tests.support.shown import main_window
-from tests.ui.driving import Enter, Living, ScriptedEngine, opened
-from ui.kit.theme import Theme
+from tests.ui.driving import entry
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import HelpFiles, page_text
-
-
-@pytest.fixture
-def window(enter: Enter, theme: Theme) -> Living[MainWindow]:
-    return enter(lambda: opened(main_window(ScriptedEngine(), theme), quits=True))
 
 
 def test_the_pages_of_the_program_are_found_and_shown_without_pictures() -> None:
@@ -45,12 +37,7 @@ async def test_the_guide_opens_in_a_window_of_its_own(window: MainWindow, tmp_pa
 async def test_a_report_has_versions_and_the_reason_and_nothing_of_the_conversation(
     window: MainWindow,
 ) -> None:
-    report = next(
-        one
-        for one in window.findChildren(QAction)
-        if "Report a Problem" in one.text().replace("&", "")
-    )
-    report.trigger()
+    entry(window, "Report a Problem").trigger()
     (box,) = window.findChildren(QMessageBox)
     copy = next(one for one in box.findChildren(QPushButton) if one.text() == "Copy Details")
     copy.click()

@@ -10,6 +10,7 @@ from tests.support.kept import preferences_state
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import SUMS_ON, DictatedHost
 from tests.ui.driving import ScriptedEngine, eventually, push, session
+from tests.ui.driving import ended as is_over
 from ui.preferences import Preferences, ToolPreferences
 from ui.records.conversations import Conversation
 from ui.records.runs import Run
@@ -51,18 +52,24 @@ class Talk:
     async def asked(self, number: int) -> None:
         await eventually(lambda: len(self.engine.generations) == number)
 
-    def answer(self, text: str) -> None:
+    async def ends(self, text: str) -> None:
+        """Let the model answer."""
         self.engine.say(TextDelta(text), ended(StopKind.EOS))
+        await is_over(self.session)
 
     def call(self, *calls: ToolCall) -> None:
         deltas = [ToolCallCompleted(number, one) for number, one in enumerate(calls)]
         self.engine.say(*deltas, ended(StopKind.TOOL_CALL))
 
-    async def asks_for(self, *calls: ToolCall) -> None:
-        """Ask something, let the model call a tool, and wait until the person is asked."""
+    async def begins(self, *calls: ToolCall) -> None:
+        """Ask something, and let the model call tools."""
         self.session.send("Add.")
         await self.asked(1)
         self.call(*calls)
+
+    async def asks_for(self, *calls: ToolCall) -> None:
+        """Ask something, let the model call a tool, and wait until the person is asked."""
+        await self.begins(*calls)
         await self.waits_for_person()
 
     async def waits_for_person(self) -> None:

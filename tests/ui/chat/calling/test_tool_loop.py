@@ -13,6 +13,7 @@ from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import ADD, SUMS_ON
 from tests.ui.chat.calling.talking import Talk, adding, ended
 from tests.ui.driving import ScriptedEngine, eventually
+from tests.ui.driving import ended as is_over
 from ui.chat.messages.tool_cards import call_state
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
@@ -44,8 +45,7 @@ async def test_an_allowed_call_is_run_and_the_model_goes_on_with_its_result(
         assert (result.role, result.content, result.tool_call_id, result.name) == (
             "tool", "5", "call-2-3", "add",
         )  # fmt: skip
-        talk.answer("It is 5.")
-        await eventually(lambda: not talk.session.is_running)
+        await talk.ends("It is 5.")
     assert [message.role for message in talk.conversation.messages] == ["user"] + ["assistant"] * 2
     assert talk.run.text == "It is 5."
     assert running[-1] is False
@@ -100,17 +100,15 @@ async def test_the_loop_pauses_at_the_limit_and_goes_on_when_the_person_says_so(
     scripted: ScriptedEngine,
 ) -> None:
     async with Talk(scripted, most_calls=2, allowed=(approval_of(ADD),)) as talk:
-        talk.session.send("Add.")
-        await talk.asked(1)
-        talk.call(adding(1, 1), adding(2, 2), adding(3, 3))
-        await eventually(lambda: not talk.session.is_running)
+        await talk.begins(adding(1, 1), adding(2, 2), adding(3, 3))
+        await is_over(talk.session)
         assert talk.run.paused_at == 2
         assert len(talk.host.calls) == 2
         assert talk.session.continue_calls(talk.conversation.messages[-1])
         await talk.asked(2)
         assert len(talk.host.calls) == 3
         talk.call(adding(4, 4), adding(5, 5))
-        await eventually(lambda: not talk.session.is_running)
+        await is_over(talk.session)
         assert len(talk.host.calls) == 4
 
 
@@ -118,16 +116,13 @@ async def test_paused_calls_are_not_continued_after_another_question(
     scripted: ScriptedEngine,
 ) -> None:
     async with Talk(scripted, most_calls=1, allowed=(approval_of(ADD),)) as talk:
-        talk.session.send("Add.")
-        await talk.asked(1)
-        talk.call(adding(1, 1), adding(2, 2))
-        await eventually(lambda: not talk.session.is_running)
+        await talk.begins(adding(1, 1), adding(2, 2))
+        await is_over(talk.session)
         paused = talk.conversation.messages[-1]
         assert talk.run.paused_at == 1
         talk.session.send("Something else.")
         await talk.asked(2)
-        talk.answer("Yes.")
-        await eventually(lambda: not talk.session.is_running)
+        await talk.ends("Yes.")
         assert not talk.session.continue_calls(paused)
         assert paused.run is not None
         assert paused.run.paused_at == 0
@@ -147,8 +142,7 @@ async def test_interrupted_calls_run_on_request(
         await talk.asked(1)
         assert talk.host.ready_for[0] == ("sums",)
         assert scripted.requests[0].messages[-1].content == "2"
-        talk.answer("It is 2.")
-        await eventually(lambda: not talk.session.is_running)
+        await talk.ends("It is 2.")
     assert not cut.live.is_cut_off
 
 
@@ -160,7 +154,7 @@ async def test_stop_ends_the_running_call_and_the_loop(scripted: ScriptedEngine)
         await eventually(lambda: talk.host.calls != [])
         await eventually(lambda: any(one.done == 1 for one in talk.run.live.progress.values()))
         talk.session.cancel()
-        await eventually(lambda: not talk.session.is_running)
+        await is_over(talk.session)
     assert talk.host.cancelled == 1
     assert [one.state for one in talk.run.results] == ["cancelled"] * 2
     assert len(scripted.requests) == 1
@@ -177,9 +171,7 @@ async def test_a_call_that_cannot_be_run_is_told_to_the_model(
     scripted: ScriptedEngine, call: ToolCall, words: str
 ) -> None:
     async with Talk(scripted) as talk:
-        talk.session.send("Add.")
-        await talk.asked(1)
-        talk.call(call)
+        await talk.begins(call)
         await talk.asked(2)
     assert scripted.requests[1].messages[-1].content.startswith(words)
 
@@ -192,11 +184,9 @@ async def test_the_pictures_of_a_result_are_kept_with_the_call(
     scripted.model = replace(scripted.model, can_see=True)
     async with Talk(scripted, allowed=[approval_of(ADD)]) as talk:
         talk.host.pictures = (b"\x89PNG\r\n\x1a\n1", b"GIF89a2")
-        talk.session.send("Draw.")
-        await talk.asked(1)
-        talk.call(adding(1, 2))
+        await talk.begins(adding(1, 2))
         await talk.asked(2)
-        talk.answer("Drawn.")
+        await talk.ends("Drawn.")
         result = scripted.requests[1].messages[-1]
         assert result.content.endswith(PICTURE_MARK * 2)
         assert tuple(picture.data for picture in result.pictures) == talk.host.pictures
@@ -217,12 +207,9 @@ async def test_a_server_that_fails_is_named_and_the_answer_goes_on(
     async with Talk(scripted) as talk:
         talk.host.refusal = "The tool server “sums” stopped: it ended with code 1."
         talk.conversation.tools = SUMS_ON.with_approval(approval_of(ADD))
-        talk.session.send("Add.")
-        await talk.asked(1)
-        talk.call(adding(1, 1))
+        await talk.begins(adding(1, 1))
         await talk.asked(2)
-        talk.answer("I cannot.")
-        await eventually(lambda: not talk.session.is_running)
+        await talk.ends("I cannot.")
     assert scripted.requests[1].messages[-1].content == talk.host.refusal
     assert talk.run.text == "I cannot."
 
@@ -232,10 +219,8 @@ async def test_without_tools_nothing_is_started_and_calls_stay_as_they_are(
 ) -> None:
     async with Talk(scripted) as talk:
         talk.conversation.tools = talk.conversation.tools.with_server("sums", False)
-        talk.session.send("Add.")
-        await talk.asked(1)
-        talk.call(adding(1, 1))
-        await eventually(lambda: not talk.session.is_running)
+        await talk.begins(adding(1, 1))
+        await is_over(talk.session)
     assert scripted.requests[0].tools == ()
     assert talk.host.ready_for == []
     assert talk.run.results == []
@@ -246,16 +231,12 @@ async def test_tool_result_longer_than_the_context_is_cut_for_the_model_only(
 ) -> None:
     async with Talk(scripted, allowed=(approval_of(ADD),), most_result_kb=16_000) as talk:
         talk.host.text = "a line of text\n" * 350_000  # 5 MB; the context holds 4,096 tokens
-        talk.session.send("Read it.")
-        await talk.asked(1)
-        talk.call(adding(1, 1))
+        await talk.begins(adding(1, 1))
         await talk.asked(2)
-        talk.answer("Read.")
-        await eventually(lambda: not talk.session.is_running)
+        await talk.ends("Read.")
         talk.session.send("And now?")
         await talk.asked(3)
-        talk.answer("Still here.")
-        await eventually(lambda: not talk.session.is_running)
+        await talk.ends("Still here.")
     first, later = (scripted.requests[n].messages[2] for n in (1, 2))
     [result] = talk.conversation.messages[1].run.results
     assert len(result.text) == 5_250_000

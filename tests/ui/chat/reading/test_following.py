@@ -6,21 +6,7 @@ from PySide6.QtTest import QTest
 from engine.values.events import TextDelta
 from tests.ui.chat.reading.conversations import long_conversation
 from tests.ui.driving import END, ScriptedEngine, begun, ended, eventually
-from ui.chat.messages.answer_view import AnswerView
-from ui.records.runs import Run
 from ui.window.main_window import MainWindow
-
-
-def running(window: MainWindow) -> Run:
-    run = window.workspace.current.run
-    assert run is not None
-    return run
-
-
-def view_of(window: MainWindow) -> AnswerView:
-    view = window.chat.column.answer_view(running(window))
-    assert view is not None
-    return view
 
 
 async def test_a_reader_further_up_gets_a_button_to_the_latest_text(
@@ -31,9 +17,9 @@ async def test_a_reader_further_up_gets_a_button_to_the_latest_text(
     bar, jump = column.verticalScrollBar(), column.jump
     await eventually(lambda: bar.maximum() > 2_000 and bar.value() == bar.maximum())
     assert not jump.isVisible()
-    await begun(window, scripted)
+    run = await begun(window, scripted)
     scripted.say(TextDelta("So far.\n\n"))
-    await eventually(lambda: view_of(window).run.text != "")
+    await eventually(lambda: run.text != "")
     bar.setValue(bar.maximum() // 2)
     assert jump.isVisible()
     assert not jump.has_news
@@ -44,7 +30,7 @@ async def test_a_reader_further_up_gets_a_button_to_the_latest_text(
     QTest.mouseClick(jump, Qt.MouseButton.LeftButton)
     await eventually(lambda: bar.value() == bar.maximum() and not jump.isVisible())
     scripted.say(TextDelta("And on.\n\n" * 40))
-    await eventually(lambda: "And on.\n\n" * 40 in view_of(window).run.text)
+    await eventually(lambda: "And on.\n\n" * 40 in run.text)
     await eventually(lambda: bar.value() == bar.maximum())
     assert not jump.isVisible(), "the reader is at the end again, and stays there"
     assert not jump.has_news

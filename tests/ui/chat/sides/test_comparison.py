@@ -16,6 +16,7 @@ from tests.ui.driving import (
     Enter,
     Living,
     ScriptedEngine,
+    ended,
     eventually,
     found_texts,
     opened,
@@ -42,10 +43,11 @@ def variant(chat: ConversationController, stop: str = "6", **settings: object) -
     return replace(own, stops=(StopEntry(Stop(stop)),), settings=replace(own.settings, **settings))
 
 
-async def finish_all(engine: ScriptedEngine, count: int = 2) -> None:
+async def finish_all(chat: ConversationController, engine: ScriptedEngine, count: int = 2) -> None:
     await eventually(lambda: len(engine.generations) >= count)
     for generation in engine.generations:
         push(generation, [END])
+    await ended(chat)
 
 
 async def test_comparison_generates_both_answers_at_the_same_time() -> None:
@@ -56,8 +58,7 @@ async def test_comparison_generates_both_answers_at_the_same_time() -> None:
     assert chat.is_running
     assert not chat.is_answering
     assert not chat.compare(variant(chat), COUNT)
-    await finish_all(engine)
-    await eventually(lambda: not chat.is_running)
+    await finish_all(chat, engine)
     assert [request.max_tokens for request in engine.requests] == [None, 3]
     assert [request.stops.strings for request in engine.requests] == [(), ("6",)]
     assert chat.conversation.settings.max_tokens is None
@@ -68,8 +69,7 @@ async def test_comparison_keeps_one_answer_and_the_other_as_version(keeps_right:
     engine = ScriptedEngine()
     chat = session(engine)
     chat.compare(variant(chat), COUNT)
-    await finish_all(engine)
-    await eventually(lambda: not chat.is_running)
+    await finish_all(chat, engine)
     assert chat.is_busy
     kept = chat.sides[int(keeps_right)]
     answer = kept.last_answer
@@ -84,11 +84,9 @@ async def test_comparison_answers_the_last_question_again() -> None:
     chat = session(engine)
     assert not chat.compare(variant(chat))
     chat.send(COUNT)
-    await finish_all(engine, 1)
-    await eventually(lambda: not chat.is_running)
+    await finish_all(chat, engine, 1)
     assert chat.compare(variant(chat))
-    await finish_all(engine, 3)
-    await eventually(lambda: not chat.is_running)
+    await finish_all(chat, engine, 3)
     chat.end_comparison(chat.sides[1])
     assert len(chat.conversation.messages) == 2
     assert len(chat.conversation.tree.versions(chat.conversation.messages[-1])) == 3
@@ -101,8 +99,7 @@ async def test_comparison_cancel_ends_both_answers() -> None:
     await eventually(lambda: len(engine.generations) == 2)
     chat.cancel()
     assert len(engine.cancelled) == 2
-    await finish_all(engine)
-    await eventually(lambda: not chat.is_running)
+    await finish_all(chat, engine)
 
 
 @pytest.fixture
@@ -153,10 +150,10 @@ async def test_comparison_page_shows_verdicts_and_differences(window: MainWindow
 
 
 async def test_compared_answers_are_reported_once_when_both_have_ended(window: MainWindow) -> None:
-    ended: list[Conversation] = []
-    window.workspace.in_memory.answer_ended.connect(lambda one, _run: ended.append(one))
+    told: list[Conversation] = []
+    window.workspace.in_memory.answer_ended.connect(lambda one, _run: told.append(one))
     await compare(window)
-    assert ended == [window.workspace.current.conversation]
+    assert told == [window.workspace.current.conversation]
 
 
 async def test_compared_answers_to_files_alone_give_the_conversation_their_names(
@@ -191,7 +188,7 @@ async def test_comparison_keeps_settings_of_the_chosen_answer(window: MainWindow
     window.workspace.current.undo_stack.redo()
     assert window.chat.column.isVisible()
     assert window.workspace.send("Count from 1 to 7")
-    await eventually(lambda: not window.workspace.current.is_running)
+    await ended(window)
     run = conversation.messages[-1].run
     assert run is not None
     assert run.stops == ("6",)
@@ -224,7 +221,7 @@ async def test_comparison_calls_tools_of_the_conversation(theme: Theme, engine: 
     async with opened(made, quits=True, is_ready=True) as window:
         window.workspace.change_tools(ToolsInUse(("sums",)))
         dialog_of(window, "What is the weather in Paris?").buttons.accepted.emit()
-        await eventually(lambda: not window.workspace.current.is_running)
+        await ended(window)
         assert len(host.calls) == 2
         for answer in columns(window):
             assert len(answer.views) == 2

@@ -6,28 +6,12 @@ from urllib.parse import unquote
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from markdown_it.token import Token
 from PySide6.QtWidgets import QApplication
 
 from tests.support.random_cases import cases
-from ui.kit.markdown.parser import closed_tokens, parse, prepared
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
 from ui.kit.theme import Theme
-
-SNIPPETS = st.sampled_from(
-    [
-        "# ", "#", "-", "x", "1.", "\n- a\n- b\n", "## Head\n", "- a", "  - b", "1. ",
-        "2) x\n", "> ", "```\n", "```py\n", "x = 1\n",
-        "|a|b|\n", "|-|-|\n", "| 1 | 2 |\n", "---\n", "***", "**bold**", "*", "_", "`", "~~",
-        "\n", "\n\n", "    ", " ", "\t", "text", "</s>", "<think>", "</think>", "<|im_end|>",
-        "<b>", "&amp;", "[a](http://b.c)", "![i](x.png)", "[r]: http://x\n", "\\(", "\\*", "\r\n",
-        "\x00", "é", "😀", "語", "===\n", "+ ", "    code\n", "<!-- c -->",
-        "<details>\n", "<details open><summary>S</summary>\n", "<summary>*s*</summary>\n",
-        "</details>\n", "<kbd>", "</kbd>", "<br>", "<sub>2</sub>", "</b>", "$x$", "\n$$\nx\n$$\n",
-    ]
-)  # fmt: skip
-DOCUMENTS = st.lists(SNIPPETS, max_size=30).map("".join)
 
 
 def view(theme: Theme, app: QApplication) -> MarkdownView:
@@ -35,27 +19,6 @@ def view(theme: Theme, app: QApplication) -> MarkdownView:
     made.resize(500, 300)
     made.show()
     return made
-
-
-def shape(token: Token) -> tuple[object, ...]:
-    """What of a token is rendered; a list's lines and looseness grow with it and are not."""
-    is_list = token.type.endswith("list_open")
-    return token.type, token.info, token.markup, token.content, None if is_list else token.map
-
-
-@settings(max_examples=cases(150), deadline=None)
-@given(begin=DOCUMENTS, more=DOCUMENTS)
-@example(begin="para\n#", more="foo")
-@example(begin="para\n***", more="bold***")
-@example(begin="- a\n```", more="code```")
-def test_a_closed_block_never_changes_whatever_follows(begin: str, more: str) -> None:
-    if begin.endswith("\r"):
-        return  # half a line end
-    text, longer = prepared(begin), prepared(begin + more)
-    tokens = parse(text)
-    closed, _ = closed_tokens(text, tokens)
-    later = parse(longer)
-    assert [shape(t) for t in later[:closed]] == [shape(t) for t in tokens[:closed]]
 
 
 @pytest.mark.parametrize(

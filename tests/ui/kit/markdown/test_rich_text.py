@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QApplication
@@ -35,13 +35,19 @@ PIECES = st.sampled_from(
         "> |a|\n> |-|\n> |1|\n", "---\n", "**bold**", "*", "`c`", "~~s~~", "\n", "\n\n", "    ",
         "text ", "https://a.bc/d ", "www.a.bc ", "me@a.bc ", "[^1]", "[^1]: note\n", "[^n]",
         "[^n]: other\n\n    more\n", "$x$", "$$\ny\n$$\n", "\\|", "語", "مرحبا", "  ", "\t",
-        "[l](http://b.c)", "\r\n", "- \n", "===\n",
+        "[l](http://b.c)", "\r\n", "- \n", "===\n", "#", "-", "***", "_", "~~", "<b>", "</b>",
+        "&amp;", "</s>", "<think>", "![i](x.png)", "[r]: http://x\n", "\\(", "\x00", "😀",
+        "<!-- c -->", "<details>\n", "<details open><summary>S</summary>\n", "<summary>*s*</summary>\n",
+        "</details>\n", "<kbd>", "</kbd>", "<br>", "<sub>2</sub>", "x = 1\n",
     ]
 )  # fmt: skip
 
 
+@example(text="para\n#foo", cuts=[6])
+@example(text="para\n***bold***", cuts=[8])
+@example(text="- a\n```code```", cuts=[7])
 @settings(
-    max_examples=cases(30),
+    max_examples=cases(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
