@@ -87,7 +87,10 @@ def _run(arguments: list[str]) -> int:
     if command.options is ServeOptions:
         options = resolve_serve_options(vars(given), os.environ)
     elif command.options is not None:
-        _check_system_prompt(getattr(given, "system_prompt", ""))
+        try:
+            getattr(given, "system_prompt", "").encode()
+        except UnicodeEncodeError as error:  # bytes that are not UTF-8 arrive as lone surrogates
+            raise CommandError("--system is not valid UTF-8", exits.USAGE) from error
         given.stops = _checked_stops(vars(given))
         given.versus_stops = _checked_stops(vars(given), "versus_stops", "--versus-stop")
         options = build_options(command.options, vars(given))
@@ -314,10 +317,3 @@ def _checked_stops(
         raise CommandError(f"{option}: {error}", exits.USAGE) from error
     except InvalidRequest as error:
         raise CommandError(str(error), exits.USAGE) from error
-
-
-def _check_system_prompt(text: str) -> None:
-    try:
-        text.encode()  # bytes that are not UTF-8 arrive as lone surrogates
-    except UnicodeEncodeError as error:
-        raise CommandError("--system is not valid UTF-8", exits.USAGE) from error

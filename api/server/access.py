@@ -206,10 +206,7 @@ def _is_certain(host: str, config: ServerConfig, local_host: str | None) -> bool
 
 
 def _is_local(origin: str) -> bool:
-    """Return whether a program on this computer serves the page, or a desktop app shows it.
-
-    Such a program can call the server without a browser, too.
-    """
+    """Return whether a program on this computer serves the page, or a desktop app shows it."""
     scheme, separator, host_and_port = origin.partition("://")
     if scheme.lower() in _APP_SCHEMES:
         return bool(separator)

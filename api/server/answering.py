@@ -313,10 +313,7 @@ def _note_task_limit(record: RequestRecord, requests: Sequence[GenerationRequest
 async def _note_unrendered_tools(
     service: Service, record: RequestRecord, requests: Sequence[GenerationRequest]
 ) -> None:
-    """Record that the chat template does not render the tools.
-
-    A required call is then described in the prompt's text.
-    """
+    """Record that the template renders no tools; a required call is described in the prompt."""
     forces = any(request.tool_choice.mode == "required" for request in requests)
     has_tools = any(request.tools for request in requests)
     if has_tools and not forces and not await can_render_tools(service, requests[0].model or ""):

@@ -76,10 +76,7 @@ class StreamWriter:
             self._record.add_streamed(data)
 
     async def _keep_alive(self) -> None:
-        """Send keepalives, and disconnect a client that has stopped reading.
-
-        One task watches, because a timer for each write would cost more than the write.
-        """
+        """Send keepalives, and disconnect a client that has stopped reading."""
         with suppress(ConnectionError, TimeoutError):
             while True:
                 now = self._loop.time()

@@ -45,12 +45,14 @@ def run(options: argparse.Namespace) -> int:
     """Print the script of a shell."""
     import shtab
 
+    from engine.library.suggestions import SUGGESTIONS
+
     root = parser()
     for action in _actions(root):
         if action.metavar == LOCAL_MODEL:
             action.complete = _LOCAL_MODELS
         elif action.metavar == REMOTE_MODEL:
-            action.choices = _suggested()
+            action.choices = [suggestion.name for suggestion in SUGGESTIONS]
         elif action.metavar == "FILE":
             action.complete = shtab.FILE
         elif action.metavar == "FOLDER":
@@ -67,9 +69,3 @@ def _actions(root: argparse.ArgumentParser) -> Iterator[Any]:
                 yield from _actions(command)
         else:
             yield action
-
-
-def _suggested() -> list[str]:
-    from engine.library.suggestions import SUGGESTIONS
-
-    return [suggestion.name for suggestion in SUGGESTIONS]

@@ -197,13 +197,15 @@ def own_server(folder: Path, model: str | None) -> Iterator[str]:
     command += ["--images", "note"]  # for agents that can send no header
     if model is not None:
         command += ["--model", model]
+    # A folder ``app`` of the agent must not replace this program's.
+    folders = os.pathsep.join(os.path.abspath(folder) for folder in sys.path if folder)
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=_own_environment(),
+            env={**os.environ, "PYTHONPATH": folders},
             start_new_session=True,  # a Ctrl-C is meant for the agent
         )
     try:
@@ -229,9 +231,3 @@ def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
             last = "".join(output[-12:]).strip()
             raise CommandError(f"the server did not start:\n{last}")
         time.sleep(0.05)
-
-
-def _own_environment() -> dict[str, str]:
-    """Return this environment; a folder ``app`` of the agent must not replace this program's."""
-    folders = [os.path.abspath(folder) for folder in sys.path if folder]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}

@@ -228,9 +228,7 @@ def _block_text(block: ContentBlock) -> str:
             return f"[resource {block.uri}: {block.title or block.name}]"
 
 
-def _contents_text(
-    contents: TextResourceContents | BlobResourceContents,
-) -> str:
+def _contents_text(contents: TextResourceContents | BlobResourceContents) -> str:
     if isinstance(contents, TextResourceContents):
         return contents.text
     kind = contents.mime_type or "binary data"

@@ -35,9 +35,7 @@ def names(one: Any) -> list[str] | None:
     return None if one[1] is None else [model.id for model in one[1]]
 
 
-def test_served_models_single(
-    folder: Path,
-) -> None:
+def test_served_models_single(folder: Path) -> None:
     only = str(folder / "owner--model-3")
     assert names(served_models(options())) is None
     assert served_models(options())[0] == paths.demo_model()

@@ -148,10 +148,7 @@ def _agree(*runs: Exchange) -> bool:
 async def _choose_limit(
     client: Client, prompt: str, options: ProbeOptions
 ) -> tuple[Ask, Exchange, list[str]]:
-    """Return the parameters of ordinary requests, the first answer, and conclusions.
-
-    Finds out whether the model reasons, and how many tokens an answer needs or may have.
-    """
+    """Return the parameters of ordinary requests, the first answer, and conclusions."""
     max_tokens = options.max_tokens
     ask = Ask(prompt, max_tokens=max_tokens or (40 if options.is_quick else 128))
     run = await client.ask(ask)

@@ -123,10 +123,7 @@ def shows_thinking(params: CountTokensParams) -> bool:
 
 
 def _thinks(params: CountTokensParams) -> bool:
-    """Whether the model reasons; if no field says so, it does not, whatever its template prefers.
-
-    The vendor's API has the same default.
-    """
+    """Whether the model reasons; if no field says so, it does not, as in the vendor's API."""
     if params.thinking is not None:
         return params.thinking.type in ("enabled", "adaptive")
     if params.enable_thinking is not None:
@@ -136,10 +133,7 @@ def _thinks(params: CountTokensParams) -> bool:
 
 
 def _tools(params: CountTokensParams) -> tuple[list[Tool], dict[str, Tool]]:
-    """Return the tools that the client runs, and those of them that are deferred, by their names.
-
-    Tools of some other types are left out.
-    """
+    """Return the tools that the client runs, and those of them that are deferred, by names."""
     tools, deferred = [], {}
     for index, tool in enumerate(params.tools or []):
         path = ("tools", index)

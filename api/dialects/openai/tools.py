@@ -141,10 +141,7 @@ def choose_tools(
 
 
 def _allowed(choice: dict[str, object], offered: Sequence[OfferedTool]) -> tuple[list[Tool], bool]:
-    """Return the tools of a list, and whether it requires a call of one.
-
-    Chat puts it one level deeper than Responses.
-    """
+    """Return the tools of a list, and whether it requires a call; Chat has it one level deeper."""
     inner = choice.get("allowed_tools", choice)
     listed = inner.get("tools") if isinstance(inner, dict) else None
     if not isinstance(listed, list):
@@ -164,10 +161,7 @@ def _allowed(choice: dict[str, object], offered: Sequence[OfferedTool]) -> tuple
 
 
 def _found(choice: dict[str, object], offered: Sequence[OfferedTool]) -> Tool:
-    """Return the function of a tool that the client names.
-
-    Chat puts the name one level deeper than Responses. A namespace may be left out.
-    """
+    """Return the function of a tool that the client names; its namespace may be left out."""
     kind = str(choice.get("type") or "function")
     inner = choice.get(kind, choice)
     name = inner.get("name") if isinstance(inner, dict) else None

@@ -301,10 +301,7 @@ def _content(
     separator: str = "\n",
     left_out: list[str] | None = None,
 ) -> Content:
-    """Return a message's content; None for ``left_out`` refuses unknown parts.
-
-    Without a separator it is that of an answer, which has no pictures.
-    """
+    """Return a message's content; without a separator, that of an answer. See ``_messages``."""
     content = Content(separator)
     for index, part in enumerate(parts):
         part_path = (*path, index)

@@ -2,9 +2,7 @@ import pytest
 
 from api.dialects.anthropic.dialect import error_to_wire as messages_error
 from api.service.errors import ApiError, ErrorKind, from_engine
-from engine.errors import (
-    InvalidRequest,
-)
+from engine.errors import InvalidRequest
 
 
 @pytest.mark.parametrize(

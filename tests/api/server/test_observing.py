@@ -110,9 +110,7 @@ def test_an_observer_gets_the_bodies_the_stop_and_the_model_of_an_answer(engine:
     assert notebook.threads == {"api"}
 
 
-def test_an_observer_learns_the_model_and_may_end_an_answer_that_is_under_way(
-    slow: Engine,
-) -> None:
+def test_an_observer_learns_the_model_and_may_end_an_answer_that_is_under_way(slow: Engine) -> None:
     with watched(slow) as (address, notebook):
         connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=60)
         body = json.dumps(asked(stream=True, stop_sequences=[]))

@@ -187,9 +187,7 @@ class Waits(FamilyServer):
         return super().script(query)
 
 
-def test_ctrl_c_writes_a_whole_report(
-    tmp_path: Path,
-) -> None:
+def test_ctrl_c_writes_a_whole_report(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     page.write_text("the old report")
     server = Waits()

@@ -75,9 +75,7 @@ async def test_mac_program_runs_on_without_window(
         assert not window.runs_in_background()
 
 
-def test_last_used_model_is_loaded(
-    tmp_path: Path,
-) -> None:
+def test_last_used_model_is_loaded(tmp_path: Path) -> None:
     stored = StoredPreferences(tmp_path)
     usual = ChatOptions()
     assert chosen_model(usual, stored) == paths.demo_model()

@@ -178,9 +178,7 @@ def test_local_server_needs_key_on_network() -> None:
 
 
 @pytest.mark.parametrize("is_key_required", [False, True])
-async def test_local_server_key_for_loopback_clients(
-    is_key_required: bool,
-) -> None:
+async def test_local_server_key_for_loopback_clients(is_key_required: bool) -> None:
     wanted = ServerPreferences(is_on_network=True, is_key_required=is_key_required, port=0)
 
     server = served(Engine(), wanted, key=Key())

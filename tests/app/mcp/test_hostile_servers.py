@@ -71,9 +71,7 @@ def test_mcp_server_greeting_on_stdout_is_logged(served: Served) -> None:
     assert "(not a message) Welcome to my server!" in served.state("greets").log
 
 
-def test_mcp_tool_names_have_no_control_characters(
-    served: Served,
-) -> None:
+def test_mcp_tool_names_have_no_control_characters(served: Served) -> None:
     started(served, "names")
     state = served.state("names")
     assert [tool.title for tool in state.tools] == ["a�[31mred�", "two words", "ünï", "go"]
@@ -88,9 +86,7 @@ def test_mcp_tool_list_limit(served: Served) -> None:
     assert state.remarks == ("It lists more tools than can be used; the first 128 are.",)
 
 
-def test_mcp_tools_that_require_tasks_are_not_offered(
-    served: Served,
-) -> None:
+def test_mcp_tools_that_require_tasks_are_not_offered(served: Served) -> None:
     started(served, "tasks")
     state = served.state("tasks")
     assert [tool.name for tool in state.tools] == ["go"]

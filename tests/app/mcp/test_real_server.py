@@ -101,9 +101,7 @@ def test_mcp_call_timeout_cancels_at_the_server(plain: Served, tmp_path: Path) -
     assert said == ("the call of slow timed out after 0.5 s.")
 
 
-def test_mcp_crash_shows_last_output_and_manual_restart(
-    plain: Served,
-) -> None:
+def test_mcp_crash_shows_last_output_and_manual_restart(plain: Served) -> None:
     said = plain.refusal("plain", "die")
     assert said.startswith("The tool server “plain” stopped: it ended with code 3.")
     assert "“out of cheese”" in said

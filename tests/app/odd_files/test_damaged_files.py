@@ -80,9 +80,7 @@ def test_a_last_model_that_is_not_a_valid_path_is_ignored(impossible: str, tmp_p
     assert StoredPreferences(tmp_path).last_model is None
 
 
-def test_unknown_settings_are_shown_without_control_characters(
-    tmp_path: Path,
-) -> None:
+def test_unknown_settings_are_shown_without_control_characters(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text(json.dumps({"\x1b[2J" + "9" * 5_000: 1}))
     notice = StoredPreferences(tmp_path).notice
     assert "\x1b" not in notice

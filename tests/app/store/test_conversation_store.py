@@ -167,9 +167,7 @@ async def test_store_lone_surrogate_is_replaced(path: Path) -> None:
     assert found.messages[0].text == "b\ufffdc"
 
 
-async def test_store_recent_runs(
-    path: Path,
-) -> None:
+async def test_store_recent_runs(path: Path) -> None:
     older, newer, gone = conversation("first?"), conversation("second?"), conversation("gone?")
     imported, unrecorded = conversation("imported?"), conversation("unrecorded?")
     for run in runs_of(imported.tree):
@@ -197,9 +195,7 @@ async def kept_texts(path: Path) -> list[str]:
         return [message.text for message in found.messages]
 
 
-async def test_store_deleted_messages(
-    path: Path,
-) -> None:
+async def test_store_deleted_messages(path: Path) -> None:
     said = conversation()
     async with opened(path) as store:
         keep(store, said)

@@ -14,9 +14,7 @@ from ui.records.store import Recovered
 EARLIER = Path(__file__).parent / "earlier"
 
 
-async def test_database_version_2_is_migrated(
-    path: Path,
-) -> None:
+async def test_database_version_2_is_migrated(path: Path) -> None:
     path.parent.mkdir()
     shutil.copyfile(EARLIER / "conversations-2.db", path)
     folder = ConversationFolder("Work", "Be formal.", (StopEntry.of("END"),))
@@ -53,9 +51,7 @@ async def test_database_version_2_is_migrated(
     connection.close()
 
 
-async def test_damaged_database_version_2_is_recovered(
-    path: Path,
-) -> None:
+async def test_damaged_database_version_2_is_recovered(path: Path) -> None:
     path.parent.mkdir()
     shutil.copyfile(EARLIER / "conversations-2.db", path)
     with sqlite3.connect(path) as damaging:

@@ -71,9 +71,7 @@ async def test_foreign_database_is_set_aside(path: Path) -> None:
     again.close()
 
 
-async def test_newer_database_is_set_aside(
-    path: Path,
-) -> None:
+async def test_newer_database_is_set_aside(path: Path) -> None:
     await write_many(path)
     later = sqlite3.connect(path)
     later.execute(f"PRAGMA user_version = {VERSION + 1}")

@@ -16,9 +16,7 @@ from ui.records.conversations import Conversation
 from ui.records.store import Recovered
 
 
-async def test_recovery_of_damaged_schema(
-    path: Path,
-) -> None:
+async def test_recovery_of_damaged_schema(path: Path) -> None:
     await write(path)
     changed(path, BAD_SCHEMA)
 

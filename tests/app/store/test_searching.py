@@ -88,9 +88,7 @@ async def test_search_omits_deleted_messages(path: Path) -> None:
         assert await found(store, "needle") == []
 
 
-async def test_search_finds_shared_message_once(
-    path: Path,
-) -> None:
+async def test_search_finds_shared_message_once(path: Path) -> None:
     asked = conversation("Count", "1 2 3")
     asked.add(ConversationMessage("user", "zebras, and then?"))
     first, follow_up = asked.messages[1:]

@@ -1,6 +1,6 @@
 """The context of a check, its requests, and the recording of faults."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -71,11 +71,10 @@ class CheckContext:
     def body(self, ask: Ask) -> Body:
         return self.driver.body(ask, self.client.model)
 
-    def bodies(self, case: StopCase, **changes: Any) -> Iterator[Body]:
-        """Yield the request of a case in each mode."""
-        for is_streamed in case.baseline.modes:
-            usual = {"stops": case.stops, "is_streamed": is_streamed}
-            yield self.body(replace(case.baseline.ask, **{**usual, **changes}))
+    def bodies(self, given: Baseline, stops: tuple[str, ...] = (), **changes: Any) -> list[Body]:
+        """Return a request in each mode."""
+        ask = replace(given.ask, stops=stops, **changes)
+        return [self.body(replace(ask, is_streamed=mode)) for mode in given.modes]
 
     def fault(self, run: Exchange, fault: Fault, curl: str = "") -> Fault:
         return replace(

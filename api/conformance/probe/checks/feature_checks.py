@@ -17,9 +17,7 @@ from api.conformance.probe.checks.check import (
     undecided,
 )
 from api.conformance.probe.checks.request_checks import TEMPERATURE, Situation, check_situation
-from api.conformance.probe.checks.tool_checks import (
-    CALL_TOKENS,
-)
+from api.conformance.probe.checks.tool_checks import CALL_TOKENS
 from api.conformance.probe.dialects import (
     STRUCTURE_PROMPT,
     Ask,

@@ -177,7 +177,7 @@ async def _stop_on_last_token(ctx: CheckContext) -> Evaluation:
     limit = await _completing_limit(ctx, case)
     if isinstance(limit, str):
         raise undecided(limit)
-    for body in ctx.bodies(case, max_tokens=limit):
+    for body in ctx.bodies(case.baseline, case.stops, max_tokens=limit):
         await recorder.ask(body, partial(_judge_last, case, ctx.driver))
     return recorder.evaluation(f"{case.stops[0]!r} with a limit of {limit} tokens")
 
@@ -200,7 +200,7 @@ async def _stop_before_limit(ctx: CheckContext) -> Evaluation:
         if isinstance(limit, str):
             recorder.doubt(limit)
             continue
-        for body in ctx.bodies(each, max_tokens=limit + 1):
+        for body in ctx.bodies(each.baseline, each.stops, max_tokens=limit + 1):
             await recorder.ask(body, partial(_judge_before, each, ctx.driver))
         shown.append(f"{each.stops[0]!r} with a limit of {limit + 1} tokens")
     return recorder.evaluation(", ".join(shown))

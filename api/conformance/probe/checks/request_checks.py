@@ -203,7 +203,7 @@ async def _late(ctx: CheckContext) -> Evaluation:
 async def _sticky(ctx: CheckContext) -> Evaluation:
     case, client, recorder = working_case(ctx), ctx.client, Recorder(ctx)
     sentence = f"The stop {case.stops[0]!r} of one request ended the answer to the next."
-    for before in ctx.bodies(case):
+    for before in ctx.bodies(case.baseline, case.stops):
         is_streamed = client.driver.requests_stream(before)
         after = ctx.body(replace(case.baseline.ask, is_streamed=is_streamed))
         for is_last in (False, True):

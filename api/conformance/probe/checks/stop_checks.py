@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -78,21 +78,10 @@ def _code_point_lookalikes(given: Baseline) -> Iterator[Iterator[_Lookalike]]:
     yield (("line_ends_changed", sentence, f"{one[1]}\r\n{one[2]}") for one in breaks)
 
 
-@check("stops.literal")
-async def _literal(ctx: CheckContext) -> Evaluation:
-    found = ((given, _literal_lookalikes(given)) for given in ctx.baselines if given.is_repeatable)
-    return await _check_lookalikes(ctx, dict(found))
-
-
-@check("stops.code_points")
-async def _code_points(ctx: CheckContext) -> Evaluation:
-    found = ((one, _code_point_lookalikes(one)) for one in ctx.baselines if one.is_repeatable)
-    return await _check_lookalikes(ctx, dict(found))
-
-
 async def _check_lookalikes(
-    ctx: CheckContext, lookalikes: Mapping[Baseline, Iterator[Iterator[_Lookalike]]]
+    kinds_in: Callable[[Baseline], Iterator[Iterator[_Lookalike]]], ctx: CheckContext
 ) -> Evaluation:
+    lookalikes = {given: kinds_in(given) for given in ctx.baselines if given.is_repeatable}
     if not lookalikes:
         raise undecided(VARIES)
     chosen: dict[int, tuple[Baseline, _Lookalike]] = {}
@@ -121,12 +110,14 @@ async def _check_lookalikes(
     return recorder.evaluation(", ".join(repr(one[2]) for _, one in chosen.values()))
 
 
+check("stops.literal")(partial(_check_lookalikes, _literal_lookalikes))
+check("stops.code_points")(partial(_check_lookalikes, _code_point_lookalikes))
+
+
 async def _send_lookalikes(
     recorder: Recorder, ctx: CheckContext, given: Baseline, chosen: Sequence[_Lookalike]
 ) -> None:
-    stops = tuple(stop for _, _, stop in chosen)
-    for is_streamed in given.modes:
-        body = ctx.body(replace(given.ask, stops=stops, is_streamed=is_streamed))
+    for body in ctx.bodies(given, tuple(stop for _, _, stop in chosen)):
         await recorder.ask(body, partial(_judge_lookalike, given, chosen[0]))
 
 
@@ -144,11 +135,10 @@ async def _no_stops(ctx: CheckContext) -> Evaluation:
     require_repeatable(ctx)
     given, recorder = ctx.main, Recorder(ctx)
     values: tuple[list[str] | None, ...] = ([], None)
-    for value, is_streamed in product(values, given.modes):
-        body = ctx.body(replace(given.ask, is_streamed=is_streamed))
+    for value, body in product(values, ctx.bodies(given)):
         judged = partial(_judge_same, given, f"{value!r} as stops changes the text.")
-        body = ctx.driver.with_stops(body, value)
-        await recorder.ask(body, judged, may_refuse=value is None)
+        sent = ctx.driver.with_stops(body, value)
+        await recorder.ask(sent, judged, may_refuse=value is None)
     return recorder.evaluation("[] and null mean no stops")
 
 
@@ -166,7 +156,7 @@ async def _string(ctx: CheckContext) -> Evaluation:
     case = case or ctx.simple(*ctx.baselines)
     if case is None:
         raise undecided(NO_ANSWER)
-    for body in ctx.bodies(case):
+    for body in ctx.bodies(case.baseline):
         judged = partial(_judge_string, case, driver)
         await recorder.ask(driver.with_stops(body, case.stops[0]), judged)
     return recorder.evaluation(repr(case.stops[0]))
@@ -194,10 +184,9 @@ def _judge_string(case: StopCase, driver: Driver, run: Exchange) -> list[Fault]:
 @check("stops.empty")
 async def _empty(ctx: CheckContext) -> Evaluation:
     recorder, given, sentence = Recorder(ctx), ctx.main, "ignored"
-    for is_streamed in given.modes:
-        body = ctx.body(replace(given.ask, is_streamed=is_streamed))
-        body = ctx.driver.with_stops(body, [""])
-        run = await recorder.ask(body, partial(_judge_empty, given), may_refuse=True)
+    for body in ctx.bodies(given):
+        sent = ctx.driver.with_stops(body, [""])
+        run = await recorder.ask(sent, partial(_judge_empty, given), may_refuse=True)
         if run.is_refusal:
             sentence = f"refused with status {run.status}"
     return recorder.evaluation(sentence)
@@ -245,8 +234,7 @@ async def _token_ids(ctx: CheckContext) -> Evaluation:
     # The lowest ids of every common vocabulary are bytes, digits and line ends.
     ids = (given.output_ids[middle],) if middle else tuple(range(256))
     recorder = Recorder(ctx)
-    for is_streamed in given.modes:
-        body = ctx.body(replace(given.ask, token_ids=ids, is_streamed=is_streamed))
+    for body in ctx.bodies(given, token_ids=ids):
         run = await recorder.ask(body, partial(_judge_ids, given), may_refuse=True)
         if run.is_refusal:
             raise skipped(f"Token ids are refused with status {run.status}.")

@@ -84,9 +84,7 @@ def test_nothing_is_missing_of_an_agents_turns(site: Site) -> None:
             assert found["fullstop"]["not_in_prompt"] == [], found["prompt"]
 
 
-def test_parts_that_the_template_drops_are_listed_and_named_in_the_header(
-    staged: Any,
-) -> None:
+def test_parts_that_the_template_drops_are_listed_and_named_in_the_header(staged: Any) -> None:
     site = staged(template=FORGETFUL).site
     answer = {"role": "assistant", "content": "One", "reasoning_content": "Hm"}
     body = {"messages": [AGENT[0], *TURNS, answer, *TURNS], "tools": [TOOL]}

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from api.dialects.ollama.wire import (
-    OllamaAnswer,
-)
+from api.dialects.ollama.wire import OllamaAnswer
 from tests.api.conftest import LONG
 
 ASK = {"model": "demo-model", "messages": [{"role": "user", "content": "Hi"}]}
