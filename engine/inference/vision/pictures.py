@@ -13,8 +13,8 @@ _FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 # more than 200 MB: 9 bytes a pixel, 16 of WebP. A JPEG is read at a fraction of its size, unless it
 # is progressive: then its coefficients take up to 8 bytes a pixel.
 _MAX_BYTES = 20 << 20
-_MAX_PIXELS = 22_000_000
-_MAX_PIXELS_BY_FORMAT = {"WEBP": 12_000_000, "JPEG": 120_000_000}
+_MAX_PIXELS = 21_500_000
+_MAX_PIXELS_BY_FORMAT = {"WEBP": 11_000_000, "JPEG": 120_000_000}
 _MAX_SIDE = 20_000
 # Each scan of a progressive JPEG is a pass over the whole picture; cameras write about ten.
 _SCAN, _MAX_SCANS = b"\xff\xda", 100
