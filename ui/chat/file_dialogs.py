@@ -17,7 +17,9 @@ from ui.records.conversations import Conversation
 from ui.records.exchange.contents import FileContents
 from ui.records.exchange.exported_file import TEXT_FORMATS
 
-_IMPORTED = "Conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan (*.json *.zip)"
+_IMPORTED = (
+    "Conversations of Fullstop, ChatGPT, Claude, LM Studio, Jan or Open WebUI (*.json *.zip)"
+)
 _JSON = "Conversation (*.json)"
 _BACKUPS = "Backups (*.db)"
 _WITH_FILES = "With pictures and recorded tokens"

@@ -4,6 +4,7 @@ Every text that a user or a model could have written is a word of its own that b
 so that a test can follow it.
 """
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +323,49 @@ def jan() -> tuple[Values, list[Values]]:
         message("assistant", text("w-half-1"), status="stopped"),
     ]
     return thread, messages
+
+
+def open_webui(picture: bytes = b"\x89PNG\r\n\x1a\n0000") -> list[Values]:
+    """Return a chat of Open WebUI, with everything that has a place here."""
+    data = base64.b64encode(picture).decode()
+    reasoning = (
+        '<details type="reasoning" done="true" duration="2">\n<summary>Thought</summary>\n'
+        "&gt; w-thought-1\n</details>\n"
+    )
+    call = (
+        '<details type="tool_calls" done="true" id="c1" name="w-tool-1" '
+        'arguments="&quot;{\\&quot;a\\&quot;: \\&quot;w-argument-1\\&quot;}&quot;" '
+        'result="&quot;w-returned-1&quot;">\n<summary>Tool Executed</summary>\n</details>\n'
+    )
+    files = [
+        {"type": "image", "url": f"data:image/png;base64,{data}"},
+        {"type": "image", "url": "6f0c", "name": "kept-on-the-server.png"},
+        {
+            "type": "file",
+            "name": "w-notes-1",
+            "file": {"id": "f", "data": {"content": "w-inside-1"}},
+        },
+        {"type": "file", "name": "w-file-1.pdf"},
+    ]
+
+    def message(key: str, above: str | None, role: str, content: str, **more: Any) -> Values:
+        links = {"id": key, "parentId": above, "childrenIds": [], "timestamp": 1_700_000_000}
+        return {**links, "role": role, "content": content, **more}
+
+    answers = [
+        message("a1", "q1", "assistant", "w-answer-1", model="w-answered-by-1"),
+        message("a2", "q1", "assistant", f"{reasoning}{call}w-answer-2", model="w-answered-by-2"),
+        message("q2", "a1", "user", "w-question-2"),
+    ]
+    listed = [message("q1", None, "user", "w-question-1", files=files), *answers]
+    chat = {
+        "title": "w-title-1",
+        "models": ["w-model-1"],
+        "params": {"system": "w-system-1", "temperature": 0.5, "stop": ["w-stop-1"]},
+        "history": {"messages": {each["id"]: each for each in listed}, "currentId": "a2"},
+    }
+    times = {"created_at": 1_700_000_000, "updated_at": 1_700_000_100}
+    return [{"id": "o-1", "title": "w-title-1", "chat": chat, "pinned": True, **times}]
 
 
 def import_all(files: ConversationFiles, path: Path) -> None:

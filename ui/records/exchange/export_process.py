@@ -41,6 +41,7 @@ from ui.records.exchange.lm_studio import (
     read_lm_studio,
     read_preset,
 )
+from ui.records.exchange.open_webui import OPEN_WEBUI, read_open_webui
 from ui.records.exchange.other_programs import add_folder
 from ui.records.exchange.pictures import ArchivedPictures
 
@@ -49,14 +50,15 @@ _LISTS = ("conversations.json", "conversations-")
 # LM Studio's folders.
 _CHATS, _SENT = "conversations", "user-files"
 _UNKNOWN = (
-    "it holds no conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan. Choose the file or "
-    "folder that the other program exported"
+    "it holds no conversations of Fullstop, ChatGPT, Claude, LM Studio, Jan or Open WebUI. Choose "
+    "the file or folder that the other program exported"
 )
 _Reader = Callable[[Fields, FileContents], None]
 # A field that identifies the program, its name, and the reader of its conversations.
 _SHAPES: tuple[tuple[str, str, _Reader], ...] = (
     ("mapping", CHATGPT, read_chatgpt),
     ("chat_messages", CLAUDE, read_claude),
+    ("chat", OPEN_WEBUI, read_open_webui),
 )
 # Claude's projects: a list in one file, or a folder with a file for each.
 _PROJECTS = "projects"

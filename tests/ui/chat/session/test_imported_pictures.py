@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication, QButtonGroup, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from engine.values.request import PICTURE_MARK
+from tests.support.outside import exports
 from tests.ui.chat.session.conftest import every, workspace_on
 from tests.ui.driving import ScriptedEngine
 from ui.chat.messages.answer_view import AnswerView
@@ -221,6 +222,30 @@ def lm_studio_answers(folder: Path) -> Path:
         json.dumps({"name": "One", "messages": [{"versions": one} for one in versions]})
     )
     return folder
+
+
+async def test_pictures_of_open_webui_come_in_with_their_questions_and_reach_a_model_that_sees(
+    scripted: ScriptedEngine, tmp_path: Path
+) -> None:
+    path = tmp_path / "chat-export-1.json"
+    path.write_text(json.dumps(exports.open_webui(PNG)))
+
+    async with workspace_on(scripted, tmp_path / "conversations.db") as (workspace, store):
+        await take(workspace, await looked_into(workspace, path))
+        one = await titled(workspace, "w-title-1")
+        asked, answer = one.messages
+        shown, gone, notes, missing = asked.files
+        assert kept(store.pictures_folder) == {shown.kept_file: PNG}
+        assert (gone.name, gone.kept_file) == ("kept-on-the-server.png", "")
+        assert (notes.text.strip(), missing.kept_file) == ("w-inside-1", "")
+        turn = turns_of(one.messages, read_pictures(store.pictures_folder, one.messages))[0]
+        assert [picture.data for picture in turn.pictures] == [PNG]
+        assert turn.content.startswith(PICTURE_MARK)
+        assert (answer.run.text, answer.run.thinking) == ("w-answer-2", "w-thought-1")
+        (call,), (result,) = answer.run.tool_calls, answer.run.results
+        assert (call.name, call.arguments) == ("w-tool-1", '{"a": "w-argument-1"}')
+        assert result.text == "w-returned-1"
+        assert len(one.tree) == 4
 
 
 @pytest.mark.parametrize("export", [chatgpt_answers, jan_answers, lm_studio_answers])

@@ -61,11 +61,18 @@ def jan(folder: Path, values: Any) -> Path:
     return zipped(folder / "c.zip", files)
 
 
+def open_webui(folder: Path, values: Any) -> Path:
+    path = folder / "chat-export-1.json"
+    path.write_text(json.dumps(values))
+    return path
+
+
 PROGRAMS: dict[str, tuple[Callable[[], Any], Callable[[Path, Any], Path]]] = {
     "ChatGPT": (exports.chatgpt, chatgpt),
     "Claude": (exports.claude, claude),
     "LM Studio": (exports.lm_studio, lm_studio),
     "Jan": (exports.jan, jan),
+    "Open WebUI": (exports.open_webui, open_webui),
 }
 # Of what is counted as left out, nothing is kept.
 NOT_KEPT = {"ChatGPT": {"recap"}, "LM Studio": {"note"}}
@@ -74,6 +81,7 @@ LEFT_OUT = {
     "Claude": {"attached file": 1, "created file": 1},
     "LM Studio": {"attached file": 1, "note": 1},
     "Jan": {"picture": 1, "sound recording": 1, "attached file": 1},
+    "Open WebUI": {"picture": 1, "attached file": 1},
 }
 EVERY = pytest.mark.parametrize("program", PROGRAMS)
 
