@@ -15,7 +15,7 @@ from engine.values.request import PICTURE_MARK, GenerationRequest, Picture
 from engine.wording import counted
 
 if TYPE_CHECKING:
-    from engine.inference.vision.vision import PlacedPictures, PreparedPicture, Vision
+    from engine.inference.vision.vision import PlacedPictures, Vision
 
 # Texts of up to this many characters are tokenised as a whole. Longer ones are tokenised in slices
 # first, so that a text beyond the context is refused before it takes memory.
@@ -42,11 +42,12 @@ def render(
     context, rendered = model.context_length, ""
     _check_size(request, context)
     pictures = [] if vision is None else vision.prepare(request, context)
-    ordered = pictures
+    texts = [picture.text for picture in pictures]  # prompts are kept for long, and pictures not
+    order: Sequence[int] = range(len(pictures))
     if isinstance(request.prompt, str):
         raw = request.prompt
         if vision is not None and pictures:
-            expanded = vision.expand(raw.replace(PICTURE_MARK, vision.mark), pictures)
+            expanded = vision.expand(raw.replace(PICTURE_MARK, vision.mark), texts)
             if expanded is None:
                 marks = f"{counted(len(pictures), 'picture')}, each as {vision.mark}"
                 raise InvalidRequest("prompt", f"has no place for {marks}: write these into it")
@@ -60,7 +61,6 @@ def render(
         tokens = list(request.rendered)
         if pictures:
             order = (template or chat_template(tokenizer)).picture_order(request)
-            ordered = [pictures[index] for index in order]
     else:
         if not request.messages:
             raise InvalidRequest("messages", "at least one message is required")
@@ -74,7 +74,7 @@ def render(
         text, not_applied = template.render(request, model.id)
         rendered = decode_ids(inner_tokenizer(tokenizer), text) if isinstance(text, list) else text
         if pictures and vision is not None:
-            rendered, ordered = _with_pictures(vision, pictures, template, request, model, rendered)
+            rendered, order = _with_pictures(vision, texts, template, request, model, rendered)
             text = rendered
         tokens = text if isinstance(text, list) else _bounded(tokenizer, text, "messages", context)
     tokens = spelled_out(
@@ -84,15 +84,13 @@ def render(
         model.vocabulary_size,
     )
 
-    shown = [picture.without_image() for picture in pictures]  # prompts are kept for long
-
     def text_of(request: GenerationRequest) -> str:
         assert template is not None, "it has rendered this request"
         text, _ = template.render(request, model.id)
         text = decode_ids(inner_tokenizer(tokenizer), text) if isinstance(text, list) else text
-        if not shown or vision is None:
+        if not texts or vision is None:
             return text
-        return _with_pictures(vision, shown, template, request, model, text)[0]
+        return _with_pictures(vision, texts, template, request, model, text)[0]
 
     prompt_text = RenderedPrompt(rendered, len(tokens), request, text_of)
     if request.begun:
@@ -103,7 +101,7 @@ def render(
     placed = None
     if pictures and vision is not None:
         field = "messages" if request.prompt is None else "prompt"
-        placed = vision.locate(tokens, ordered)
+        placed = vision.locate(tokens, [pictures[index] for index in order])
         if placed is None:
             raise InvalidRequest(field, "contains the model's own token for pictures as text")
         if placed.token_indices[-1][-1] == len(tokens) - 1:  # answers begin behind a token of text
@@ -147,27 +145,27 @@ def _with_notes(text: str, pictures: Sequence[Picture], field: str, problem: str
 
 def _with_pictures(
     vision: "Vision",
-    pictures: "list[PreparedPicture]",
+    texts: Sequence[str],
     template: ChatTemplate,
     request: GenerationRequest,
     model: ModelInfo,
     rendered: str,
-) -> "tuple[str, list[PreparedPicture]]":
-    """Return a rendered prompt with what stands for its pictures, and these in its order."""
-    ordered = [pictures[index] for index in template.picture_order(request)]
-    text = vision.expand(rendered, ordered)
+) -> tuple[str, list[int]]:
+    """Return a rendered prompt with the texts of its pictures, and the order of these in it."""
+    order = template.picture_order(request)
+    text = vision.expand(rendered, [texts[index] for index in order])
     if text is None:  # few templates show a picture that a tool has returned
         moved = replace(request, messages=tuple(behind_results(request.messages)))
         again, _ = template.render(moved, model.id)
-        ordered = [pictures[index] for index in template.picture_order(moved)]
-        text = vision.expand(str(again), ordered)
+        order = template.picture_order(moved)
+        text = vision.expand(str(again), [texts[index] for index in order])
     if text is None:
         raise InvalidRequest(
             "messages",
             "the model's chat template shows not all of their pictures, or a text contains the "
             "model's own mark of a picture; leave that out",
         )
-    return text, ordered
+    return text, order
 
 
 def spelled_out(tokenizer: Any, ids: list[int], field: str, size: int) -> list[int]:

@@ -4,6 +4,7 @@ The keys of a prompt with pictures have words of their digests, with a bit that 
 place of the placeholders' ids: caches, memory and files compare pictures as they compare tokens.
 """
 
+import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -51,9 +52,6 @@ class PreparedPicture:
     text: str
     tokens: int
     grid: tuple[int, int, int] | None
-
-    def without_image(self) -> "PreparedPicture":
-        return replace(self, image=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,17 +181,15 @@ class Vision:
         text = tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return PreparedPicture(digest, image, text, ids.count(self.token), grid), pixels
 
-    def expand(self, text: str, pictures: Sequence[PreparedPicture]) -> str | None:
-        """Return a rendered prompt with the placeholders of its pictures; None where it lacks some.
+    def expand(self, text: str, placeholders: Sequence[str]) -> str | None:
+        """Return a rendered prompt with the texts of its pictures; None where it lacks some.
 
         Each mark that the template has written stands for the next picture.
         """
         first, *others = text.split(self.mark)
-        if len(others) != len(pictures):
+        if len(others) != len(placeholders):
             return None
-        return first + "".join(
-            picture.text + other for picture, other in zip(pictures, others, strict=True)
-        )
+        return first + "".join(map(operator.add, placeholders, others))
 
     def locate(
         self, tokens: Sequence[int], pictures: Sequence[PreparedPicture]
