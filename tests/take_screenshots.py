@@ -42,6 +42,7 @@ from tests.support.looks.pictured_models import PIECE_S, begin_downloads, pictur
 from tests.support.shown import main_window
 from ui.inspector.prompt_tab import PromptTab
 from ui.kit.theme import Theme
+from ui.models.model_entries import Entry
 from ui.models.models_window import ModelsWindow
 from ui.server.requests import RequestAnswer, RequestEntry
 from ui.window.main_window import MainWindow
@@ -198,7 +199,7 @@ async def _take_models(window: MainWindow, folder: Path, site: Hub) -> None:
     models, library = window.others.models, window.model_library
     assert models is not None
     assert library is not None
-    await until(lambda: bool(models.local.cards))
+    await until(lambda: bool(library.local))
     begin_downloads(library)
     await until(lambda: library.downloads.items[0].progress.done_bytes > 400_000)
     await save(models, folder / "models-light.png")
@@ -208,13 +209,14 @@ async def _take_models(window: MainWindow, folder: Path, site: Hub) -> None:
 
 
 async def take_finding(models: ModelsWindow) -> None:
-    """Show the view that finds models, with a suggestion of a middle size."""
-    models.show_finding()
-    finding = models.finding
-    await until(lambda: bool(finding.finder.results))
-    await until(lambda: all(one.model.downloads for one in finding.finder.results))
-    finding.list.setCurrentIndex(finding.list.results.index(len(finding.finder.results) // 2, 0))
-    await until(lambda: finding.finder.cards.card.stage == "shown")
+    """Search the hub for models, and show one of a middle size with its card."""
+    models.field.setText("qwen3")
+    await until(lambda: models.finder.query == "qwen3" and models.finder.stage == "listed")
+    await until(lambda: all(one.is_checked for one in models.finder.results))
+    results = models.finder.results
+    chosen = results[len(results) // 2]
+    models.list.pick(Entry(chosen.name, hub=chosen))
+    await until(lambda: models.finder.cards.card.stage == "shown")
 
 
 _RULES = "You work in the folder of a project. Answer in one word, and use the tools."

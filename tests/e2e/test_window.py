@@ -225,12 +225,12 @@ def test_a_model_is_found_downloaded_loaded_asked_and_kept_for_the_next_start(
     async def steps(window: MainWindow) -> None:
         window.others.find_models()
         models = window.others.models
-        finding = models.finding
-        QTest.keyClicks(finding.field, "demo")
-        await until(lambda: [one.name for one in finding.finder.results] == [name])
-        await until(lambda: finding.details.card.toPlainText() == "The demo model")
-        QTest.keyClick(finding.field, Qt.Key.Key_Down)
-        QTest.keyClick(finding.list, Qt.Key.Key_Return)
+        QTest.keyClicks(models.field, "demo")
+        await until(lambda: [one.name for one in models.finder.results] == [name])
+        QTest.keyClick(models.field, Qt.Key.Key_Down)
+        QTest.keyClick(models.list, Qt.Key.Key_Down)
+        await until(lambda: models.details.card.toPlainText() == "The demo model")
+        QTest.keyClick(models.list, Qt.Key.Key_Return)
         answering = window.workspace.model_selection
         await until(lambda: (answering.state.stage, answering.state.name) == ("ready", name))
         await until(window.chat.welcome.isVisible)

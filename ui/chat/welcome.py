@@ -157,12 +157,12 @@ class Welcome(QScrollArea):
         model = self._model.state
         text = {
             "none": "No model is loaded. Find one below, or open a folder from the File menu.",
-            "loading": f"Loading {model.name}. You can write your first message meanwhile.",
-            "ready": f"{model.name} is ready. It runs on this computer, and nothing leaves it.",
-            "unloaded": f"{model.name} is not loaded. Your first message loads it.",
-            "missing": f"{model.name} was removed from this Mac. Choose another model.",
-            "failed": f"{model.name} could not be loaded: {model.message}",
-            "stuck": f"{model.name} is not responding. {model.message} Restart it above.",
+            "loading": f"Loading {model.title}. You can write your first message meanwhile.",
+            "ready": f"{model.title} is ready. It runs on this computer, and nothing leaves it.",
+            "unloaded": f"{model.title} is not loaded. Your first message loads it.",
+            "missing": f"{model.title} was removed from this Mac. Choose another model.",
+            "failed": f"{model.title} could not be loaded: {model.message}",
+            "stuck": f"{model.title} is not responding. {model.message} Restart it above.",
         }
         self._state.setText(text["stuck" if model.is_stuck else model.stage])
         is_demo = model.folder is None or self._library.is_bundled(model.folder)

@@ -14,7 +14,7 @@ from engine.library.hub import DownloadProgress, HubCancelled, HubFailed
 from engine.values.verdict import UNEXPECTED
 from engine.wording import as_sentence
 from ui.kit.buttons import IconButton, push_button
-from ui.kit.labels import ElidedLabel, label, thin_bar
+from ui.kit.labels import label, thin_bar
 from ui.kit.layouts import column, row
 from ui.kit.theme import restyle
 from ui.models.model_words import TransferRate, percent
@@ -167,11 +167,10 @@ class Downloads(QObject):
 
 
 class DownloadRow(QFrame):
-    """One download."""
+    """Shows how far a download is, and pauses or resumes it."""
 
     def __init__(self, downloads: Downloads, download: Download) -> None:
         super().__init__()
-        self.setObjectName("card")
         self._download = download
         self.bar = thin_bar(f"Download of {download.repository}")
         self.caption = label("", "muted", 0.95, is_wrapped=True)
@@ -181,14 +180,12 @@ class DownloadRow(QFrame):
         self.resume.clicked.connect(lambda: downloads.resume(download))
         self.close_button = IconButton("close", f"Dismiss {download.repository}", size=16)
         self.close_button.clicked.connect(lambda: downloads.forget(download))
-        name = ElidedLabel(download.repository, "title")
         row(
-            (column(name, self.bar, self.caption, spacing=5), 1),
+            (column(self.bar, self.caption, spacing=5), 1),
             self.cancel,
             self.resume,
             self.close_button,
-            spacing=10,
-            margins=(14, 11, 8, 11),
+            spacing=8,
             on=self,
         )
         self.refresh()
@@ -214,7 +211,10 @@ class DownloadRow(QFrame):
         else:
             self.caption.setText(as_sentence(download.message))
         restyle(self.caption, "role", "fault" if download.stage == "failed" else "muted")
-        self.cancel.setVisible(is_running)
-        self.resume.setVisible(download.stage in ("cancelled", "failed"))
+        shown, hidden = (self.cancel, self.resume) if is_running else (self.resume, self.cancel)
+        shown.setVisible(download.stage != "done")
+        if hidden.hasFocus():  # Qt would give the focus to a control elsewhere
+            shown.setFocus()
+        hidden.hide()
         self.resume.setText("Retry" if download.stage == "failed" else "Resume")
         self.close_button.setVisible(not is_running)

@@ -23,7 +23,6 @@ from engine.library.hub_models import (
     HubModels,
     card,
     look_up,
-    look_up_all,
     search,
     with_needs,
 )
@@ -33,11 +32,9 @@ from engine.values.verdict import UNEXPECTED
 from engine.wording import as_sentence, counted, format_size
 from ui.kit.tasks import cancel_tasks, finish_tasks, restart_task, start_task
 from ui.models.model_library import ModelLibrary
-from ui.models.model_words import fit_text
+from ui.models.model_words import figures, fit_text
 from ui.words import Tone
 
-# A line breaks after the dot, not before it.
-_GAP = "\u00a0\u00a0·  "
 _FITS: dict[Fit, tuple[str, str, Tone]] = {
     Fit.FITS: ("Fits", "check", "done"),
     Fit.TIGHT: ("Tight", "warning", "limit"),
@@ -47,7 +44,7 @@ _UNKNOWN_FIT: tuple[str, str, Tone] = ("Not known", "mark", "quiet")
 _CHECKING: tuple[str, str, Tone] = ("Checking…", "spinner", "quiet")
 _CANNOT_LOAD: tuple[str, str, Tone] = ("Cannot load", "fault", "fault")
 CardStage = Literal["none", "reading", "shown", "missing"]
-_SEARCH, _SIZE = "search the hub", "ask for a model's size"
+_SEARCH, _DETAILS = "search the hub", "ask for a model's details"
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 # The orders of a list, and what each is called. Of equal ones, the most downloaded stand first.
@@ -75,31 +72,15 @@ class HubResult:
         return self.model.name
 
     @property
-    def facts(self) -> str:
-        """The facts about the model, in one line."""
-        return _GAP.join(_facts(self.model))
-
-    @property
-    def spoken(self) -> str:
-        text = (self.purpose, *_facts(self.model), self.model.problem)
-        return ", ".join(word for word in text if word)
-
-
-def _facts(model: HubModel) -> list[str]:
-    text = []
-    if model.size_bytes is not None:
-        text.append(format_size(model.size_bytes))
-    if model.bits is not None:
-        text.append(f"{model.bits} bit")
-    if model.downloads:
-        text.append(_downloads(model.downloads))
-    if model.updated is not None:
-        text.append(model.updated.isoformat())
-    if model.license:
-        text.append(model.license)
-    if model.is_gated:
-        text.append("gated")
-    return text
+    def facts(self) -> list[str]:
+        """Its quantization and size, then what the hub says about it."""
+        model = self.model
+        facts = [figures(model.bits, model.size_bytes)]
+        if model.downloads:
+            facts.append(_downloads(model.downloads))
+        if model.updated is not None:
+            facts.append(model.updated.isoformat())
+        return [*facts, *filter(None, (model.license, "gated" if model.is_gated else ""))]
 
 
 def _downloads(count: int) -> str:
@@ -205,12 +186,11 @@ class ModelCards(QObject):
 
     def show(self, name: str) -> None:
         cancel_tasks(self)
-        # A name without an owner is a folder of this computer; the hub does not know it.
-        self.name = name if "/" in name else ""
+        self.name = name
         known = self._kept.get(name)
-        self.card = known or ModelCard("reading" if self.name else "none")
+        self.card = known or ModelCard("reading" if name else "none")
         self.changed.emit()
-        if self.name and known is None:
+        if name and known is None:
             start_task(self, self._read(name), "read a model card")
 
     def try_again(self) -> None:
@@ -342,12 +322,12 @@ class Finder(QObject):
             self._fail("The search was cancelled.")
 
     def look_at(self, name: str) -> None:
-        """Read the card of a result, and its size if the list has none; "" stops reading."""
+        """Read the card of a result, and what its list lacks; "" stops reading."""
         self.cards.show(name)
-        cancel_tasks(self, _SIZE)
+        cancel_tasks(self, _DETAILS)
         result = self.result(name)
-        if result is not None and result.model.size_bytes is None:
-            start_task(self, self._read_size(name), _SIZE)
+        if result is not None and (result.purpose or result.model.size_bytes is None):
+            start_task(self, self._read_details(name), _DETAILS)
 
     def result(self, name: str) -> HubResult | None:
         return next((result for result in self.results if result.name == name), None)
@@ -369,7 +349,10 @@ class Finder(QObject):
     async def _find(self, text: str, limit: int) -> None:
         try:
             self.memory = await self._library.memory_now()
-            await (self._search(text, limit) if text else self._suggest())
+            if text:
+                await self._search(text, limit)
+            else:
+                self._suggest()
         except HubFailed as error:
             self._fail(as_sentence(str(error)))
         except Exception:  # a bug must not leave the list waiting
@@ -387,12 +370,9 @@ class Finder(QObject):
         if unchecked:
             self._arrange()  # only now is it known of each whether it fits
 
-    async def _suggest(self) -> None:
+    def _suggest(self) -> None:
         chosen = suggestions(self.memory)
         self._list([HubResult(one.model(), one.purpose, is_checked=True) for one in chosen])
-        for model in await ask_hub(look_up_all, tuple(suggestion.name for suggestion in chosen)):
-            if model is not None:
-                self._replace(model)
 
     def _replace(self, model: HubModel) -> None:
         for results in (self._found, self.results):
@@ -414,37 +394,13 @@ class Finder(QObject):
         self.changed.emit()
 
     def _fail(self, problem: str) -> None:
-        """Show a problem of the hub; without a list, show the local models."""
-        self.stage = "listed" if self.query and self._is_answered else "failed"
-        if self.stage == "failed":
-            here = self._local()
-            names = {result.name for result in here}
-            # Suggestions are data of this program, so they are there without a hub.
-            known = self.results if self._is_answered else []
-            self._found = [*here, *(result for result in known if result.name not in names)]
-            self.results = SortAndFilter().arranged(self._found, self.memory)
-            self.has_more = self._is_answered = False
-        self.problem = problem
+        """Show a problem of the hub; the results of the present query stay."""
+        self.stage, self.problem = "listed" if self._is_answered else "failed", problem
+        if not self._is_answered:
+            self._found, self.results, self.has_more = [], [], False
         self.changed.emit()
 
-    def _local(self) -> list[HubResult]:
-        text = self.query.casefold().split()
-        return [
-            HubResult(
-                HubModel(
-                    model.found.name,
-                    model.found.size_bytes or None,
-                    model.found.bits,
-                    need=model.need,
-                    problem=model.found.obstacle,
-                ),
-                is_checked=True,
-            )
-            for model in self._library.local
-            if all(word in model.found.name.casefold() for word in text)
-        ]
-
-    async def _read_size(self, name: str) -> None:
+    async def _read_details(self, name: str) -> None:
         try:
             model = await ask_hub(look_up, name)
         except HubFailed:
@@ -453,15 +409,12 @@ class Finder(QObject):
 
 
 def list_summary(finder: Finder) -> str:
-    """Return what the list contains, in short."""
+    """Return how many results there are, in short."""
     count = len(finder.results)
     if finder.stage == "asking":
         return "Searching…"
-    if finder.stage == "failed":
-        here = sum(not result.purpose for result in finder.results)
-        return f"{counted(here, 'model')} on this computer"
     if not finder.query:
-        return f"{counted(count, 'model')} that fit, chosen on {WRITTEN_ON.isoformat()}"
+        return f"chosen on {WRITTEN_ON.isoformat()}"
     first = "the first " if finder.has_more else ""
     if finder.left_out:
         return f"{count:,} of {first}{counted(count + finder.left_out, 'model')}"

@@ -11,10 +11,10 @@ from PySide6.QtCore import QObject, Signal
 from engine.errors import ModelLoadFailed
 from engine.library.local_models import FoundModel, ModelFolders, Origin, discover
 from engine.library.memory_need import Fit, Memory, MemoryNeed, memory, need
+from engine.library.model_files import model_name
 from engine.library.tokenizer_file import vocabulary_key
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.downloads import Downloads
-from ui.models.model_words import percent
 from ui.models.models import Models
 from ui.preferences_state import PreferencesState
 
@@ -100,28 +100,34 @@ class ModelLibrary(QObject):
         ]
 
     def unlisted(self) -> list[LibraryModel]:
-        """Return the models in memory whose folders the last scan did not find."""
-        if not self.has_looked:
-            return []
+        """Return the loaded and the failed models whose folders the last scan did not find."""
         listed = {model.found.folder.resolve() for model in self.local}
-        return [
-            LibraryModel(
-                FoundModel(
-                    status.id,
-                    status.folder,
-                    Origin.FOLDER,
-                    size_bytes=status.info.size_bytes,
-                    architecture=status.info.architecture,
-                    context_length=status.info.context_length,
-                ),
-                None,
-                Fit.FITS,
-                used_at=0.0,
+        shown = {
+            status.folder: FoundModel(
+                status.id,
+                status.folder,
+                Origin.FOLDER,
+                size_bytes=status.info.size_bytes,
+                architecture=status.info.architecture,
+                context_length=status.info.context_length,
             )
             for status in self.models.in_memory
             if self.models.may_be_several and status.info is not None
-            if status.folder not in listed
+        }
+        if (failed := self.models.failed_at) is not None:
+            found = FoundModel(model_name(failed), failed, Origin.FOLDER)
+            shown.setdefault(failed.resolve(), found)
+        if not self.has_looked:
+            return []
+        return [
+            LibraryModel(found, None, Fit.FITS, used_at=0.0)
+            for folder, found in shown.items()
+            if folder not in listed
         ]
+
+    def is_lost(self, model: LibraryModel) -> bool:
+        """Return whether a loaded model's folder is gone."""
+        return self.has_looked and model not in self.local
 
     def mark_waiting(self, folders: frozenset[Path]) -> None:
         self.waiting = folders
@@ -206,27 +212,6 @@ class ModelLibrary(QObject):
             ),
             None,
         )
-
-    def partial_download(self, name: str) -> str:
-        models = (model.found for model in self.local if model.found.name == name)
-        return next((found.arrived for found in models), "")
-
-    def availability(self, name: str) -> str:
-        download = self.downloads.unfinished(name)
-        if download is not None:
-            done = percent(download.progress.done_bytes, download.progress.total_bytes)
-            return {
-                "running": f"Downloading {done}%",
-                "cancelled": "Download paused",
-                "failed": "Download failed",
-                "done": "",
-            }[download.stage]
-        here = self.named(name)
-        if here is None:
-            return self.partial_download(name)
-        if self.is_loading(here.found):
-            return "Loading…"
-        return "Loaded" if self.is_loaded(here.found) else "On this computer"
 
     async def finish(self) -> None:
         self.downloads.cancel_all()

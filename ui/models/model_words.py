@@ -4,7 +4,7 @@ import re
 import time
 from pathlib import Path
 
-from engine import LoadProgress
+from engine import LoadProgress, ModelStatus
 from engine.library.hub import DownloadProgress
 from engine.library.hub_models import HubModel
 from engine.library.local_models import FoundModel, Origin
@@ -72,23 +72,36 @@ def figures(bits: int | None, size_bytes: int | None) -> str:
     return " · ".join(text for text in (f"{bits}-bit" if bits else "", size) if text)
 
 
-def facts(model: FoundModel, used_at: float, draft: Path | None = None) -> str:
+def facts(model: FoundModel, draft: Path | None = None) -> str:
     """Return the facts about a model's folder, in one line."""
-    text = [model.architecture] if model.architecture else []
-    if model.bits is not None:
-        text.append(f"{model.bits} bit")
-    if model.size_bytes and not model.is_partial:
-        text.append(format_size(model.size_bytes))
+    text = [figures(model.bits, 0 if model.is_partial else model.size_bytes), model.architecture]
     if model.context_length:
         text.append(f"{counted(model.context_length, 'token')} of context")
     if model.can_see:
         text.append("sees pictures")
     text.append(ORIGINS[model.origin])
     if draft is not None:
-        text.append(f"draft model: {model_name(draft)}")
-    if used_at:
-        text.append(used(used_at))
-    return "  ·  ".join(text)
+        text.append(f"draft model: {title_of(model_name(draft))}")
+    return " · ".join(filter(None, text))
+
+
+def memory_text(model: ModelStatus) -> str:
+    """Return memory and activity of a loaded model, in one line."""
+    info, text, now = model.info, [], time.time()
+    if info is not None:
+        text.append(f"{format_size(info.weights_bytes)} of weights")
+        caches = model.memory_bytes - info.weights_bytes
+        if caches > 0:
+            text.append(f"{format_size(caches)} of caches")
+    answers = model.running + model.waiting
+    if answers:
+        text.append("answering" if answers == 1 else f"{counted(answers, 'answer')} under way")
+        return " · ".join(text)
+    if model.used_at is not None:
+        text.append(f"idle for {duration(max(0.0, now - model.used_at))}")
+    if model.unloads_at is not None:
+        text.append(f"unloaded in {duration(max(0.0, model.unloads_at - now))}")
+    return " · ".join(text)
 
 
 def used(at: float) -> str:
@@ -134,7 +147,7 @@ def loading_text(progress: LoadProgress | None, loading_s: float, waits_for: int
     text = _PHASES[progress.phase]
     if progress.phase == "weights" and progress.total_bytes:
         text += f", {format_size(progress.done_bytes)} of {format_size(progress.total_bytes)}"
-    return f"{text}  ·  {passed(loading_s)}" if loading_s >= 1 else text
+    return f"{text} · {passed(loading_s)}" if loading_s >= 1 else text
 
 
 def download_text(progress: DownloadProgress, bytes_per_s: float, left_s: float | None) -> str:
@@ -143,13 +156,13 @@ def download_text(progress: DownloadProgress, bytes_per_s: float, left_s: float 
         return "Contacting Hugging Face"
     done = f"{format_size(progress.done_bytes)} of {format_size(progress.total_bytes)}"
     if progress.phase == "verifying":
-        return f"Verifying  ·  {done}"
+        return f"Verifying · {done}"
     text = [done]
     if bytes_per_s:
         text.append(f"{format_size(bytes_per_s)}/s")
     if left_s is not None:
         text.append(f"{duration(left_s)} left")
-    return "  ·  ".join(text)
+    return " · ".join(text)
 
 
 class TransferRate:

@@ -19,6 +19,7 @@ from engine.values.verdict import plain_cause
 from engine.wording import as_sentence
 from ui.kit.tasks import finish_tasks, restart_task, start_task
 from ui.models.model_choices import ChoicesState
+from ui.models.model_words import title_of
 from ui.records.conversations import Conversation
 from ui.words import describe_error
 
@@ -54,6 +55,11 @@ class ShownModel:
     has_lost_folder: bool = False
 
     @property
+    def title(self) -> str:
+        """Its name for people."""
+        return title_of(self.name)
+
+    @property
     def can_answer(self) -> bool:
         """Whether a message can be sent; it may have to wait for the model."""
         return self.stage in ("ready", "loading", "unloaded")
@@ -65,6 +71,7 @@ class Models(QObject):
     Attributes:
         stage: Of the default model, as are ``name``, ``path`` and ``message``.
         failure: The load or unload that failed while another model stays; ``message`` says why.
+        failed_at: The folder of the model whose load or unload failed last.
     """
 
     changed = Signal()
@@ -81,6 +88,7 @@ class Models(QObject):
         self.name = "" if engine.model is None else engine.model.id
         self.message = ""
         self.failure = ""
+        self.failed_at: Path | None = None
         self.path: Path | None = None
         self._is_load_cancelled = False
         self._turn = asyncio.Lock()
@@ -165,7 +173,7 @@ class Models(QObject):
         self.path = path
         self.stage, self.name = "loading", model_name(path)
         self.message = self.failure = ""
-        self._failure = None
+        self._failure = self.failed_at = None
         self._load_ended.clear()
         self._began_s = time.monotonic()
         self._poll_timer.setInterval(_POLL_LOADING_MS)
@@ -214,15 +222,16 @@ class Models(QObject):
         """Unload the model of a folder, or the default one; others that are in memory stay."""
         status = None if folder is None else self._status_of(folder.resolve())
         if status is not None and not status.is_default:
-            start_task(self, self._unload(status.id, cancels_running), "unload")
+            start_task(self, self._unload(status.id, cancels_running, folder), "unload")
         elif self.stage == "ready":
-            start_task(self, self._unload(None, cancels_running), "unload")
+            folder = folder or (None if self._default is None else self._default.path)
+            start_task(self, self._unload(None, cancels_running, folder), "unload")
 
     async def release(self, folder: Path) -> None:
         """Unload one of several models after its running answers, unless it is the default one."""
         status = self._status_of(await asyncio.to_thread(folder.resolve))
         if status is not None and status.is_loaded and not status.is_default:
-            await self._unload(status.id, cancels_running=False)
+            await self._unload(status.id, cancels_running=False, folder=folder)
 
     def pin(self, folder: Path, is_pinned: bool) -> None:
         status = self._status_of(folder)
@@ -293,17 +302,20 @@ class Models(QObject):
             stage = "ready"
             self.loaded.emit(path)
         self._failure = None if failure is None else (path, failure)
+        self.failed_at = path if stage == "failed" else None
         self._end(stage, message)
 
-    async def _unload(self, name: str | None, cancels_running: bool) -> None:
+    async def _unload(self, name: str | None, cancels_running: bool, folder: Path | None) -> None:
         """Unload a model beside the default one, or without a name the default one."""
         self.message = self.failure = ""
+        self.failed_at = None
         try:
             await self._engine.unload(name, cancels_running=cancels_running)
         except Exception as error:
             _log.error("a model could not be unloaded", exc_info=error)
             self.failure = f"Could not unload {name or self.name}."
             self.message = describe_error(error)
+            self.failed_at = folder
         else:
             if name is None:
                 self._end("none", "")

@@ -1,149 +1,35 @@
-"""The window of models: in memory, on this computer, and on the hub. Main thread."""
+"""The window of models: those of this computer and of the hub in one list. Main thread."""
 
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QTabWidget, QWidget
+from PySide6.QtCore import QPoint, QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
+from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSplitter, QWidget
 
-from engine import ModelStatus
 from engine.library.local_models import FoundModel
 from engine.library.memory_need import Fit
-from engine.library.model_info import ModelInfo
-from engine.wording import as_sentence, counted, format_size
+from engine.library.model_files import model_name
+from engine.wording import as_sentence, counted
 from ui.kit.buttons import Choice, push_button
-from ui.kit.commands import Command
-from ui.kit.labels import ElidedLabel, StatusPill, label, show_text, thin_bar
-from ui.kit.layouts import column, row
+from ui.kit.commands import Command, Submenu, context_menu, fill_menu
+from ui.kit.commands import Entry as MenuEntry
+from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_label
+from ui.kit.fields import ListSearchField
+from ui.kit.labels import label, show_text, thin_bar
+from ui.kit.layouts import STRETCH, column, row
+from ui.kit.menus import copy_text, escape_mnemonics
 from ui.kit.windows import OwnWindow
-from ui.models.find_view import FindView
-from ui.models.finder import HubResult, fit_sentence
+from ui.models.finder import ORDERS, Finder, SortAndFilter, fit_sentence
 from ui.models.loading_after import LoadingAfter
-from ui.models.local_models import LocalModels
+from ui.models.memory_bar import MemoryBar
+from ui.models.model_details import ModelDetails
+from ui.models.model_entries import Entry, ModelEntries, is_deletable
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import (
-    RESTART,
-    STUCK,
-    deletion_question,
-    duration,
-    fit_text,
-    loading_text,
-    percent,
-)
-from ui.models.models import LoadStage, ShownModel
+from ui.models.model_list import ModelList
+from ui.models.model_words import deletion_question, fit_text, title_of
 from ui.models.upkeep import Upkeep
-from ui.preferences import declaration
-from ui.words import Tone
-
-
-def memory_text(model: ModelStatus, now: float) -> str:
-    """Return memory and activity of a loaded model, in one line."""
-    info, text = model.info, []
-    if info is not None:
-        text.append(f"{format_size(info.weights_bytes)} of weights")
-        caches = model.memory_bytes - info.weights_bytes
-        if caches > 0:
-            text.append(f"{format_size(caches)} of caches")
-    answers = model.running + model.waiting
-    if answers:
-        text.append("answering" if answers == 1 else f"{counted(answers, 'answer')} under way")
-        return "  ·  ".join(text)
-    if model.used_at is not None:
-        text.append(f"idle for {duration(max(0.0, now - model.used_at))}")
-    if model.unloads_at is not None:
-        text.append(f"unloaded in {duration(max(0.0, model.unloads_at - now))}")
-    return "  ·  ".join(text)
-
-
-class _Line(QWidget):
-    """One model in memory."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = ElidedLabel(name, "title")
-        self.caption = ElidedLabel("", "muted")
-        self.is_pinned = False  # as the engine reported it last
-        self.pin = QCheckBox("Pin")
-        self.pin.setAccessibleName(f"Pin {name}")
-        self.pin.setToolTip("Keeps the model in memory")
-        self.unload = push_button("Unload", f"Unload {name}")
-        row(
-            (column(self.name, self.caption, spacing=1), 1),
-            self.pin,
-            self.unload,
-            spacing=10,
-            on=self,
-        )
-
-
-class MemoryPanel(QFrame):
-    """Lists the models in memory with their sizes. Hidden while there are none."""
-
-    unload_requested = Signal(object)
-
-    def __init__(self, library: ModelLibrary) -> None:
-        super().__init__()
-        self._library = library
-        self.lines: dict[Path, _Line] = {}
-        self.total = label("", "muted", 0.95)
-        self.bar = thin_bar("Memory that models take")
-        self.bar.setRange(0, 100)
-        self._models = QWidget()
-        self._list = column(spacing=8, on=self._models)
-        heading = label("In Memory", "heading")
-        column(
-            row(heading, (self.total, 1), spacing=10),
-            self.bar,
-            self._models,
-            spacing=8,
-            margins=(20, 0, 20, 12),
-            on=self,
-        )
-        self._look = QTimer(self, interval=2_000)
-        self._look.timeout.connect(self.refresh)
-        library.models.changed.connect(self.refresh)
-        library.changed.connect(self.refresh)
-        self.refresh()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self._look.start()
-        self.refresh()
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        super().hideEvent(event)
-        self._look.stop()
-
-    def refresh(self) -> None:
-        models = {model.folder: model for model in self._library.models.in_memory}
-        for folder in self.lines.keys() - models.keys():
-            line = self.lines.pop(folder)
-            line.hide()
-            line.deleteLater()
-        now = time.time()
-        for folder, model in models.items():
-            line = self.lines.get(folder) or self._new_line(model)
-            line.caption.setText(memory_text(model, now))
-            # A status from before a click repeats the old state, and must not undo the click.
-            if model.is_pinned != line.is_pinned:
-                line.is_pinned = model.is_pinned
-                line.pin.setChecked(model.is_pinned)
-        taken = sum(model.memory_bytes for model in models.values())
-        limit = self._library.memory.usable
-        available = f" of {format_size(limit)} that models may take" if limit else ""
-        self.total.setText(f"{format_size(taken)}{available}")
-        self.bar.setValue(percent(taken, limit))
-        self.setVisible(bool(models))
-
-    def _new_line(self, model: ModelStatus) -> _Line:
-        line = self.lines[model.folder] = _Line(model.id)
-        line.pin.clicked.connect(lambda is_on: self._library.pin(model.folder, is_on))
-        line.unload.clicked.connect(partial(self.unload_requested.emit, model.folder))
-        self._list.addWidget(line)
-        return line
 
 
 class QuestionBar(QFrame):
@@ -189,103 +75,6 @@ def _nothing() -> None:
     pass
 
 
-class LoadedModel(QWidget):
-    """The top of the models window: the model that answers where none is chosen."""
-
-    def __init__(self, library: ModelLibrary) -> None:
-        super().__init__()
-        self._library = library
-        self.pill = StatusPill("Model")
-        self.name = ElidedLabel("", "title")
-        self.caption = label("", "muted", 0.95, is_wrapped=True)
-        self.problem = label("", "fault", 0.95, is_wrapped=True)
-        self.bar = thin_bar("Loading of the model")
-        self.cancel = push_button("Cancel", "Cancel loading")
-        self.again = QPushButton("Retry")
-        preferences = library.preferences
-        idle = declaration("models.rests_after_min")
-        minutes = preferences.now.models.rests_after_min
-        offered = {minutes: f"Unload After {minutes} min"} | dict(idle.choices)
-        choices = [(str(after), offered[after]) for after in sorted(offered)]
-        self.idle_unload = Choice(idle.label, choices)
-        self.idle_unload.choose(str(minutes))
-        self.idle_unload.setToolTip("The next request loads it again")
-        self._lay_out()
-        self.cancel.clicked.connect(library.models.cancel_load)
-        self.again.clicked.connect(lambda: library.models.load_again())
-        self.idle_unload.currentIndexChanged.connect(
-            lambda row: preferences.change_value(
-                "models.rests_after_min", int(self.idle_unload.itemData(row))
-            )
-        )
-        library.models.changed.connect(self._refresh)
-        self._refresh()
-
-    def _lay_out(self) -> None:
-        column(
-            row(self.pill, (self.name, 1), self.idle_unload, self.cancel, self.again, spacing=10),
-            self.caption,
-            self.problem,
-            self.bar,
-            spacing=7,
-            margins=(20, 12, 20, 12),
-            on=self,
-        )
-
-    def _refresh(self) -> None:
-        models = self._library.models
-        model, failure = models.status(), models.failure
-        stage, progress = model.stage, model.progress
-        states: dict[LoadStage, tuple[str, str, Tone]] = {
-            "none": ("No model", "mark", "quiet"),
-            "loading": ("Loading", "spinner", "busy"),
-            "ready": ("Ready", "check", "done"),
-            "failed": (STUCK if model.is_stuck else "Failed", "fault", "fault"),
-        }
-        unloaded: tuple[str, str, Tone] = "Unloaded", "clock", "quiet"
-        self.pill.show_state(*(unloaded if model.is_idle else states[stage]))
-        self.name.setText(model.name or "Choose one below")
-        show_text(self.caption, self._status_text(model))
-        self.problem.setText(f"{failure} {as_sentence(model.message)}" if failure else "")
-        self.problem.setVisible(bool(failure))
-        self.bar.setVisible(stage == "loading")
-        if stage == "loading" and progress is not None and progress.phase == "weights":
-            self.bar.setRange(0, 100)
-            self.bar.setValue(percent(progress.done_bytes, progress.total_bytes))
-        else:
-            self.bar.setRange(0, 0)
-        self.cancel.setVisible(stage == "loading")
-        self.again.setText(RESTART if model.is_stuck else "Retry")
-        self.again.setVisible(stage == "failed" and model.folder is not None)
-
-    def _status_text(self, model: ShownModel) -> str:
-        models, info = self._library.models, model.info
-        if model.is_loading:
-            return loading_text(model.progress, model.loading_s, models.answers_under_way())
-        if info is None:
-            return as_sentence(model.message)
-        # After a cancelled load the previous model is in place; a failed load has a line.
-        was_cancelled = model.message and not models.failure
-        before = f"{as_sentence(model.message)} " if was_cancelled else ""
-        if model.is_idle:
-            if before:
-                return f"{before}The next request loads {model.name} again."
-            return "Unloaded to free its memory. The next request loads it again."
-        drafted = "" if info.draft is None else f"  ·  draft model: {info.draft.id}"
-        drafted += "" if info.user_template is None else "  ·  your chat template"
-        return (
-            f"{before}{info.architecture}  ·  {format_size(info.size_bytes)}  ·  "
-            f"{counted(info.context_length, 'token')} of context{drafted}{_draft_head_text(info)}"
-        )
-
-
-def _draft_head_text(info: ModelInfo) -> str:
-    problem = info.own_head_problem
-    if problem is None:
-        return ""
-    return f"  ·  own draft head: yes{f', not used: {problem}' if problem else ''}"
-
-
 class ModelsWindow(OwnWindow):
     """Everything about models."""
 
@@ -293,97 +82,339 @@ class ModelsWindow(OwnWindow):
     template_requested = Signal(object)  # LibraryModel
 
     def __init__(self, library: ModelLibrary, parent: QWidget | None = None) -> None:
-        super().__init__("Models", (980, 800), parent)
+        super().__init__("Models", (1080, 720), parent)
         self._library = library
-        self.loaded = LoadedModel(library)
-        self.memory = MemoryPanel(library)
-        self.question = QuestionBar()
-        self._upkeep = Upkeep(library, self)
-        self.local = LocalModels(library, self._upkeep)
-        self.finding = FindView(library)
+        self.finder = Finder(library, self)
+        self.upkeep = Upkeep(library, self)
         self._loading_after = LoadingAfter(library, self)
         self._has_searched_since = False
-        self.tabs = QTabWidget()
-        self.tabs.setAccessibleName("Lists of models")
+        self.field = ListSearchField("Search for models", "Clear Search")
+        self.field.setMaxLength(200)
+        self.field.setPlaceholderText("Search your models and Hugging Face, or paste owner/name")
+        self.check = QPushButton("Check for Updates")
+        self.check.setToolTip("Checks Hugging Face for newer versions")
+        self.add = QPushButton("Add Folder…")
+        self.add.setToolTip(
+            "Models of Hugging Face’s tools and LM Studio are found where they are; nothing is "
+            "copied"
+        )
+        self.outcome = label("", "muted", 0.95, is_wrapped=True)
+        self.order = Choice("Order of the models", list(ORDERS.items()))
+        self.bits = Choice("Bits of a weight", [("", "Any Quantization")])
+        self.fits_only = QCheckBox("Only models that fit")
+        self.bar = thin_bar("Searching")
+        self.bar.setRange(0, 0)
+        self.stop = push_button("Cancel", "Cancel the search")
+        self.problem = label("", "", is_wrapped=True)
+        self.again = QPushButton("Retry")
+        self.question = QuestionBar()
+        self.empty = label("", "muted", is_wrapped=True)
+        self.entries = ModelEntries(library, self.finder, self.upkeep, self)
+        self.list = ModelList(self.entries)
+        self.more = push_button("Show More", "Show more models")
+        self.details = ModelDetails(library, self.finder, self.upkeep)
+        self.memory = MemoryBar(library)
+        self._typing = QTimer(self, singleShot=True, interval=200)
+        self._walking = QTimer(self, singleShot=True, interval=200)
+        self._look = QTimer(self, interval=2_000)  # the times of idle models go on
         self._lay_out()
         self._connect_signals()
-        self.local.find_button.setFocus()
+        self._refresh()
+        self.field.setFocus()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        if not event.spontaneous():
-            self._library.refresh()
+        if event.spontaneous():
+            return
+        self._look.start()
+        self._library.refresh()
+        if self.finder.stage == "idle":
+            self.finder.search("")
+        self._refresh()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._look.stop()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the chosen model below the list if both would be too narrow side by side."""
+        super().resizeEvent(event)
+        is_wide = self.width() >= 680
+        target = Qt.Orientation.Horizontal if is_wide else Qt.Orientation.Vertical
+        if self._splitter.orientation() != target:
+            self._splitter.setOrientation(target)
+            self._splitter.setSizes([1150, 850])
 
     def show_finding(self) -> None:
-        self.tabs.setCurrentWidget(self.finding)
-        self.finding.focus_search()
+        self.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.field.selectAll()
 
     async def finish(self) -> None:
-        await self.finding.finish()
+        self._typing.stop()
+        self._walking.stop()
+        await self.finder.finish()
         await self._loading_after.finish()
-        await self._upkeep.finish()
+        await self.upkeep.finish()
 
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        self.tabs.setDocumentMode(True)
-        top = QFrame()
-        top.setObjectName("chat_header")
-        column(self.loaded, self.memory, spacing=0, on=top)
+        self._problem_bar = QFrame()
+        self._problem_bar.setObjectName("question_bar")
+        row((self.problem, 1), self.again, margins=(12, 8, 8, 8), on=self._problem_bar)
+        self._narrowing = QWidget()
+        row(self.order, self.bits, self.fits_only, STRETCH, spacing=8, on=self._narrowing)
+        self._asking = QWidget()
+        row((self.bar, 1), self.stop, spacing=8, on=self._asking)
+        left = QWidget()
+        self.empty.setContentsMargins(16, 16, 16, 16)
+        more = row(16, self.more, 16)
+        column((self.list, 1), self.empty, more, (None, 0), margins=(8, 0, 0, 8), on=left)
+        self._splitter = QSplitter(Qt.Orientation.Horizontal)
+        self._splitter.setChildrenCollapsible(False)
+        self._splitter.addWidget(left)
+        self._splitter.addWidget(self.details)
+        self._splitter.setSizes([1150, 850])
+        rule = QFrame()
+        rule.setObjectName("rule")
+        rule.setFixedHeight(1)
         column(
-            top,
-            column(self.question, margins=(20, 6, 20, 6)),
-            (self.tabs, 1),
+            column(
+                row((self.field, 1), self.check, self.add, spacing=8),
+                self._narrowing,
+                self._asking,
+                self.outcome,
+                self._problem_bar,
+                self.question,
+                spacing=8,
+                margins=(16, 16, 16, 4),
+            ),
+            (self._splitter, 1),
+            rule,
+            self.memory,
             spacing=0,
             on=self,
         )
-        # Filled in their place: what moves is styled again with all that it holds.
-        self.tabs.addTab(self.local, "On This Computer")
-        self.tabs.addTab(self.finding, "Find Models")
 
     def _connect_signals(self) -> None:
-        self.memory.unload_requested.connect(self._unload_at)
-        details = self.finding.details
-        for loads in (self.local.load_requested, details.load_requested):
-            loads.connect(self._load)
-        self.local.unload_requested.connect(lambda model: self._unload_at(model.found.folder))
-        self.local.draft_requested.connect(self._choose_draft)
-        self.local.template_requested.connect(self.template_requested)
-        self.local.find_requested.connect(self.show_finding)
-        self.local.deletion_requested.connect(self._ask_deletion)
-        self.local.removal_requested.connect(self._remove)
-        self._upkeep.deletion_ready.connect(self._confirm_deletion)
-        self._library.changed.connect(self._look_for_updates)
-        self._upkeep.finished.connect(
-            lambda text: self.question.show_message(text, takes_focus=False)
+        library, finder, upkeep = self._library, self.finder, self.upkeep
+        self.field.textChanged.connect(lambda: self._typing.start())
+        self.field.textChanged.connect(self.entries.look_for)
+        self.field.textEdited.connect(self._note_search)
+        self.field.chosen.connect(self._search_now)
+        self.field.step_requested.connect(lambda _: self._enter_list())
+        self.field.left.connect(self._on_escape)
+        self._typing.timeout.connect(self._search)
+        self._walking.timeout.connect(self._look_at)
+        self._look.timeout.connect(self._refresh)
+        self.list.picked.connect(self._pick)
+        for actions in (self.list, self.details):
+            actions.action_requested.connect(self._act)
+        self.list.menu_requested.connect(self._show_menu)
+        self.details.unload_requested.connect(self._unload_at)
+        self.details.template_requested.connect(self.template_requested)
+        fill_menu(self.details.more.menu(), (), lambda: self.commands(self.details.entry))
+        self.again.clicked.connect(finder.try_again)
+        self.stop.clicked.connect(finder.cancel)
+        self.more.clicked.connect(finder.show_more)
+        for choice in (self.order, self.bits):
+            choice.currentIndexChanged.connect(self._arrange)
+        self.fits_only.toggled.connect(self._arrange)
+        self.add.clicked.connect(
+            lambda: choose_folder(self, "Add a Folder of Models", library.add_folder)
         )
-        details.download_requested.connect(self._download)
-        self.finding.field.textEdited.connect(self._note_search)
+        self.check.clicked.connect(upkeep.check)
+        upkeep.deletion_ready.connect(self._confirm_deletion)
+        upkeep.finished.connect(lambda text: self.question.show_message(text, takes_focus=False))
+        library.changed.connect(self._look_for_updates)
+        downloads = library.downloads
+        for signal in (library.changed, library.models.changed, upkeep.changed, finder.changed):
+            signal.connect(self._refresh)
+        for signal in (downloads.changed, downloads.progressed, finder.result_changed):
+            signal.connect(self._refresh)
         self._loading_after.ready.connect(self._greet)
         self._loading_after.not_loaded.connect(self._show_not_loaded)
         QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self._on_escape)
         QShortcut(QKeySequence.StandardKey.Find, self, self.show_finding)
 
+    # -- searching -------------------------------------------------------------------------
+
+    def _search_now(self) -> None:
+        self._typing.stop()
+        self._search()
+        self._enter_list()
+
+    def _search(self) -> None:
+        text = self.field.text().strip()
+        if text != self.finder.query or self.finder.stage == "failed":
+            self.finder.search(text)
+
+    def _enter_list(self) -> None:
+        if self.entries.rowCount():
+            self.list.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _pick(self) -> None:
+        before, entry = self.details.entry, self.list.current
+        self.details.show_entry(entry)
+        if entry is None or before is None or entry.key != before.key:
+            self._walking.start()
+
+    def _look_at(self) -> None:
+        """Ask the hub about the chosen model, if it is one of the hub."""
+        entry = self.list.current
+        self.finder.look_at("" if entry is None or entry.hub is None else entry.name)
+
+    def _arrange(self) -> None:
+        bits = self.bits.currentData()
+        self.finder.arrange(
+            SortAndFilter(
+                self.order.currentData(), int(bits) if bits else None, self.fits_only.isChecked()
+            )
+        )
+
+    def _fill_bits(self) -> None:
+        chosen = self.finder.arrangement.bits
+        every = sorted({*self.finder.bits_found, *([] if chosen is None else [chosen])})
+        shown = [self.bits.itemData(position) for position in range(1, self.bits.count())]
+        if shown == [str(bits) for bits in every]:
+            return
+        with QSignalBlocker(self.bits):
+            while self.bits.count() > 1:
+                self.bits.removeItem(1)
+            for bits in every:
+                self.bits.addItem(f"{bits}-bit" if bits else "Not Quantized", str(bits))
+            self.bits.choose("" if chosen is None else str(chosen))
+
+    # -- showing ---------------------------------------------------------------------------
+
+    def _refresh(self) -> None:
+        if not self.isVisible():
+            return
+        finder, upkeep = self.finder, self.upkeep
+        self.check.setVisible(upkeep.can_check)
+        self.check.setText("Checking…" if upkeep.is_checking else "Check for Updates")
+        show_text(self.outcome, upkeep.outcome)
+        self._narrowing.setVisible(bool(finder.query) and finder.stage == "listed")
+        self._fill_bits()
+        self._asking.setVisible(finder.stage == "asking" and bool(finder.query))
+        self.problem.setText(finder.problem)
+        self._problem_bar.setVisible(bool(finder.problem))
+        self.more.setVisible(finder.can_show_more)
+        self.entries.refresh()
+        is_empty = not self.entries.rowCount()
+        self.list.setVisible(not is_empty)
+        show_text(self.empty, self._empty_text() if is_empty else "")
+
+    def _empty_text(self) -> str:
+        finder = self.finder
+        if finder.stage in ("idle", "asking"):
+            return ""
+        if finder.left_out:
+            return "No results match the filters."
+        if finder.problem:
+            return "No model on this computer has this in its name."
+        return (
+            f"No MLX model on the hub has a name with “{finder.query}”. Try fewer or shorter words."
+        )
+
     def _look_for_updates(self) -> None:
         if self.isVisible() and not self._library.is_looking:
-            self._upkeep.check_sometimes()
+            self.upkeep.check_sometimes()
+
+    # -- acting ----------------------------------------------------------------------------
+
+    def _act(self, entry: Entry) -> None:
+        """Do what the button of a row says."""
+        library, model = self._library, entry.local
+        download = library.downloads.unfinished(entry.name)
+        match self.entries.state(entry).action:
+            case "get":
+                if self.details.primary.isEnabled():
+                    self._download(entry)
+            case "pause" if download is not None:
+                download.cancel()
+            case "resume" | "retry_download":
+                library.downloads.start(entry.name)
+            case "cancel":
+                library.models.cancel_load()
+            case "remove" if entry.folder is not None:
+                self._remove(entry.folder)
+            case "retry" | "restart" if model is not None:
+                library.models.load_again(model.found.folder)
+            case "load" if model is not None:
+                self._load(model)
+            case _:
+                pass
+
+    def _show_menu(self, entry: Entry, position: QPoint) -> None:
+        if commands := self.commands(entry):
+            context_menu(self, f"Actions of {entry.title}", commands).popup(position)
+
+    def commands(self, entry: Entry | None) -> list[MenuEntry]:
+        """Return the menu of an entry."""
+        if entry is None or ((folder := entry.folder) is not None and entry.local is not None):
+            return []
+        if folder is not None:
+            remove = Command("Remove from List", partial(self._remove, folder))
+            return [self._show_command(folder), None, remove]
+        if entry.local is None:
+            return []
+        model, found = entry.local, entry.local.found
+        commands: list[MenuEntry] = []
+        if self.entries.state(entry).action == "loaded":
+            loaded = {m.folder: m for m in self._library.models.in_memory}
+            status = loaded.get(found.folder.resolve())
+            commands.append(Command("Unload", partial(self._unload_at, found.folder)))
+            if status is not None:
+                pin = partial(self._library.pin, status.folder, not status.is_pinned)
+                commands.append(Command("Unpin" if status.is_pinned else "Pin", pin))
+            commands.append(None)
+        if drafts := self._draft_commands(model):
+            commands.append(Submenu("Draft Model", drafts))
+        if found.can_be_loaded:
+            edit = partial(self.template_requested.emit, model)
+            commands.append(Command("Chat Template…", edit))
+        commands.append(self._show_command(found.folder))
+        commands.append(Command("Copy Path", partial(copy_text, str(found.folder))))
+        if is_deletable(found):
+            commands += [None, Command("Delete…", partial(self._ask_deletion, found))]
+        return commands
+
+    def _show_command(self, folder: Path) -> Command:
+        return Command(show_in_files_label(), partial(show_in_files, self, folder))
+
+    def _draft_commands(self, model: LibraryModel) -> list[MenuEntry]:
+        """Offer the possible draft models, and the present one even if its folder is gone."""
+        present = model.draft
+        offered = {draft.folder.resolve(): draft.name for draft in self._library.drafts_for(model)}
+        if present is not None:
+            offered.setdefault(present, model_name(present))
+        return [
+            Command(
+                escape_mnemonics(title_of(name)),
+                partial(self._choose_draft, model, folder),
+                checked=folder == present,
+                tool_tip="" if folder is None else str(folder),
+            )
+            for folder, name in ([(None, "None"), *offered.items()] if offered else ())
+        ]
 
     # -- downloading -----------------------------------------------------------------------
 
-    def _download(self, result: HubResult) -> None:
-        memory = self.finding.finder.memory
-        if result.model.fit(memory) is Fit.TOO_LARGE:
+    def _download(self, entry: Entry) -> None:
+        result, memory = entry.hub, self.finder.memory
+        if result is not None and result.model.fit(memory) is Fit.TOO_LARGE:
             self.question.ask(
-                f"{result.name} may not fit. {fit_sentence(result, memory)}",
-                Command("Download Anyway", lambda: self._start(result)),
+                f"{entry.title} may not fit. {fit_sentence(result, memory)}",
+                Command("Get Anyway", partial(self._start, entry.name)),
             )
         else:
-            self._start(result)
+            self._start(entry.name)
 
-    def _start(self, result: HubResult) -> None:
+    def _start(self, repository: str) -> None:
         self._has_searched_since = False
-        self._loading_after.want(result.name)
-        if problem := self._library.downloads.start(result.name):
+        self._loading_after.want(repository)
+        if problem := self._library.downloads.start(repository):
             self.question.show_message(as_sentence(problem))
 
     def _note_search(self) -> None:
@@ -395,28 +426,28 @@ class ModelsWindow(OwnWindow):
             return  # the main window shows the model's name; the user who works there is left alone
         if self._has_searched_since:
             self.question.offer(
-                f"{name} is ready.", Command("Start a Chat", self.chat_requested.emit)
+                f"{title_of(name)} is ready.", Command("Start a Chat", self.chat_requested.emit)
             )
         else:
             self.chat_requested.emit()
 
     def _show_not_loaded(self, name: str, reason: str) -> None:
         self.question.show_message(
-            f"{name} was downloaded but couldn’t be loaded. {reason}", takes_focus=False
+            f"{title_of(name)} was downloaded but couldn’t be loaded. {reason}", takes_focus=False
         )
 
     # -- deleting --------------------------------------------------------------------------
 
     def _ask_deletion(self, model: FoundModel) -> None:
-        if obstacle := self._upkeep.obstacle(model):
+        if obstacle := self.upkeep.obstacle(model):
             self.question.show_message(obstacle)
         else:
-            self._upkeep.ask_deletion(model)
+            self.upkeep.ask_deletion(model)
 
     def _confirm_deletion(self, model: FoundModel, folder: Path, freed_bytes: int) -> None:
         self.question.ask(
-            deletion_question(model.name, freed_bytes),
-            Command("Delete", lambda: self._upkeep.delete(model, folder, freed_bytes)),
+            deletion_question(title_of(model.name), freed_bytes),
+            Command("Delete", lambda: self.upkeep.delete(model, folder, freed_bytes)),
             prefers_cancel=True,
         )
 
@@ -433,7 +464,7 @@ class ModelsWindow(OwnWindow):
     def _load(self, model: LibraryModel) -> None:
         if model.fit is Fit.TOO_LARGE:
             self.question.ask(
-                f"{model.found.name} may not fit. "
+                f"{title_of(model.found.name)} may not fit. "
                 + fit_text(model.need, model.fit, self._library.memory),
                 Command("Load Anyway", lambda: self._change(model)),
             )
@@ -475,8 +506,10 @@ class ModelsWindow(OwnWindow):
         )
 
     def _on_escape(self) -> None:
-        """Hide a question, empty the search field, or close the window."""
+        """Hide a question, clear the search, or close the window."""
         if self.question.isVisible():
             self.question.hide()
-        elif not self.finding.clear_search():
+        elif self.field.text():
+            self.field.clear()
+        else:
             self.close()

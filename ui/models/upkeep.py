@@ -114,6 +114,12 @@ class Upkeep(QObject):
         if since_s > 6 * 3_600 and is_allowed and self.can_check:
             self.check(is_requested=False)
 
+    def newer(self, model: FoundModel) -> HubModel | None:
+        """Return the newer revision that the hub has; None while it is being downloaded."""
+        is_running = self._library.downloads.is_running(model.name)
+        is_theirs = model.origin is Origin.HUGGING_FACE and not is_running
+        return self.updates.get(model.name) if is_theirs else None
+
     def update(self, model: FoundModel) -> None:
         self._replaced[model.name] = model.folder
         self._library.downloads.start(model.name)

@@ -7,6 +7,7 @@ from tests.support.hub import Hub
 from tests.support.looks.pictured_chat import Show, Until
 from tests.support.looks.pictured_models import PIECE_S, begin_downloads
 from tests.take_screenshots import ROOT, take_finding
+from ui.models.model_entries import Entry
 from ui.window.main_window import MainWindow
 
 DEMO = ROOT / "assets" / "demo-model"
@@ -31,34 +32,30 @@ class ModelStates:
         self._window.others.show_models()
         models, library = self._window.others.models, self._window.model_library
         assert library is not None
-        await self._until(lambda: bool(models.local.cards))
+        await self._until(lambda: bool(library.local))
         await self._show("models", models)
         begin_downloads(library)
         await self._until(lambda: library.downloads.items[0].progress.done_bytes > 400_000)
         await self._show("models-downloading", models)
         library.downloads.cancel_all()
-        large = next(card for card in models.local.cards if "70B" in card.model.found.name)
-        assert large.button is not None
-        large.button.click()
+        large = next(model for model in library.local if "70B" in model.found.name)
+        models.list.pick(Entry(large.found.name, large))
+        models.details.primary.click()
         await self._show("models-too-large", models)
         models.question.hide()
         await take_finding(models)
         await self._show("models-found", models)
-        finding = models.finding
-        finding.field.setText("gpt-oss")
-        await self._until(
-            lambda: finding.finder.query == "gpt-oss" and finding.finder.stage == "listed"
-        )
-        await self._until(lambda: all(one.is_checked for one in finding.finder.results))
+        finder = models.finder
+        models.field.setText("gpt-oss")
+        await self._until(lambda: finder.query == "gpt-oss" and finder.stage == "listed")
+        await self._until(lambda: all(one.is_checked for one in finder.results))
         await self._show("models-searched", models)
         self._site.status = 503
-        finding.field.setText("qwen")
-        await self._until(
-            lambda: finding.finder.query == "qwen" and finding.finder.stage == "failed"
-        )
+        models.field.setText("qwen")
+        await self._until(lambda: finder.query == "qwen" and finder.stage == "failed")
         await self._show("models-without-a-hub", models)
         self._site.status = 200
-        models.tabs.setCurrentWidget(models.local)
+        models.field.clear()
 
     async def _failed(self) -> None:
         """A model that cannot be loaded, beside one that works and without one."""

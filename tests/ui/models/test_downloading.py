@@ -5,12 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QLabel
 
 from engine.library.memory_need import Memory
 from tests.support.hub import COMMIT, Hub, hub
 from tests.ui.driving import Enter, Living, eventually
-from tests.ui.models.finding.conftest import spoken
 from tests.ui.models.opened import OpenedModels
 from ui.kit.theme import Theme
 from ui.models.downloads import Download
@@ -37,7 +35,7 @@ def opened(
 async def begin(opened: OpenedModels) -> Download:
     """Search for the model, and click Download."""
     await opened.search("demo", REPOSITORY)
-    opened.models.finding.details.primary.click()
+    opened.click(REPOSITORY)
     library = opened.window.model_library
     return library.downloads.items[0]
 
@@ -48,7 +46,7 @@ async def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
     site.piece_s = 0.02  # long enough for a rate to be shown
     workspace = opened.window.workspace
     workspace.change_settings(workspace.current.conversation.settings)
-    details = opened.models.finding.details
+    details = opened.models.details
     seen: list[str] = []
     opened.window.model_library.downloads.progressed.connect(
         lambda: seen.extend([] if details.row is None else [details.row.caption.text()])
@@ -59,14 +57,15 @@ async def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
     assert any("/s" in words and "left" in words for words in seen), seen
     welcome = opened.window.chat.welcome
     await eventually(lambda: welcome.isVisible())
-    assert f"{REPOSITORY} is ready" in welcome._state.text()
+    assert "Demo model is ready" in welcome._state.text()
     assert opened.window.workspace.send("Count from 1 to 3")
     session = opened.window.workspace.current
     await eventually(lambda: not session.is_running)
     written = opened.window.workspace.current.conversation.messages[-1]
     assert "1" in written.text
-    assert details.primary.text() == "Loaded"
-    assert not details.primary.isEnabled()
+    assert opened.status(REPOSITORY).action == "loaded"
+    assert details.entry is not None
+    assert details.entry.name == REPOSITORY
 
 
 async def test_a_downloaded_model_opens_a_new_chat_beside_one_with_messages(
@@ -105,13 +104,14 @@ async def test_too_large_model_is_downloaded_after_confirmation(
 ) -> None:
     monkeypatch.setattr("ui.models.model_library.memory", lambda: Memory(10**6, 10**6))
     await opened.search("demo", REPOSITORY)
-    finder = opened.models.finding.finder
+    finder = opened.models.finder
+    opened.pick(REPOSITORY)
     await eventually(lambda: finder.results[0].model.need is not None)
-    opened.models.finding.details.primary.click()
+    opened.click(REPOSITORY)
     question = opened.models.question
     assert "may not fit" in question.caption.text()
     assert opened.window.model_library.downloads.items == []
-    opened.answer("Download Anyway")
+    opened.answer("Get Anyway")
     await eventually(lambda: "couldn’t be loaded" in question.caption.text())
     assert "can be used for models" in question.caption.text()
     assert opened.state.stage == "none"
@@ -123,14 +123,14 @@ async def test_a_cancelled_download_keeps_its_files_and_can_be_resumed(
     site.holds_after = {"model.safetensors": 2 << 20}
     one = await begin(opened)
     await eventually(lambda: one.progress.done_bytes >= 2 << 20)
-    details = opened.models.finding.details
+    details = opened.models.details
     assert details.row is not None
     details.row.cancel.click()
     assert one.stage == "cancelled"
     assert details.row is not None
     assert "kept" in details.row.caption.text()
-    [row] = opened.models.local.rows
-    assert "kept" in row.caption.text()
+    assert "kept" in opened.status(REPOSITORY).text
+    assert opened.status(REPOSITORY).action == "resume"
     site.holds_after.clear()
     details.row.resume.click()
     await eventually(lambda: one.stage == "done")
@@ -144,8 +144,8 @@ async def test_why_a_download_failed_stands_in_its_row_and_it_can_be_tried_again
 ) -> None:
     site.gated.add(REPOSITORY)
     await begin(opened)
-    await eventually(lambda: "is gated" in opened.models.local.rows[0].caption.text())
-    row = opened.models.finding.details.row
+    await eventually(lambda: "is gated" in opened.status(REPOSITORY).text)
+    row = opened.models.details.row
     assert row is not None
     assert "accept its terms" in row.caption.text()
     site.gated.clear()
@@ -162,17 +162,9 @@ async def test_an_incomplete_download_of_an_earlier_day_is_resumed_from_its_card
     shutil.copy(demo_model_path / "config.json", folder / "snapshots" / COMMIT)
     (folder / "blobs" / "x.fullstop.incomplete").write_bytes(b"x" * 2_000_000)
     async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-        words = " ".join(one.text() for one in opened.card(REPOSITORY).findChildren(QLabel))
-        assert words.count("2.0 MB") == 1
-        assert words.endswith("2.0 MB has arrived.")
-        await opened.search("demo", REPOSITORY)
-        finding = opened.models.finding
-        assert "2.0 MB has arrived" in spoken(finding)[0]
-        assert finding.details.primary.text() == "Resume"
-        button = opened.card(REPOSITORY).button
-        assert button is not None
-        assert button.text() == "Resume"
-        button.click()
+        assert opened.status(REPOSITORY).text.endswith("2.0 MB has arrived.")
+        assert opened.pick(REPOSITORY).primary.text() == "Resume"
+        opened.click(REPOSITORY)
         await eventually(
-            lambda: opened.has(REPOSITORY) and not opened.card(REPOSITORY).model.found.is_partial
+            lambda: opened.has(REPOSITORY) and not opened.entry(REPOSITORY).local.found.is_partial
         )

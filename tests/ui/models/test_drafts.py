@@ -4,23 +4,19 @@ import shutil
 from pathlib import Path
 
 import pytest
-from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QMenu, QToolButton
 
 from tests.support.models.assistants import write_assistant, write_gemma4
 from tests.support.several.draft_models import swap_tokens, write_draft
 from tests.ui.driving import eventually
 from tests.ui.models.test_models import OpenedModels
-from ui.models.local_models import LocalModelRow
+from ui.kit.commands import Command
 from ui.models.model_library import ModelLibrary
 
 
-def entries(card: LocalModelRow) -> dict[str, QAction]:
-    """Return the entries of a card's menu of draft models, by their words."""
-    [more] = card.findChildren(QToolButton)
-    menus = [one.menu() for one in more.menu().actions()]
-    drafts = [one for one in menus if isinstance(one, QMenu) and one.title() == "Draft Model"]
-    return {} if not drafts else {one.text(): one for one in drafts[0].actions()}
+def entries(opened: OpenedModels, name: str) -> dict[str, Command]:
+    """Return the draft models that a model's menu offers."""
+    commands = opened.commands(name)
+    return {label: one for label, one in commands.items() if one.checked is not None}
 
 
 @pytest.fixture
@@ -44,17 +40,17 @@ async def test_a_draft_model_is_chosen_in_the_menu_and_loaded_at_once(
     library = await with_drafts(opened, folder)
     opened.click("demo-model")
     await opened.loaded("demo-model")
-    offered = entries(opened.card("demo-model"))
+    offered = entries(opened, "demo-model")
     assert set(offered) == {"None", "small"}  # the other one has another vocabulary
-    assert offered["None"].isChecked()
-    offered["small"].trigger()
+    assert offered["None"].checked
+    offered["small"].run()
     await eventually(lambda: opened.info is not None and opened.info.draft)
     assert opened.info.draft.id == "small"
-    assert "draft model: small" in opened.models.loaded.caption.text()
-    await eventually(lambda: entries(opened.card("demo-model"))["small"].isChecked())
+    assert "draft model: small" in opened.pick("demo-model").facts.text()
+    await eventually(lambda: entries(opened, "demo-model")["small"].checked)
     [kept] = opened.window.preferences.now.models.choices
     assert [Path(one).name for one in (kept.folder, kept.draft)] == ["demo-model", "small"]
-    entries(opened.card("demo-model"))["None"].trigger()
+    entries(opened, "demo-model")["None"].run()
     await eventually(
         lambda: (
             opened.state.stage == "ready" and opened.info is not None and opened.info.draft is None
@@ -70,13 +66,13 @@ async def test_an_assistant_is_offered_for_the_model_that_it_was_made_for(
     write_assistant(tmp_path / "mine" / "gemma-4-assistant", "large")
     opened.window.model_library.add_folder(tmp_path / "mine")
     await eventually(lambda: opened.has("gemma-4") and opened.has("gemma-4-assistant"))
-    assert "gemma-4-assistant" not in entries(opened.card("demo-model"))
-    assert set(entries(opened.card("gemma-4"))) == {"None", "gemma-4-assistant"}
+    assert "gemma-4-assistant" not in entries(opened, "demo-model")
+    assert set(entries(opened, "gemma-4")) == {"None", "gemma-4-assistant"}
     opened.click("gemma-4")
     await opened.loaded("gemma-4")
-    entries(opened.card("gemma-4"))["gemma-4-assistant"].trigger()
+    entries(opened, "gemma-4")["gemma-4-assistant"].run()
     await eventually(lambda: opened.info is not None and opened.info.draft)
-    assert "draft model: gemma-4-assistant" in opened.models.loaded.caption.text()
+    assert "draft model: gemma-4-assistant" in opened.pick("gemma-4").facts.text()
 
 
 async def test_draft_model_of_another_vocabulary_is_refused_with_remedy(
@@ -86,14 +82,14 @@ async def test_draft_model_of_another_vocabulary_is_refused_with_remedy(
     library.choose_draft(opened.demo, folder / "foreign")
     opened.click("demo-model")
     await eventually(lambda: opened.state.stage == "failed")
-    words = opened.models.loaded.caption.text()
+    words = opened.status("demo-model").text
     assert "vocabularies differ" in words
     assert "foreign" in words
     assert "demo-model" in words
     assert words.endswith("Choose another one, or None, in the menu of the model.")
-    await eventually(lambda: entries(opened.card("demo-model"))["foreign"].isChecked())
-    entries(opened.card("demo-model"))["None"].trigger()
-    await eventually(lambda: opened.card("demo-model").model.draft is None)
+    await eventually(lambda: entries(opened, "demo-model")["foreign"].checked)
+    entries(opened, "demo-model")["None"].run()
+    await eventually(lambda: opened.entry("demo-model").local.draft is None)
     opened.click("demo-model")
     await opened.loaded("demo-model")
 
@@ -102,10 +98,10 @@ async def test_the_estimate_of_a_model_counts_its_draft_model(
     opened: OpenedModels, demo_model_path: Path, folder: Path
 ) -> None:
     library = await with_drafts(opened, folder)
-    alone = opened.card("demo-model").model.need
+    alone = opened.entry("demo-model").local.need
     library.choose_draft(demo_model_path, folder / "small")
-    await eventually(lambda: opened.card("demo-model").model.draft is not None)
-    both = opened.card("demo-model").model.need
+    await eventually(lambda: opened.entry("demo-model").local.draft is not None)
+    both = opened.entry("demo-model").local.need
     assert alone is not None
     assert both is not None
     assert both.weights > alone.weights
@@ -126,4 +122,4 @@ async def test_a_loaded_model_says_whether_it_drafts_with_a_head_of_its_own(
     ):
         opened.click(name)
         await opened.loaded(name)
-        await eventually(lambda told=words: told in opened.models.loaded.caption.text())
+        await eventually(lambda told=words, name=name: told in opened.pick(name).facts.text())

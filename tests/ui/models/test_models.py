@@ -7,30 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QLabel, QPushButton
 
 from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
 from tests.support.scripted import Stage
 from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
-from ui.kit.labels import StatusPill
 from ui.kit.theme import Theme
-from ui.models.model_words import (
-    facts,
-)
 
 
 async def test_a_model_is_loaded_from_the_list_and_shown_as_loaded(opened: OpenedModels) -> None:
     opened.click("demo-model")
     await opened.loaded("demo-model")
-    assert opened.card("demo-model").button is None
-    assert opened.models.loaded.pill.word == "Ready"
-    assert "used today" in facts(opened.models.local.cards[0].model.found, 1e12)
-    unload(opened, "demo-model")
+    assert opened.status("demo-model").action == "loaded"
+    assert "of weights" in opened.status("demo-model").text
+    opened.pick("demo-model").unload.click()
     await eventually(lambda: opened.state.stage == "none")
     assert opened.engine.model is None
-    assert opened.card("demo-model").button is not None
+    assert opened.status("demo-model").action == "load"
+    assert "used today" in opened.status("demo-model").text
 
 
 async def test_a_folder_that_is_added_is_listed_kept_and_may_be_left_again(
@@ -63,13 +58,8 @@ async def test_unloadable_local_model_shows_why(
         assert library is not None
         library.add_folder(tmp_path / "mine")
         await eventually(lambda: opened.has("newer"))
-        card = opened.card("newer")
-        assert card.button is not None
-        assert not card.button.isEnabled()
-        assert any(
-            one.text().startswith("It is of architecture newer9")
-            for one in card.findChildren(QLabel)
-        )
+        assert not opened.pick("newer").primary.isEnabled()
+        assert opened.status("newer").text.startswith("It is of architecture newer9")
 
 
 async def test_removed_folder_comes_back_by_undo(
@@ -80,21 +70,15 @@ async def test_removed_folder_comes_back_by_undo(
     (tmp_path / "empty").mkdir()
     many, alone, empty = tmp_path / "many", tmp_path / "alone" / "three", tmp_path / "empty"
     async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-        library, question, local = (
-            opened.window.model_library,
-            opened.models.question,
-            opened.models.local,
-        )
-        assert local.shown_folders == {}
+        library, question = opened.window.model_library, opened.models.question
         for folder in (many, alone, empty):
             library.add_folder(folder)
         await eventually(lambda: opened.has("two") and opened.has("three"))
-        assert local.shown_folders == {many: 2, alone: 1, empty: 0}
+        shown = {folder: opened.status(str(folder)).text for folder in (many, alone, empty)}
+        assert list(shown.values()) == ["2 models", "1 model", "No models were found in it."]
 
         def remove(folder: Path) -> None:
-            name = f"Remove the folder {folder} from the list"
-            buttons = local.findChildren(QPushButton)
-            next(one for one in buttons if one.accessibleName() == name).click()
+            opened.click(str(folder))
 
         remove(many)
         await eventually(lambda: not opened.has("one") and not opened.has("two"))
@@ -105,12 +89,6 @@ async def test_removed_folder_comes_back_by_undo(
         assert library.folders == (many, alone, empty)
         remove(empty)
         assert library.folders == (many, alone)
-
-
-def unload(opened: OpenedModels, name: str) -> None:
-    """Unload a model by its line in the panel of what is in memory."""
-    panel = opened.models.memory
-    next(line for line in panel.lines.values() if line.name.text() == name).unload.click()
 
 
 class Slow:
@@ -135,16 +113,14 @@ async def test_loading_shows_bytes_and_can_be_cancelled(
     engine = Engine(loader=Slow(tmp_path))
     async with OpenedModels(theme, tmp_path, demo_model_path, engine) as opened:
         opened.click("demo-model")
-        head = opened.models.loaded
-        await eventually(lambda: "of 1.0 GB" in head.caption.text())
-        await eventually(lambda: head.bar.value() > 0)
-        card = opened.card("demo-model")
-        assert card.button is None
-        assert [pill.word for pill in card.findChildren(StatusPill)] == ["Loading…"]
-        head.cancel.click()
+        details = opened.models.details
+        await eventually(lambda: "of 1.0 GB" in opened.status("demo-model").text)
+        await eventually(lambda: details.bar.value() > 0)
+        assert details.primary.text() == "Cancel"
+        details.primary.click()
         await eventually(lambda: opened.state.stage == "none")
-        assert head.caption.text() == "Loading was cancelled."
-        assert not head.bar.isVisible()
+        assert opened.status("demo-model").action == "load"
+        assert not details.bar.isVisible()
 
 
 @pytest.mark.parametrize(
@@ -181,13 +157,13 @@ async def test_a_change_while_an_answer_is_written_asks_first(
 async def test_the_idle_time_before_unloading_is_chosen_and_saved(opened: OpenedModels) -> None:
     opened.click("demo-model")
     await opened.loaded("demo-model")
-    opened.models.loaded.idle_unload.choose("15")
+    opened.models.memory.idle_unload.choose("15")
     assert opened.window.preferences.now.models.rests_after_min == 15
     opened.engine.unload_after(0.05)
-    await eventually(lambda: opened.models.loaded.pill.word == "Unloaded")
+    await eventually(lambda: opened.status("demo-model").text.startswith("Unloaded"))
     opened.engine.unload_after(None)
     assert opened.window.workspace.send("Hello")
-    await eventually(lambda: opened.models.loaded.pill.word == "Ready")
+    await eventually(lambda: opened.status("demo-model").action == "loaded")
 
 
 async def test_a_model_that_fails_says_why_and_can_be_tried_again(
@@ -198,9 +174,11 @@ async def test_a_model_that_fails_says_why_and_can_be_tried_again(
     (broken / "model.safetensors").write_bytes(b"x" * 100)
     async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
         opened.state.load(broken)
-        head = opened.models.loaded
         await eventually(lambda: opened.state.stage == "failed")
-        assert "is damaged" in head.caption.text()
+        details = opened.pick("broken")
+        assert "is damaged" in opened.status("broken").text
+        assert "is damaged" in details.status.text()
         shutil.copy(demo_model_path / "model.safetensors", broken)
-        head.again.click()
+        assert details.primary.text() == "Retry"
+        details.primary.click()
         await opened.loaded("broken")

@@ -4,8 +4,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QLabel, QToolButton
 
 from engine.errors import EngineError
 from engine.stopping.rules import StopRules
@@ -13,14 +11,11 @@ from engine.values.request import GenerationRequest
 from tests.support.several.draft_models import write_draft
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import Enter, Living, eventually
+from tests.ui.models.opened import commands_of, entry_of
+from ui.kit.commands import Command
 from ui.kit.theme import Theme
-from ui.models.local_models import LocalModelRow
+from ui.models.model_entries import EntryState
 from ui.models.models_window import ModelsWindow
-
-
-def entries(card: LocalModelRow) -> dict[str, QAction]:
-    [more] = card.findChildren(QToolButton)
-    return {entry.text(): entry for entry in more.menu().actions()}
 
 
 class Both:
@@ -34,12 +29,13 @@ class Both:
         await self.several.__aenter__()
         window = self.several.window
         window.others.show_models()
-        await eventually(lambda: len(self.models.local.cards) == self._count)
+        library = window.model_library
+        await eventually(lambda: len(library.local) == self._count)
         self.state.load(self.several.folder / "alpha")
         await eventually(lambda: self.loaded == {"alpha"})
         await self.answer("beta")
         await eventually(lambda: self.loaded == {"alpha", "beta"})
-        await eventually(lambda: "Unload" in entries(self.card("beta")))
+        await eventually(lambda: "Unload" in self.commands("beta"))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -57,8 +53,11 @@ class Both:
     def loaded(self) -> set[str]:
         return {one.id for one in self.several.engine.models if one.is_loaded}
 
-    def card(self, name: str) -> LocalModelRow:
-        return next(one for one in self.models.local.cards if one.model.found.name == name)
+    def commands(self, name: str) -> dict[str, Command]:
+        return commands_of(self.models, name)
+
+    def status(self, name: str) -> EntryState:
+        return self.models.entries.state(entry_of(self.models, name))
 
     async def answer(self, name: str, tokens: int = 1) -> None:
         asked = GenerationRequest(prompt="Hello", max_tokens=tokens, model=name)
@@ -72,19 +71,19 @@ def both(enter: Enter, theme: Theme, tmp_path: Path, demo_model_path: Path) -> L
 
 
 async def test_a_model_beside_the_default_one_is_unloaded_from_its_card(both: Both) -> None:
-    entries(both.card("beta"))["Unload"].trigger()
+    both.commands("beta")["Unload"].run()
     await eventually(lambda: both.loaded == {"alpha"})
     assert both.state.name == "alpha"
     assert both.state.stage == "ready"
-    await eventually(lambda: "Unload" not in entries(both.card("beta")))
-    assert both.card("beta").button is not None
+    await eventually(lambda: "Unload" not in both.commands("beta"))
+    assert both.status("beta").action == "load"
 
 
 async def test_card_of_a_loaded_model_does_not_follow_the_default_one(both: Both) -> None:
     both.several.engine.unload_when_idle("alpha")
     await eventually(lambda: both.state.status().is_idle)
-    await eventually(lambda: "Unload" not in entries(both.card("alpha")))
-    assert "Unload" in entries(both.card("beta"))
+    await eventually(lambda: "Unload" not in both.commands("alpha"))
+    assert "Unload" in both.commands("beta")
 
 
 async def test_failed_unload_is_reported(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,10 +91,10 @@ async def test_failed_unload_is_reported(both: Both, monkeypatch: pytest.MonkeyP
         raise EngineError("the device is gone")
 
     monkeypatch.setattr(both.several.engine, "unload", fail)
-    problem = both.models.loaded.problem
     for name in ("beta", "alpha"):
-        entries(both.card(name))["Unload"].trigger()
-        await eventually(lambda name=name: f"Could not unload {name}." in problem.text())
+        both.commands(name)["Unload"].run()
+        await eventually(lambda name=name: "the device is gone" in both.status(name).text.lower())
+        assert both.status(name).action == "loaded"
 
 
 async def test_loaded_model_without_its_folder_can_be_unloaded(
@@ -106,12 +105,11 @@ async def test_loaded_model_without_its_folder_can_be_unloaded(
     library = both.several.window.model_library
     library.refresh()
     await eventually(lambda: not library.is_looking)
-    names = [one.model.found.name for one in both.models.local.cards]
-    assert names == ["alpha", "gamma", "beta"]
-    assert any("stays available" in one.text() for one in both.card("beta").findChildren(QLabel))
-    entries(both.card("beta"))["Unload"].trigger()
+    assert [model.found.name for model in library.local] == ["alpha", "gamma"]
+    assert "stays available" in both.status("beta").text
+    both.commands("beta")["Unload"].run()
     await eventually(lambda: both.loaded == {"alpha"})
-    await eventually(lambda: len(both.models.local.cards) == 2)
+    await eventually(lambda: not library.unlisted())
     assert both.state.name == "alpha"
 
 
@@ -122,7 +120,7 @@ async def test_a_model_that_answers_is_unloaded_only_after_a_question(both: Both
     await eventually(
         lambda: any(one.running for one in both.several.engine.models if one.id == "beta")
     )
-    entries(both.card("beta"))["Unload"].trigger()
+    both.commands("beta")["Unload"].run()
     question = both.models.question
     await eventually(question.isVisible)
     assert both.loaded == {"alpha", "beta"}
@@ -137,8 +135,7 @@ async def test_a_draft_model_is_set_without_a_change_of_any_chats_model(
     async with Both(theme, tmp_path, demo_model_path, 3) as both:
         several = both.several
         assert several.answering.state.name == "alpha"
-        beta = both.card("beta").model
-        both.models.local.draft_requested.emit(beta, several.folder / "small")
+        both.commands("beta")["small"].run()
         await eventually(
             lambda: (
                 (info := both.state.status((several.folder / "beta").resolve()).info) is not None

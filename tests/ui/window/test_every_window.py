@@ -144,8 +144,8 @@ async def open_paste(window: MainWindow, _: Path) -> None:
 async def open_template(window: MainWindow, _: Path) -> None:
     window.others.show_models()
     models = window.others.models
-    await eventually(lambda: bool(models.local.cards))
-    model = models.local.cards[0].model
+    await eventually(lambda: bool(window.model_library.local))
+    model = window.model_library.local[0]
     models.template_requested.emit(model)
 
 

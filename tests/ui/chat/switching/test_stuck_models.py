@@ -12,8 +12,8 @@ from engine.inference.loader import load_model
 from engine.values.limits import Limits
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import Enter, Living, eventually
+from tests.ui.models.opened import entry_of
 from ui.kit.theme import Theme
-from ui.models.local_models import LocalModelRow
 
 
 class Hanging:
@@ -53,11 +53,6 @@ def several(
     )
 
 
-def card(several: SeveralModels, name: str) -> LocalModelRow:
-    models = several.window.others.models
-    return next(one for one in models.local.cards if one.model.found.name == name)
-
-
 async def test_a_stuck_model_says_so_everywhere_and_is_restarted_by_a_button(
     several: SeveralModels, hanging: Hanging
 ) -> None:
@@ -71,12 +66,9 @@ async def test_a_stuck_model_says_so_everywhere_and_is_restarted_by_a_button(
     assert "has not completed a step" in several.header.name.toolTip()
     several.window.others.show_models()
     models = several.window.others.models
-    assert models is not None
-    await eventually(lambda: "has not completed a step" in models.loaded.caption.text())
-    assert models.loaded.again.text() == "Restart This Model"
-    button = card(several, "alpha").button
-    assert button is not None
-    assert button.text() == "Restart This Model"
+    models.list.pick(entry_of(models, "alpha"))
+    await eventually(lambda: "has not completed a step" in models.details.status.text())
+    assert models.details.primary.text() == "Restart"
     hanging.held.clear()
     assert several.header.again.text() == "Restart This Model"
     several.header.again.click()

@@ -11,7 +11,8 @@ from tests.support.hub import Hub, hub
 from tests.ui.driving import Enter, Living
 from tests.ui.models.opened import OpenedModels
 from ui.kit.theme import Theme
-from ui.models.find_view import FindView
+from ui.models.model_entries import ENTRY
+from ui.models.models_window import ModelsWindow
 
 GIB = 1 << 30
 
@@ -38,8 +39,9 @@ def opened(
     return enter(lambda: OpenedModels(theme, tmp_path, demo_model_path))
 
 
-def spoken(finding: FindView) -> list[str]:
-    """Return the rows as a screen reader reads them."""
-    model = finding.list.results
-    role = int(Qt.ItemDataRole.AccessibleTextRole)
-    return [str(model.data(model.index(row), role)) for row in range(model.rowCount())]
+def spoken(models: ModelsWindow) -> list[str]:
+    """Return the rows of models that are not on this computer as a screen reader reads them."""
+    entries, role = models.entries, int(Qt.ItemDataRole.AccessibleTextRole)
+    rows = [entries.index(row) for row in range(entries.rowCount())]
+    hub = [row for row in rows if (e := row.data(ENTRY)).hub is not None and e.local is None]
+    return [str(entries.data(row, role)) for row in hub]

@@ -26,7 +26,7 @@ async def test_model_card_fetches_nothing_and_confirms_links(
         QDesktopServices, "openUrl", lambda url: visited.append(url.toString()) or True
     )
     await opened.search("card", "a/with-card")
-    details = opened.models.finding.details
+    details = opened.models.details
     await eventually(lambda: details.card.isVisible() and bool(details.card.toPlainText()))
     assert "See the paper." in details.card.toPlainText()
     asked = [path for _, path, _ in site.requests]
@@ -54,7 +54,7 @@ async def test_model_with_unreadable_card_can_be_downloaded(
 ) -> None:
     site.add_model("a/no-card", CONFIG, safetensors=SMALL)
     await opened.search("card", "a/no-card")
-    details = opened.models.finding.details
+    details = opened.models.details
     await eventually(lambda: "hub refused" in details.card_note.text())
     assert details.primary.isEnabled()
 
@@ -65,7 +65,7 @@ async def test_a_long_card_is_shown_in_part_and_its_page_is_named(
     site.add_model("a/long", CONFIG, safetensors=SMALL)
     site.files["a/long"]["README.md"] = b"Some words.\n\n" * 50_000
     await opened.search("long", "a/long")
-    details = opened.models.finding.details
+    details = opened.models.details
     await eventually(lambda: "beginning of the card" in details.card_note.text())
     assert 10_000 < len(details.card.toPlainText()) <= 12_000
 
@@ -74,11 +74,11 @@ async def test_a_gated_model_says_what_to_do(opened: OpenedModels, site: Hub) ->
     site.add_model("a/gated", CONFIG, safetensors=SMALL)
     site.gated.add("a/gated")
     await opened.search("gated", "a/gated")
-    details = opened.models.finding.details
+    details = opened.models.details
     assert details.gated.isVisible()
     assert "accept its terms" in details.gated.text()
     assert "hf auth login" in details.gated.text()
-    [row] = spoken(opened.models.finding)
+    [row] = spoken(opened.models)
     assert "gated" in row.split(", ")
 
 
@@ -89,21 +89,21 @@ async def test_a_download_that_cannot_work_is_not_offered_and_says_why(
     site.add_model("a/one-newer", {**CONFIG, "model_type": "newer9"}, safetensors=SMALL)
     site.add_model("a/one-large", CONFIG, safetensors=SMALL)
     full = shutil.disk_usage("/")._replace(free=1_000_000)
-    details = opened.models.finding.details
+    details = opened.models.details
     await opened.search("picture", "a/one-picture")
-    await eventually(lambda: "not a language model" in details.impossible.text())
+    await eventually(lambda: "not a language model" in details.problem.text())
     assert not details.primary.isEnabled()
     await opened.search("newer", "a/one-newer")
     words = f"architecture newer9, which mlx-lm {version('mlx-lm')} does not support"
-    await eventually(lambda: words in details.impossible.text())
+    await eventually(lambda: words in details.problem.text())
     assert not details.primary.isEnabled()
     assert not details.fit.isVisible()
-    [row] = spoken(opened.models.finding)
+    [row] = spoken(opened.models)
     assert words in row
     assert "fit: Cannot load" in row
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
     await opened.search("large", "a/one-large")
-    await eventually(lambda: "1.0 MB free; make room" in details.impossible.text())
+    await eventually(lambda: "1.0 MB free; make room" in details.problem.text())
     assert not details.primary.isEnabled()
-    assert details.impossible.isVisible()
+    assert details.problem.isVisible()
     assert not details.then.isVisible()

@@ -16,11 +16,10 @@ async def test_without_a_hub_it_says_so_shows_what_is_here_and_tries_again(
 ) -> None:
     site.add_model("a/demo-like", CONFIG, safetensors=SMALL)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    await opened.search("demo", "demo-model")
-    finding = opened.models.finding
+    await opened.search("demo")
+    finding = opened.models
     assert "cannot be reached" in finding.problem.text()
-    assert finding.note.text() == "1 model on this computer"
-    assert finding.details.primary.text() == "Load"
+    assert opened.pick("demo-model").primary.text() == "Load"
     assert not finding.details.page.isVisible()
     monkeypatch.setenv("HF_ENDPOINT", site.url)
     finding.again.click()
@@ -32,12 +31,10 @@ async def test_without_a_hub_it_says_so_shows_what_is_here_and_tries_again(
 
 
 async def test_search_of_slow_hub_is_cancelled(opened: OpenedModels, site: Hub) -> None:
-    finding = opened.models.finding
+    finding = opened.models
     site.answers.clear()
-    opened.models.show_finding()
     finding.finder.search("demo")
     assert finding.bar.isVisible()
-    assert finding.note.text() == "Searching…"
     finding.stop.click()
     assert finding.finder.stage == "failed"
     assert finding.problem.text() == "The search was cancelled."
@@ -52,7 +49,7 @@ async def test_the_window_closes_at_once_while_the_hub_is_asked(
     async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
         site.answers.clear()
         opened.models.show_finding()
-        opened.models.finding.finder.search("demo")
+        opened.models.finder.search("demo")
     # Leaving the block has waited for everything, and the hub has not answered yet.
     assert not site.answers.is_set()
     asking = [one for one in threading.enumerate() if one.name == "asks a hub"]

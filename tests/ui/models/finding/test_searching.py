@@ -20,12 +20,14 @@ async def test_a_search_lists_name_size_bits_downloads_day_license_and_fit(
     site.add_model("a/Qwen-small", CONFIG, safetensors=SMALL, tags=tags, **facts)
     site.add_model("b/Qwen-large", CONFIG, safetensors=LARGE)
     await opened.search("qwen", "a/Qwen-small", "b/Qwen-large")
-    finding = opened.models.finding
+    finding = opened.models
     await eventually(lambda: all(one.is_checked for one in finding.finder.results))
     small, large = spoken(finding)
-    assert small == ("a/Qwen-small, 4.0 MB, 4 bit, 43k downloads, 2026-10-05, mit, fit: Fits")
+    assert small == (
+        "Qwen small, a/Qwen-small, 4-bit · 4.0 MB, 43k downloads, 2026-10-05, mit, fit: Fits, Get"
+    )
     assert "fit: Too large" in large
-    assert "Fits this computer: it needs about" in finding.details.fit.text()
+    assert "Fits this computer: it needs about" in opened.pick("a/Qwen-small").fit.text()
     QTest.keyClick(finding.list, Qt.Key.Key_Down)
     assert "can be used for models" in finding.details.fit.text()
 
@@ -39,7 +41,7 @@ async def test_results_are_sorted_and_narrowed_and_what_fits_stands_first(
     site.add_model("b/Qwen-old", CONFIG, safetensors=SMALL, downloads=500)
     site.add_model("c/Qwen-8bit", quantized, safetensors=SMALL, downloads=100, **days)
     await opened.search("qwen", "b/Qwen-old", "c/Qwen-8bit", "a/Qwen-large")
-    finding = opened.models.finding
+    finding = opened.models
 
     def names() -> list[str]:
         return [result.name[0] for result in finding.finder.results]
@@ -54,16 +56,16 @@ async def test_results_are_sorted_and_narrowed_and_what_fits_stands_first(
     assert names()[-1] == "a"
     assert [finding.bits.itemText(n) for n in range(finding.bits.count())] == [
         "Any Quantization",
-        "4 Bit",
-        "8 Bit",
+        "4-bit",
+        "8-bit",
     ]
     finding.bits.choose("8")
     assert names() == ["c"]
-    assert finding.note.text() == "1 of 3 models"
+    assert opened.entry("Hugging Face").note == "1 of 3 models"
     finding.bits.choose("")
     finding.fits_only.click()
     assert set(names()) == {"b", "c"}
-    assert finding.note.text() == "2 of 3 models"
+    assert opened.entry("Hugging Face").note == "2 of 3 models"
 
 
 async def test_typing_alone_searches_and_the_newest_text_counts(
@@ -72,30 +74,30 @@ async def test_typing_alone_searches_and_the_newest_text_counts(
     site.add_model("a/first", CONFIG, safetensors=SMALL)
     site.add_model("a/second", CONFIG, safetensors=SMALL)
     opened.models.show_finding()
-    await eventually(lambda: opened.models.finding.finder.stage != "asking")
+    await eventually(lambda: opened.models.finder.stage != "asking")
     site.answers.clear()
-    opened.models.finding.finder.search("first")
-    QTest.keyClicks(opened.models.finding.field, "second")
-    await eventually(lambda: opened.models.finding.finder.query == "second")
+    opened.models.finder.search("first")
+    QTest.keyClicks(opened.models.field, "second")
+    await eventually(lambda: opened.models.finder.query == "second")
     site.answers.set()
     await opened.found("a/second")
 
 
-async def test_an_empty_field_suggests_models_that_fit_with_the_sizes_of_the_hub(
+async def test_an_empty_field_suggests_models_that_fit_and_asks_the_hub_about_the_chosen_one(
     opened: OpenedModels, site: Hub
 ) -> None:
     for one in SUGGESTIONS:
         site.add_model(one.name, CONFIG, downloads=7)
         site.files[one.name]["model.safetensors"] = b"w" * 1_230_000
-    opened.models.show_finding()
-    finding = opened.models.finding
-    await eventually(lambda: len(finding.finder.results) == 6)
-    await eventually(lambda: all("1.2 MB" in row for row in spoken(finding)))
-    for result, row in zip(finding.finder.results, spoken(finding), strict=True):
-        assert result.purpose
-        assert "fit: Fits" in row
-        assert "7 downloads" in row
-    assert "6 models that fit" in finding.note.text()
+    rows = spoken(opened.models)
+    assert len(rows) == 6
+    assert not any("fit: Too large" in row for row in rows)
+    assert site.requests == []
+    result = opened.models.finder.results[0]
+    assert result.purpose in rows[0]
+    details = opened.pick(result.name)
+    assert details.purpose.text().casefold() == result.purpose.casefold()
+    await eventually(lambda: "1.2 MB · 7 downloads" in details.facts.text())
 
 
 async def test_more_models_are_shown_on_request_and_the_chosen_one_stays(
@@ -106,11 +108,12 @@ async def test_more_models_are_shown_on_request_and_the_chosen_one_stays(
         site.add_model(f"a/model-{number:02}", CONFIG, safetensors=SMALL, downloads=100 - number)
     names = [f"a/model-{number:02}" for number in range(50)]
     await opened.search("model", *names[:20])
-    finding = opened.models.finding
-    finding.list.setCurrentIndex(finding.list.results.index(19, 0))
+    finding = opened.models
+    opened.pick(names[19])
     finding.more.click()
     await opened.found(*names[:40])
-    assert finding.details.name.text() == names[19]
+    assert finding.details.entry is not None
+    assert finding.details.entry.name == names[19]
     finding.more.click()
     await opened.found(*names)
     assert not finding.more.isVisible()
@@ -120,10 +123,11 @@ async def test_repository_is_found_by_name_or_url(opened: OpenedModels, site: Hu
     site.add_model("makers/exact", CONFIG, tags=[])
     site.files["makers/exact"]["model.safetensors"] = b"w" * 2_000_000
     await opened.search("https://huggingface.co/makers/exact/tree/main", "makers/exact")
-    details = opened.models.finding.details
-    assert details.primary.text() == "Download 2.0 MB"
+    details = opened.models.details
+    assert opened.pick("makers/exact").primary.text() == "Get"
+    await eventually(lambda: "2.0 MB" in details.facts.text())
     await opened.search("makers/none")
-    assert "no repository makers/none" in opened.models.finding.problem.text()
+    assert "no repository makers/none" in opened.models.problem.text()
 
 
 async def test_a_model_is_found_downloaded_and_left_with_keys_alone(
@@ -132,15 +136,25 @@ async def test_a_model_is_found_downloaded_and_left_with_keys_alone(
     site.add_folder("makers/demo-model", demo_model_path)
     site.facts["makers/demo-model"] = {"tags": ["mlx"], "safetensors": SMALL}
     site.add_model("makers/demo-other", CONFIG, safetensors=SMALL, downloads=9)
-    models, finding = opened.models, opened.models.finding
+    models = opened.models
     models.show_finding()
-    QTest.keyClicks(finding.field, "demo")
+    QTest.keyClicks(models.field, "demo")
     await opened.found("makers/demo-other", "makers/demo-model")
-    QTest.keyClick(finding.field, Qt.Key.Key_Down)
-    QTest.keyClick(finding.list, Qt.Key.Key_Down)
-    assert finding.details.name.text() == "makers/demo-model"
-    QTest.keyClick(finding.list, Qt.Key.Key_Return)
+    QTest.keyClick(models.field, Qt.Key.Key_Down)
+    names = [models.list.current]
+    for _ in range(2):
+        QTest.keyClick(models.list, Qt.Key.Key_Down)
+        names.append(models.list.current)
+    # The heading between the models of this computer and those of the hub is skipped.
+    assert [entry and entry.name for entry in names] == [
+        "demo-model",
+        "makers/demo-other",
+        "makers/demo-model",
+    ]
+    QTest.keyClick(models.list, Qt.Key.Key_Return)
     await opened.loaded("makers/demo-model")
     models.show_finding()
-    assert finding.field.text() == "demo"
-    assert finding.clear_search() is finding.field.hasFocus()
+    QTest.keyClick(models.field, Qt.Key.Key_Escape)
+    assert models.field.text() == ""
+    QTest.keyClick(models.field, Qt.Key.Key_Escape)
+    assert models.isHidden()

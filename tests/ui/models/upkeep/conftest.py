@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QToolButton
 
 from engine.library.downloads import HubDownload
 from tests.support.hub import Hub, hub
@@ -44,17 +42,8 @@ def is_there(folder: Path) -> bool:
     return folder.exists()
 
 
-def entry(opened: OpenedModels, words: str, name: str = REPOSITORY) -> QAction | None:
-    """Return an entry of a model's menu."""
-    more = opened.card(name).findChild(QToolButton)
-    assert more is not None
-    return next((one for one in more.menu().actions() if one.text() == words), None)
-
-
 def choose(opened: OpenedModels, words: str, name: str = REPOSITORY) -> None:
-    found = entry(opened, words, name)
-    assert found is not None
-    found.trigger()
+    opened.commands(name)[words].run()
 
 
 async def asked(opened: OpenedModels, words: str) -> None:

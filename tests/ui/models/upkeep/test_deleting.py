@@ -10,14 +10,14 @@ from engine.values.request import GenerationRequest
 from tests.support.hub import Hub
 from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
-from tests.ui.models.upkeep.conftest import REPOSITORY, asked, choose, entry, is_there
+from tests.ui.models.upkeep.conftest import REPOSITORY, asked, choose, is_there
 
 
 async def test_a_model_is_deleted_after_a_question_that_names_the_bytes(
     opened: OpenedModels, repository_folder: Path
 ) -> None:
     choose(opened, "Delete…")
-    await asked(opened, f"Delete “{REPOSITORY}”? This frees 4.")
+    await asked(opened, "Delete “Demo model”? This frees 4.")
     question = opened.models.question
     assert "download it again" in question.caption.text()
     assert [button.text() for button in question.buttons] == ["Delete", "Cancel"]
@@ -47,8 +47,7 @@ async def test_a_model_in_use_is_never_deleted(
     await asked(opened, "is in use. Unload it")
     assert is_there(repository_folder)
 
-    [line] = opened.models.memory.lines.values()
-    line.unload.click()
+    opened.pick(REPOSITORY).unload.click()
     await eventually(lambda: opened.state.stage == "none")
     choose(opened, "Delete…")
     await asked(opened, "This frees")
@@ -72,7 +71,7 @@ async def test_the_draft_model_of_the_loaded_one_is_not_deleted(
     opened: OpenedModels, repository_folder: Path, demo_model_path: Path
 ) -> None:
     library = opened.window.model_library
-    library.choose_draft(demo_model_path, opened.card(REPOSITORY).model.found.folder)
+    library.choose_draft(demo_model_path, opened.entry(REPOSITORY).local.found.folder)
     opened.state.load(demo_model_path)
     await opened.loaded("demo-model")
     choose(opened, "Delete…")
@@ -85,7 +84,7 @@ async def test_model_loaded_by_another_program_is_not_deleted(
 ) -> None:
     opened.state.load(demo_model_path)
     await opened.loaded("demo-model")
-    found = [opened.card(name).model.found for name in ("demo-model", REPOSITORY)]
+    found = [opened.entry(name).local.found for name in ("demo-model", REPOSITORY)]
     opened.engine.offer([OfferedModel(one.name, one.folder) for one in found])
     asked_by_name = GenerationRequest(prompt="Hello", max_tokens=1, model=REPOSITORY)
     generation = await opened.engine.generate(asked_by_name)
@@ -114,8 +113,8 @@ async def test_the_demo_model_and_a_persons_own_folders_have_no_entry_that_delet
     shutil.copytree(demo_model_path, tmp_path / "mine" / "own")
     opened.window.model_library.add_folder(tmp_path / "mine")
     await eventually(lambda: opened.has("own"))
-    assert entry(opened, "Delete…", "demo-model") is None
-    assert entry(opened, "Delete…", "own") is None
+    assert "Delete…" not in opened.commands("demo-model")
+    assert "Delete…" not in opened.commands("own")
 
 
 async def test_files_that_cannot_be_deleted_are_named(

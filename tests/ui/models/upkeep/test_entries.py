@@ -6,9 +6,8 @@ import pytest
 from PySide6.QtGui import QDesktopServices
 
 from tests.support.hub import COMMIT
-from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
-from tests.ui.models.upkeep.conftest import REPOSITORY, choose, entry
+from tests.ui.models.upkeep.conftest import choose
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,5 @@ async def test_a_models_folder_is_shown_by_the_systems_file_manager(
     monkeypatch.setattr(
         QDesktopServices, "openUrl", lambda url: shown.append(url.toLocalFile()) or True
     )
-    opened.window.model_library.refresh()
-    await eventually(lambda: entry(opened, words, REPOSITORY) is not None)
     choose(opened, words)
     assert shown == [str(repository_folder / "snapshots" / COMMIT)]

@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-from PySide6.QtWidgets import QLabel
-
 from app.desktop.offered_models import offer_found
 from engine.values.request import GenerationRequest
 from tests.support.hub import COMMIT, Hub
@@ -25,26 +23,24 @@ def revise(site: Hub) -> None:
 async def test_a_newer_revision_is_offered_downloaded_and_the_old_one_is_freed(
     opened: OpenedModels, site: Hub, repository_folder: Path
 ) -> None:
-    local = opened.models.local
+    local = opened.models
     local.check.click()
     await eventually(lambda: "up to date" in local.outcome.text())
-    assert opened.card(REPOSITORY).update_button is None
+    assert opened.pick(REPOSITORY).update_button.isHidden()
 
     revise(site)
     site.requests.clear()
     local.check.click()
     await eventually(lambda: local.outcome.text() == "1 update available.")
-    button = opened.card(REPOSITORY).update_button
-    assert button is not None
-    button.click()
+    opened.pick(REPOSITORY).update_button.click()
     await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
     assert os.listdir(repository_folder / "snapshots") == [NEWER]
     # The weights are the same, so they are not fetched again.
     fetched = [path for method, path, _ in site.requests if method == "GET"]
     assert any(path.endswith("config.json") for path in fetched)
     assert not any(path.endswith("model.safetensors") for path in fetched)
-    await eventually(lambda: opened.card(REPOSITORY).model.found.folder.name == NEWER)
-    assert opened.card(REPOSITORY).update_button is None
+    await eventually(lambda: opened.entry(REPOSITORY).local.found.folder.name == NEWER)
+    assert opened.pick(REPOSITORY).update_button.isHidden()
     opened.click(REPOSITORY)
     await opened.loaded(REPOSITORY)
 
@@ -55,9 +51,9 @@ async def test_update_loads_the_new_revision_before_deleting_the_old(
     opened.click(REPOSITORY)
     await opened.loaded(REPOSITORY)
     revise(site)
-    opened.models.local.check.click()
-    await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
-    opened.card(REPOSITORY).update_button.click()
+    opened.models.check.click()
+    await eventually(lambda: opened.models.upkeep.updates)
+    opened.pick(REPOSITORY).update_button.click()
     await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
     assert opened.info.path.name == NEWER
     answering = opened.window.workspace.model_selection
@@ -78,9 +74,9 @@ async def test_update_of_a_model_beside_the_default_one_keeps_the_default(
     request = GenerationRequest(prompt="Hello", max_tokens=1, model=REPOSITORY)
     await (await opened.engine.generate(request)).collect()
     revise(site)
-    opened.models.local.check.click()
-    await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
-    opened.card(REPOSITORY).update_button.click()
+    opened.models.check.click()
+    await eventually(lambda: opened.models.upkeep.updates)
+    opened.pick(REPOSITORY).update_button.click()
     await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
     assert opened.state.name == "demo-model"
     loaded = [model.folder.name for model in opened.engine.models if model.is_loaded]
@@ -92,13 +88,13 @@ async def test_an_update_of_a_draft_model_keeps_it_as_the_draft_model(
     opened: OpenedModels, site: Hub, repository_folder: Path, demo_model_path: Path
 ) -> None:
     library = opened.window.model_library
-    library.choose_draft(demo_model_path, opened.card(REPOSITORY).model.found.folder)
+    library.choose_draft(demo_model_path, opened.entry(REPOSITORY).local.found.folder)
     opened.state.load(demo_model_path)
     await opened.loaded("demo-model")
     revise(site)
-    opened.models.local.check.click()
-    await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
-    opened.card(REPOSITORY).update_button.click()
+    opened.models.check.click()
+    await eventually(lambda: opened.models.upkeep.updates)
+    opened.pick(REPOSITORY).update_button.click()
     await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
     assert opened.info.draft.path.name == NEWER
     assert os.listdir(repository_folder / "snapshots") == [NEWER]
@@ -108,14 +104,15 @@ async def test_an_update_that_is_cancelled_keeps_the_present_revision(
     opened: OpenedModels, site: Hub, repository_folder: Path
 ) -> None:
     revise(site)
-    opened.models.local.check.click()
-    await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
+    opened.models.check.click()
+    await eventually(lambda: opened.models.upkeep.updates)
     site.answers.clear()
-    opened.card(REPOSITORY).update_button.click()
-    [row] = opened.models.local.rows
+    opened.pick(REPOSITORY).update_button.click()
+    row = opened.models.details.row
+    assert row is not None
     row.cancel.click()
     site.answers.set()
-    assert opened.card(REPOSITORY).model.found.folder.name == COMMIT
+    assert opened.entry(REPOSITORY).local.found.folder.name == COMMIT
     opened.click(REPOSITORY)
     await opened.loaded(REPOSITORY)
     assert is_there(repository_folder / "snapshots" / COMMIT)
@@ -134,9 +131,9 @@ async def test_hub_is_asked_for_updates_only_while_allowed_and_open(
     await eventually(lambda: not opened.window.model_library.is_looking)
     assert site.requests == []
     opened.window.others.show_models()
-    await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
-    words = [one.text() for one in opened.card(REPOSITORY).findChildren(QLabel)]
-    assert any(text.startswith("Update available: a newer revision") for text in words)
+    await eventually(lambda: opened.models.upkeep.updates)
+    newer = opened.pick(REPOSITORY).newer
+    assert newer.text().startswith("Update available: a newer revision")
     count = len(site.requests)
     opened.window.model_library.refresh()
     await eventually(lambda: not opened.window.model_library.is_looking)

@@ -8,48 +8,49 @@ from PySide6.QtWidgets import QApplication, QMenu
 
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import eventually
+from tests.ui.models.opened import commands_of, entry_of
 from ui.kit.theme import Theme
-from ui.models.models_window import MemoryPanel
+from ui.models.model_details import ModelDetails
+from ui.models.models_window import ModelsWindow
 
 
-def panel_of(several: SeveralModels) -> MemoryPanel:
+def shown_models(several: SeveralModels) -> ModelsWindow:
     several.window.others.show_models()
-    models = several.window.others.models
-    return models.memory
+    return several.window.others.models
 
 
-def lines(panel: MemoryPanel) -> dict[str, str]:
-    return {line.name.text(): line.caption.text() for line in panel.lines.values()}
+def pick(models: ModelsWindow, name: str) -> ModelDetails:
+    models.list.pick(entry_of(models, name))
+    return models.details
 
 
 async def test_each_loaded_model_is_listed_pinned_and_unloaded_by_its_name(
     theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
     async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
-        panel = panel_of(several)
-        assert panel.isHidden()
+        models, engine = shown_models(several), several.engine
         several.window.preferences.change_value("models.rests_after_min", 5)
         await several.load("alpha")
         await several.ask("Count from 1 to 3")
         await several.load("beta")
-        await eventually(lambda: set(lines(panel)) == {"alpha", "beta"})
-        assert all("of weights" in words for words in lines(panel).values())
-        assert "that models may take" in panel.total.text()
-        by_name = {line.name.text(): line for line in panel.lines.values()}
-        by_name["alpha"].pin.click()
-        panel.refresh()  # the engine has not reported the change yet
-        assert by_name["alpha"].pin.isChecked()
-        engine = several.engine
+        for name in ("alpha", "beta"):
+            entry = entry_of(models, name)
+            await eventually(lambda entry=entry: "of weights" in models.entries.state(entry).text)
+        assert len(models.memory.bar.sizes) == 2
+        assert " of " in models.memory.total.text()
+        details = pick(models, "alpha")
+        details.pin.click()
+        details.refresh()  # the engine has not reported the change yet
+        assert details.pin.isChecked()
         await eventually(lambda: engine.resolve_model("alpha").is_pinned)
         await eventually(lambda: engine.resolve_model("alpha").unloads_at is None)
-        by_name["alpha"].pin.click()
+        details.pin.click()
         await eventually(lambda: not engine.resolve_model("alpha").is_pinned)
         await eventually(lambda: engine.resolve_model("alpha").unloads_at is not None)
-        panel.window().activateWindow()
-        by_name["alpha"].unload.setFocus()
-        await eventually(by_name["alpha"].unload.hasFocus)
-        by_name["alpha"].unload.click()
-        await eventually(lambda: set(lines(panel)) == {"beta"})
+        commands_of(models, "alpha")["Pin"].run()
+        await eventually(lambda: "Unpin" in commands_of(models, "alpha"))
+        details.unload.click()
+        await eventually(lambda: not engine.resolve_model("alpha").is_loaded)
         assert engine.resolve_model("beta").is_loaded
 
 
@@ -58,17 +59,17 @@ async def test_pinned_model_stays_pinned_across_loads(
 ) -> None:
     async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
         library, preferences = several.window.model_library, several.window.preferences
-        panel, engine = panel_of(several), several.engine
+        models, engine = shown_models(several), several.engine
         library.preferences.change_value("models.rests_after_min", 5)
         await several.load("alpha")
-        await eventually(lambda: len(panel.lines) == 1)
-        [line] = panel.lines.values()
-        line.pin.click()
+        details = pick(models, "alpha")
+        await eventually(lambda: not details.pin.isHidden())
+        details.pin.click()
         await eventually(lambda: engine.resolve_model("alpha").is_pinned)
         assert [c.folder for c in preferences.now.models.choices if c.is_pinned] == [
             str(several.folder / "alpha")
         ]
-        line.unload.click()
+        details.unload.click()
         await eventually(lambda: not engine.resolve_model("alpha").is_loaded)
         # As at the next start: the engine knows nothing of it, the settings do.
         engine.pin("alpha", is_pinned=False)
@@ -77,10 +78,8 @@ async def test_pinned_model_stays_pinned_across_loads(
         await eventually(lambda: engine.resolve_model("alpha").is_pinned)
         await several.ask("Count from 1 to 3")
         await eventually(lambda: engine.resolve_model("alpha").unloads_at is None)
-        await eventually(lambda: len(panel.lines) == 1)
-        [line] = panel.lines.values()
-        await eventually(line.pin.isChecked)
-        line.pin.click()
+        await eventually(details.pin.isChecked)
+        details.pin.click()
         await eventually(lambda: not engine.resolve_model("alpha").is_pinned)
         assert not any(c.is_pinned for c in preferences.now.models.choices)
 

@@ -1,0 +1,284 @@
+"""The model that is chosen in the models window: facts, actions, download and card. Main thread."""
+
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QFrame,
+    QMenu,
+    QPushButton,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.library.hub import Hub
+from engine.library.memory_need import Fit
+from engine.library.model_info import ModelInfo
+from ui.kit.buttons import IconButton, push_button
+from ui.kit.dialogs import confirm_link
+from ui.kit.labels import label, show_text, thin_bar
+from ui.kit.layouts import STRETCH, column, row
+from ui.kit.markdown.document_page import DocumentPage
+from ui.kit.theme import restyle
+from ui.models.downloads import Download, DownloadRow
+from ui.models.finder import Finder, HubResult, fit_sentence
+from ui.models.model_entries import ACTION_LABELS, Entry, EntryState, state_of
+from ui.models.model_library import LibraryModel, ModelLibrary
+from ui.models.model_words import facts, newer_text
+from ui.models.upkeep import Upkeep
+
+_GATED = (
+    "Gated: open its page, accept its terms there, then sign in with “hf auth login” in a terminal "
+    "(or set HF_TOKEN)."
+)
+_THEN = "It is verified after the download, and opens in a new chat."
+_FITS = {Fit.TIGHT: "notice", Fit.TOO_LARGE: "fault"}
+_ROLES = {"fault": "fault", "limit": "notice"}
+
+
+class ModelDetails(QFrame):
+    """Shows one entry of the list."""
+
+    action_requested = Signal(object)  # Entry
+    unload_requested = Signal(object)  # folder
+    template_requested = Signal(object)  # LibraryModel
+
+    def __init__(self, library: ModelLibrary, finder: Finder, upkeep: Upkeep) -> None:
+        super().__init__()
+        self._library, self._finder, self._upkeep = library, finder, upkeep
+        self.entry: Entry | None = None
+        self.row: DownloadRow | None = None
+        self.name = label("", "title", 1.25, is_wrapped=True)
+        self.repository = label("", "faint", 0.9, is_wrapped=True)
+        self.purpose = label("", is_wrapped=True)
+        self.facts = label("", "muted", is_wrapped=True)
+        self.status = label("", "muted", is_wrapped=True)
+        self.newer = label("", "muted", is_wrapped=True)
+        self.fit = label("", "muted", is_wrapped=True)
+        self.gated = label(_GATED, "notice", is_wrapped=True)
+        self.problem = label("", "fault", is_wrapped=True)
+        self.primary = push_button("Get", kind="primary")
+        self.unload = QPushButton("Unload")
+        self.update_button = QPushButton("Update")
+        self.pin = QCheckBox("Pin")
+        self.pin.setToolTip("Keeps the model in memory")
+        self.page = QPushButton("Open Its Page")
+        self.more = IconButton("more", "More actions")
+        self.more.setMenu(QMenu(self.more))
+        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.template = push_button("", kind="link")
+        self.template.setProperty("is_flush", True)
+        self.template.setToolTip("Edit the chat template, and compare it with the model’s own")
+        self.bar = thin_bar("Loading of the model")
+        self.then = label(_THEN, "faint", 0.95, is_wrapped=True)
+        self.card = DocumentPage("Model card")
+        self.card_note = label("", "muted", is_wrapped=True)
+        self._is_pinned = False  # as the engine reported it last
+        self._lay_out()
+        self._connect_signals()
+        self.show_entry(None)
+
+    def show_entry(self, entry: Entry | None) -> None:
+        self.entry = entry
+        self._inner.setVisible(entry is not None)
+        self.refresh()
+
+    # -- building --------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        self.setAccessibleName("About the model")
+        self._rule = QFrame()
+        self._rule.setObjectName("rule")
+        self._rule.setFixedHeight(1)
+        self._inner = QWidget()
+        self._download_layout = QVBoxLayout()
+        buttons = (self.primary, self.unload, self.update_button, self.pin, self.page, STRETCH)
+        column(
+            column(self.name, self.repository, spacing=2),
+            self.purpose,
+            self.facts,
+            self.status,
+            self.newer,
+            self.problem,
+            self.fit,
+            self.gated,
+            self.bar,
+            self._download_layout,
+            row(*buttons, self.more, spacing=8),
+            self.then,
+            (self.template, 0, Qt.AlignmentFlag.AlignLeft),
+            self._rule,
+            (self.card, 1),
+            self.card_note,
+            (None, 0),
+            spacing=8,
+            on=self._inner,
+        )
+        column((self._inner, 1), margins=(16, 8, 24, 16), on=self)
+
+    def _connect_signals(self) -> None:
+        self.primary.clicked.connect(lambda: self.action_requested.emit(self.entry))
+        self.unload.clicked.connect(lambda: self.unload_requested.emit(self._local.found.folder))
+        self.update_button.clicked.connect(lambda: self._upkeep.update(self._local.found))
+        self.pin.clicked.connect(
+            lambda is_on: self._library.pin(self._local.found.folder.resolve(), is_on)
+        )
+        self.page.clicked.connect(lambda: QDesktopServices.openUrl(self._address()))
+        self.template.clicked.connect(lambda: self.template_requested.emit(self._local))
+        self.card.link_chosen.connect(self._follow_link)
+        self._finder.cards.changed.connect(self._show_card)
+
+    @property
+    def _local(self) -> LibraryModel:
+        assert self.entry is not None
+        assert self.entry.local is not None
+        return self.entry.local
+
+    # -- showing ---------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        entry = self.entry
+        if entry is None or entry.note is not None:
+            self._show_row(None)
+            return
+        state = state_of(entry, self._library, self._upkeep)
+        download = self._library.downloads.unfinished(entry.name)
+        self.name.setText(entry.title)
+        where = str(entry.local.found.folder) if entry.local is not None else ""
+        self.repository.setToolTip(where)
+        show_text(self.repository, entry.name if entry.name != entry.title else where)
+        show_text(self.facts, self._facts(entry))
+        # The row has room for the other texts; a download has its own line.
+        is_long = state.tone in _ROLES or entry.folder is not None
+        show_text(self.status, state.text if is_long and download is None else "")
+        restyle(self.status, "role", _ROLES.get(state.tone, "muted"))
+        self._show_hub(entry.hub if entry.local is None else None, download)
+        self._show_local(entry.local, state)
+        self._show_buttons(entry, state, download)
+        had_focus = self.primary.hasFocus()
+        self._show_row(download)
+        if had_focus and self.row is not None:
+            self.row.cancel.setFocus()
+        self._show_card()
+
+    def _facts(self, entry: Entry) -> str:
+        if entry.local is None:
+            return "" if entry.hub is None else " · ".join(filter(None, entry.hub.facts))
+        text = facts(entry.local.found, entry.local.draft)
+        shown = self._library.models.status(entry.local.found.folder.resolve())
+        return text if shown.info is None else f"{text}{_draft_head_text(shown.info)}"
+
+    def _show_hub(self, result: HubResult | None, download: Download | None) -> None:
+        """Show what the hub knows of a model that is not on this computer."""
+        model = None if result is None else result.model
+        purpose = "" if result is None else result.purpose
+        show_text(self.purpose, purpose[:1].upper() + purpose[1:])
+        self.gated.setVisible(model is not None and model.is_gated)
+        problem = "" if model is None else model.problem
+        if model is not None and download is None and not problem:
+            problem = self._library.downloads.disk_shortage(model.name, model.size_bytes)
+        show_text(self.problem, problem if download is None else "")
+        memory = self._finder.memory
+        is_fit_known = result is not None and not result.model.problem
+        show_text(self.fit, fit_sentence(result, memory) if result and is_fit_known else "")
+        fit = None if model is None else model.fit(memory)
+        restyle(self.fit, "role", "muted" if fit is None else _FITS.get(fit, "muted"))
+        is_coming = not problem if download is None else download.stage == "running"
+        self.then.setVisible(result is not None and is_coming)
+
+    def _show_local(self, model: LibraryModel | None, state: EntryState) -> None:
+        """Show what can be done with a model of this computer."""
+        folder = None if model is None else model.found.folder.resolve()
+        in_memory = {m.folder: m for m in self._library.models.in_memory}
+        loaded = None if folder is None else in_memory.get(folder)
+        self.unload.setVisible(state.action == "loaded")
+        self.pin.setVisible(loaded is not None)
+        # A status from before a click repeats the old state, and must not undo the click.
+        is_pinned = loaded is not None and loaded.is_pinned
+        if is_pinned != self._is_pinned or self.pin.accessibleName() != f"Pin {self.name.text()}":
+            self._is_pinned = is_pinned
+            self.pin.setChecked(is_pinned)
+        newer = None if model is None else self._upkeep.newer(model.found)
+        self.update_button.setVisible(newer is not None)
+        show_text(self.newer, "" if newer is None else newer_text(newer))
+        self.template.setVisible(model is not None and model.found.can_be_loaded)
+        if model is not None:
+            whose = "yours" if model.has_user_template else "the model’s own"
+            self.template.setText(f"Chat template: {whose}")
+        is_loading = state.percent is not None and state.action in ("cancel", "")
+        self.bar.setVisible(is_loading)
+        self.bar.setRange(0, 100 if state.percent else 0)
+        self.bar.setValue(state.percent or 0)
+
+    def _show_buttons(self, entry: Entry, state: EntryState, download: Download | None) -> None:
+        name = entry.title
+        is_in_row = download is not None and state.action in ("pause", "resume", "retry_download")
+        can_act = bool(state.action) and not is_in_row and state.action != "loaded"
+        is_impossible = entry.folder is None and not state.action and state.percent is None
+        self.primary.setVisible(can_act or is_impossible)
+        self.primary.setEnabled(can_act and not self.problem.text())
+        text = ACTION_LABELS.get(state.action) or ("Load" if entry.local is not None else "Get")
+        self.primary.setText(text)
+        self.primary.setAccessibleName(f"{text} {name}")
+        for button in (self.unload, self.update_button, self.pin):
+            button.setAccessibleName(f"{button.text()} {name}")
+        self.more.setAccessibleName(f"More about {name}")
+        self.more.setVisible(entry.local is not None or entry.folder is not None)
+        self.page.setToolTip(self._address().toString())
+        self.page.setAccessibleName(f"Open the page of {name} in the browser")
+        self.page.setVisible(entry.hub is not None and entry.local is None)
+
+    def _show_row(self, download: Download | None) -> None:
+        if self.row is not None and self.row.download is download:
+            self.row.refresh()
+            return
+        if self.row is not None:
+            had_focus = any(child.hasFocus() for child in self.row.findChildren(QPushButton))
+            self._download_layout.removeWidget(self.row)
+            self.row.hide()
+            self.row.deleteLater()
+            self.row = None
+            if had_focus and self.primary.isVisible():
+                self.primary.setFocus()
+        if download is not None:
+            self.row = DownloadRow(self._library.downloads, download)
+            self._download_layout.addWidget(self.row)
+
+    def _show_card(self) -> None:
+        finder, entry = self._finder, self.entry
+        card = finder.cards.card
+        is_own = entry is not None and entry.hub is not None and finder.cards.name == entry.name
+        is_shown = is_own and card.stage == "shown"
+        self.card.setVisible(is_shown)
+        self._rule.setVisible(is_shown)
+        self.card.show_markdown(card.text if is_shown else "")
+        text = {"reading": "Reading the model card…", "missing": card.text}.get(card.stage, "")
+        if card.is_cut:
+            text = "This is the beginning of the card. Its page has all of it."
+        # The problem above the list says already that the hub cannot be reached.
+        show_text(self.card_note, text if is_own and not finder.problem else "")
+
+    # -- links -----------------------------------------------------------------------------
+
+    def _address(self) -> QUrl:
+        return QUrl(Hub().page("" if self.entry is None else self.entry.name))
+
+    def _follow_link(self, url: QUrl) -> None:
+        """Open a link of the card, once the user has seen where it leads."""
+        if url.isRelative():
+            page = self._address().toString()
+            inside = url.toString()
+            url = (
+                QUrl(page + inside)
+                if inside.startswith("#")
+                else QUrl(f"{page}/blob/main/").resolved(url)
+            )
+        confirm_link(self, url)
+
+
+def _draft_head_text(info: ModelInfo) -> str:
+    problem = info.own_head_problem
+    if problem is None:
+        return ""
+    return f" · own draft head: yes{f', not used: {problem}' if problem else ''}"

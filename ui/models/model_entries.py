@@ -1,0 +1,308 @@
+"""The rows of the models window: models of this computer, then those of the hub. Main thread."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from PySide6.QtCore import QAbstractListModel, QObject, Qt
+
+from engine.library.local_models import FoundModel, Origin
+from engine.wording import as_sentence, counted, format_size
+from ui.kit.rows import CONTENT, DISPLAY, NO_PARENT, Index, RowContent, RowPart
+from ui.kit.theme import current_theme
+from ui.models.finder import Finder, HubResult, fit_state, list_summary
+from ui.models.model_library import LibraryModel, ModelLibrary
+from ui.models.model_words import (
+    ORIGINS,
+    figures,
+    fit_text,
+    loading_text,
+    memory_text,
+    percent,
+    title_of,
+    used,
+)
+from ui.models.upkeep import Upkeep
+from ui.words import Tone
+
+Action = Literal[
+    "", "get", "pause", "resume", "retry_download", "load", "cancel", "retry", "restart", "loaded",
+    "remove",
+]  # fmt: skip
+ACTION_LABELS: dict[Action, str] = {
+    "get": "Get",
+    "pause": "Pause",
+    "resume": "Resume",
+    "retry_download": "Retry",
+    "load": "Load",
+    "cancel": "Cancel",
+    "retry": "Retry",
+    "restart": "Restart",
+    "loaded": "Loaded",
+    "remove": "Remove",
+}
+ENTRY, STATE = int(Qt.ItemDataRole.UserRole) + 1, int(Qt.ItemDataRole.UserRole) + 2
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row: a model of this computer, of the hub or of both, or a folder of models.
+
+    Attributes:
+        name: Of the repository or the folder; the words of a heading.
+        note: What a heading says at its right; None for other rows.
+    """
+
+    name: str
+    local: LibraryModel | None = None
+    hub: HubResult | None = None
+    folder: Path | None = None
+    note: str | None = None
+
+    @property
+    def title(self) -> str:
+        is_model = self.folder is None and self.note is None
+        return title_of(self.name) if is_model else self.name
+
+    @property
+    def key(self) -> tuple[str, Path | None]:
+        return self.name, self.local.found.folder if self.local is not None else self.folder
+
+
+@dataclass(frozen=True, slots=True)
+class EntryState:
+    """What can be done with a row's model now, and the line below its title."""
+
+    action: Action
+    text: str
+    tone: Tone = "quiet"
+    percent: int | None = None  # of a load or a download
+
+    @property
+    def is_notable(self) -> bool:
+        """Whether the text is more than facts."""
+        return self.tone != "quiet" or self.percent is not None
+
+
+def state_of(entry: Entry, library: ModelLibrary, upkeep: Upkeep) -> EntryState:
+    """Return what a row that is not a heading shows and offers now."""
+    if entry.folder is not None:
+        count = len(library.in_folder(entry.folder))
+        text = counted(count, "model") if count else "No models were found in it."
+        return EntryState("remove", text)
+    download = library.downloads.unfinished(entry.name)
+    # A paused or failed update leaves the present revision usable.
+    is_usable = entry.local is not None and entry.local.found.can_be_loaded
+    if download is not None and not (is_usable and download.stage != "running"):
+        progress = download.progress
+        done = percent(progress.done_bytes, progress.total_bytes)
+        match download.stage:
+            case "running":
+                return EntryState("pause", download.rate.text(progress), "busy", done)
+            case "failed":
+                return EntryState("retry_download", as_sentence(download.message), "fault")
+        return EntryState("resume", as_sentence(download.message), "limit", done)
+    if entry.local is not None:
+        return _local_state(entry.local, library, upkeep)
+    assert entry.hub is not None
+    model = entry.hub.model
+    return EntryState("" if model.problem else "get", model.problem or _hub_facts(entry.hub))
+
+
+def _local_state(model: LibraryModel, library: ModelLibrary, upkeep: Upkeep) -> EntryState:
+    found, models = model.found, library.models
+    folder = found.folder.resolve()
+    shown = models.status(folder)
+    if models.failed_at in (folder, found.folder):
+        action: Action = "retry" if shown.stage != "ready" else "loaded"
+        return EntryState("restart" if shown.is_stuck else action, models.message, "fault")
+    if shown.is_stuck:
+        return EntryState("restart", f"Not responding. {shown.message}", "fault")
+    if folder in library.waiting:
+        return EntryState("cancel", "Needs your approval.", "limit")
+    if shown.is_loading:
+        progress = shown.progress
+        done = percent(progress.done_bytes, progress.total_bytes) if progress else 0
+        text = loading_text(progress, shown.loading_s, models.answers_under_way())
+        return EntryState("cancel" if shown.stage == "loading" else "", text, "busy", done)
+    if shown.is_idle:
+        return EntryState("load", "Unloaded to free its memory. The next request loads it again.")
+    if shown.stage == "ready":
+        if library.is_lost(model):
+            text = "Its folder can’t be found. It stays available until it is unloaded."
+            return EntryState("loaded", text, "limit")
+        memory = next((m for m in models.in_memory if m.folder == folder), None)
+        return EntryState("loaded", "" if memory is None else memory_text(memory), "done")
+    if found.is_partial and "/" in found.name:
+        return EntryState("resume", found.trouble, "limit")
+    if found.trouble:
+        return EntryState("", found.trouble, "fault" if found.problem else "quiet")
+    if warning := fit_text(model.need, model.fit, library.memory):
+        return EntryState("load", warning, "limit")
+    return EntryState("load", _local_facts(found, model.used_at))
+
+
+def _local_facts(found: FoundModel, used_at: float) -> str:
+    owner, _, _ = found.name.rpartition("/")
+    text = [figures(found.bits, found.size_bytes), owner or ORIGINS[found.origin]]
+    if used_at:
+        text.append(used(used_at))
+    return " · ".join(filter(None, text))
+
+
+def _hub_facts(result: HubResult) -> str:
+    owner, _, _ = result.name.rpartition("/")
+    size, *others = result.facts
+    return " · ".join(filter(None, (size, owner, *others)))
+
+
+class ModelEntries(QAbstractListModel):
+    """The models that match the search: those of this computer, then those of the hub."""
+
+    def __init__(
+        self, library: ModelLibrary, finder: Finder, upkeep: Upkeep, parent: QObject
+    ) -> None:
+        super().__init__(parent)
+        self._library, self._finder, self._upkeep = library, finder, upkeep
+        self._rows: list[Entry] = []
+        self._terms: tuple[str, ...] = ()
+
+    def look_for(self, text: str) -> None:
+        """List only the models of this computer whose name has these words."""
+        self._terms = tuple(text.casefold().split())
+        self.refresh()
+
+    def refresh(self) -> None:
+        """List the entries again; the view keeps its selection where only their states changed."""
+        rows = self._entries()
+        if [row.key for row in rows] == [row.key for row in self._rows]:
+            self._rows = rows
+            if rows:
+                self.dataChanged.emit(self.index(0), self.index(len(rows) - 1))
+            return
+        self.beginResetModel()
+        self._rows = rows
+        self.endResetModel()
+
+    def row_of(self, entry: Entry | None) -> int:
+        """Return the row of an entry, or else of its name, or else of the first model; -1."""
+        keys = [row.key if row.note is None else None for row in self._rows]
+        if entry is not None and entry.key in keys:
+            return keys.index(entry.key)
+        named = None if entry is None else entry.name
+        models = [n for n, key in enumerate(keys) if key is not None]
+        same = (n for n in models if self._rows[n].name == named)
+        return next(same, models[0] if models else -1)
+
+    def state(self, entry: Entry) -> EntryState:
+        return state_of(entry, self._library, self._upkeep)
+
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
+        return 0 if parent.isValid() else len(self._rows)
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        if index.isValid() and self._rows[index.row()].note is not None:
+            return Qt.ItemFlag.NoItemFlags
+        return super().flags(index)
+
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
+        if not index.isValid() or index.row() >= len(self._rows):
+            return None
+        entry = self._rows[index.row()]
+        if role == ENTRY:
+            return entry
+        if role == DISPLAY:
+            return entry.title
+        if entry.note is not None:
+            return self._heading(entry) if role == CONTENT else None
+        if role == STATE:
+            return self.state(entry)
+        if role == CONTENT:
+            return self._content(entry)
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            return self._spoken(entry)
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return entry.name if entry.local is None else str(entry.local.found.folder)
+        return None
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _entries(self) -> list[Entry]:
+        library, finder = self._library, self._finder
+        on_hub = {result.name: result for result in finder.results}
+        every = [*library.local, *library.unlisted()]
+        here = [
+            Entry(model.found.name, model, on_hub.get(model.found.name))
+            for model in every
+            if self._matches(model.found.name)
+        ]
+        names = {model.found.name for model in every}
+        coming = [
+            Entry(item.repository, hub=on_hub.get(item.repository))
+            for item in library.downloads.items
+            if item.repository not in names and (item.stage != "done" or library.is_looking)
+        ]
+        names |= {entry.name for entry in coming}
+        hub = [Entry(name, hub=result) for name, result in on_hub.items() if name not in names]
+        rows: list[Entry] = []
+        if here or coming:
+            size = format_size(sum(model.found.size_bytes for model in library.local))
+            total = f"{counted(len(library.local), 'model')}, {size}"
+            if self._terms:
+                total = counted(len(here), "model")
+            note = total if library.has_looked else "Searching…"
+            rows = [Entry("On This Computer", note=note), *coming, *here]
+        folders = [] if self._terms else [Entry(str(f), folder=f) for f in library.folders]
+        if folders:
+            rows += [Entry("Your Folders", note=""), *folders]
+        if hub or finder.stage == "asking":
+            words = "Hugging Face" if finder.query else "Suggested for This Computer"
+            rows += [Entry(words, note=list_summary(finder)), *hub]
+        return rows
+
+    def _matches(self, name: str) -> bool:
+        folded = f"{name} {title_of(name)}".casefold()
+        return all(word in folded for word in self._terms)
+
+    def _heading(self, entry: Entry) -> RowContent:
+        colors = current_theme().colors
+        note = RowPart(entry.note or "", colors.faint)
+        return RowContent(RowPart(entry.name, colors.muted), right=note, has_ground=False)
+
+    def _content(self, entry: Entry) -> RowContent:
+        colors, state = current_theme().colors, self.state(entry)
+        is_quiet = state.tone in ("quiet", "done")
+        color = colors.muted if is_quiet else colors.tone(state.tone)[0]
+        title, fit = RowPart(entry.title), RowPart()
+        if entry.hub is not None and entry.local is None and state.action in ("get", ""):
+            word, icon, tone = fit_state(entry.hub, self._finder.memory)
+            fit = RowPart(word, colors.tone(tone)[0], icon)
+        note = RowPart(self._note(entry), colors.faint if entry.local is None else colors.match)
+        return RowContent(
+            title,
+            note=note,
+            right=fit,
+            subtitle=RowPart(state.text, color),
+            has_ground=False,
+        )
+
+    def _note(self, entry: Entry) -> str:
+        """Return what stands beside the title: what a model is good for, or that there is news."""
+        if entry.local is not None:
+            return "Update available" if self._upkeep.newer(entry.local.found) else ""
+        return "" if entry.hub is None else entry.hub.purpose
+
+    def _spoken(self, entry: Entry) -> str:
+        state, parts = self.state(entry), [entry.title]
+        parts += [entry.name if entry.title != entry.name else "", self._note(entry)]
+        if entry.hub is not None and entry.local is None:
+            fit = fit_state(entry.hub, self._finder.memory)[0]
+            parts += [*entry.hub.facts, entry.hub.model.problem, f"fit: {fit}"]
+        if entry.hub is None or state.is_notable:
+            parts.append(state.text)
+        return ", ".join(filter(None, (*parts, ACTION_LABELS.get(state.action, ""))))
+
+
+def is_deletable(found: FoundModel) -> bool:
+    """Return whether a model is neither bundled nor a file of the user's own folders."""
+    return found.origin in (Origin.HUGGING_FACE, Origin.LM_STUDIO)

@@ -1,0 +1,190 @@
+"""The list of models; each row has its action as a button at the right. Main thread."""
+
+from PySide6.QtCore import QModelIndex, QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+)
+from PySide6.QtWidgets import QAbstractItemView, QListView, QStyle, QStyleOptionViewItem
+
+from ui.kit import icons
+from ui.kit.rows import Index, RowDelegate
+from ui.kit.theme import current_theme
+from ui.models.model_entries import ACTION_LABELS, ENTRY, STATE, Entry, EntryState, ModelEntries
+
+_BUTTON_PX, _HEIGHT_PX, _SIDE_PX = 88, 26, 16
+_KEPT_PX = _BUTTON_PX + _SIDE_PX + 4
+
+
+def _button_area(row: QRect) -> QRect:
+    left = row.right() - _SIDE_PX - _BUTTON_PX
+    return QRect(left, row.center().y() - _HEIGHT_PX // 2 + 1, _BUTTON_PX, _HEIGHT_PX)
+
+
+class _EntryDelegate(RowDelegate):
+    def __init__(self, view: "ModelList") -> None:
+        super().__init__(view)
+        self._list = view
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        entry = index.data(ENTRY)
+        if isinstance(entry, Entry) and entry.note is not None:
+            return QSize(120, self.height_px(1) + 8)
+        return QSize(120, self.height_px(2) + 6)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        state = index.data(STATE)
+        if not isinstance(state, EntryState):
+            option.rect.adjust(0, 8, -6, 0)
+            super().paint(painter, option, index)
+            return
+        colors, row = current_theme().colors, QRect(option.rect)
+        painter.save()
+        icons.draw_row_ground(
+            painter,
+            row.adjusted(6, 1, -6, -1),
+            option.state,
+            colors,
+            chosen=colors.accent_soft,
+            has_ring=self._list.hasFocus(),
+        )
+        painter.restore()
+        option.rect.adjust(0, 3, -_KEPT_PX, -3)
+        super().paint(painter, option, index)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        if state.percent is not None:
+            track = QRectF(row.left() + 16, row.bottom() - 6, row.width() - _KEPT_PX - 32, 3)
+            painter.setBrush(QColor(colors.line))
+            painter.drawRoundedRect(track, 1.5, 1.5)
+            track.setWidth(track.width() * state.percent / 100)
+            painter.setBrush(QColor(colors.accent))
+            painter.drawRoundedRect(track, 1.5, 1.5)
+        if state.action:
+            is_chosen = bool(option.state & QStyle.StateFlag.State_Selected)
+            self._draw_button(painter, _button_area(row), state, is_chosen=is_chosen)
+        painter.restore()
+
+    def _draw_button(
+        self, painter: QPainter, area: QRect, state: EntryState, *, is_chosen: bool
+    ) -> None:
+        colors, is_hovered = current_theme().colors, area.contains(self._list.pointer)
+        ink, ground = colors.text, colors.hover if is_hovered else colors.raised
+        if state.action == "get":
+            ink, ground = colors.match, colors.raised if is_chosen else colors.match_soft
+        elif state.action == "loaded":
+            ink, ground = colors.tone("done")
+        painter.setBrush(QColor(ground))
+        is_lined = state.action not in ("get", "loaded") or is_hovered
+        painter.setPen(QColor(colors.strong_line) if is_lined else Qt.PenStyle.NoPen)
+        radius = area.height() / 2
+        painter.drawRoundedRect(QRectF(area).adjusted(0.5, 0.5, -0.5, -0.5), radius, radius)
+        painter.setPen(QColor(ink))
+        painter.setFont(self._font(0.95, painter.font().weight().Medium))
+        words = area.adjusted(0, 0, -14, 0) if state.action == "loaded" else area
+        painter.drawText(words, Qt.AlignmentFlag.AlignCenter, ACTION_LABELS[state.action])
+        if state.action == "loaded":
+            chevron = QRectF(area.right() - 22, area.center().y() - 5, 12, 12)
+            icons.draw(painter, chevron, "chevron-down", ink)
+
+
+class ModelList(QListView):
+    """Shows the entries; Return and a click on a row's button do its action."""
+
+    picked = Signal()
+    action_requested = Signal(object)  # Entry
+    menu_requested = Signal(object, QPoint)  # Entry, position on the screen
+
+    def __init__(self, entries: ModelEntries) -> None:
+        super().__init__()
+        self.entries = entries
+        self.pointer = QPoint(-1, -1)
+        self._pressed = QModelIndex()
+        self._kept: Entry | None = None
+        self._top_px = 0
+        self.setObjectName("conversation_list")
+        self.setAccessibleName("Models")
+        self.setModel(entries)
+        self.setItemDelegate(_EntryDelegate(self))
+        self.setMouseTracking(True)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        entries.modelAboutToBeReset.connect(self._keep_position)
+        entries.modelReset.connect(self._pick_again)
+        entries.dataChanged.connect(self.picked)
+
+    @property
+    def current(self) -> Entry | None:
+        entry = self.currentIndex().data(ENTRY)
+        return entry if isinstance(entry, Entry) else None
+
+    def pick(self, entry: Entry | None) -> None:
+        """Choose the row of an entry, or else the first model."""
+        row = self.entries.row_of(entry)
+        self.setCurrentIndex(self.entries.index(row) if row >= 0 else QModelIndex())
+
+    def currentChanged(self, now: Index, before: Index) -> None:
+        super().currentChanged(now, before)
+        self.picked.emit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        entry = self.current
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and entry is not None:
+            self.action_requested.emit(entry)
+            event.accept()
+            return
+        super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        entry = self.current
+        if entry is not None:
+            area = self.visualRect(self.currentIndex())
+            is_key = event.reason() == QContextMenuEvent.Reason.Keyboard
+            below = self.viewport().mapToGlobal(area.bottomLeft())
+            self.menu_requested.emit(entry, below if is_key else event.globalPos())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        self.pointer = event.position().toPoint()
+        self.viewport().update(self.visualRect(self.indexAt(self.pointer)))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        super().mousePressEvent(event)
+        is_left = event.button() == Qt.MouseButton.LeftButton
+        self._pressed = self._button_at(event.position().toPoint()) if is_left else QModelIndex()
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        super().mouseReleaseEvent(event)
+        pressed, self._pressed = self._pressed, QModelIndex()
+        entry = self.current
+        if pressed.isValid() and entry is not None and pressed == self.currentIndex():
+            if self._button_at(event.position().toPoint()) != pressed:
+                return
+            if self.entries.state(entry).action == "loaded":
+                corner = _button_area(self.visualRect(pressed)).bottomLeft()
+                self.menu_requested.emit(entry, self.viewport().mapToGlobal(corner))
+            else:
+                self.action_requested.emit(entry)
+
+    def _button_at(self, position: QPoint) -> QModelIndex:
+        """Return the row whose button is at a position; an invalid index for none."""
+        index = self.indexAt(position)
+        state = index.data(STATE)
+        is_button = isinstance(state, EntryState) and bool(state.action)
+        is_inside = _button_area(self.visualRect(index)).contains(position)
+        return index if is_button and is_inside else QModelIndex()
+
+    def _keep_position(self) -> None:
+        self._kept, self._top_px = self.current, self.verticalScrollBar().value()
+
+    def _pick_again(self) -> None:
+        """Keep the current entry where the new rows have it; otherwise the first one."""
+        self.pick(self._kept)
+        self.verticalScrollBar().setValue(self._top_px)
+        if self.current is None:
+            self.picked.emit()
