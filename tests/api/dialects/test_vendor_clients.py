@@ -127,16 +127,6 @@ def test_a_streamed_completion_ends_as_expected(
     assert usage.usage.completion_tokens > 0
 
 
-def test_a_prefilled_answer_is_continued(messages: anthropic.resources.Messages) -> None:
-    wanted = as_message(ROWS["digit"])
-    wanted["messages"].append({"role": "assistant", "content": "1\n2\n3\n"})
-
-    message = messages.create(**wanted)
-
-    assert message.content[0].text == "4\n5\n"
-    assert message.stop_sequence == "6"
-
-
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 def test_enabled_thinking_comes_first_in_a_separate_block(
     messages: anthropic.resources.Messages, streamed: bool

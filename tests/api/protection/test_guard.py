@@ -229,14 +229,10 @@ def test_the_key_is_read_from_each_of_its_headers(headers: dict[str, str]) -> No
 @pytest.mark.parametrize(
     "headers",
     [
-        {},
-        {"x-api-key": ""},
         {"x-api-key": "secre"},
         {"x-api-key": "secret x"},
         {"x-api-key": "sécret"},
         {"x-api-key": "\udcff"},
-        {"Authorization": "secret"},
-        {"Authorization": "Basic secret"},
         {"Authorization": "Bearer"},
     ],
 )

@@ -89,21 +89,6 @@ def test_a_key_in_a_path_is_not_logged(
     assert "secret" not in "".join(f"{one.getMessage()} {vars(one)}" for one in lines)
 
 
-@pytest.mark.parametrize(
-    "origin",
-    ["app://obsidian.md", "tauri://localhost", "vscode-webview://1a", "http://localhost:3000"],
-)
-def test_cors_headers_for_local_apps_and_pages(site: Any, origin: str) -> None:
-    asks = {"Access-Control-Request-Method": "POST", "Origin": origin}
-    before = site.send("OPTIONS", "/v1/messages", headers=asks)
-    reply = site.send("POST", "/v1/messages", ASK, {"Origin": origin})
-
-    assert before.status == 204
-    assert reply.status == 200
-    assert {before.headers["access-control-allow-origin"]} == {origin}
-    assert reply.headers["access-control-allow-origin"] == origin
-
-
 def test_a_preflight_is_answered_only_for_allowed_pages(serve: Callable[..., Any]) -> None:
     asks = {
         "Access-Control-Request-Method": "POST",

@@ -1,12 +1,10 @@
 """Captures and probes as the window shows them, on the real engine and server."""
 
 import asyncio
-import socket
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import anthropic
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
@@ -18,10 +16,7 @@ from api.server.server import ServerThread
 from api.service.config import ServerConfig
 from app.inspector.shown_apis import inspector_tools
 from engine.engine import Engine
-from engine.recording.replay import replay
-from engine.stopping.rules import StopRules
-from tests.support.kept import preferences_state
-from tests.support.shown import shown, whole_window
+from tests.support.shown import shown
 from tests.ui.driving import eventually
 from ui.inspector.capture_window import CaptureWindow
 from ui.inspector.probe_window import ProbeWindow
@@ -140,49 +135,3 @@ async def test_if_nothing_answers_the_window_says_what_to_do(
         window.start.click()
         await asyncio.sleep(0)
         assert window.note.text().startswith("Enter a server address")
-
-
-async def test_a_request_of_another_app_is_inspected_with_its_tokens(
-    theme: Theme, engine: Engine
-) -> None:
-    preferences = preferences_state()
-    preferences.change_value("server.port", _free_port())
-    window = whole_window(engine, theme, preferences)
-    window.show()
-    switch, panel = window.local_server.switch, window.local_server
-    assert switch is not None
-    assert panel is not None
-    switch.turn(True)
-    await eventually(lambda: switch.stage == "on")
-    client = anthropic.AsyncAnthropic(api_key="x", base_url=switch.url, max_retries=0)
-    message = await client.messages.create(
-        model="any",
-        max_tokens=60,
-        stop_sequences=["6"],
-        messages=[{"role": "user", "content": "Count from 1 to 10, one number per line"}],
-    )
-    assert message.stop_sequence == "6"
-    await eventually(lambda: any(not one.is_open for one in panel.log))
-    entry = list(panel.log)[-1]
-    window.inspector.show_request(entry)
-    shown = window.inspector.shown
-    assert shown is not None
-    assert shown.can_be_replayed
-    assert shown.trace is not None
-    assert "".join(token.piece for token in shown.trace.tokens).endswith("6")
-    assert replay(shown.trace, StopRules.of("3")).text == "1\n2\n"
-    window.workspace.traces.forget_all()
-    forgotten = window.inspector.shown
-    assert forgotten is not None
-    assert forgotten.trace is None, "the shown run is forgotten, too"
-    assert forgotten.run.text == "1\n2\n3\n4\n5\n"
-    await client.close()
-    window.quit()
-    await window.finish()
-    window.deleteLater()
-
-
-def _free_port() -> int:
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        return int(place.getsockname()[1])

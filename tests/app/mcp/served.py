@@ -2,8 +2,10 @@
 
 import asyncio
 import socket
+import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +82,31 @@ class Served:
         self.do(wait())
 
 
-def answers(port: int) -> bool:
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def listening(served: Served, program: str, port: int, *words: str) -> Iterator[Any]:
+    """Run a server that listens at a port of loopback; yield its process."""
+    command = [sys.executable, str(SERVERS / program), str(port), *words]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+    def answers() -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            return False
+        return True
+
     try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
-    except OSError:
-        return False
-    return True
+        served.until(answers)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def is_dead(pid: int) -> bool:

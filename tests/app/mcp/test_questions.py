@@ -1,8 +1,6 @@
 """Elicitation, progress and pictures of real MCP servers, over stdio and streamable HTTP."""
 
 import asyncio
-import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -11,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.mcp.conversion import convert_elicitation
-from tests.app.mcp.served import SERVERS, Served, answers
+from tests.app.mcp.served import SERVERS, Served, free_port, listening
 from tests.app.mcp.servers.plain import PIXEL
 from tests.support.random_cases import few_of
 from ui.records.tool_servers import QuestionField, QuestionReply, ServerQuestion, ToolServerConfig
@@ -28,23 +26,14 @@ def asking(request: pytest.FixtureRequest, served: Served) -> Iterator[Served]:
         served.do(served.host.ensure_ready(["plain"]))
         yield served
         return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, program, str(port), "mcp"], stderr=subprocess.DEVNULL
-    )
-    try:
-        served.until(lambda: answers(port))
+    port = free_port()
+    with listening(served, "plain.py", port, "mcp"):
         url = f"http://127.0.0.1:{port}/mcp"
         served.do(served.host.put(ToolServerConfig("plain", url=url, is_on=True)))
         served.do(served.host.ensure_ready(["plain"]))
         assert served.state("plain").problem == ""
         yield served
         served.do(served.host.remove("plain"))
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_elicitation_form_and_its_reply(asking: Served) -> None:

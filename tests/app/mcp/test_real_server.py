@@ -1,16 +1,13 @@
 """A real server of the ``mcp`` package, over stdio and over HTTP on loopback."""
 
 import asyncio
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
 from app.process.process_groups import kill_process_groups
-from tests.app.mcp.served import SERVERS, Served, answers, is_dead
+from tests.app.mcp.served import Served, free_port, is_dead, listening
 from tests.app.mcp.servers.plain import PIXEL
 from ui.records.tool_servers import NamedValue, ToolServerConfig, ToolsRefused
 
@@ -136,14 +133,8 @@ def test_mcp_process_groups_are_killed_at_exit(plain: Served, tmp_path: Path) ->
 
 @pytest.mark.parametrize("way", ["mcp", pytest.param("sse", marks=pytest.mark.slow)])
 def test_mcp_server_over_http(plain: Served, way: str) -> None:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, str(SERVERS / "plain.py"), str(port), way], stderr=subprocess.DEVNULL
-    )
-    try:
-        plain.until(lambda: answers(port))
+    port = free_port()
+    with listening(plain, "plain.py", port, way) as process:
         url = f"http://127.0.0.1:{port}/{way}"
         headers = (NamedValue("Authorization", "Bearer abc", is_secret=True),)
         if way == "sse":
@@ -160,7 +151,4 @@ def test_mcp_server_over_http(plain: Served, way: str) -> None:
         process.kill()
         process.wait()
         assert "The tool server “web”" in plain.refusal("web", "add", a=1, b=1)
-    finally:
         plain.do(plain.host.remove("web"))
-        process.kill()
-        process.wait()

@@ -2,14 +2,12 @@
 
 import os
 import signal
-import socket
-import subprocess
 import sys
 import time
 
 import pytest
 
-from tests.app.mcp.served import SERVERS, Served, answers, hostile
+from tests.app.mcp.served import SERVERS, Served, free_port, hostile, listening
 from ui.records.tool_servers import ToolServerConfig
 
 
@@ -34,23 +32,15 @@ def test_mcp_server_restarts_after_crash(served: Served) -> None:
 
 
 def test_mcp_restarted_http_server_gets_a_new_session(served: Served) -> None:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-    command = [sys.executable, str(SERVERS / "plain.py"), str(port)]
+    port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
     served.do(served.host.put(ToolServerConfig("web", url=url, is_on=True)))
     for _ in range(2):
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        try:
-            served.until(lambda: answers(port))
+        with listening(served, "plain.py", port):
             if served.state("web").stage == "ready":
                 assert "it was restarted" in served.refusal("web", "add", a=1, b=1)
             served.do(served.host.ensure_ready(["web"]))
             assert served.call("web", "add", a=20, b=22) == ("42", False)
-        finally:
-            process.kill()
-            process.wait()
 
 
 def test_mcp_server_that_lists_again_can_be_stopped(served: Served) -> None:

@@ -1,9 +1,6 @@
 """A real server that wants a sign-in: it is said, done in the browser, and kept for later."""
 
 import asyncio
-import socket
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from app.mcp.oauth import KeychainTokens
-from tests.app.mcp.served import SERVERS, Served, answers
+from tests.app.mcp.served import Served, free_port, listening
 from ui.records.tool_servers import NamedValue, ToolServerConfig
 
 Begin = Callable[..., str]
@@ -23,16 +20,8 @@ def signed(served: Served) -> Iterator[Begin]:
     with ExitStack() as ends:
 
         def begin(*how: str) -> str:
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                port = free.getsockname()[1]
-            process = subprocess.Popen(
-                [sys.executable, str(SERVERS / "signed.py"), str(port), *how],
-                stderr=subprocess.DEVNULL,
-            )
-            ends.callback(process.wait)
-            ends.callback(process.kill)
-            served.until(lambda: answers(port))
+            port = free_port()
+            ends.enter_context(listening(served, "signed.py", port, *how))
             return f"http://127.0.0.1:{port}/mcp"
 
         yield begin

@@ -118,21 +118,6 @@ async def test_store_running_answer_becomes_interrupted(path: Path) -> None:
     assert answer.can_be_continued
 
 
-async def test_store_growing_answer_is_replaced(path: Path) -> None:
-    written = conversation()
-    run = Run(state="streaming", text="one")
-    answer = ConversationMessage("assistant", run=run)
-    written.add(answer)
-
-    async with opened(path) as store:
-        keep(store, written)
-        run.text += " two"
-        store.save_messages(written, [answer])
-
-    (found,) = await read(path)
-    assert [m.content for m in found.messages] == ["Count", "1 2 3", "one two"]
-
-
 async def test_store_deletion_can_be_undone(path: Path) -> None:
     gone, back = conversation("secret words"), conversation()
     await kept(path, gone, back)

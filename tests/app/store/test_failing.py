@@ -184,21 +184,6 @@ async def test_pending_writes_are_flushed_on_close(path: Path) -> None:
     assert len(stored(path)) == 2
 
 
-async def test_bad_write_does_not_delay_others(path: Path) -> None:
-    one = conversation()
-    one.messages[0].shown_rank = 1 << 80
-
-    async with opened(path) as store:
-        told: list[Problem | None] = []
-        store.on_problem(told.append)
-        keep(store, one)
-        await store.flush()
-        assert not store.has_unsaved
-        assert [problem.sentence for problem in told if problem] == ["A change could not be saved."]
-
-    assert [text for *_, text in stored(path)] == ["1 2 3"]
-
-
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("unexpected")])
 async def test_unexpected_error_is_reported_and_saving_continues(
     path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception

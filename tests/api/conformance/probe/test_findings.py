@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from aiohttp import web
 
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.catalogue import CASES
@@ -85,9 +86,22 @@ def test_a_failure_names_its_rule_and_its_reference() -> None:
     assert report.began_at.endswith("+00:00")
 
 
-def test_a_cancelled_probe_reports_what_it_found() -> None:
+class Counting(texts.IgnoresStops):
+    open_requests = 0
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.open_requests += 1
+        try:
+            await asyncio.sleep(0.01)
+            return await super().handle(request)
+        finally:
+            self.open_requests -= 1
+
+
+def test_a_cancelled_probe_reports_what_it_found_and_leaves_no_request_behind() -> None:
     async def work() -> None:
-        async with texts.IgnoresStops(CHAT).listening() as url:
+        server = Counting(CHAT)
+        async with server.listening() as url:
             reached = asyncio.Event()
 
             def told(progress: Progress) -> None:
@@ -107,6 +121,9 @@ def test_a_cancelled_probe_reports_what_it_found() -> None:
             assert report.failed[0].code == "stop.one_character"
             assert [one.code for one in report.results] == [one.code for one in CASES]
             assert len(report.not_run) > 20
+            async with asyncio.timeout(60):
+                while server.open_requests:  # noqa: ASYNC110 - the server's own count
+                    await asyncio.sleep(0.02)
 
     run(work(), timeout_s=120)
 

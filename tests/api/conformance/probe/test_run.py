@@ -1,23 +1,17 @@
 """A probe finds its server, keeps its limits, reports progress, and can be cancelled."""
 
-import asyncio
-
 import pytest
-from aiohttp import web
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.detection import split_url
-from api.conformance.probe.run import probe
 from api.conformance.probe.values import (
     CheckOutcome,
     ProbeFailed,
-    ProbeOptions,
     Progress,
     Verdict,
 )
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.server import FamilyServer
-from tests.support.asking import run
 
 MESSAGES = WireDialect.MESSAGES
 
@@ -83,36 +77,3 @@ def test_a_probe_takes_no_longer_than_its_limit() -> None:
     report = report_on(Slow(MESSAGES), time_limit_s=1.0)
     assert report.duration_s < 60
     assert report.cut_short == "the time limit of the probe was reached"
-
-
-def test_a_cancelled_probe_leaves_no_request_behind() -> None:
-    class Counting(FamilyServer):
-        open_requests = 0
-
-        async def handle(self, request: web.Request) -> web.StreamResponse:
-            type(self).open_requests += 1
-            try:
-                await asyncio.sleep(0.01)
-                return await super().handle(request)
-            finally:
-                type(self).open_requests -= 1
-
-    async def work() -> None:
-        async with Counting(MESSAGES).listening() as url:
-            reached = asyncio.Event()
-
-            def told(progress: Progress) -> None:
-                if progress.done == 3:
-                    reached.set()
-
-            options = ProbeOptions(url, MESSAGES, "small")
-            task = asyncio.create_task(probe(options, told))
-            await asyncio.wait_for(reached.wait(), 60)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            async with asyncio.timeout(60):
-                while Counting.open_requests:  # noqa: ASYNC110 - the server's own count
-                    await asyncio.sleep(0.02)
-
-    run(work())
