@@ -100,7 +100,6 @@ def _read_message(message: Fields, contents: FileContents) -> Turn | None:
     thoughts: list[str] = []
     calls: dict[str, ToolCall] = {}
     results: list[CallResult] = []
-    pictures: list[Attachment] = []
     for number, block in enumerate(message.items("content")):
         kind = text_field(block, "type")
         if kind == "text" and isinstance(text := block.raw("text"), str):
@@ -115,8 +114,9 @@ def _read_message(message: Fields, contents: FileContents) -> Turn | None:
             own = text_field(block, "tool_use_id")
             call = calls.get(own) or list(calls.values())[-1]
             is_error = block.raw("is_error") is True
-            returned = tool_text(block.raw("content") or "", pictures, contents)
-            results.append(make_result(call, returned, is_error=is_error))
+            shown: list[Attachment] = []
+            returned = tool_text(block.raw("content") or "", shown, contents)
+            results.append(make_result(call, returned, shown, is_error=is_error))
         elif kind == "voice_note":
             spoken = (text_field(block, name) for name in ("title", "text"))
             texts.append("\n\n".join(filter(None, spoken)))
@@ -132,7 +132,7 @@ def _read_message(message: Fields, contents: FileContents) -> Turn | None:
     if sender == "human":
         made = Turn("user", body, when, files=files)
     else:
-        body, kept = with_pictures(body, [*files, *pictures])
+        body, kept = with_pictures(body, files)
         end = _end(message.raw("stop_reason"), message.raw("stop_sequence"))
         made = Turn(
             "assistant", body, when, thinking="\n\n".join(thoughts), calls=tuple(calls.values()),

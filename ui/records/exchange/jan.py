@@ -151,8 +151,9 @@ def _read_message(message: Fields, before: list[Turn], contents: FileContents) -
             calls.append(call)
             if (output := item.raw("output")) is not None:
                 inner = output.get("content") if isinstance(output, dict) else None
-                text = tool_text(inner or output, files, contents)
-                results.append(make_result(call, text))
+                shown: list[Attachment] = []
+                text = tool_text(inner or output, shown, contents)
+                results.append(make_result(call, text, shown))
         elif item.has("text"):
             value = valid_text(text_field(item.inner("text"), "value"))
             (thoughts if kind == "reasoning" else texts).append(value)
@@ -179,7 +180,7 @@ def _read_message(message: Fields, before: list[Turn], contents: FileContents) -
         made = Turn("user", text, when, files=tuple(files))
         return None if made.is_empty else made
     text, thought = split_thinking(text)
-    more_calls, more_results = _calls(details, files, contents)
+    more_calls, more_results = _calls(details, contents)
     calls += more_calls
     results += more_results
     text, pictures = with_pictures(text, files)
@@ -220,9 +221,9 @@ def _kept(item: Fields, contents: FileContents) -> str:
 
 
 def _calls(
-    details: Fields, files: list[Attachment], contents: FileContents
+    details: Fields, contents: FileContents
 ) -> tuple[tuple[ToolCall, ...], tuple[CallResult, ...]]:
-    """Return the calls of an answer, and what the tools returned; add their pictures to files."""
+    """Return the calls of an answer, and what the tools returned."""
     calls: list[ToolCall] = []
     results: list[CallResult] = []
     for number, item in enumerate(details.items("tool_calls")):
@@ -233,9 +234,10 @@ def _calls(
         response = item.raw("response")
         if not isinstance(response, dict):
             continue
+        files: list[Attachment] = []
         text = tool_text(response.get("content") or "", files, contents)
         error = response.get("error")
         if isinstance(error, str) and error:
             text = "\n\n".join(filter(None, (text, error)))
-        results.append(make_result(calls[-1], text, is_error=bool(error)))
+        results.append(make_result(calls[-1], text, files, is_error=bool(error)))
     return tuple(calls), tuple(results)

@@ -240,8 +240,9 @@ class _Answer:
                 given = piece.raw("parameters") or piece.raw("arguments")
                 self.calls[own] = make_call(own, name, given or {})
             elif kind == "toolCallResult" and self._call_id(piece) in self.calls:
-                text = self._returned(piece.raw("content"))
-                self.results.append(make_result(self.calls[self._call_id(piece)], text))
+                made: list[Attachment] = []
+                text = self._returned(piece.raw("content"), made)
+                self.results.append(make_result(self.calls[self._call_id(piece)], text, made))
             else:
                 self._contents.note_unknown()
 
@@ -252,13 +253,13 @@ class _Answer:
                 return valid_text(str(value))
         return next(reversed(self.calls), "call")
 
-    def _returned(self, content: Any) -> str:
+    def _returned(self, content: Any, files: list[Attachment]) -> str:
         """Return the text that a tool returned; its pictures are added to the files."""
         if isinstance(content, str) and '"image"' in content:
             with contextlib.suppress(DamagedFile):
                 parts = parsed_json(content)
                 content = parts if isinstance(parts, list) else content
-        return tool_text(content or "", self.files, self._contents)
+        return tool_text(content or "", files, self._contents)
 
     def _take_file(self, piece: Fields) -> None:
         own = text_field(piece, "fileIdentifier") or text_field(piece, "identifier") or "file"

@@ -287,10 +287,13 @@ def make_call(call_id: str, name: str, arguments: Any, *, field: str = "input") 
     return ToolCall(call_id, valid_text(name), valid_text(json.dumps(value, ensure_ascii=False)))
 
 
-def make_result(call: ToolCall, text: str, *, is_error: bool = False) -> CallResult:
-    """Return the result of a call."""
+def make_result(
+    call: ToolCall, text: str, files: Sequence[Attachment] = (), *, is_error: bool = False
+) -> CallResult:
+    """Return the result of a call, with the pictures among its files."""
     state: CallState = "failed" if is_error else "done"
-    return CallResult(call.id, state, valid_text(text), tool=call.name)
+    text, pictures = with_pictures(text, files)
+    return CallResult(call.id, state, valid_text(text), tool=call.name, pictures=pictures)
 
 
 def stop_entries(values: Iterable[Any], where: str, contents: FileContents) -> list[StopEntry]:

@@ -249,7 +249,7 @@ async def test_pictures_of_open_webui_come_in_with_their_questions_and_reach_a_m
 
 
 @pytest.mark.parametrize("export", [chatgpt_answers, jan_answers, lm_studio_answers])
-async def test_pictures_of_answers_come_in_are_shown_go_out_and_reach_no_model(
+async def test_pictures_of_answers_come_in_are_shown_and_go_out_and_those_of_tools_are_seen(
     scripted: ScriptedEngine,
     theme: Theme,
     qtbot: QtBot,
@@ -276,9 +276,15 @@ async def test_pictures_of_answers_come_in_are_shown_go_out_and_reach_no_model(
         for view in views:
             qtbot.addWidget(view)
         chips = [chip for view in views for chip in view.pictures]
+        runs = [answer.run for answer in one.messages if answer.run]
         assert [chip.chip.accessibleName() for chip in chips] == [
-            f"File {picture.name}, picture" for picture in pictures
+            f"File {picture.name}, picture" for run in runs for picture in run.pictures
         ]
+        results = [result for run in runs for result in run.results if result.pictures]
+        assert len(results) == (export is not chatgpt_answers)
+        seeing = turns_of(one.messages, read_pictures(store.pictures_folder, one.messages))
+        seen = [turn.content.count(PICTURE_MARK) for turn in seeing if turn.role == "tool"]
+        assert sum(seen) == len(results)
         workspace.files.export_all_to(archive)
         await workspace.files.finish()
     before = kept(tmp_path / "pictures")
