@@ -4,7 +4,7 @@ Main thread.
 """
 
 import asyncio
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,6 +78,14 @@ class WhatIf(QObject):
         if typed != self._typed:
             self._typed = typed
             self._delay.start()
+
+    @property
+    def difference(self) -> Replayed | None:
+        """The outcome with the tried list; None where the run itself ended there."""
+        played, recording = self.played, self.recording
+        if played is None or recording is None or _end_of(played.stop) == _end_of(recording.stop):
+            return None
+        return played
 
     def case(self) -> RunTrace | None:
         """Return the run with the tried list."""
@@ -322,6 +330,30 @@ class Inspector(QObject):
         shown = self.shown
         if shown is not None and shown.trace is not None and shown.can_be_replayed:
             start_task(self, self._save(path, shown.trace, shown.question), "save a run")
+
+    @property
+    def has_recording(self) -> bool:
+        """Whether the shown run has tokens that are kept here, not in a file."""
+        shown = self.shown
+        is_kept = shown is not None and shown.run.is_over and shown.source != "file"
+        return is_kept and shown is not None and shown.trace is not None
+
+    def delete_recording(self) -> Callable[[], None]:
+        """Delete the tokens of the shown run; the returned function brings them back."""
+        shown = self.shown
+        assert shown is not None
+        assert shown.trace is not None
+        run_id, trace = shown.run.id, shown.trace
+        self.traces.delete(frozenset({run_id}))
+        self._show_again()
+
+        def undo() -> None:
+            self.traces.restore(frozenset({run_id}))
+            self.traces.add(run_id, trace)
+            if self.shown is not None and self.shown.run.id == run_id:
+                self.show(shown)
+
+        return undo
 
     async def finish(self) -> None:
         await self.what_if.finish()

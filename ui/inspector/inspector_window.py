@@ -6,21 +6,21 @@ shows, and does no work while it is hidden.
 
 import asyncio
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtGui import (
-    QResizeEvent,
-    QShowEvent,
-)
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
-    QBoxLayout,
     QFrame,
+    QMenu,
     QPushButton,
     QSizePolicy,
     QSplitter,
     QTabWidget,
+    QToolButton,
     QWidget,
 )
 
@@ -48,12 +48,12 @@ from ui.inspector.shown_run import (
 from ui.inspector.stop_tabs import EndingTab, MatcherTab, WhatIfTab
 from ui.inspector.tape_view import TapeView
 from ui.inspector.tokens_tab import TokensTab
-from ui.kit.buttons import Choice, IconBadge, push_button
-from ui.kit.commands import Command
+from ui.kit.buttons import Choice, IconBadge, IconButton, UndoBar
+from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.dialogs import choose_file, choose_target, confirm
 from ui.kit.fields import FileDrops
 from ui.kit.labels import ElidedLabel, label, show_text
-from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
+from ui.kit.layouts import FlowLayout, column, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.tasks import start_task
 from ui.kit.windows import OwnWindow
@@ -76,82 +76,78 @@ _HINT = (
 
 
 class RunBar(QWidget):
-    """Says which run is shown, and offers what can be done with it and with the next ones."""
+    """The choice among several answers, *Copy Report*, and the menu of recordings."""
 
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
         self._inspector = inspector
-        self.source = label("", "muted", 0.95)
         self.choice = Choice("Which of the answers is shown")
-        self.level = Choice("How much of the next answers is recorded")
-        self.open = push_button("Open…", "Open a saved run")
-        self.several = push_button("Answer Several Times…", "Answer its question several times")
-        self.save = QPushButton("Save Run…")
         self.back = QPushButton("Back to the Conversation")
         self.copy = QPushButton("Copy Report")
-        self.forget = push_button(
-            "Delete All Recordings…", "Delete all recordings: the tokens of every run"
-        )
-        for _, text, tip in _LEVELS:
-            self.level.addItem(text)
-            self.level.setItemData(self.level.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
-        self._show_level()
-        self._run = row(self.source, self.choice, self.back, STRETCH, spacing=8)
-        self._actions = FlowLayout()
-        self._actions.setSpacing(8)
-        self._actions.addItem(row(label("Record", "muted", 0.95), self.level, spacing=8))
-        for button in (self.several, self.open, self.save, self.copy, self.forget):
-            self._actions.addWidget(button)
-        self._parts = row((self._run, 1), self._actions, spacing=8, on=self)
-        inspector.problem_met.connect(self._show_text)
-        inspector.work_begun.connect(self._show_text)
-        inspector.traces.level_changed.connect(self._show_level)
-        self.level.currentIndexChanged.connect(self._set_level)
+        self.more = IconButton("more", "More actions for this run")
+        self.undo_bar = UndoBar()
+        self.menu = QMenu(self.more)
+        self.menu.setAccessibleName("Run")
+        self.more.setMenu(self.menu)
+        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        row(self.choice, self.back, self.copy, self.more, spacing=8, on=self)
         self.choice.activated.connect(inspector.choose)
-        self.open.clicked.connect(self._choose_file)
-        self.save.clicked.connect(self._choose_target)
         self.back.clicked.connect(inspector.show_open_conversation)
         self.copy.clicked.connect(self._copy_report)
-        self.forget.clicked.connect(
-            lambda: start_task(self, self._confirm_deletion(), "size of the recordings")
-        )
+        inspector.traces.forgotten.connect(self.undo_bar.hide)
+
+    def fill(self, several: Callable[[], object]) -> None:
+        """Fill the menu; ``several`` asks the run's question several times."""
+        inspector, traces = self._inspector, self._inspector.traces
+        levels = [
+            Command(
+                text,
+                partial(traces.record, level),
+                checked=partial(self._is_level, level),
+                tool_tip=tip,
+            )
+            for level, text, tip in _LEVELS
+        ]
+
+        def can_be_saved() -> bool:
+            return inspector.shown is not None and inspector.shown.can_be_replayed
+
+        entries: list[Entry] = [
+            Submenu("Record", levels),
+            None,
+            Command(
+                "Answer Several Times…",
+                several,
+                enabled=lambda: inspector.shown is not None and inspector.shown.run.is_over,
+            ),
+            None,
+            Command("Open…", self._choose_file),
+            Command("Save Run…", self._choose_target, enabled=can_be_saved),
+            None,
+            Command(
+                "Delete Recording",
+                self._delete,
+                enabled=lambda: inspector.has_recording,
+                is_destructive=True,
+            ),
+            Command(
+                "Delete All Recordings…",
+                lambda: start_task(self, self._confirm_deletion(), "size of the recordings"),
+                is_destructive=True,
+            ),
+        ]
+        fill_menu(self.menu, entries)
 
     def show_run(self, shown: ShownRun | None) -> None:
-        is_elsewhere = shown is not None and shown.source != "chat"
-        source = f"From {SOURCE_LABELS[shown.source]}" if shown is not None and is_elsewhere else ""
-        if shown is not None and shown.name:
-            source += f": {shown.name}"
-        if shown is not None and (origin := shown.run.forked_from) is not None:
-            source = "  ·  ".join(filter(None, (source, origin.sentence)))
         self.choice.clear()
         self.choice.addItems(self._inspector.choices)
         self.choice.setCurrentIndex(self._inspector.choice)
         self.choice.setVisible(self.choice.count() > 1)
-        self.back.setVisible(is_elsewhere)
+        self.back.setVisible(shown is not None and shown.source != "chat")
         self.copy.setEnabled(shown is not None)
-        self.several.setEnabled(shown is not None and shown.run.is_over)
-        self.save.setEnabled(shown is not None and shown.can_be_replayed)
-        self._show_text(source)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._arrange()
-
-    def _show_text(self, text: str) -> None:
-        show_text(self.source, text)
-        self._arrange()
-
-    def _arrange(self) -> None:
-        needed = self._run.sizeHint().width() + 8 + self._actions.sizeHint().width()
-        directions, fits = QBoxLayout.Direction, needed <= self.width()
-        self._parts.setDirection(directions.LeftToRight if fits else directions.TopToBottom)
-
-    def _show_level(self) -> None:
-        levels = [level for level, _, _ in _LEVELS]
-        self.level.setCurrentIndex(levels.index(self._inspector.traces.level))
-
-    def _set_level(self, row: int) -> None:
-        self._inspector.traces.record(_LEVELS[row][0])
+    def _is_level(self, level: TraceLevel) -> bool:
+        return self._inspector.traces.level is level
 
     def _choose_file(self) -> None:
         choose_file(self.window(), "Open a Saved Run", self._inspector.open_file, [_OPENED])
@@ -159,6 +155,9 @@ class RunBar(QWidget):
     def _choose_target(self) -> None:
         save, kinds = self._inspector.save_run, ["Saved runs (*.json)"]
         choose_target(self.window(), "Save the Run", save, name="run.json", filters=kinds)
+
+    def _delete(self) -> None:
+        self.undo_bar.offer("Recording deleted.", self._inspector.delete_recording())
 
     async def _confirm_deletion(self) -> None:
         traces = self._inspector.traces
@@ -181,11 +180,12 @@ class RunBar(QWidget):
 class VerdictHead(QWidget):
     """Says why a run ended, or its progress, and offers the next steps."""
 
-    def __init__(self, inspector: Inspector, forks: Forks) -> None:
+    def __init__(self, inspector: Inspector, forks: Forks, bar: RunBar) -> None:
         super().__init__()
-        self._inspector, self._forks = inspector, forks
+        self._inspector, self._forks, self._bar = inspector, forks, bar
         self._badge = IconBadge(32)
-        self.sentence = label("", "title", 1.2, is_wrapped=True)
+        self.sentence = label("", "title", 1.15, is_wrapped=True)
+        self.source = label("", "muted", 0.95, is_wrapped=True)
         self.steps = label("", "muted", 0.98, is_wrapped=True)
         self.figures = label("", "muted", 0.95, is_wrapped=True)
         self.keep_on = QPushButton("Continue")
@@ -199,10 +199,18 @@ class VerdictHead(QWidget):
         self.raise_limit.clicked.connect(self._raise_limit)
         self.without.clicked.connect(self._answer_without)
         self.past.clicked.connect(self._continue)
+        inspector.problem_met.connect(partial(show_text, self.source))
+        inspector.work_begun.connect(partial(show_text, self.source))
         self._lay_out()
         self.show_run(None)
 
     def show_run(self, shown: ShownRun | None) -> None:
+        show_text(self.source, _source(shown))
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the progress or the end of the shown run."""
+        shown = self._inspector.shown
         for action in self._actions:
             action.hide()
         self.figures.setText("")
@@ -211,9 +219,6 @@ class VerdictHead(QWidget):
         parts = [detail]
         if shown is not None and (finished := shown.run.finished) is not None:
             parts = why(shown.run, None if shown.trace is None else Tape(shown.trace))
-            # A message that never reached the model has no tokens that could have been recorded.
-            if shown.trace is None and shown.source == "chat" and finished.timing.total_s:
-                parts.append("The tokens of this run were not recorded, or have been forgotten.")
             self.figures.setText("  ·  ".join(figures(finished)))
             self._offer(shown)
         elif shown is not None and shown.run.verdict is not None:
@@ -224,9 +229,6 @@ class VerdictHead(QWidget):
         elif shown is not None and (held := shown.run.live.held):
             parts = [f"Holding {quoted(held, 40)} back: it could still become a stop."]
         self._show_text(icon, tone, sentence, parts)
-
-    def refresh(self) -> None:
-        self.show_run(self._inspector.shown)
 
     # -- what can be done ------------------------------------------------------------------
 
@@ -268,23 +270,28 @@ class VerdictHead(QWidget):
     def _show_text(self, icon: str, tone: Tone, sentence: str, steps: list[str]) -> None:
         self._badge.show_icon(icon, tone)
         self.sentence.setText(sentence)
-        target = [step for step in steps if step]
-        numbered = [f"{number}.  {step}" for number, step in enumerate(target, 1)]
-        self.steps.setText("\n".join(numbered if len(target) > 1 else target))
-        self.steps.setVisible(bool(target))
+        show_text(self.steps, "  ".join(step for step in steps if step))
 
     def _lay_out(self) -> None:
         actions = FlowLayout()
         for action in self._actions:
             actions.addWidget(action)
-        column(
-            row(self._badge, (self.sentence, 1), spacing=10),
-            self.steps,
-            self.figures,
-            actions,
-            spacing=4,
-            on=self,
+        texts = column(
+            6, self.sentence, self.source, self.steps, self.figures, 4, actions, spacing=4
         )
+        top = Qt.AlignmentFlag.AlignTop
+        row((self._badge, 0, top), (texts, 1), (self._bar, 0, top), spacing=12, on=self)
+
+
+def _source(shown: ShownRun | None) -> str:
+    """Return where a run is from; empty for a plain answer of the conversation."""
+    if shown is None:
+        return ""
+    source = "" if shown.source == "chat" else f"From {SOURCE_LABELS[shown.source]}"
+    if shown.name:
+        source += f": {shown.name}"
+    origin = shown.run.forked_from
+    return "  ·  ".join(filter(None, (source, origin.sentence if origin else "")))
 
 
 def why(run: Run, tape: Tape | None) -> list[str]:
@@ -332,10 +339,10 @@ class InspectorWindow(OwnWindow):
         super().__init__("Stop Inspector", (1080, 820), parent)
         FileDrops(self).files_given.connect(lambda paths: inspector.open_file(paths[0]))
         self.inspector = inspector
-        self._is_sized = False  # the user chose how high the tape is
         self.bar = RunBar(inspector)
+        self.bar.fill(lambda: self.several_requested.emit(inspector.shown, None))
         self.forks = Forks(inspector, self)
-        self.head = VerdictHead(inspector, self.forks)
+        self.head = VerdictHead(inspector, self.forks, self.bar)
         self.tape = TapeView()
         self.legend = ElidedLabel("", "", 0.92)
         self.token = ElidedLabel("")
@@ -376,7 +383,7 @@ class InspectorWindow(OwnWindow):
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        splitter = self._splitter = QSplitter(Qt.Orientation.Vertical)
+        splitter = QSplitter(Qt.Orientation.Vertical)
         # Reparenting re-polishes the subtree; add widgets after the parent is set.
         inside = QWidget()
         inside.setObjectName("scrolled")
@@ -384,25 +391,21 @@ class InspectorWindow(OwnWindow):
         area = self._area = scrolling(inside, "", self, goes_sideways=False)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(area, on=self)
-        column(self.bar, self.head, (splitter, 1), spacing=14, margins=(18, 14, 18, 16), on=inside)
+        column((splitter, 1), self.bar.undo_bar, margins=(20, 16, 20, 16), on=inside)
         for tab in self._tabs:
             self.tabs.addTab(tab, tab.title)
-        upper = QWidget()
-        column((self.tape, 1), self.legend, self.token, self.others, spacing=6, on=upper)
+        upper, texts = QWidget(), column(self.legend, self.token, self.others, spacing=4)
+        column(self.head, (self.tape, 1), texts, spacing=12, margins=(0, 0, 0, 8), on=upper)
         for text in (self.legend, self.others):
             text.setProperty("role", "muted")
-        # Height limited to its tokens; the tabs take the rest.
-        upper.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
-        lower = self._lower()
-        splitter.addWidget(upper)
-        splitter.addWidget(lower)
-        splitter.setStretchFactor(0, 2)
-        splitter.setStretchFactor(1, 3)
+        for number, (pane, lines) in enumerate(((upper, 20), (self._lower(), 15))):
+            # Only the user moves the handle: no size hint of a run or of a tab does.
+            pane.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)
+            pane.setMinimumHeight(lines * self.fontMetrics().lineSpacing())
+            splitter.addWidget(pane)
+            splitter.setStretchFactor(number, 1 + number)
+        splitter.setSizes([900, 1100])
         splitter.setChildrenCollapsible(False)
-        # The area would give it the height that it prefers, and scroll where less is enough.
-        splitter.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
-        # The tape and a few lines of a tab.
-        splitter.setMinimumHeight(400)
 
     def _lower(self) -> QWidget:
         """Return the tabs, with the offer to answer again below."""
@@ -416,14 +419,14 @@ class InspectorWindow(OwnWindow):
     def _connect_signals(self) -> None:
         inspector = self.inspector
         self.again.clicked.connect(inspector.record_everything)
-        self.bar.several.clicked.connect(lambda: self.several_requested.emit(inspector.shown, None))
         self.tab(WhatIfTab).several.clicked.connect(
             lambda: self.several_requested.emit(inspector.shown, inspector.what_if.rules)
         )
         self.tabs.currentChanged.connect(self._offer_more)
         self.tabs.tabBarClicked.connect(lambda _: self._bring_tabs_into_view())
         self.tabs.currentChanged.connect(self._bring_tabs_into_view)
-        self._splitter.splitterMoved.connect(self._note_sizes)
+        self.tabs.currentChanged.connect(self._show_tried)
+        inspector.what_if.outcome_changed.connect(self._show_tried)
         self.runs.comparison_requested.connect(self._compare_with_past)
         inspector.workspace.answering_changed.connect(self._offer_more)
         inspector.workspace.model_selection.changed.connect(self._offer_more)
@@ -448,24 +451,23 @@ class InspectorWindow(OwnWindow):
         else:
             self.tape.show_trace(shown.trace, shown.run)
         self.tape.setPlaceholderText(_placeholder(shown))
-        self.tape.setVisible(shown is not None)
-        self._show_legend()
+        self._show_tried()
         for part in self._tabs:
             part.show_run(shown)
         self.bar.show_run(shown)
         self._offer_more()
-        if not self._is_sized:
-            height = self._splitter.height()
-            self._splitter.setSizes([height * 2 // 5, height * 3 // 5])
+
+    def _show_tried(self) -> None:
+        """Mark on the tape what the list of What If changes, while its tab is shown."""
+        is_tried = self.tabs.currentWidget() is self.tab(WhatIfTab)
+        self.tape.show_tried(self.inspector.what_if.difference if is_tried else None)
+        self._show_legend()
 
     def _show_legend(self) -> None:
         text = self.tape.legend
         self.legend.setText(text)
         self.legend.setAccessibleName(f"Marks on the tape: {text}")
         self.legend.setVisible(bool(text))
-
-    def _note_sizes(self) -> None:
-        self._is_sized = True
 
     def _bring_tabs_into_view(self) -> None:
         """Scroll to the tab that the user chose, where not all of the window fits the screen."""
@@ -478,8 +480,8 @@ class InspectorWindow(OwnWindow):
         text = self._lacking_text(self.inspector.shown)
         self.lacking.setText(text)
         self.again.setEnabled(self.inspector.can_answer_again)
-        can_be_made = bool(text) and self.inspector.message() is not None
-        self._lacking_bar.setVisible(can_be_made)
+        self.again.setVisible(self.inspector.message() is not None)
+        self._lacking_bar.setVisible(bool(text))
 
     def _lacking_text(self, shown: ShownRun | None) -> str:
         if shown is None or not shown.run.is_over:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from engine import Vocabulary
 from engine.recording.ends import SeededAnswer, Side
-from engine.recording.replay import with_replayed_tokens
+from engine.recording.replay import Replayed, with_replayed_tokens
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.repetition import Repetition
@@ -168,6 +168,8 @@ class TokenMark(IntFlag):
     CUT = 4
     DRAFTED = 8
     FORCED = 16
+    LOST = 32  # kept by the run, cut by the list of What If
+    GAINED = 64  # cut by the run, kept by the list of What If
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,9 @@ class Span:
 class Tape:
     """The tokens of a trace, or its newest ones, at one moment."""
 
-    def __init__(self, trace: RunTrace, newest: int | None = None) -> None:
+    def __init__(
+        self, trace: RunTrace, newest: int | None = None, tried: Replayed | None = None
+    ) -> None:
         tokens = tuple(trace.tokens)
         self.tokens: Sequence[TokenTrace] = tokens if newest is None else tokens[-newest:]
         self.stop: StopInfo | None = trace.stop
@@ -198,6 +202,8 @@ class Tape:
             position += len(text)
         self._length = position
         self.cut, self.matched = self._ends()
+        kept = self.cut[0] if tried is None else self._kept_chars(tried.stop)
+        self.lost, self.gained = (kept, self.cut[0]), (self.cut[0], kept)
 
     def spans(self) -> Iterator[Span]:
         for row, (token, text) in enumerate(zip(self.tokens, self.texts, strict=True)):
@@ -212,14 +218,18 @@ class Tape:
             start = self._starts[row]
             end = start + len(text)
             held = end - min(len(token.held), len(text)) if token.held else end
-            edges = {start, end, held, *self.cut, *self.matched}
+            edges = {start, end, held, *self.cut, *self.matched, *self.lost}
             positions = sorted(edge for edge in edges if start <= edge <= end)
             for begin, stop in pairwise(positions):
                 marks = origin | (TokenMark.HELD if begin >= held else TokenMark.NONE)
                 if self.matched[0] <= begin < self.matched[1]:
                     marks |= TokenMark.MATCHED
-                if self.cut[0] <= begin < self.cut[1]:
+                if self.gained[0] <= begin < self.gained[1]:
+                    marks |= TokenMark.GAINED
+                elif self.cut[0] <= begin < self.cut[1]:
                     marks |= TokenMark.CUT
+                if self.lost[0] <= begin < self.lost[1]:
+                    marks |= TokenMark.LOST
                 yield Span(row, text[begin - start : stop - start], marks)
 
     def first_matched_row(self) -> int | None:
@@ -233,6 +243,15 @@ class Tape:
         """Return all text of a channel, with the cut end."""
         pairs = zip(self.tokens, self.texts, strict=True)
         return "".join(text for token, text in pairs if token.channel is channel)
+
+    def _kept_chars(self, stop: StopInfo | None) -> int:
+        """Return where the tape would be cut by a stop of another list."""
+        if stop is None or stop.token_index is None or not self.tokens:
+            return self._length
+        row = stop.token_index - self.tokens[0].index
+        if not 0 <= row < len(self.texts):
+            return 0 if row < 0 else self._length
+        return max(0, self._starts[row] + len(self.texts[row]) - len(stop.dropped))
 
     def _ends(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return the ranges that were cut and that matched; both lie at the tape's end."""

@@ -17,28 +17,21 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QPolygonF,
-    QTextCharFormat,
-    QTextCursor,
 )
-from PySide6.QtWidgets import (
-    QPushButton,
-    QSplitter,
-    QTextEdit,
-    QWidget,
-)
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel, StopKind
 from engine.stopping.rules import Stop
 from engine.wording import counted, percent, quoted, visible
 from ui.inspector.inspector import Inspector
-from ui.inspector.pages import InspectorTab, ReadingPage, align
+from ui.inspector.pages import InspectorTab, ReadingPage
 from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, Tape
 from ui.kit.buttons import push_button
 from ui.kit.dialogs import choose_target
 from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
-from ui.kit.labels import label
-from ui.kit.layouts import FlowLayout, column, scrolling
+from ui.kit.labels import label, show_text
+from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
 from ui.kit.tasks import cancel_tasks, start_task
 from ui.kit.theme import current_theme
 from ui.stops.stop_list_editor import StopListEditor
@@ -237,7 +230,7 @@ class MatcherTab(InspectorTab):
             self.note.setText("No Answer Selected")
         elif trace is None:
             stops = ", ".join(quoted(stop, 40) for stop in shown.run.stops) or "none"
-            self.note.setText(f"Its tokens were not recorded. The stop list was: {stops}.")
+            self.note.setText(f"The stop list was: {stops}.")
         elif not trace.rules.stops:
             self.note.setText("This run had no stop sequences.")
         else:
@@ -288,7 +281,7 @@ class MatcherTab(InspectorTab):
 
 
 class WhatIfTab(InspectorTab):
-    """A copy of the list at the left, the answer that it would have left at the right."""
+    """A copy of the list, and where the run would have ended with it; the tape shows the rest."""
 
     title = "What If"
     without_trace = "The tokens of this run were not recorded."
@@ -300,10 +293,6 @@ class WhatIfTab(InspectorTab):
         self.editor = StopListEditor(inspector.workspace.stop_lists)
         self.editor.show_model(self._what_if.stops)
         self.sentence = label("", "title", 1.02, is_wrapped=True)
-        self.kept = QTextEdit()
-        align(self.kept)
-        self.kept.setReadOnly(True)
-        self.kept.setAccessibleName("The answer that would have been kept")
         self.reset = QPushButton("Use the Run’s List")
         self.use = QPushButton("Use This List in the Conversation")
         self.several = push_button(
@@ -324,43 +313,24 @@ class WhatIfTab(InspectorTab):
         actions = FlowLayout()
         for button in (self.reset, self.use, self.several, self.save):
             actions.addWidget(button)
-        column(self.sentence, (self.kept, 1), actions, spacing=8, margins=(14, 0, 0, 0), on=right)
-        splitter = QSplitter(Qt.Orientation.Horizontal)
-        splitter.addWidget(self.editor)
-        splitter.addWidget(right)
-        splitter.setStretchFactor(0, 2)
-        splitter.setStretchFactor(1, 3)
-        splitter.setChildrenCollapsible(False)
-        splitter.setObjectName("scrolled")
+        column(self.sentence, actions, STRETCH, spacing=12, on=right)
+        panes = row((self.editor, 2), (right, 3), spacing=24)
         # The two panes side by side are wider than a narrow window.
-        area = scrolling(splitter, "", self)
+        area = scrolling(panes, "", self)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(area, margins=(0, 12, 0, 0), on=self)
 
     def refresh(self) -> None:
         self._inspector.try_lists()
-        theme = current_theme()
         played, recording = self._what_if.played, self._what_if.recording
         can_try = recording is not None
         for part in (self.editor, self.reset, self.use, self.several, self.save):
             part.setEnabled(can_try)
         self.save.setEnabled(played is not None)
         if played is None:
-            self.kept.clear()
             self.sentence.setText(_REPLAYING if can_try else self._why_not(self._inspector.shown))
-            return
-        self.sentence.setText(self._what_if.sentence)
-        self.kept.clear()
-        cursor = QTextCursor(self.kept.document())
-        plain, cut = QTextCharFormat(), QTextCharFormat()
-        plain.setForeground(QColor(theme.colors.text))
-        cut.setForeground(QColor(theme.colors.fault))
-        cut.setFontStrikeOut(True)
-        text = played.text if len(played.text) <= 20_000 else f"… {played.text[-20_000:]}"
-        cursor.insertText(text, plain)
-        if played.stop is not None:
-            cursor.insertText(played.stop.dropped, cut)
-        self.kept.moveCursor(QTextCursor.MoveOperation.End)
+        else:
+            self.sentence.setText(self._what_if.sentence)
 
     @staticmethod
     def _why_not(shown: ShownRun | None) -> str:
@@ -468,15 +438,9 @@ class EndingTab(InspectorTab):
         odds = None if shown is None or shown.trace is None else ending_odds(shown.trace)
         self.curve.show_odds(odds)
         self.curve.setVisible(odds is not None)
-        if odds is not None:
-            self.note.setText(odds.sentence)
-        elif shown is None:
-            self.note.setText("No Answer Selected")
-        else:
-            self.note.setText(
-                "The probabilities of this run were not recorded. Choose “Everything” above and "
-                "ask again to see how likely the model was to end at each token."
-            )
+        sentence = "" if odds is None else odds.sentence
+        # The window says below the tabs what was not recorded.
+        show_text(self.note, "No Answer Selected" if shown is None else sentence)
 
 
 class OddsCurve(QWidget):

@@ -6,7 +6,7 @@ the newest tokens of a long run are drawn.
 
 from bisect import bisect_right
 
-from PySide6.QtCore import QPoint, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -19,6 +19,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QTextEdit
 
+from engine.recording.replay import Replayed
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel
 from engine.stopping.repetition import Repetition
@@ -50,6 +51,8 @@ LEGEND = {
     "chosen at a fork",
     TokenMark.HELD: "wavy line: held back, because it could become a stop",
     TokenMark.MATCHED: "bold: the stop that ended the answer",
+    TokenMark.LOST: "gray: cut by the list of What If",
+    TokenMark.GAINED: "green: kept by the list of What If",
 }
 
 
@@ -64,6 +67,7 @@ class TapeView(QTextEdit):
         self._trace: RunTrace | None = None
         self._run: Run | None = None
         self._cycles: tuple[Repetition, ...] = ()
+        self._tried: Replayed | None = None
         self._marks = TokenMark.NONE
         self._begins: list[int] = []  # the document position of each token
         self._tokens: list[TokenTrace] = []
@@ -81,23 +85,7 @@ class TapeView(QTextEdit):
         self.setMouseTracking(True)
         self.viewport().setMouseTracking(True)
         align(self)
-        self.document().documentLayout().documentSizeChanged.connect(self._note_height)
         current_theme().changed.connect(self._draw_in_new_colors)
-
-    def sizeHint(self) -> QSize:
-        """Return the height of its tokens; as much as there is while an answer grows."""
-        if self._trace is not None and not self._is_ended:
-            return QSize(256, 1 << 14)
-        text_px = self.document().size().height() + 2 * self.frameWidth()
-        return QSize(256, max(round(text_px), self.minimumSizeHint().height()))
-
-    def _note_height(self) -> None:
-        if self._is_ended:  # while it grows, it has its share of the window
-            self.updateGeometry()
-
-    def minimumSizeHint(self) -> QSize:
-        lines_px = 2 * self.fontMetrics().lineSpacing()
-        return QSize(75, lines_px + round(2 * self.document().documentMargin()))
 
     @property
     def legend(self) -> str:
@@ -110,8 +98,15 @@ class TapeView(QTextEdit):
 
     def show_trace(self, trace: RunTrace | None, run: Run | None = None) -> None:
         """Show tokens, and the copies with which their run repeats itself."""
-        self._trace, self._run = trace, run
+        self._trace, self._run, self._tried = trace, run, None
         self._draw_again()
+
+    def show_tried(self, tried: Replayed | None) -> None:
+        """Mark what another stop list would cut or keep; None marks nothing."""
+        if tried is not self._tried:
+            self._tried = tried
+            self._draw_again()
+            self.find("✂")  # scrolls to it
 
     def catch_up(self) -> None:
         trace = self._trace
@@ -228,8 +223,7 @@ class TapeView(QTextEdit):
         self._is_ended = trace is not None and trace.stop is not None
         self._cycles = self._run.cycles if self._is_ended and self._run is not None else ()
         if trace is not None and trace.tokens:
-            self._append(Tape(trace, MAX_TOKENS))
-        self.updateGeometry()
+            self._append(Tape(trace, MAX_TOKENS, self._tried))
         self.token_chosen.emit(-1)
 
     def _append(self, tape: Tape) -> None:
@@ -299,8 +293,9 @@ class TapeView(QTextEdit):
         return band.lighter(125) if colors.is_dark else band.darker(106)
 
     def _write(self, cursor: QTextCursor, span: Span, tape: Tape, position: int) -> None:
-        colors = current_theme().colors
         marks = span.marks
+        if TokenMark.LOST in marks and TokenMark.LOST not in self._marks:
+            self._write_chip(cursor, " ✂ What If ends here ")
         if span.is_chip:
             marks &= ~(TokenMark.HELD | TokenMark.MATCHED)
         self._marks |= marks
@@ -325,10 +320,13 @@ class TapeView(QTextEdit):
         stop = tape.stop
         ends = stop is not None and stop.rule_index is not None and span.marks & TokenMark.MATCHED
         if ends and position == len(self._tokens) - 1 and stop is not None:
-            chip = self._chip()
-            chip.setForeground(QColor(colors.on_accent))
-            chip.setBackground(QColor(colors.accent))
-            cursor.insertText(f" stop {(stop.rule_index or 0) + 1} ", chip)
+            self._write_chip(cursor, f" stop {(stop.rule_index or 0) + 1} ")
+
+    def _write_chip(self, cursor: QTextCursor, text: str) -> None:
+        chip, colors = self._chip(), current_theme().colors
+        chip.setForeground(QColor(colors.on_accent))
+        chip.setBackground(QColor(colors.accent))
+        cursor.insertText(text, chip)
 
     @staticmethod
     def _draw_marks(form: QTextCharFormat, marks: TokenMark) -> None:
@@ -350,6 +348,12 @@ class TapeView(QTextEdit):
         if marks & TokenMark.CUT:
             form.setForeground(QColor(colors.fault))
             form.setFontStrikeOut(True)
+        if marks & TokenMark.LOST:
+            form.setForeground(QColor(colors.faint))
+            form.setFontStrikeOut(True)
+        if marks & TokenMark.GAINED:
+            form.setForeground(QColor(colors.done))
+            form.setBackground(QColor(colors.done_soft))
 
     def _mark_chosen(self) -> None:
         colors, selections = current_theme().colors, []

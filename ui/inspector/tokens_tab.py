@@ -141,7 +141,7 @@ class TokensTab(InspectorTab):
         self.filter = SearchLineEdit("Filter tokens", "Clear Filter", has_icon=False)
         self.filter.setPlaceholderText("Filter by text, id, part or origin")
         self.copy = push_button("Copy as Table", "Copy the tokens as tab-separated values")
-        self.table = TableView(self.model, "Tokens", is_code=True)
+        self.table = TableView(self.model, "Tokens", is_code=True, hides_empty=True)
         self.note = label("", "muted", 0.92)
         column(
             row((self.filter, 1), self.note, self.copy),

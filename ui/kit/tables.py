@@ -148,8 +148,17 @@ class TableView(QTableView):
 
     row_opened = Signal()  # by Return or a double click
 
-    def __init__(self, model: TableModel, accessible_name: str, *, is_code: bool = False) -> None:
+    def __init__(
+        self,
+        model: TableModel,
+        accessible_name: str,
+        *,
+        is_code: bool = False,
+        hides_empty: bool = False,
+    ) -> None:
         super().__init__()
+        self._model = model
+        self._empty: set[int] = set()  # columns without a text in any row, which are hidden
         self.setModel(model)
         self.setAccessibleName(accessible_name)
         self.setProperty("kind", "rows")
@@ -190,6 +199,9 @@ class TableView(QTableView):
         self._is_at_end = True
         model.rowsAboutToBeInserted.connect(self._note_end)
         model.rowsInserted.connect(self._follow_end)
+        if hides_empty:
+            model.modelReset.connect(self._hide_empty)
+            model.rowsInserted.connect(lambda _, first, __: self._hide_empty(first))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         is_return = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
@@ -206,6 +218,14 @@ class TableView(QTableView):
         if self._is_at_end:
             self.scrollToBottom()
 
+    def _hide_empty(self, first: int = 0) -> None:
+        rows, columns = self._model.rows[first:], self._model.columns
+        candidates = range(len(columns)) if first == 0 else self._empty
+        self._empty = {
+            column for column in candidates if rows and not any(map(columns[column].text, rows))
+        }
+        self._show_chosen_columns()
+
     def selected_rows(self) -> list[int]:
         return sorted(index.row() for index in self.selectionModel().selectedRows())
 
@@ -220,9 +240,8 @@ class TableView(QTableView):
     def column_entries(self) -> list[Entry]:
         """Return a check box for each column, and an entry that shows all."""
         entries: list[Entry] = []
-        columns = range(self.horizontalHeader().count())
-        shown = [column for column in columns if not self.isColumnHidden(column)]
-        for column in columns:
+        shown = self._chosen_columns()
+        for column in range(self.horizontalHeader().count()):
             others = [other for other in shown if other != column]
             chosen = others if column in shown else [*shown, column]
             name, is_last = escape_mnemonics(self._column_name(column)), shown == [column]
@@ -234,11 +253,14 @@ class TableView(QTableView):
         return str(self.model().headerData(column, Qt.Orientation.Horizontal))
 
     def _show_chosen_columns(self) -> None:
+        chosen = self._chosen_columns()
+        for column in range(self.horizontalHeader().count()):
+            self.setColumnHidden(column, column not in chosen or column in self._empty)
+
+    def _chosen_columns(self) -> list[int]:
         names = current_theme().columns_of(self.accessibleName())
-        columns = range(self.horizontalHeader().count())
-        known = [column for column in columns if self._column_name(column) in names]
-        for column in columns:
-            self.setColumnHidden(column, bool(known) and column not in known)
+        columns = list(range(self.horizontalHeader().count()))
+        return [column for column in columns if self._column_name(column) in names] or columns
 
     def _choose_columns(self, columns: Sequence[int]) -> None:
         names = [self._column_name(column) for column in columns]

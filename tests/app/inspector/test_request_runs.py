@@ -16,6 +16,7 @@ from tests.support.kept import preferences_state
 from tests.support.scripted import Stage
 from tests.support.shown import whole_window
 from tests.ui.driving import confirm_deletion, eventually
+from tests.ui.inspector.inspecting import run_entry
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.prompt_tab import PromptTab
 from ui.inspector.stop_tabs import MatcherTab
@@ -125,7 +126,7 @@ async def test_request_is_forked_beside_its_answer(theme: Theme, tmp_path: Path)
         assert state.shown is not original
         assert state.shown.run.text == original.run.text == "one two three"
         assert inspector.compare.sentence.text() == "Both answers are identical."
-        assert inspector.bar.source.text().startswith("From a fork: ")
+        assert inspector.head.source.text().startswith("From a fork: ")
 
 
 async def test_the_request_of_a_client_that_left_is_shown_with_its_text_until_then(
@@ -176,7 +177,7 @@ async def test_each_of_several_choices_can_be_shown(theme: Theme, stage: Stage) 
             assert inspector.bar.choice.currentIndex() == row
             seen.append(shown.trace)
         assert len({id(trace) for trace in seen}) == 3
-        inspector.bar.forget.click()
+        run_entry(inspector, "Delete All Recordings").trigger()
         await confirm_deletion(inspector)
         assert window.inspector.shown is not None
         assert window.inspector.shown.trace is None

@@ -83,7 +83,7 @@ async def test_an_answer_that_repeats_itself_ends_and_is_continued_past_it_once(
         inspector = inspector_of(window)
         assert inspector.head.past.isVisible()
         assert inspector.head.past.text() == "Continue Past It"
-        assert inspector.head.steps.text().startswith("1.  The first copy began with token 4.")
+        assert inspector.head.steps.text().startswith("The first copy began with token 4.")
         inspector.close()
         view.go_past.click()
         view, longer = await ended(window)

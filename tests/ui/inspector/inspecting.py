@@ -1,6 +1,9 @@
 """Uses the inspector beside the main window, on the real engine and the demo model."""
 
-from tests.ui.driving import eventually
+from PySide6.QtGui import QAction
+
+from tests.ui.driving import entry, eventually
+from ui.inspector.inspector_window import InspectorWindow
 from ui.window.main_window import MainWindow
 
 COUNT = "Count from 1 to 10, one number per line"
@@ -12,3 +15,9 @@ async def ask(window: MainWindow, question: str, *stops: str) -> None:
     await eventually(lambda: window.workspace.models.stage == "ready")
     assert window.workspace.send(question)
     await eventually(lambda: not window.workspace.current.is_running)
+
+
+def run_entry(inspector: InspectorWindow, words: str) -> QAction:
+    """Open the menu of the shown run, and return one of its entries."""
+    inspector.bar.menu.aboutToShow.emit()
+    return entry(inspector.bar.menu, words)

@@ -67,7 +67,7 @@ async def test_fork_menu_offers_recorded_alternatives_and_end(
     assert inspector.inspector.shown is not None
     assert inspector.inspector.shown.run is forked
     assert forked.forked_from is not None
-    assert inspector.bar.source.text() == forked.forked_from.sentence
+    assert inspector.head.source.text() == forked.forked_from.sentence
     choose(open_menu(inspector, 3), "End Here")
     await inspector.forks.finish()
     ended = await shown_after(window)
@@ -211,7 +211,7 @@ async def test_saved_run_is_forked_beside_its_original(
     assert state.shown.source == "fork"
     assert state.shown.run.text == original.run.text
     assert inspector.compare.sentence.text() == "Both answers are identical."
-    assert inspector.bar.source.text() == (
+    assert inspector.head.source.text() == (
         "From a fork: run.json  ·  The original, but token 7 is “4” in place of “4”"
     )
     choose(open_menu(inspector, 2), "End Here")

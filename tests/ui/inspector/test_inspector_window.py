@@ -8,9 +8,13 @@ from PySide6.QtWidgets import QMessageBox
 
 from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import confirm_deletion, eventually
-from tests.ui.inspector.inspecting import COUNT, ask
+from tests.ui.inspector.conftest import Record
+from tests.ui.inspector.inspecting import COUNT, ask, run_entry
+from tests.ui.walks import settled
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.stop_tabs import WhatIfTab
+from ui.inspector.tokens_tab import TokensTab
+from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
 
@@ -71,18 +75,58 @@ async def test_another_list_is_tried_as_it_is_typed(
     inspector.tab(WhatIfTab).editor.input.setText("3")
     await eventually(lambda: "by the sequence being typed" in words())
     assert words() == "Would stop at token 5 by the sequence being typed, keeping 4 characters."
-    assert inspector.tab(WhatIfTab).kept.toPlainText() == "1\n2\n3"
+    assert "2⏎\n ✂ What If ends here 3" in inspector.tape.toPlainText()
+    inspector.tabs.setCurrentWidget(inspector.tokens)
+    assert "✂" not in inspector.tape.toPlainText()
 
 
 async def test_forgetting_all_leaves_the_reason(
     window: MainWindow, inspector: InspectorWindow
 ) -> None:
     await ask(window, COUNT, "6")
-    inspector.bar.forget.click()
+    run_entry(inspector, "Delete All Recordings").trigger()
     await eventually(lambda: bool(inspector.findChildren(QMessageBox)))
-    assert inspector.bar.save.isEnabled(), "nothing is deleted before it is confirmed"
+    assert run_entry(inspector, "Save Run").isEnabled(), "nothing is deleted before it is confirmed"
     await confirm_deletion(inspector)
     assert inspector.head.sentence.text() == sentence_of_stop("6")
-    assert "forgotten" in inspector.head.steps.text()
+    assert "forgotten" in inspector.tape.placeholderText()
     assert inspector.tape.toPlainText() == ""
-    assert not inspector.bar.save.isEnabled()
+    assert not run_entry(inspector, "Save Run").isEnabled()
+
+
+async def test_a_deleted_recording_is_restored_by_undo(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT, "6")
+    tape = inspector.tape.toPlainText()
+    run_entry(inspector, "Delete Recording").trigger()
+    assert inspector.tape.toPlainText() == ""
+    assert not run_entry(inspector, "Delete Recording").isEnabled()
+    inspector.bar.undo_bar.button.click()
+    assert inspector.tape.toPlainText() == tape
+    assert inspector.head.sentence.text() == sentence_of_stop("6")
+
+
+async def test_splitter_stays_where_it_is_in_every_tab(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT, "6")
+    bar, places = inspector.tabs.tabBar(), set()
+    for number in range(inspector.tabs.count()):
+        inspector.tabs.setCurrentIndex(number)
+        for place in (-1, 0, 10):
+            inspector.tape.choose(place)
+            await settled()
+            places.add(bar.mapTo(inspector, bar.rect().topLeft()).y())
+    assert len(places) == 1
+    assert inspector.tape.height() >= 90
+
+
+def test_columns_without_a_text_are_hidden(record: Record, theme: Theme) -> None:
+    tab = TokensTab()
+    tab.show_run(record(["a", "b"]))
+    titles = [column.title for column in tab.model.columns]
+    shown = [t for n, t in enumerate(titles) if not tab.table.isColumnHidden(n)]
+    assert shown == ["Token", "Id", "Text", "Part", "Time", "Released"]
+    tab.show_run(record(["a", "b E", "x"], "END"))
+    assert not tab.table.isColumnHidden(titles.index("Held Back"))

@@ -21,7 +21,7 @@ from engine.values.request import (
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, confirm_deletion, eventually
 from tests.ui.inspector.conftest import Record
-from tests.ui.inspector.inspecting import COUNT, ask
+from tests.ui.inspector.inspecting import COUNT, ask, run_entry
 from tests.ui.inspector.reading import THINK, trace_of
 from ui.inspector.prompt_tab import PromptTab
 from ui.inspector.request_tabs import ApiTab
@@ -159,7 +159,7 @@ def test_kept_trace_fills_every_tab_until_deleted(
                 assert not api.api.isVisible(), "nothing is offered before there is an answer"
                 await eventually(lambda: "HTTP/1.1 200" in api.page.toPlainText())
                 assert api.api.isVisible()
-                inspector.bar.forget.click()
+                run_entry(inspector, "Delete All Recordings").trigger()
                 assert " kB of disk" in await confirm_deletion(inspector)
                 assert count() == 0
         await asyncio.to_thread(traces.close)

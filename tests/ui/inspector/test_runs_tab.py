@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QApplication
 
 from engine.values.request import TraceLevel
 from tests.ui.driving import eventually
-from tests.ui.inspector.inspecting import COUNT, ask
+from tests.ui.inspector.inspecting import COUNT, ask, run_entry
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.run_tabs import TimingTab
 from ui.window.main_window import MainWindow
@@ -59,7 +59,7 @@ async def test_runs_are_listed_and_compared_by_keyboard(
     shown = inspector.inspector.shown
     assert shown is not None
     assert shown.run is first.messages[-1].run
-    assert inspector.bar.source.text() == f"From another conversation: {first.title}"
+    assert inspector.head.source.text() == f"From another conversation: {first.title}"
     assert inspector.tokens.model.rowCount() > 0
     inspector.bar.back.click()
     assert inspector.inspector.shown is not shown
@@ -75,6 +75,7 @@ async def test_a_tab_without_data_offers_to_answer_again_with_everything_recorde
     assert not inspector.again.isVisible()
     before = places(inspector)
     inspector.tabs.setCurrentWidget(inspector.ending)
+    assert inspector.ending.note.isHidden(), "the line below the tabs has the reason"
     assert inspector.again.isVisible()
     assert places(inspector) == before
     assert inspector.lacking.text() == "The tokens of this run were not recorded."
@@ -83,5 +84,5 @@ async def test_a_tab_without_data_offers_to_answer_again_with_everything_recorde
     await eventually(lambda: not window.workspace.current.is_running)
     await eventually(inspector.ending.curve.isVisible)
     assert not inspector.again.isVisible()
-    assert inspector.bar.level.currentText() == "Everything"
+    assert run_entry(inspector, "Everything").isChecked()
     assert len(window.workspace.current.conversation.tree) == 3

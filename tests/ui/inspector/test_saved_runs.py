@@ -45,7 +45,7 @@ async def test_a_saved_run_is_opened_and_the_way_back_is_there(
     assert inspector.head.sentence.text() == "No answer yet"
     inspector.inspector.open_file(path)
     await eventually(lambda: inspector.bar.back.isVisible())
-    assert inspector.bar.source.text() == "From a saved run: run.json"
+    assert inspector.head.source.text() == "From a saved run: run.json"
     assert inspector.head.sentence.text() == sentence_of_stop("6")
     window.workspace.show_run(None)
     assert inspector.head.sentence.text() == sentence_of_stop("6")
@@ -60,4 +60,4 @@ async def test_a_file_that_is_not_a_saved_run_is_reported(
     path = tmp_path / "other.json"
     path.write_text(content)
     inspector.inspector.open_file(path)
-    await eventually(lambda: "other.json is not a saved run" in inspector.bar.source.text())
+    await eventually(lambda: "other.json is not a saved run" in inspector.head.source.text())

@@ -32,6 +32,7 @@ from tests.support.outside.tool_hosts import SUMS, DictatedHost
 from tests.support.shown import whole_window
 from tests.support.sources import modules, nodes
 from tests.ui.driving import Enter, Living, eventually, opened
+from tests.ui.inspector.inspecting import run_entry
 from tests.ui.walks import MAX_STEPS, answered, settled, wrong
 from ui.chat.composer.pictures import show_picture
 from ui.kit.colors import DARK, LIGHT, Colors
@@ -329,7 +330,8 @@ async def test_the_keyboard_saves_a_run_and_copies_the_servers_address(
     await eventually(lambda: bool(shown("InspectorWindow")))
     await settled()
     (inspector,) = shown("InspectorWindow")
-    QTest.keyClick(await reached(inspector, "Save Run…"), Qt.Key.Key_Space)
+    await reached(inspector, "More actions for this run")
+    run_entry(window.others.inspector, "Save Run").trigger()
     await eventually(lambda: bool(inspector.findChildren(QFileDialog)))
     (dialog,) = inspector.findChildren(QFileDialog)
     dialog.activateWindow()

@@ -66,7 +66,6 @@ class Traces(QObject):
     """Keeps the traces of the newest runs, by the run's id."""
 
     forgotten = Signal()
-    level_changed = Signal()
 
     def __init__(self, store: TraceStore | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -158,9 +157,7 @@ class Traces(QObject):
             self.store.copy(originals, conversation_id)
 
     def record(self, level: TraceLevel) -> None:
-        if level is not self.level:
-            self.level = level
-            self.level_changed.emit()
+        self.level = level
 
     def delete(self, run_ids: frozenset[str]) -> None:
         """Delete the traces of deleted answers, also from disk; ``restore`` undoes that."""
