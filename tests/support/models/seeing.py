@@ -119,6 +119,15 @@ _QWEN_TOWER = {
     "in_channels": 3,
     "image_size": 32,
 }
+_EXPERTS = {
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+    "moe_intermediate_size": 32,
+    "shared_expert_intermediate_size": 32,
+    "norm_topk_prob": True,
+}
 _GEMMA4_ROPE = {
     "full_attention": {
         "partial_rotary_factor": 0.25,
@@ -139,15 +148,16 @@ def configuration(family: str, size: int, image: int) -> dict[str, Any]:
     without_base = {name: value for name, value in text.items() if name != "rope_theta"}
     common: dict[str, Any] = {"image_token_id": image, "image_token_index": image}
     match family:
-        case "qwen3_vl" | "qwen3_5":
-            sections = [3, 3, 2] if family == "qwen3_vl" else [2, 1, 1]
+        case "qwen3_vl" | "qwen3_5" | "qwen3_vl_moe" | "qwen3_5_moe":
+            is_hybrid = family.startswith("qwen3_5")
+            sections = [2, 1, 1] if is_hybrid else [3, 3, 2]
             rope = {"type": "default", "mrope_section": sections, "mrope_interleaved": True}
-            own: dict[str, Any] = {"model_type": "qwen3_vl_text", "rope_scaling": rope}
+            own: dict[str, Any] = {"model_type": f"{family}_text", "rope_scaling": rope}
             tower = {**_QWEN_TOWER, "model_type": family, "deepstack_visual_indexes": [0, 1]}
-            if family == "qwen3_5":
+            if is_hybrid:
                 tower["deepstack_visual_indexes"] = []
                 own = {
-                    "model_type": "qwen3_5_text",
+                    "model_type": f"{family}_text",
                     "head_dim": 32,
                     "linear_num_value_heads": 4,
                     "linear_num_key_heads": 2,
@@ -161,13 +171,14 @@ def configuration(family: str, size: int, image: int) -> dict[str, Any]:
                         "partial_rotary_factor": 0.25,
                     },
                 }
+            experts = _EXPERTS if family.endswith("_moe") else {}
             ids = {"vision_start_token_id": image - 2, "vision_end_token_id": image - 1}
             return {
                 "model_type": family,
                 **common,
                 **ids,
                 "video_token_id": image + 1,
-                "text_config": {**text, **own},
+                "text_config": {**text, **own, **experts},
                 "vision_config": tower,
             }
         case "qwen2_vl" | "qwen2_5_vl":  # whose configurations have no part for the text

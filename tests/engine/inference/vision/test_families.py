@@ -21,6 +21,20 @@ from engine.inference.vision.tower import read_tower
 from engine.inference.vision.vision import PreparedPicture, Vision
 from tests.support.models.seeing import write_model
 
+FAMILIES = (
+    "qwen2_vl",
+    "qwen2_5_vl",
+    "qwen3_vl",
+    "qwen3_vl_moe",
+    "qwen3_5",
+    "qwen3_5_moe",
+    "gemma3",
+    "gemma3n",
+    "gemma4",
+    "gemma4_both_ways",
+    "mistral3",
+    "lfm2-vl",
+)
 _IMAGE = 290
 _BEHIND = list(range(10, 30))
 
@@ -32,7 +46,7 @@ def pictures(family: str) -> list[PreparedPicture]:
     for number, (height, width) in enumerate(((4, 6), (8, 4))):
         grid, tokens = None, 4
         match family:
-            case "qwen2_vl" | "qwen2_5_vl" | "qwen3_vl" | "qwen3_5":
+            case _ if family.startswith("qwen"):
                 tokens, grid = height * width // 4, (1, height // 2, width // 2)
                 pixels: dict[str, Any] = {
                     "pixel_values": mx.random.normal((height * width, 3 * 2 * 16 * 16)),
@@ -78,21 +92,7 @@ def joined(parts: list[Any]) -> Any:
     return mx.concatenate(parts) if isinstance(parts[0], mx.array) else [*parts[0], *parts[1]]
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        "qwen2_vl",
-        "qwen2_5_vl",
-        "qwen3_vl",
-        "qwen3_5",
-        "gemma3",
-        "gemma3n",
-        "gemma4",
-        "gemma4_both_ways",
-        "mistral3",
-        "lfm2-vl",
-    ],
-)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_logits_after_pictures_equal_those_of_mlx_vlm(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

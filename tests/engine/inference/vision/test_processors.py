@@ -13,22 +13,10 @@ from engine.inference.vision.whole_model import compare
 from engine.stopping.rules import StopRules
 from engine.values.events import TokenTrace
 from engine.values.request import GenerationRequest, Picture, Sampling, TraceLevel
-from tests.engine.inference.vision.test_families import use_small_mobilenet
+from tests.engine.inference.vision.test_families import FAMILIES, use_small_mobilenet
 from tests.support.models.seeing import picture, question, write_seeing_model
 
 _TOKENS = 12
-FAMILIES = (
-    "qwen2_vl",
-    "qwen2_5_vl",
-    "qwen3_vl",
-    "qwen3_5",
-    "gemma3",
-    "gemma3n",
-    "gemma4",
-    "gemma4_both_ways",
-    "mistral3",
-    "lfm2-vl",
-)
 
 
 def request(text: str, *pictures: Picture) -> GenerationRequest:
