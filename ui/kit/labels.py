@@ -3,8 +3,8 @@
 import re
 from html import escape
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QHelpEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, QSizeF, Qt
+from PySide6.QtGui import QColor, QFont, QHelpEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
@@ -113,6 +113,14 @@ def plain_tooltip(text: str) -> str:
     return f"<p style='white-space: pre-wrap'>{escape(breakable(shown))}</p>"
 
 
+def _show_whole(widget: QWidget, event: QEvent, text: str) -> bool:
+    """Show a text that is cut, if a tooltip is wanted and there is no other."""
+    if not isinstance(event, QHelpEvent) or event.type() != QEvent.Type.ToolTip or widget.toolTip():
+        return False
+    QToolTip.showText(event.globalPos(), plain_tooltip(text), widget)
+    return True
+
+
 class ElidedLabel(QLabel):
     """A line of text that is shortened with an ellipsis; the tooltip shows the whole line."""
 
@@ -143,12 +151,9 @@ class ElidedLabel(QLabel):
 
     def event(self, event: QEvent) -> bool:
         """Show the whole text in a tooltip if it is shortened."""
-        if event.type() == QEvent.Type.ToolTip and not self.toolTip():
-            is_cut = self.fontMetrics().horizontalAdvance(self.text()) > self.contentsRect().width()
-            if is_cut and isinstance(event, QHelpEvent):
-                QToolTip.showText(event.globalPos(), plain_tooltip(self.text()), self)
-                return True
-        return super().event(event)
+        text_px = self.fontMetrics().horizontalAdvance(self.text())
+        is_cut = text_px > self.contentsRect().width()
+        return (is_cut and _show_whole(self, event, self.text())) or super().event(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -215,14 +220,32 @@ class ElidedButton(QPushButton):
 
     def event(self, event: QEvent) -> bool:
         """Show all words in a tooltip if they are shortened and there is no other tooltip."""
-        is_requested = event.type() == QEvent.Type.ToolTip and not self.toolTip()
-        if is_requested and isinstance(event, QHelpEvent) and super().text() != self._whole:
-            QToolTip.showText(event.globalPos(), plain_tooltip(self._whole), self)
-            return True
-        return super().event(event)
+        is_cut = super().text() != self._whole
+        return (is_cut and _show_whole(self, event, self._whole)) or super().event(event)
 
     def _text_px(self, text: str) -> int:
         return self.fontMetrics().horizontalAdvance(text) + 2
+
+
+def pill_px(widget: QWidget, word: str) -> int:
+    """Return the width of a pill with a word."""
+    return widget.fontMetrics().horizontalAdvance(word) + _ICON + _GAP + 2 * _PAD
+
+
+def draw_pill(
+    painter: QPainter, area: QRectF, word: str, icon: str, tone: Tone, outline: QPen
+) -> None:
+    """Draw a word with an icon in a rounded field of its tone."""
+    color, soft = current_theme().colors.tone(tone)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(outline)
+    painter.setBrush(QColor(soft))
+    painter.drawRoundedRect(area, area.height() / 2, area.height() / 2)
+    corner = QPointF(area.left() + _PAD, area.center().y() - _ICON / 2)
+    icons.draw(painter, QRectF(corner, QSizeF(_ICON, _ICON)), icon, color)
+    painter.setPen(QColor(color))
+    inner = area.adjusted(_PAD + _ICON + _GAP, 0, 2 - _PAD, 0)
+    painter.drawText(inner, int(Qt.AlignmentFlag.AlignVCenter), word)
 
 
 class StatusPill(QWidget):
@@ -244,25 +267,12 @@ class StatusPill(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:
-        metrics = self.fontMetrics()
-        width = metrics.horizontalAdvance(self.word) + _ICON + _GAP + 2 * _PAD
-        return QSize(width, metrics.height() + 8)
+        return QSize(pill_px(self, self.word), self.fontMetrics().height() + 8)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        theme = current_theme()
-        color, soft = theme.colors.tone(self._tone)
         painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(soft))
-        radius = self.height() / 2
-        painter.drawRoundedRect(QRectF(self.rect()), radius, radius)
-        icons.draw(
-            painter, QRectF(_PAD, (self.height() - _ICON) / 2, _ICON, _ICON), self._icon, color
-        )
-        painter.setPen(QColor(color))
-        inner_area = self.rect().adjusted(_PAD + _ICON + _GAP, 0, 2 - _PAD, 0)
-        painter.drawText(inner_area, int(Qt.AlignmentFlag.AlignVCenter), self.word)
+        outline = QPen(Qt.PenStyle.NoPen)
+        draw_pill(painter, QRectF(self.rect()), self.word, self._icon, self._tone, outline)
         painter.end()
 
 

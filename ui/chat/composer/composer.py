@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QResizeEvent, QTextCursor
 from PySide6.QtWidgets import QFrame, QToolButton, QWidget
 
 from engine.wording import counted
@@ -180,9 +180,7 @@ class Composer(QFrame):
     def set_text(self, text: str) -> None:
         self._history.end()
         self.input.setPlainText(text)
-        cursor = self.input.textCursor()
-        cursor.movePosition(cursor.MoveOperation.End)
-        self.input.setTextCursor(cursor)
+        self.input.moveCursor(QTextCursor.MoveOperation.End)
 
     def recall(self, by: int, prompts: Sequence[str]) -> None:
         """Show the previous or next of some prompts, in one step that can be undone."""

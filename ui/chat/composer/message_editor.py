@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QBoxLayout, QFrame, QWidget
 
 from ui.chat.composer.attachments import AttachmentRow
@@ -43,9 +43,7 @@ class MessageEditor(QFrame):
         self.input.setAccessibleName(f"Edit the {accessible_name}")
         self.input.focus_changed.connect(lambda has_focus: restyle(self, "focused", has_focus))
         self.input.setPlainText(text)
-        cursor = self.input.textCursor()
-        cursor.movePosition(cursor.MoveOperation.End)
-        self.input.setTextCursor(cursor)
+        self.input.moveCursor(QTextCursor.MoveOperation.End)
         self.send = push_button(sends, f"{sends} the edited {accessible_name}", kind="primary")
         cancel = push_button("Cancel", "Cancel editing")
         self.notice = label("", "muted", 0.93, is_wrapped=True)

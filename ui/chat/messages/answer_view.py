@@ -3,18 +3,16 @@
 import time
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 
-from PySide6.QtCore import QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QContextMenuEvent, QTextCharFormat, QTextCursor
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QWidget
 
 from engine.stopping.record import StopKind
 from engine.values.figures import figures
 from engine.wording import quoted, seconds, visible
-from ui.chat.composer.attachments import AttachedFile, file_lines
-from ui.chat.composer.message_editor import EditedInPlace
-from ui.chat.messages.message_foot import PINNED, MessageActions, ReasonLine, below
+from ui.chat.composer.attachments import file_lines
+from ui.chat.messages.message_foot import ReasonLine, ShownMessage
 from ui.chat.messages.tool_cards import ToolCards, call_lines
 from ui.kit.buttons import fold_button, push_button
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
@@ -172,14 +170,11 @@ def answer_lines(run: Run, rendered: Sequence[str]) -> list[str]:
     return [*thought, *rendered, *call_lines(run), *pictures]
 
 
-class AnswerView(EditedInPlace):
+class AnswerView(ShownMessage):
     """Shows the thinking, the text, and the line with the reason why the answer stopped."""
 
-    unpin_requested = Signal()
     regenerate_requested = Signal()
     rewritten = Signal(str)  # text
-    menu_requested = Signal(QPoint)  # position on the screen
-    picture_requested = Signal(object)  # Attachment
 
     def __init__(
         self,
@@ -187,9 +182,7 @@ class AnswerView(EditedInPlace):
         reasons: QButtonGroup,
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
         assert message.run is not None
-        self.message = message
         run = self.run = message.run
         self.text_view = MarkdownView(markdown_style(current_theme().message_font()))
         self.text_view.setObjectName("answer_text")
@@ -200,16 +193,14 @@ class AnswerView(EditedInPlace):
         self.go_past = push_button(
             "Continue Past It", "Continue this answer, and let it repeat itself"
         )
-        before = (self.reason, self._retry, self.go_past)
-        self.action_row = self.reason.row = MessageActions(self, before)
+        super().__init__(message, run.pictures, (self.reason, self._retry, self.go_past), parent)
+        self.reason.row = self.action_row
         add = self.action_row.add
         self._copy = add("copy", "Copy this answer as Markdown")
         self._regenerate = add("regenerate", "Regenerate", "Ctrl+Alt+G")
         self.raw = add("report", "Show the raw text of this answer")
         self.raw.setCheckable(True)
-        self.more = add("more", "More actions for this answer")
-        self.pinned = add("pin", PINNED, is_always_drawn=True)
-        self.pinned.clicked.connect(self.unpin_requested)
+        self.add_common_buttons("answer")
         self.proceed = add("continue", "Continue this answer", _CONTINUE, is_always_drawn=True)
         foot = QHBoxLayout()
         foot.setSpacing(8)
@@ -221,9 +212,7 @@ class AnswerView(EditedInPlace):
         foot.addWidget(self.action_row)
         self.calls = ToolCards()
         layout = self._parts = column(self.text_view, self.calls, spacing=8, on=self)
-        self.pictures = [AttachedFile(picture) for picture in run.pictures]
-        for picture in self.pictures:
-            picture.picture_requested.connect(self.picture_requested)
+        for picture in self.files:
             layout.addWidget(picture)
         layout.addLayout(foot)
         self._connect_signals()
@@ -267,22 +256,14 @@ class AnswerView(EditedInPlace):
             self.editor.show_busy(is_busy)
         self.action_row.stop_at()
 
-    def show_pictures(self, folder: Path) -> None:
-        for picture in self.pictures:
-            picture.show_picture(folder)
-
     def searched_parts(self) -> list[SearchedPart]:
         """Return the views of ``answer_lines``."""
         text = SearchedText(self.text_view, self.raw)
         thinking: list[SearchedPart] = []
         if self._has("thinking"):
             thinking.append(SearchedText(self.thinking.text_view, self.thinking.head))
-        pictures = [part for picture in self.pictures for part in picture.searched_parts()]
+        pictures = [part for picture in self.files for part in picture.searched_parts()]
         return [*thinking, text, *self.calls.searched_parts(), *pictures]
-
-    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        self.menu_requested.emit(event.globalPos())
-        event.accept()
 
     def begin_editing(self) -> None:
         self.open_editor(self._parts, self.text_view, self.run.text, accessible_name="answer")
@@ -372,7 +353,6 @@ class AnswerView(EditedInPlace):
             self.rewritten.emit(text)
 
     def _connect_signals(self) -> None:
-        self.more.clicked.connect(lambda: self.menu_requested.emit(below(self.more)))
         self._retry.clicked.connect(self.regenerate_requested)
         self._regenerate.clicked.connect(self.regenerate_requested)
         self.go_past.clicked.connect(self.proceed.click)

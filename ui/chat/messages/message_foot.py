@@ -1,22 +1,25 @@
 """The line below a message: why an answer ended, and what can be done with it. Main thread."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFocusEvent, QFont, QKeyEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QContextMenuEvent, QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractButton, QApplication, QSizePolicy, QWidget
 
-from ui.kit import icons
+from ui.chat.composer.attachments import AttachedFile
+from ui.chat.composer.message_editor import EditedInPlace
 from ui.kit.buttons import IconButton
-from ui.kit.labels import label
+from ui.kit.labels import draw_pill, label, pill_px, rescale
 from ui.kit.layouts import row
 from ui.kit.theme import current_theme
+from ui.records.attachments import Attachment
+from ui.records.messages import ConversationMessage
 from ui.words import Tone
 
 _GAP = 8
 _ELIDE = Qt.TextElideMode.ElideRight
 _STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
-PINNED = "Pinned: sent with every question. Unpin"
 
 
 class ReasonLine(QAbstractButton):
@@ -33,9 +36,7 @@ class ReasonLine(QAbstractButton):
         self._icon = "check"
         self._tone: Tone = "quiet"
         self.row: MessageActions | None = None
-        font = QFont(self.font())
-        font.setPointSizeF(font.pointSizeF() * 0.92)
-        self.setFont(font)
+        rescale(self, 0.92)
         self.setCheckable(True)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -58,22 +59,19 @@ class ReasonLine(QAbstractButton):
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()
         text = sum(metrics.horizontalAdvance(part) + _GAP for part in (self._model, self._figures))
-        return QSize(text + self._pill_width(self._word), metrics.height() + 10)
+        return QSize(text + pill_px(self, self._word), metrics.height() + 10)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colors = current_theme().colors
         painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        metrics = self.fontMetrics()
-        pill_width = self._pill_width(self._word) if self._word else 0
+        pill_width = pill_px(self, self._word) if self._word else 0
         left = self._draw_text(painter, 0, self.width() - pill_width, self._model)
         if self._word:
-            word = metrics.elidedText(
-                self._word, _ELIDE, self.width() - left - self._pill_width("")
-            )
-            left += self._draw_pill(painter, left, word) + _GAP
+            available = self.width() - left - pill_px(self, "")
+            word = self.fontMetrics().elidedText(self._word, _ELIDE, available)
+            area = QRectF(left, 1, pill_px(self, word) - 1, self.height() - 3)
+            draw_pill(painter, area, word, self._icon, self._tone, self._outline())
+            left += pill_px(self, word) + _GAP
         if self._figures and self.row is not None and self.row.are_drawn:
-            painter.setPen(QColor(colors.muted))
             self._draw_text(painter, left, self.width(), self._figures)
         painter.end()
 
@@ -85,44 +83,13 @@ class ReasonLine(QAbstractButton):
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, shown)
         return left + self.fontMetrics().horizontalAdvance(shown) + (_GAP if shown else 0)
 
-    def _draw_pill(self, painter: QPainter, left: int, word: str) -> int:
-        """Draw the reason in a pill; return its width."""
-        theme = current_theme()
-        colors = theme.colors
-        color, soft = colors.tone(self._tone)
-        size, pad = 15, 9
-        width = self._pill_width(word)
-        pill = QRect(left, 1, width - 1, self.height() - 3)
-        is_marked = self.isChecked() or self.underMouse()
-        painter.setPen(QPen(QColor(color), 1) if is_marked else Qt.PenStyle.NoPen)
+    def _outline(self) -> QPen:
+        colors = current_theme().colors
         if self.hasFocus():
             # Unlike the line of the shown answer, which has the border of its color as well.
-            painter.setPen(QPen(QColor(colors.text), 1.4))
-        painter.setBrush(QColor(soft))
-        painter.drawRoundedRect(pill, pill.height() / 2, pill.height() / 2)
-        image = icons.pixmap(self._icon, color, size, 2.0)
-        painter.drawPixmap(left + pad, pill.center().y() - size // 2, image)
-        painter.setPen(QColor(color))
-        text = QRect(left + pad + size + 5, 0, width, self.height() - 1)
-        painter.drawText(text, Qt.AlignmentFlag.AlignVCenter, word)
-        return width
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if self.row is None or not self.row.take_key(self, event.key()):
-            super().keyPressEvent(event)
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        if self.row is not None:
-            self.row.stop_at(self)
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        if self.row is not None:
-            self.row.repaint_all()
-
-    def _pill_width(self, word: str) -> int:
-        return self.fontMetrics().horizontalAdvance(word) + 39  # the icon and the padding
+            return QPen(QColor(colors.text), 1.4)
+        is_marked = self.isChecked() or self.underMouse()
+        return QPen(QColor(colors.tone(self._tone)[0])) if is_marked else QPen(Qt.PenStyle.NoPen)
 
 
 # The buttons of a message are drawn only while the pointer or the focus is there. They are one stop
@@ -149,7 +116,8 @@ class MessageActions(QWidget):
             part.hide()
         self.earlier.clicked.connect(lambda: self.version_stepped.emit(-1))
         self.later.clicked.connect(lambda: self.version_stepped.emit(1))
-        message_view.installEventFilter(self)
+        for watched in (message_view, *before, self.earlier, self.later):
+            watched.installEventFilter(self)
 
     @property
     def are_drawn(self) -> bool:
@@ -163,6 +131,7 @@ class MessageActions(QWidget):
         """Add a button before the switch of versions, which is always drawn as well."""
         button = _ActionButton(self, icon, accessible_name, keys, is_always_drawn=is_always_drawn)
         self._buttons.append(button)
+        button.installEventFilter(self)
         self._layout.insertWidget(self._layout.indexOf(self.earlier), button)
         return button
 
@@ -176,7 +145,13 @@ class MessageActions(QWidget):
         self.stop_at()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        if event.type() in (QEvent.Type.Enter, QEvent.Type.Leave):
+        kind = event.type()
+        if isinstance(watched, QAbstractButton):
+            if kind == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+                return self._take_key(watched, event.key())
+            if kind == QEvent.Type.FocusIn:
+                self.stop_at(watched)
+        if kind in (QEvent.Type.Enter, QEvent.Type.Leave, QEvent.Type.FocusOut):
             self.repaint_all()
         return False
 
@@ -195,7 +170,7 @@ class MessageActions(QWidget):
                 button.setFocusPolicy(policy)
         self.repaint_all()
 
-    def take_key(self, button: QAbstractButton, key: int) -> bool:
+    def _take_key(self, button: QAbstractButton, key: int) -> bool:
         """Go from a button to the one beside it; return whether the key was Left or Right."""
         step = _STEPS.get(Qt.Key(key), 0)
         usable = self._usable()
@@ -208,11 +183,6 @@ class MessageActions(QWidget):
 
     def _usable(self) -> list[QAbstractButton]:
         return [button for button in self._every() if not button.isHidden() and button.isEnabled()]
-
-
-def below(button: QWidget) -> QPoint:
-    """Return the place on the screen at which a button's menu opens."""
-    return button.mapToGlobal(QPoint(0, button.height()))
 
 
 class _ActionButton(IconButton):
@@ -236,14 +206,46 @@ class _ActionButton(IconButton):
         if self._is_always_drawn or is_switch or self._row.are_drawn:
             super().paintEvent(event)
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if not self._row.take_key(self, event.key()):
-            super().keyPressEvent(event)
 
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self._row.stop_at(self)
+class ShownMessage(EditedInPlace):
+    """A message with its files and its row of buttons.
 
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self._row.repaint_all()
+    A subclass adds its own buttons, and then those of every message.
+    """
+
+    unpin_requested = Signal()
+    menu_requested = Signal(QPoint)  # position on the screen
+    picture_requested = Signal(object)  # Attachment
+
+    def __init__(
+        self,
+        message: ConversationMessage,
+        files: Iterable[Attachment],
+        before: Sequence[QAbstractButton],
+        parent: QWidget | None,
+    ) -> None:
+        super().__init__(parent)
+        self.message = message
+        self.files = [AttachedFile(file) for file in files]
+        for file in self.files:
+            file.picture_requested.connect(self.picture_requested)
+        self.action_row = MessageActions(self, before)
+
+    def add_common_buttons(self, what: str) -> None:
+        self.more = self.action_row.add("more", f"More actions for this {what}")
+        self.more.clicked.connect(
+            lambda: self.menu_requested.emit(self.more.mapToGlobal(QPoint(0, self.more.height())))
+        )
+        self.pinned = self.action_row.add(
+            "pin", "Pinned: sent with every question. Unpin", is_always_drawn=True
+        )
+        self.pinned.setVisible(self.message.is_pinned)
+        self.pinned.clicked.connect(self.unpin_requested)
+
+    def show_pictures(self, folder: Path) -> None:
+        for file in self.files:
+            file.show_picture(folder)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        self.menu_requested.emit(event.globalPos())
+        event.accept()

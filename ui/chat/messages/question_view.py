@@ -3,17 +3,16 @@
 A line above the first message in the prompt shows how many were left out. Main thread.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from math import ceil
-from pathlib import Path
 
-from PySide6.QtCore import QPoint, QSize, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QResizeEvent
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
 from ui.chat.composer.attachments import AttachedFile, file_caption, file_lines
 from ui.chat.composer.message_editor import EditedInPlace
-from ui.chat.messages.message_foot import PINNED, MessageActions, below
+from ui.chat.messages.message_foot import ShownMessage
 from ui.kit.buttons import fold_button, push_button
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
 from ui.kit.labels import label
@@ -103,10 +102,10 @@ def _rule() -> QFrame:
 class PlainBubble(QWidget):
     """Text in a rounded card at the right, as wide as it needs and at most four fifths."""
 
-    def __init__(self, text: str, files: Iterable[Attachment], beside: QWidget) -> None:
+    def __init__(self, text: str, files: Sequence[AttachedFile], beside: QWidget) -> None:
         super().__init__()
         self._beside = beside
-        self.files = [AttachedFile(file) for file in files]
+        self.files = files
         self.text_view = FlowText()
         self.text_view.setPlainText(text)
         self.text_view.setAccessibleName(f"You: {text}")
@@ -160,52 +159,33 @@ def question_lines(message: ConversationMessage) -> list[str]:
     return [*files, *lines_of(message.typed)]
 
 
-class QuestionView(EditedInPlace):
+class QuestionView(ShownMessage):
     """Shows a question; editing it asks again and keeps the old version."""
 
     edited = Signal(str, object)  # text, files
-    unpin_requested = Signal()
     send_all_requested = Signal()
     summary_edited = Signal(str)  # text; empty to remove it
-    menu_requested = Signal(QPoint)  # position on the screen
-    picture_requested = Signal(object)  # Attachment
 
     def __init__(self, message: ConversationMessage, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.message = message
+        super().__init__(message, message.files, (), parent)
         self.prompt_line: PromptLine | None = None
         self._line_shows: object = None
-        self.action_row = MessageActions(self)
         self.edit = self.action_row.add("pencil", "Edit this question", "Ctrl+E")
         self._copy = self.action_row.add("copy", "Copy this question")
-        self.more = self.action_row.add("more", "More actions for this question")
-        self.pinned = self.action_row.add("pin", PINNED, is_always_drawn=True)
-        self.pinned.setVisible(message.is_pinned)
-        self.pinned.clicked.connect(self.unpin_requested)
-        self.bubble = PlainBubble(message.typed, message.files, self.action_row)
-        for file in self.bubble.files:
-            file.picture_requested.connect(self.picture_requested)
+        self.add_common_buttons("question")
+        self.bubble = PlainBubble(message.typed, self.files, self.action_row)
         self._layout = column(self.bubble, spacing=3, on=self)
         self.edit.clicked.connect(self.begin_editing)
-        self.more.clicked.connect(lambda: self.menu_requested.emit(below(self.more)))
         self._copy.clicked.connect(lambda: copy_text(message.text))
 
     @property
     def text_view(self) -> FlowText:
         return self.bubble.text_view
 
-    def show_pictures(self, folder: Path) -> None:
-        for file in self.bubble.files:
-            file.show_picture(folder)
-
     def searched_parts(self) -> list[SearchedPart]:
         """Return the views of ``question_lines``."""
-        files = [part for file in self.bubble.files for part in file.searched_parts()]
+        files = [part for file in self.files for part in file.searched_parts()]
         return [*files, SearchedText(self.text_view)]
-
-    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        self.menu_requested.emit(event.globalPos())
-        event.accept()
 
     def show_busy(self, is_busy: bool) -> None:
         self.edit.setEnabled(not is_busy)
@@ -215,7 +195,7 @@ class QuestionView(EditedInPlace):
 
     def refresh(self) -> None:
         self.pinned.setVisible(self.message.is_pinned)
-        for file, shown in zip(self.message.files, self.bubble.files, strict=False):
+        for file, shown in zip(self.message.files, self.files, strict=False):
             shown.chip.show_caption(file_caption(file))
 
     def show_prompt_line(self, left_out: LeftOut | None) -> None:

@@ -275,7 +275,7 @@ async def test_pictures_of_answers_come_in_are_shown_and_go_out_and_those_of_too
         views = [AnswerView(answer, group) for answer in one.messages if answer.run]
         for view in views:
             qtbot.addWidget(view)
-        chips = [chip for view in views for chip in view.pictures]
+        chips = [chip for view in views for chip in view.files]
         runs = [answer.run for answer in one.messages if answer.run]
         assert [chip.chip.accessibleName() for chip in chips] == [
             f"File {picture.name}, picture" for run in runs for picture in run.pictures
