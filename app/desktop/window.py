@@ -258,7 +258,8 @@ def create_main_window(
         ),
     )
     feed.traces = window.workspace.traces
-    window.workspace.titles.excluded_model = paths.demo_model()  # it knows a few subjects only
+    # They know a few subjects only.
+    window.workspace.titles.excluded_models = (paths.demo_model(), paths.seeing_model())
     sync_offers(engine, window.model_library)
     return window
 

@@ -38,7 +38,7 @@ class Titles(QObject):
     ) -> None:
         super().__init__(parent)
         self.is_on = True
-        self.excluded_model: Path | None = None
+        self.excluded_models: tuple[Path, ...] = ()
         self._engine = engine
         self._conversations = conversations
         self._model = model
@@ -73,7 +73,7 @@ class Titles(QObject):
         """Return a title; empty if the model writes none, or is not in memory any more."""
         choice = conversation.model
         info = self._model.status(None if choice is None else choice.folder).info
-        if info is None or info.path == self.excluded_model:
+        if info is None or info.path in self.excluded_models:
             return ""
         prompt = (
             "Write a title of at most six words for the conversation below, in its language. "

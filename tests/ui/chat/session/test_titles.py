@@ -1,6 +1,7 @@
 """The model names a conversation in the background; until then it has the question's words."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +64,14 @@ async def test_a_conversation_that_a_person_has_named_keeps_its_name(
     scripted.say(TextDelta("Long questions"), DONE)
     await asyncio.sleep(0.1)
     assert conversation.title == "Mine"
+
+
+async def test_excluded_models_write_no_title(window: MainWindow, scripted: ScriptedEngine) -> None:
+    info = window.workspace.model_selection.state.info
+    window.workspace.titles.excluded_models = (Path("/other"), info.path)
+    await answered(window, scripted, LONG)
+    await asyncio.sleep(0.2)
+    assert len(scripted.requests) == 1
 
 
 async def test_with_the_setting_off_no_title_is_asked_for(
