@@ -13,8 +13,6 @@ from engine.inference.speculation.draft_model import DraftModel, ModelDrafts
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import (
-    GenerationRequest,
-    Message,
     Sampling,
 )
 from tests.engine.inference.speculation.asking_drafts import answered, asked
@@ -46,42 +44,6 @@ def test_answers_are_those_without_a_draft_model(
         if draft == perfect:
             assert all(one.accepted == one.guessed for one in counts[: len(PROMPTS)])
             assert all(one.passes < one.accepted for one in counts[: len(PROMPTS)])
-
-
-@pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many tokens a draft model reads in each pass from now on."""
-    counts: list[int] = []
-    after = DraftModel.read
-
-    def counted(self: DraftModel, tokens: Any, cache: Any) -> Any:
-        counts.append(tokens.size)
-        return after(self, tokens, cache)
-
-    monkeypatch.setattr(DraftModel, "read", counted)
-    return counts
-
-
-LONG = asked("lorem ipsum dolor sit amet " * 14, max_tokens=8)
-
-
-@pytest.mark.usefixtures("_eager")
-def test_each_turn_goes_on_with_the_draft_models_cache(
-    loop_engine: tuple[asyncio.Runner, Engine],
-    demo_model_path: Path,
-    perfect: Path,
-    read: list[int],
-) -> None:
-    runner, engine = loop_engine
-    runner.run(engine.load(demo_model_path, draft=perfect))
-    [first] = runner.run(answered(engine, LONG))
-    assert sum(read) > 100
-    read.clear()
-    turns = (*LONG.messages, Message("assistant", first.text), Message("user", "And now?"))
-    again = GenerationRequest(turns, sampling=LONG.sampling, max_tokens=8, thinking=False)
-    runner.run(answered(engine, again))
-    assert read
-    assert sum(read) < 100
 
 
 @pytest.mark.usefixtures("_eager")

@@ -186,16 +186,6 @@ def test_a_forced_call_is_expected_up_to_its_first_choice(constraints: GrammarCo
     assert "".join(texts) == '<tool_call>\n{"name": "schedule_watering", "arguments": {'
 
 
-def test_nothing_is_guessed_inside_a_string(constraints: GrammarCompiler) -> None:
-    source = guessing(constraints, held(closed(a={"type": "string"}, b={"const": "end"})))
-    source.extend(constraints.tokens.encode('{"a": "some words'))
-    assert source.likelihood() == 0
-    source.extend(constraints.tokens.encode('", "'))
-    assert source.likelihood() > 0.9
-    text = "".join(constraints._vocabulary.text_of(one) for one in source.propose(3))
-    assert text.startswith('b"')
-
-
 # -- answers -----------------------------------------------------------------------------------
 
 
