@@ -261,7 +261,8 @@ class MlxBackend:
         sampler = sampling.sampler(
             params,
             self.info.vocabulary_size,
-            exempt=self._exempt_from_xtc() if params.xtc_probability else (),
+            # As in mlx-lm, XTC never excludes line ends and the end of an answer.
+            exempt=(*encoded(self._tokenizer, "\n"), *self._eos) if params.xtc_probability else (),
             is_drawn_ahead=self._budgets.budget_of(request) is not None or detection is not None,
         )
         budget = self._budgets.processor(
@@ -328,10 +329,6 @@ class MlxBackend:
         if start is None or start >= self.vocabulary.size:
             return []
         return [(start, -math.inf)]
-
-    def _exempt_from_xtc(self) -> abc.Sequence[int]:
-        """Return the ids of line ends and of the end of an answer, as in mlx-lm."""
-        return (*encoded(self._tokenizer, "\n"), *self._eos)
 
     def embedding_texts(self, request: EmbeddingRequest) -> list[list[int]]:
         """Return the tokens of texts that become vectors; raises ``InvalidRequest``."""

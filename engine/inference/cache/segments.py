@@ -84,10 +84,7 @@ class Snapshot:
 
 def can_cut_anywhere(cache: Sequence[Any]) -> bool:
     """Whether every layer of a model's fresh cache will have segments."""
-    return all(
-        can_cut_anywhere(part.caches) if isinstance(part, CacheList) else type(part) is KVCache
-        for part in cache
-    )
+    return all(type(part) is KVCache for part in parts_of(cache))
 
 
 def count_segments(cache: Sequence[Any]) -> int:

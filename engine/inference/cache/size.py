@@ -37,11 +37,11 @@ def cache_size(cache: list[Any]) -> CacheSize:
     for part in parts_of(cache):
         if is_models_own(part):
             continue
-        tokens = _allocated_tokens(part)
-        if tokens == 0:
+        keys = getattr(part, "keys", None)
+        if keys is None:  # it does not grow
             fixed_bytes += part.nbytes
             continue
-        share = part.nbytes // tokens
+        share = part.nbytes // int(keys.shape[-2])
         window = _window_tokens(part)
         if window is None:
             token_bytes += share
@@ -59,12 +59,6 @@ def _size_of_own(model: Any) -> CacheSize:
         sizes.append(sum(int(part.nbytes) for part in parts_of(cache) if is_models_own(part)))
     grown = sizes[1] - sizes[0]
     return CacheSize(-(-grown // STEP_TOKENS), max(0, sizes[0] - grown))
-
-
-def _allocated_tokens(part: Any) -> int:
-    """Return the tokens for which a part has memory; 0 if it does not grow."""
-    keys = getattr(part, "keys", None)
-    return 0 if keys is None else int(keys.shape[-2])
 
 
 def _window_tokens(part: Any) -> int | None:

@@ -44,7 +44,9 @@ class PassCosts:
         best, best_gain = 0, _MIN_GAIN
         if not sources or len(self._last_s[rows, 1]) < 3:
             return 0, 0.0
-        drafts_cost = self._draft_cost(rows) if any(one.is_computed for one in sources) else 0.0
+        drafts_cost = 0.0
+        if any(source.is_computed for source in sources):
+            drafts_cost = times_s[0] / times_s[1] if 0 in times_s else _EXPECTED_DRAFT_COST
         for width in WIDTHS:
             if width != WIDTHS[0] and WIDTHS[0] not in times_s:
                 break  # the narrow pass is tried first
@@ -63,10 +65,6 @@ class PassCosts:
         if width != WIDTHS[0] and WIDTHS[0] in times_s:
             return 1 + (self.cost(rows, WIDTHS[0]) - 1) * _EXPECTED_WIDE_COST
         return 1 + _EXPECTED_TOKEN_COST * (width - 1)
-
-    def _draft_cost(self, rows: int) -> float:
-        times_s = self._times_s[rows]
-        return times_s[0] / times_s[1] if 0 in times_s else _EXPECTED_DRAFT_COST
 
     def record(self, rows: int, width: int, took_s: float) -> None:
         """Record a decode step (width 1), a pass, or the time of one draft by a model (width 0)."""
