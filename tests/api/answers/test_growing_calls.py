@@ -29,7 +29,6 @@ PIECES = [
 SCRIPTS: dict[str, list[str]] = {
     "one": ["Sure. ", *PIECES],
     "two": [*PIECES, "\n", *PIECES],
-    "broken": [OPEN, HEAD, "x", '", oops', CLOSE, "bye"],
     "long": [OPEN, HEAD, *["word "] * 20_000],
 }
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}

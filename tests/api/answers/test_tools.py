@@ -71,15 +71,3 @@ def test_a_completion_calls_a_tool_and_answers_from_its_result(
     assert json.loads(call.function.arguments) == {"city": "Paris"}
     assert answered.finish_reason == "stop"
     assert "Rain" in answered.message.content
-
-
-def test_no_tool_is_called_if_the_choice_is_none(anthropic_client: Any) -> None:
-    message = anthropic_client.messages.create(
-        model="claude-opus-local",
-        max_tokens=50,
-        messages=[QUESTION],
-        tools=[{"name": "get_weather", "description": DESCRIPTION, "input_schema": SCHEMA}],
-        tool_choice={"type": "none"},
-    )
-
-    assert [block.type for block in message.content] == ["text"]

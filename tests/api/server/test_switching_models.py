@@ -11,11 +11,12 @@ import pytest
 from api.server.server import ApiServer
 from api.service.config import ServerConfig
 from engine.engine import Engine
-from tests.api.server.test_load import PATHS, body_for, text_of
+from tests.api.questions import question
+from tests.api.server.test_load import ROUTES, text_of
 from tests.support.scripted import Stage
 
 
-@pytest.mark.parametrize("path", [*PATHS, "/get_model_info"])
+@pytest.mark.parametrize("path", [*ROUTES, "/get_model_info"])
 async def test_a_request_waits_for_the_model_that_is_being_loaded(
     tmp_path: Path, path: str
 ) -> None:
@@ -52,8 +53,7 @@ async def asked(session: aiohttp.ClientSession, path: str) -> tuple[int, str]:
         async with session.get(path) as response:
             return response.status, await response.text()
     text = ""
-    headers = {"Content-Type": "application/json"}
-    async with session.post(path, data=body_for(path, 1, tokens=9), headers=headers) as response:
+    async with session.post(path, json=question(path, "Q1", 9) | {"stream": True}) as response:
         async for line in response.content:
             line = line.removeprefix(b"data: ").strip()
             if line.startswith(b"{"):
