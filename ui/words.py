@@ -57,6 +57,16 @@ _ESCAPE = re.compile(
     r"(?P<digits>(?<=x)[0-9a-fA-F]{2}|(?<=u)[0-9a-fA-F]{4}|(?<=U)[0-9a-fA-F]{8}|)",
     re.DOTALL,
 )
+_BUNDLED = {
+    "demo-model": "Fullstop Demo",
+    "seeing-model": "Fullstop Demo with Pictures",
+}
+# Parts of a repository's name that other columns show, or that every chat model has.
+_MODEL_FORMATS = re.compile(
+    r"[-_.](?:mlx|\d+-?bits?|bf16|fp16|mxfp\d+(?:-q\d+)?|nvfp4|dwq|instruct|it|chat|hf)(?=[-_.]|$)",
+    re.IGNORECASE,
+)
+_PARAMETERS = re.compile(r"(?<![^-_ .])[a-z]?\d+(?:\.\d+)?[bm](?![^-_ ])", re.IGNORECASE)
 _NOT_ASCII = re.compile(r"[^\n -~]")
 _LINE_ENDS = re.compile(r"\r\n|[\r\n\u2029]")
 ORIGIN_NAMES = {
@@ -112,6 +122,17 @@ class Verdict:
 
 WRITTEN_VERDICT = Verdict("pencil", "quiet", WRITTEN)
 UNRECORDED_VERDICT = Verdict("report", "quiet", UNRECORDED)
+
+
+def display_name(name: str) -> str:
+    """Return a model's name for people: ``mlx-community/Qwen3-4B-4bit`` is ``Qwen3 4B``."""
+    base = name.rpartition("/")[2]
+    short = _MODEL_FORMATS.sub("", base)
+    if name in _BUNDLED or (base == name == short and not _PARAMETERS.search(name)):
+        return _BUNDLED.get(name, name)  # a folder that the user named
+    title = _PARAMETERS.sub(lambda size: size[0].upper(), short.replace("_", "-"))
+    title = title.replace("-", " ").replace("gpt oss", "gpt-oss")
+    return title if title.startswith("gpt-oss") else title[:1].upper() + title[1:]
 
 
 def interrupted_verdict(*, has_text: bool) -> Verdict:

@@ -358,10 +358,10 @@ class ChatPanel(QWidget):
         info, folder = model.info, model.folder
         saved = None if folder is None else self._workspace.library.choices.settings_of(folder)
         if info is None:
-            return SettingsBasis(model.name, saved=saved, usual=listed.usual_settings)
+            return SettingsBasis(model.title, saved=saved, usual=listed.usual_settings)
         length = info.context_length
         return SettingsBasis(
-            model.name, dict(info.own_settings), length, saved, listed.usual_settings
+            model.title, dict(info.own_settings), length, saved, listed.usual_settings
         )
 
     def _keep_for_model(self, settings: ConversationSettings | None) -> None:
@@ -491,9 +491,9 @@ class ChatPanel(QWidget):
         self.messages.setCurrentWidget(page if not current.sides else self.sides)
         placeholder = {
             "none": "Load a model to start chatting",
-            "loading": f"Message {model.name} (loading…)",
-            "ready": f"Message {model.name}",
-            "unloaded": f"Message {model.name}",
+            "loading": f"Message {model.title} (loading…)",
+            "ready": f"Message {model.title}",
+            "unloaded": f"Message {model.title}",
             "missing": "Choose a model to continue",
             "failed": "The model could not be loaded",
         }[model.stage]

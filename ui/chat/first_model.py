@@ -15,7 +15,8 @@ from ui.kit.layouts import STRETCH, column, row
 from ui.models.downloads import DownloadRow
 from ui.models.loading_after import LoadingAfter
 from ui.models.model_library import ModelLibrary
-from ui.models.model_words import duration, title_of
+from ui.models.model_words import duration
+from ui.words import display_name
 
 
 def _figures(suggestion: SuggestedModel) -> tuple[str, str]:
@@ -87,7 +88,7 @@ class FirstModel(QFrame):
         suggestion = self._suggestion
         if suggestion is None:
             return
-        title = title_of(suggestion.name)
+        title = display_name(suggestion.name)
         self.name.setText(title)
         self.description.setText(suggestion.summary)
         size, took = _figures(suggestion)
@@ -115,7 +116,7 @@ class FirstModel(QFrame):
     def _alternatives(self) -> list[Entry]:
         others: list[Entry] = [
             Command(
-                f"{title_of(model.name)} · {' · '.join(_figures(model))}",
+                f"{display_name(model.name)} · {' · '.join(_figures(model))}",
                 partial(self._suggest, model),
                 checked=model is self._suggestion,
             )

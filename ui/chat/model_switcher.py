@@ -17,9 +17,16 @@ from ui.kit.rows import CONTENT, DISPLAY, NO_PARENT, Index, RowContent, RowDeleg
 from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, move_within_screen
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import RESTART, fit_text, loading_text, passed, percent, used
+from ui.models.model_words import (
+    RESTART,
+    fit_text,
+    loading_text,
+    passed,
+    percent,
+    row_facts,
+)
 from ui.models.models import LoadStage, ShownModel
-from ui.words import Tone
+from ui.words import Tone, display_name
 
 _TONES: dict[LoadStage, Tone] = {
     "none": "quiet",
@@ -74,15 +81,15 @@ class ModelBadge(QWidget):
         event.accept()
 
     def _refresh(self) -> None:
-        model = self._model.state
+        model, name = self._model.state, self._model.state.title
         progress = _progress(model) if model.is_loading else ""
         text = {
             "none": "Choose a Model",
-            "unloaded": f"{model.name}, not loaded",
-            "loading": f"Loading {model.name}…{progress}",
-            "ready": f"{model.name} (unloaded)" if model.is_idle else model.name,
-            "failed": f"{model.name} {'is not responding' if model.is_stuck else 'failed to load'}",
-            "missing": f"{model.name} is gone",
+            "unloaded": f"{name}, not loaded",
+            "loading": f"Loading {name}…{progress}",
+            "ready": f"{name} (unloaded)" if model.is_idle else name,
+            "failed": f"{name} {'is not responding' if model.is_stuck else 'failed to load'}",
+            "missing": f"{name} is gone",
         }["loading" if model.is_loading else model.stage]
         tone = _TONES["loading" if model.is_loading else model.stage]
         self._light.setStyleSheet(f"color: {current_theme().colors.tone(tone)[0]}")
@@ -139,17 +146,7 @@ class ModelRow:
             return "Incomplete" if found.is_partial else "Damaged"
         if found.obstacle:
             return "GGUF, not for MLX" if found.is_gguf else f"{found.architecture}, not supported"
-        text = [found.architecture] if found.architecture else []
-        if found.bits is not None:
-            text.append(f"{found.bits} bit")
-        if self.model.used_at:
-            text.append(used(self.model.used_at))
-        return " · ".join(text)
-
-    @property
-    def size(self) -> str:
-        size = self.model.found.size_bytes
-        return format_size(size) if size else ""
+        return row_facts(found, self.model.used_at)
 
     @property
     def state(self) -> tuple[str, Tone]:
@@ -171,17 +168,19 @@ class ModelRow:
         label, tone = self.state
         color = colors.text if found.can_be_loaded else colors.muted
         return RowContent(
-            RowPart(found.name, color, "tick" if self.is_chosen else "", colors.match),
-            right=RowPart(self.size, colors.muted),
+            RowPart(
+                display_name(found.name), color, "tick" if self.is_chosen else "", colors.match
+            ),
+            right=RowPart(label, colors.tone(tone)[0]),
             subtitle=RowPart(self.facts),
-            badge=RowPart(label, colors.tone(tone)[0]),
             elide=Qt.TextElideMode.ElideMiddle,
         )
 
     @property
     def spoken(self) -> str:
         chosen = "answers this conversation" if self.is_chosen else ""
-        parts = (self.model.found.name, self.size, self.state[0], self.facts, chosen)
+        name = self.model.found.name
+        parts = (display_name(name), name, self.state[0], self.facts, chosen)
         return ", ".join(part for part in parts if part)
 
 
@@ -225,7 +224,7 @@ class ModelRows(QAbstractListModel):
             return None
         row = self._shown[index.row()]
         if role == Qt.ItemDataRole.DisplayRole:
-            return row.model.found.name
+            return display_name(row.model.found.name)
         if role == CONTENT:
             return row.content
         if role == Qt.ItemDataRole.AccessibleTextRole:
@@ -243,7 +242,10 @@ class ModelRows(QAbstractListModel):
     def _narrow(self) -> None:
         self.beginResetModel()
         named = ((row, row.model.found) for row in self._every)
-        texts = ((row, f"{found.name} {found.architecture}".casefold()) for row, found in named)
+        texts = (
+            (row, f"{found.name} {display_name(found.name)} {found.architecture}".casefold())
+            for row, found in named
+        )
         self._shown = [row for row, text in texts if all(word in text for word in self._terms)]
         self.endResetModel()
 
@@ -431,7 +433,7 @@ class ModelSwitcher(Popover):
         if row is not None:
             model = row.model
             text = fit_text(model.need, model.fit, self._library.memory)
-            self.warning.setText(f"{model.found.name} may not fit. {text}")
+            self.warning.setText(f"{display_name(model.found.name)} may not fit. {text}")
             self.anyway.setFocus()
         self.adjustSize()
 

@@ -9,6 +9,7 @@ from ui.kit.dialogs import show_in_files
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.records.store import Problem
+from ui.words import display_name
 
 
 class NoticeBar(QFrame):
@@ -90,7 +91,7 @@ class MissingModelBar(NoticeBar):
         self.setVisible(is_missing)
         if not is_missing:
             return
-        folder, name = state.folder, state.name
+        folder, name = state.folder, state.title
         if loaded is not None and folder is not None and loaded.path == folder:
             loaded = None
         where = [] if folder is None else [f"It was in {folder}."]
@@ -103,8 +104,8 @@ class MissingModelBar(NoticeBar):
         self.detail.setText(" ".join(details))
         self.use.setVisible(loaded is not None)
         if loaded is not None:
-            self.use.setText(f"Use {loaded.id}")
-            self.use.setAccessibleName(f"Use {loaded.id} for this conversation")
+            self.use.setText(f"Use {display_name(loaded.id)}")
+            self.use.setAccessibleName(f"{self.use.text()} for this conversation")
 
     def _use_loaded(self) -> None:
         loaded = self._model.models.status().info

@@ -40,7 +40,7 @@ from ui.records.runs import Run
 from ui.records.stop_entries import StopEntry
 from ui.records.stop_files import refusal
 from ui.records.variants import Variant, describe_difference
-from ui.words import unescaped
+from ui.words import display_name, unescaped
 
 
 class SideColumn(QFrame):
@@ -162,7 +162,7 @@ class SideColumn(QFrame):
         self.view.append_thinking(text)
 
     def _refresh(self, run: Run | None) -> None:
-        model = (run.model_id if run is not None else "") or self._model
+        model = display_name(run.model_id) if run is not None and run.model_id else self._model
         self.title.setText(model or f"Answer {self.number}")
         self.keep.setAccessibleName(f"Keep answer {self.number}, {model}")
         for view in self.views:
@@ -265,7 +265,7 @@ class SidesPage(QWidget):
     def _add_column(
         self, number: int, side: ConversationController, variant: Variant, detail: str
     ) -> None:
-        model = "" if variant.model is None else variant.model.name
+        model = "" if variant.model is None else display_name(variant.model.name)
         column = SideColumn(side, number, model, detail)
         column.keep_requested.connect(partial(self.kept.emit, side))
         column.reason_requested.connect(self.run_requested)

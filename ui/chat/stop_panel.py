@@ -137,7 +137,7 @@ class StopPanel(QDockWidget):
         selection = self._workspace.model_selection
 
         def name() -> str:
-            return escape_mnemonics(selection.state.name)
+            return escape_mnemonics(selection.state.title)
 
         return [
             None,
@@ -194,7 +194,7 @@ class StopPanel(QDockWidget):
             text += ", changed here"
         own = self._own_list
         if own is not None and conversation.stops_from != self._model_list:
-            model = self._workspace.model_selection.state.name
+            model = self._workspace.model_selection.state.title
             note = f"New chats with {model} begin with a list of {counted(len(own), 'sequence')}."
             text = "\n".join(filter(None, (text, note)))
         show_text(self.source, text)

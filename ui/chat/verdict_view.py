@@ -22,7 +22,7 @@ from ui.kit.theme import current_theme, fixed_font
 from ui.models.models import Models
 from ui.records.run_report import markdown_report
 from ui.records.runs import Run, progress_label
-from ui.words import Tone
+from ui.words import Tone, display_name
 
 # The figures that the tiles show.
 _IN_TILES = ("Speed", "First token")
@@ -37,9 +37,14 @@ def verdict_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
         match models.stage:
             case "loading":
                 detail = "Answers and their reasons appear here."
-                return "clock", "busy", f"{models.name} is loading", detail
+                return "clock", "busy", f"{display_name(models.name)} is loading", detail
             case "failed":
-                return "fault", "fault", f"{models.name} could not be loaded", models.message
+                return (
+                    "fault",
+                    "fault",
+                    f"{display_name(models.name)} could not be loaded",
+                    models.message,
+                )
             case "none":
                 return "chat", "quiet", "No model is loaded", "Open a model folder to begin."
             case _:

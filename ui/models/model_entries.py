@@ -13,17 +13,14 @@ from ui.kit.theme import current_theme
 from ui.models.finder import Finder, HubResult, fit_state, list_summary
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import (
-    ORIGINS,
-    figures,
     fit_text,
     loading_text,
     memory_text,
     percent,
-    title_of,
-    used,
+    row_facts,
 )
 from ui.models.upkeep import Upkeep
-from ui.words import Tone
+from ui.words import Tone, display_name
 
 Action = Literal[
     "", "get", "pause", "resume", "retry_download", "load", "cancel", "retry", "restart", "loaded",
@@ -62,7 +59,7 @@ class Entry:
     @property
     def title(self) -> str:
         is_model = self.folder is None and self.note is None
-        return title_of(self.name) if is_model else self.name
+        return display_name(self.name) if is_model else self.name
 
     @property
     def key(self) -> tuple[str, Path | None]:
@@ -139,15 +136,7 @@ def _local_state(model: LibraryModel, library: ModelLibrary, upkeep: Upkeep) -> 
         return EntryState("", found.trouble, "fault" if found.problem else "quiet")
     if warning := fit_text(model.need, model.fit, library.memory):
         return EntryState("load", warning, "limit")
-    return EntryState("load", _local_facts(found, model.used_at))
-
-
-def _local_facts(found: FoundModel, used_at: float) -> str:
-    owner, _, _ = found.name.rpartition("/")
-    text = [figures(found.bits, found.size_bytes), owner or ORIGINS[found.origin]]
-    if used_at:
-        text.append(used(used_at))
-    return " · ".join(filter(None, text))
+    return EntryState("load", row_facts(found, model.used_at))
 
 
 def _hub_facts(result: HubResult) -> str:
@@ -261,7 +250,7 @@ class ModelEntries(QAbstractListModel):
         return rows
 
     def _matches(self, name: str) -> bool:
-        folded = f"{name} {title_of(name)}".casefold()
+        folded = f"{name} {display_name(name)}".casefold()
         return all(word in folded for word in self._terms)
 
     def _heading(self, entry: Entry) -> RowContent:

@@ -1,6 +1,5 @@
 """What the window says about models: sizes, fit, progress. Pure; no Qt. Any thread."""
 
-import re
 import time
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from engine.library.local_models import FoundModel, Origin
 from engine.library.memory_need import Fit, Memory, MemoryNeed
 from engine.library.model_files import model_name
 from engine.wording import counted, format_size
+from ui.words import display_name
 
 ORIGINS = {
     Origin.BUNDLED: "Included",
@@ -18,16 +18,6 @@ ORIGINS = {
     Origin.HUGGING_FACE: "Hugging Face",
     Origin.LM_STUDIO: "LM Studio",
 }
-BUNDLED_TITLES = {
-    "demo-model": "Fullstop Demo",
-    "seeing-model": "Fullstop Demo with Pictures",
-}
-# Parts of a repository's name that other columns show, or that every chat model has.
-_FORMATS = re.compile(
-    r"[-_.](?:mlx|\d+-?bits?|bf16|fp16|mxfp\d+(?:-q\d+)?|nvfp4|dwq|instruct|it|chat|hf)(?=[-_.]|$)",
-    re.IGNORECASE,
-)
-_PARAMETERS = re.compile(r"(?<![^-_ .])[a-z]?\d+(?:\.\d+)?[bm](?![^-_ ])", re.IGNORECASE)
 _PHASES = {
     "checking": "Checking the files",
     "libraries": "Starting MLX",
@@ -55,17 +45,6 @@ def passed(seconds: float) -> str:
     return f"{minutes} min {remainder} s" if minutes else f"{remainder} s"
 
 
-def title_of(name: str) -> str:
-    """Return a model's name for people: ``mlx-community/Qwen3-4B-4bit`` is ``Qwen3 4B``."""
-    base = name.rpartition("/")[2]
-    short = _FORMATS.sub("", base)
-    if name in BUNDLED_TITLES or (base == name == short and not _PARAMETERS.search(name)):
-        return BUNDLED_TITLES.get(name, name)  # a folder that the user named
-    title = _PARAMETERS.sub(lambda size: size[0].upper(), short.replace("_", "-"))
-    title = title.replace("-", " ").replace("gpt oss", "gpt-oss")
-    return title if title.startswith("gpt-oss") else title[:1].upper() + title[1:]
-
-
 def figures(bits: int | None, size_bytes: int | None) -> str:
     """Return quantization and size: ``4-bit · 2.3 GB``."""
     size = format_size(size_bytes) if size_bytes else ""
@@ -81,7 +60,16 @@ def facts(model: FoundModel, draft: Path | None = None) -> str:
         text.append("sees pictures")
     text.append(ORIGINS[model.origin])
     if draft is not None:
-        text.append(f"draft model: {title_of(model_name(draft))}")
+        text.append(f"draft model: {display_name(model_name(draft))}")
+    return " · ".join(filter(None, text))
+
+
+def row_facts(found: FoundModel, used_at: float) -> str:
+    """Return what tells a model from others of its name, and when it was used, in one line."""
+    owner, _, _ = found.name.rpartition("/")
+    text = [figures(found.bits, found.size_bytes), owner or ORIGINS[found.origin]]
+    if used_at:
+        text.append(used(used_at))
     return " · ".join(filter(None, text))
 
 

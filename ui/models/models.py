@@ -19,9 +19,8 @@ from engine.values.verdict import plain_cause
 from engine.wording import as_sentence
 from ui.kit.tasks import finish_tasks, restart_task, start_task
 from ui.models.model_choices import ChoicesState
-from ui.models.model_words import title_of
 from ui.records.conversations import Conversation
-from ui.words import describe_error
+from ui.words import describe_error, display_name
 
 LoadStage = Literal["none", "unloaded", "loading", "ready", "failed", "missing"]
 
@@ -57,7 +56,7 @@ class ShownModel:
     @property
     def title(self) -> str:
         """Its name for people."""
-        return title_of(self.name)
+        return display_name(self.name)
 
     @property
     def can_answer(self) -> bool:
@@ -313,7 +312,7 @@ class Models(QObject):
             await self._engine.unload(name, cancels_running=cancels_running)
         except Exception as error:
             _log.error("a model could not be unloaded", exc_info=error)
-            self.failure = f"Could not unload {name or self.name}."
+            self.failure = f"Could not unload {display_name(name or self.name)}."
             self.message = describe_error(error)
             self.failed_at = folder
         else:
@@ -328,7 +327,9 @@ class Models(QObject):
         if (info := self._default) is not None:
             tried, self.name, self.stage = self.name, self._default_name(info), "ready"
             if stage == "failed":
-                self.failure = f"Could not load {tried}. {self.name} stays loaded."
+                self.failure = (
+                    f"Could not load {display_name(tried)}. {display_name(self.name)} stays loaded."
+                )
         elif stage == "none":
             self.name = ""
         self._load_ended.set()

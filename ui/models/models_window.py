@@ -28,8 +28,9 @@ from ui.models.model_details import ModelDetails
 from ui.models.model_entries import Entry, ModelEntries, is_deletable
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_list import ModelList
-from ui.models.model_words import deletion_question, fit_text, title_of
+from ui.models.model_words import deletion_question, fit_text
 from ui.models.upkeep import Upkeep
+from ui.words import display_name
 
 
 class QuestionBar(QFrame):
@@ -391,7 +392,7 @@ class ModelsWindow(OwnWindow):
             offered.setdefault(present, model_name(present))
         return [
             Command(
-                escape_mnemonics(title_of(name)),
+                escape_mnemonics(display_name(name)),
                 partial(self._choose_draft, model, folder),
                 checked=folder == present,
                 tool_tip="" if folder is None else str(folder),
@@ -426,14 +427,15 @@ class ModelsWindow(OwnWindow):
             return  # the main window shows the model's name; the user who works there is left alone
         if self._has_searched_since:
             self.question.offer(
-                f"{title_of(name)} is ready.", Command("Start a Chat", self.chat_requested.emit)
+                f"{display_name(name)} is ready.", Command("Start a Chat", self.chat_requested.emit)
             )
         else:
             self.chat_requested.emit()
 
     def _show_not_loaded(self, name: str, reason: str) -> None:
         self.question.show_message(
-            f"{title_of(name)} was downloaded but couldn’t be loaded. {reason}", takes_focus=False
+            f"{display_name(name)} was downloaded but couldn’t be loaded. {reason}",
+            takes_focus=False,
         )
 
     # -- deleting --------------------------------------------------------------------------
@@ -446,7 +448,7 @@ class ModelsWindow(OwnWindow):
 
     def _confirm_deletion(self, model: FoundModel, folder: Path, freed_bytes: int) -> None:
         self.question.ask(
-            deletion_question(title_of(model.name), freed_bytes),
+            deletion_question(display_name(model.name), freed_bytes),
             Command("Delete", lambda: self.upkeep.delete(model, folder, freed_bytes)),
             prefers_cancel=True,
         )
@@ -464,7 +466,7 @@ class ModelsWindow(OwnWindow):
     def _load(self, model: LibraryModel) -> None:
         if model.fit is Fit.TOO_LARGE:
             self.question.ask(
-                f"{title_of(model.found.name)} may not fit. "
+                f"{display_name(model.found.name)} may not fit. "
                 + fit_text(model.need, model.fit, self._library.memory),
                 Command("Load Anyway", lambda: self._change(model)),
             )

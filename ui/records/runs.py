@@ -35,7 +35,14 @@ from engine.values.verdict import AnswerContext
 from engine.wording import counted, figure
 from ui.records.attachments import Attachment
 from ui.records.tool_calls import CallProgress, CallResult
-from ui.words import UNRECORDED_VERDICT, WRITTEN_VERDICT, Verdict, interrupted_verdict, verdict
+from ui.words import (
+    UNRECORDED_VERDICT,
+    WRITTEN_VERDICT,
+    Verdict,
+    display_name,
+    interrupted_verdict,
+    verdict,
+)
 
 RunState = Literal[
     "queued",
@@ -420,7 +427,7 @@ def progress_label(run: Run) -> str:
         return f"Starting the tools of {', '.join(run.live.starting)}…"
     if run.state == "queued":
         return (
-            f"Waiting for {run.model_id} to load…"
+            f"Waiting for {display_name(run.model_id)} to load…"
             if run.live.is_loading
             else "Waiting for the model…"
         )

@@ -46,7 +46,7 @@ class ChoosingModel(QObject):
 
     def _show_menu(self, position: QPoint) -> None:
         models, state = self._workspace.models, self._workspace.model_selection.state
-        info, name = state.info, state.name
+        info, name = state.info, state.title
         entries: list[Entry] = []
         path = None if info is None else info.path
         if (

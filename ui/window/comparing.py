@@ -9,6 +9,7 @@ from ui.chat.sides import CompareDialog
 from ui.kit.dialogs import show_message
 from ui.records.variants import Variant
 from ui.window.window_parts import WindowParts
+from ui.words import display_name
 
 
 class ComparingAnswers(QObject):
@@ -51,12 +52,12 @@ class ComparingAnswers(QObject):
         choice, info = self._workspace.model_selection.choice, self._workspace.models.status().info
         own = choice.folder if choice is not None else None if info is None else info.path
         models = [
-            (model.found.name, model.found.folder.resolve())
+            (display_name(model.found.name), model.found.folder.resolve())
             for model in self._library.local
             if model.found.can_be_loaded
         ]
         others = [(name, folder) for name, folder in models if folder != own]
-        return [(self._workspace.model_selection.state.name, own), *others]
+        return [(self._workspace.model_selection.state.title, own), *others]
 
     def _begin(self, variant: Variant) -> None:
         composer, dialog = self._chat.composer, self.dialog

@@ -426,9 +426,9 @@ class MainMenus(QObject):
             f"Conversation {number}",
             lambda: navigation.open_numbered(number),
             (f"Ctrl+{number}",),
-            title=lambda: escape_mnemonics(navigation.title_of(number)),
+            title=lambda: escape_mnemonics(navigation.display_name(number)),
             checked=lambda: navigation.is_selected(number),
-            visible=lambda: bool(navigation.title_of(number)),
+            visible=lambda: bool(navigation.display_name(number)),
         )
 
     def _help(self) -> list[Entry]:

@@ -40,7 +40,7 @@ class Navigation:
     def is_selected(self, number: int) -> bool:
         return self._workspace.selected in self.listed()[number - 1 : number]
 
-    def title_of(self, number: int) -> str:
+    def display_name(self, number: int) -> str:
         listed = self.listed()
         return listed[number - 1].short_title if number <= len(listed) else ""
 

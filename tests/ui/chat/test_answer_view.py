@@ -100,5 +100,5 @@ def test_an_imported_answer_names_the_model_of_its_file(theme: Theme, qapp: QApp
     ended = finished_run(model_id="qwen-7b", is_imported=True)
     own = finished_run(model_id="scripted")
     assert shown(theme, told).reason.text() == "gpt-4o"
-    assert shown(theme, ended).reason.text().startswith("qwen-7b · ")
+    assert shown(theme, ended).reason.text().startswith("Qwen 7B · ")
     assert shown(theme, own).reason.text().startswith("scripted · ")

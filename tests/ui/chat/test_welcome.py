@@ -17,8 +17,8 @@ from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.welcome import DEMO_SUGGESTIONS, SUGGESTIONS
 from ui.kit.theme import Theme
-from ui.models.model_words import title_of
 from ui.window.main_window import MainWindow
+from ui.words import display_name
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: Mai
     assert first is not None
     offered = first_models(window.model_library.memory)
     suggestion = offered[0]
-    assert first.name.text() == title_of(suggestion.name)
+    assert first.name.text() == display_name(suggestion.name)
     assert first.description.text() == suggestion.summary
     size, suits, took = first.figures.text().split(" · ")
     assert size == format_size(suggestion.size_mb * 1_000_000)
@@ -69,9 +69,9 @@ async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: Mai
     assert len(others) == len(offered)
     assert all_models.text() == "All Models…"
     others[0].trigger()
-    assert first.name.text() == title_of(min(offered, key=lambda model: model.size_mb).name)
+    assert first.name.text() == display_name(min(offered, key=lambda model: model.size_mb).name)
     menu.aboutToShow.emit()
-    next(a for a in menu.actions() if a.text().startswith(title_of(suggestion.name))).trigger()
+    next(a for a in menu.actions() if a.text().startswith(display_name(suggestion.name))).trigger()
     started: list[str] = []
     window.model_library.downloads.start = lambda name: started.append(name) or ""  # type: ignore[method-assign,func-returns-value]
     first.download.click()

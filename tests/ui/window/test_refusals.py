@@ -76,7 +76,7 @@ async def test_a_failed_load_is_reported_above_the_chat_if_another_model_stays(
     window: MainWindow, tmp_path: Path, demo_model_path: Path
 ) -> None:
     bar, model = window.chat.model_problem, window.workspace.models
-    works = model.name
+    works = model.status().title
     assert bar.isHidden()
     window.workspace.models.load(tmp_path)
     await eventually(bar.isVisible)

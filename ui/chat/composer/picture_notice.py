@@ -10,6 +10,7 @@ from ui.kit.buttons import push_button
 from ui.kit.labels import label
 from ui.kit.layouts import column
 from ui.records.attachments import Attachment
+from ui.words import display_name
 
 
 class PictureNotice(QFrame):
@@ -66,14 +67,17 @@ class PictureNotice(QFrame):
     def _show(self, model: ModelInfo, pictures: list[Attachment]) -> None:
         what = "the picture" if len(pictures) == 1 else "the pictures"
         cause = f": {model.vision_problem}" if model.vision_problem else ""
-        sentences = [f"{model.id} reads text only{cause}.", f"It gets a note in place of {what}."]
+        sentences = [
+            f"{display_name(model.id)} reads text only{cause}.",
+            f"It gets a note in place of {what}.",
+        ]
         if self._offered is None and not model.vision_problem:
             sentences.append("Models such as Qwen3-VL and Gemma 3 see; none is on this computer.")
         self.caption.setText(" ".join(sentences))
         self.use.setVisible(self._offered is not None)
         if self._offered is not None:
-            self.use.setText(f"Use {self._offered.name}")
-            self.use.setAccessibleName(f"Use {self._offered.name}, which sees {what}")
+            self.use.setText(f"Use {display_name(self._offered.name)}")
+            self.use.setAccessibleName(f"Use {display_name(self._offered.name)}, which sees {what}")
 
     def _use(self) -> None:
         if self._offered is not None:

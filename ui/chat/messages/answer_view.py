@@ -26,7 +26,7 @@ from ui.models.model_words import passed
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, progress_label
-from ui.words import lines_of
+from ui.words import display_name, lines_of
 
 _LINE_CHARS = 240
 _CONTINUE = "Ctrl+Shift+Return"
@@ -311,7 +311,7 @@ class AnswerView(ShownMessage):
         self.action_row.stop_at()
 
     def _show_reason(self) -> None:
-        run, model = self.run, self.run.model_id.rpartition("/")[2]
+        run, model = self.run, display_name(self.run.model_id)
         if run.state == "refused":
             self.reason.show_reason("", f"Not sent: {run.refusal}", [], "fault", "fault")
         elif (verdict := run.verdict) is not None:
@@ -325,7 +325,7 @@ class AnswerView(ShownMessage):
         """Name the answer for a screen reader: by its model and its first words."""
         text = " ".join(self.run.text[:60].split())
         more = "…" if len(self.run.text) > 60 else ""
-        model = self.run.model_id.rpartition("/")[2]
+        model = display_name(self.run.model_id)
         who = f"Answer of {model}" if model else "Answer"
         self.text_view.setAccessibleName(f"{who}: {text}{more}" if text else who)
 
