@@ -389,27 +389,23 @@ class PrefixIndex:
             reach = max([reach, *(block.end + count for count in shared)])
         return reach
 
-    def _snapshots_along(self, owner: str, key: bytes, path: Sequence[Entry]) -> list[Entry]:
-        """Return the snapshots after the first tokens of a key, the deepest first."""
-        root = self._roots.get(owner)
-        found = [
-            snapshot
-            for block in (() if root is None else (root, *path))
-            for snapshot in block.snapshots.values()
-            if key.startswith(snapshot.key, block.end * TOKEN_BYTES)
-        ]
-        return sorted(found, key=lambda snapshot: -snapshot.end)
-
     def _match(self, owner: str, key: bytes) -> tuple[Sequence[Entry], int, Entry | None]:
         """Return the blocks, tokens and snapshot of the longest prefix that can be continued."""
         path, reach = self._walk(owner, key)
         if self.can_cut_anywhere:
             return path, reach, None
-        for snapshot in self._snapshots_along(owner, key, path):
-            if snapshot.end <= reach or not self._segment_layers:
-                used = [block for block in path if block.start < snapshot.end]
-                return used, snapshot.end, snapshot
-        return (), 0, None
+        root = self._roots.get(owner)
+        snapshots = [
+            snapshot
+            for block in (path if root is None else (root, *path))
+            for snapshot in block.snapshots.values()
+            if key.startswith(snapshot.key, block.end * TOKEN_BYTES)
+            and (snapshot.end <= reach or not self._segment_layers)
+        ]
+        last = max(snapshots, key=lambda snapshot: snapshot.end, default=None)
+        if last is None:
+            return (), 0, None
+        return [block for block in path if block.start < last.end], last.end, last
 
     def find_files(
         self, owner: str, tokens: Sequence[int], files: Mapping[str, str]

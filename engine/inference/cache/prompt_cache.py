@@ -127,9 +127,7 @@ class PromptCache(PrefixIndex):
 
     def is_on_disk(self, owner: CacheOwner, tokens: Sequence[int]) -> bool:
         """Whether files have more of a prompt than memory, so that reading pays. Any thread."""
-        if self.disk is None or owner.kept_with is None or not self.disk.max_bytes:
-            return False
-        if len(tokens) <= MIN_DISK_TOKENS:
+        if self.disk is None or owner.kept_with is None or len(tokens) <= MIN_DISK_TOKENS:
             return False
         return self._find_files(self.disk, owner.name, tokens)[1] >= MIN_DISK_TOKENS
 
