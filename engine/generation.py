@@ -5,7 +5,6 @@ wake-up; a slow reader is woken once and finds its text deltas merged.
 """
 
 import asyncio
-import contextlib
 import itertools
 import threading
 from array import array
@@ -183,11 +182,6 @@ class Generation:
 
     def wake(self) -> None:
         self._arrived.set()
-
-    def wake_soon(self) -> None:
-        """Wake the reader, from any thread; does nothing if its loop is closed."""
-        with contextlib.suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(self.wake)
 
 
 def merge_deltas(events: list[Event]) -> list[Event]:

@@ -67,10 +67,6 @@ def constraint_field(request: GenerationRequest) -> str:
     return "constraint.choices" if form.choices else "constraint.grammar"
 
 
-def _answer_schema(constraint: OutputConstraint) -> Mapping[str, Any]:
-    return {"type": "object"} if constraint.json_schema is None else constraint.json_schema
-
-
 def arguments_schema(tool: Tool) -> Mapping[str, Any]:
     """Return the schema of a tool's arguments, which are always an object.
 
@@ -143,7 +139,8 @@ class _Rules:
     def _document(self, constraint: OutputConstraint) -> list[str]:
         if constraint.text_form is not None:
             return document_rules(constraint.text_form)
-        held = self._prepared(_answer_schema(constraint), _SCHEMA_FIELD)
+        schema = {"type": "object"} if constraint.json_schema is None else constraint.json_schema
+        held = self._prepared(schema, _SCHEMA_FIELD)
         refused = [keyword for keyword in self.left_out if not keyword.endswith(_TOLERATED)]
         if constraint.is_strict and refused:
             keyword = refused[0].removeprefix(f"{_SCHEMA_FIELD}.")

@@ -112,7 +112,8 @@ class EngineThread:
                 error = _ANOTHER_HUNG
             usage = Usage(generation.prompt_tokens, output_tokens=generation.written_tokens)
             generation.push([Finished(StopInfo(kind), usage, Timing(), error=error)])
-            generation.wake_soon()
+            with contextlib.suppress(RuntimeError):  # its loop is closed
+                generation.loop.call_soon_threadsafe(generation.wake)
         for future in self.queue.futures.copy():
             settle(future, why)
         for pool in (context.prompt_pool, context.question_pool):
