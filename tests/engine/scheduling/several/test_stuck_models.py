@@ -108,13 +108,12 @@ async def test_stuck_model_fails_and_other_models_answer(blockade: Blockade) -> 
 async def test_hang_ends_all_answers_and_waiting_requests(blockade: Blockade) -> None:
     engine = await opened(blockade, max_rows=1)
     blockade.hold_step("there", call=3)
-    running = [
-        asyncio.ensure_future(ask(engine, "long", model=name)) for name in ("here", "here", "there")
-    ]
-    for answer in running:
-        assert (await answer).finished.stop.kind is StopKind.ERROR
-    assert "another model hung" in ((await running[0]).finished.error or "")
-    assert WHY in ((await running[2]).finished.error or "")
+    names = ("here", "here", "there")
+    running = [await engine.generate(request("long", model=name)) for name in names]
+    answers = [await generation.collect() for generation in running]
+    assert {answer.finished.stop.kind for answer in answers} == {StopKind.ERROR}
+    assert "another model hung" in (answers[0].finished.error or "")
+    assert WHY in (answers[2].finished.error or "")
     assert (await ask(engine, "long", model="here")).text == "".join(WORDS)
     await engine.aclose()
 
