@@ -188,32 +188,10 @@ BODIES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         responses(user(text("Why?", "input_text"), item({"url": URL}))),
         [f"Why?{SEEN}"],
     ),
-    "Codex, view_image": (
-        RESPONSES,
-        responses(user(text("Look", "input_text")), CALL, output(item())),
-        [SEEN],
-    ),
     "Codex, view_image, original": (
         RESPONSES,
         responses(user(text("Look", "input_text")), CALL, output(item(detail="original"))),
         [SEEN],
-    ),
-    "Codex, paste": (
-        RESPONSES,
-        responses(
-            {
-                "type": "message",
-                **user(
-                    text("<image name=[Image #1]>", "input_text"),
-                    item(),
-                    text("</image>", "input_text"),
-                    text("Why?", "input_text"),
-                ),
-            },
-            stream=True,
-            store=False,
-        ),
-        [f"<image name=[Image #1]>{SEEN}</image>\nWhy?"],
     ),
     "Codex, MCP": (
         RESPONSES,
