@@ -50,11 +50,6 @@ async def test_a_prediction_never_changes_the_answer(engine: Engine) -> None:
     assert wrong.prediction_accepted < 5
 
 
-async def test_a_prediction_longer_than_the_context_is_cut(engine: Engine) -> None:
-    generation = await engine.generate(counting("x y z " * 20_000))
-    assert (await generation.collect()).text.startswith("1\n2\n")
-
-
 def test_no_more_of_a_prediction_is_tokenised_than_the_context_may_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -45,12 +45,6 @@ def test_turn_after_turn_comes_back_from_its_segments(room: Room, model: Path) -
     later.close()
 
 
-def test_a_short_prompt_is_neither_kept_nor_looked_for(room: Room) -> None:
-    room.keep(list(range(63)))
-    assert room.paths == []
-    assert room.tokens(list(range(64))) == 0
-
-
 # -- limits and forgetting -----------------------------------------------------------------
 
 
