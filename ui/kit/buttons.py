@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QPushButton,
     QToolButton,
-    QWidget,
 )
 
 from ui.kit import icons
@@ -107,7 +106,7 @@ class ChipButton(QPushButton):
 class IconBadge(QLabel):
     """An icon in a soft square of its tone."""
 
-    def __init__(self, size: int = 36) -> None:
+    def __init__(self, size: int) -> None:
         super().__init__()
         self._name = "chat"
         self._tone: Tone = "quiet"
@@ -134,8 +133,8 @@ class IconBadge(QLabel):
 class ToggleSwitch(QAbstractButton):
     """An on/off switch."""
 
-    def __init__(self, accessible_name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, accessible_name: str) -> None:
+        super().__init__()
         self.setCheckable(True)
         self.setAccessibleName(accessible_name)
         self.setToolTip(accessible_name)

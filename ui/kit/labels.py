@@ -251,8 +251,8 @@ def draw_pill(
 class StatusPill(QWidget):
     """Shows one state; its accessible name contains the state."""
 
-    def __init__(self, accessible_name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, accessible_name: str) -> None:
+        super().__init__()
         self._label = accessible_name
         self.word = ""
         self._icon = "mark"
@@ -279,8 +279,8 @@ class StatusPill(QWidget):
 class FactTable(QWidget):
     """Names at the left, values at the right; a value can be selected and copied."""
 
-    def __init__(self, fixed: QFont, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, fixed: QFont) -> None:
+        super().__init__()
         self._fixed = fixed
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 0, 0, 0)
@@ -320,8 +320,8 @@ class FactTable(QWidget):
 class FigureTile(QFrame):
     """One figure with its name below."""
 
-    def __init__(self, name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, name: str) -> None:
+        super().__init__()
         self.setObjectName("sunken")
         self._name = name
         self._value = label("–", "title", 1.22)

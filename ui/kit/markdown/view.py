@@ -179,8 +179,8 @@ class MarkdownView(FlowText):
 
     link_chosen = Signal(QUrl)
 
-    def __init__(self, style: MarkdownStyle, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, style: MarkdownStyle) -> None:
+        super().__init__()
         self._style = style
         self._text = GrowingText(self.document(), style)
         self._text.width_px = self.viewport().width()

@@ -9,16 +9,8 @@ from hypothesis import strategies as st
 from PySide6.QtWidgets import QApplication
 
 from tests.support.random_cases import cases
-from ui.kit.markdown.style import markdown_style
-from ui.kit.markdown.view import MarkdownView
+from tests.ui.kit.markdown.views import shown
 from ui.kit.theme import Theme
-
-
-def view(theme: Theme, app: QApplication) -> MarkdownView:
-    made = MarkdownView(markdown_style(app.font()))
-    made.resize(500, 300)
-    made.show()
-    return made
 
 
 @pytest.mark.parametrize(
@@ -32,11 +24,10 @@ def view(theme: Theme, app: QApplication) -> MarkdownView:
     ],
 )  # fmt: skip
 def test_no_character_of_a_model_is_lost(theme: Theme, qapp: QApplication, text: str) -> None:
-    shown = view(theme, qapp)
-    shown.set_markdown(text)
+    view = shown(theme, qapp, text)
     signs = {"\u2028": "\n", "\ufffc": "\ufffd", "\t": ""}
     wanted = "".join(signs.get(char, char) for char in text.replace("  \n", "\n"))
-    assert shown.shown_text().replace("\t", " ").replace("\u00a0", " ") == wanted
+    assert view.shown_text().replace("\t", " ").replace("\u00a0", " ") == wanted
 
 
 LETTERS = st.text(st.sampled_from("abc <>/|&;[]()!#-_`*\\\n0"), max_size=60)
@@ -51,22 +42,20 @@ LETTERS = st.text(st.sampled_from("abc <>/|&;[]()!#-_`*\\\n0"), max_size=60)
 @given(text=LETTERS.filter(lambda text: not re.search(r"</b>|<br|00\)|\\[(\[]", text)))
 @example(text="[](0<)")
 def test_every_letter_and_digit_is_shown(theme: Theme, qapp: QApplication, text: str) -> None:
-    shown = view(theme, qapp)
-    shown.set_markdown(text)
-    labels = "".join(d.label for d in shown.decorations if d.kind == "code")
+    view = shown(theme, qapp, text)
+    labels = "".join(d.label for d in view.decorations if d.kind == "code")
     # Addresses are shown as a browser would send them: with "%3C" for "<".
-    seen = unquote(shown.toPlainText() + labels + "".join(shown.link_targets()))
+    seen = unquote(view.toPlainText() + labels + "".join(view.link_targets()))
     for char in "abc0<&;":
         assert seen.count(char) >= text.count(char)
 
 
 def test_code_keeps_its_characters_and_offers_a_copy(theme: Theme, qapp: QApplication) -> None:
     code = 'def f():\n\treturn "a  b"  # -> x'
-    shown = view(theme, qapp)
-    shown.set_markdown(f"Look:\n\n```python\n{code}\n```\n")
-    shown.copy_buttons[0].click()
+    view = shown(theme, qapp, f"Look:\n\n```python\n{code}\n```\n")
+    view.copy_buttons[0].click()
     assert qapp.clipboard().text() == code
-    assert code in shown.toPlainText()
+    assert code in view.toPlainText()
 
 
 QUADRATIC = r"\frac{-b \pm \sqrt{b^2-4ac}}{2a}"
@@ -79,11 +68,10 @@ QUADRATIC = r"\frac{-b \pm \sqrt{b^2-4ac}}{2a}"
 def test_a_formula_is_a_picture_and_is_copied_as_its_source(
     theme: Theme, qapp: QApplication, text: str
 ) -> None:
-    shown = view(theme, qapp)
-    shown.set_markdown(f"So {text} it is" if "\n" not in text else text)
-    assert shown.toPlainText().count("\ufffc") == 1
-    shown.selectAll()
-    assert text in shown.createMimeDataFromSelection().text()
+    view = shown(theme, qapp, f"So {text} it is" if "\n" not in text else text)
+    assert view.toPlainText().count("\ufffc") == 1
+    view.selectAll()
+    assert text in view.createMimeDataFromSelection().text()
 
 
 @pytest.mark.parametrize(
@@ -91,17 +79,16 @@ def test_a_formula_is_a_picture_and_is_copied_as_its_source(
     ["It costs $5 or $6, and `$x$` is code.", "`$a$` is code", "$ a $", "a $b", r"$\frac{1}{$"],
 )
 def test_text_that_is_not_a_formula_stays_text(theme: Theme, qapp: QApplication, text: str) -> None:
-    shown = view(theme, qapp)
-    shown.set_markdown(text)
-    assert shown.toPlainText().replace("\u00a0", " ") == text.replace("`", "")
+    view = shown(theme, qapp, text)
+    assert view.toPlainText().replace("\u00a0", " ") == text.replace("`", "")
 
 
 def test_a_formula_that_streams_in_becomes_a_picture_when_it_is_whole(
     theme: Theme, qapp: QApplication
 ) -> None:
-    shown = view(theme, qapp)
+    view = shown(theme, qapp, "")
     for piece in ("Area: $", r"\pi ", "r^2", "$", " done\n\n", "next"):
-        shown.append_markdown(piece)
-    shown.finish()
-    assert shown.shown_text() == "Area: $\\pi r^2$ done\nnext"
-    assert shown.toPlainText() == "Area: \ufffc done\nnext"
+        view.append_markdown(piece)
+    view.finish()
+    assert view.shown_text() == "Area: $\\pi r^2$ done\nnext"
+    assert view.toPlainText() == "Area: \ufffc done\nnext"

@@ -18,9 +18,7 @@ def shown(theme: Theme, app: QApplication, text: str, width: int = 500) -> Markd
 def streamed(
     theme: Theme, app: QApplication, text: str, step: int, width: int = 500
 ) -> MarkdownView:
-    made = MarkdownView(markdown_style(app.font()))
-    made.resize(width, 300)
-    made.show()
+    made = shown(theme, app, "", width)
     for at in range(0, len(text), step):
         made.append_markdown(text[at : at + step])
         made._render()
