@@ -188,6 +188,7 @@ async def _take_probe(window: MainWindow, engine: Engine, folder: Path) -> None:
     probe.start.click()
     await until(lambda: probe.stage != "running")
     probe.url.setText("http://127.0.0.1:8642")
+    probe.servers.hide()
     await save(probe, folder / "probe-dark.png")
     server.stop()
 

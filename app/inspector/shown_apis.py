@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from api.conformance.probe.detection import local_servers
 from api.conformance.probe.run import probe
 from api.dialects.openai.completions import COMPLETIONS
 from api.dialects.sglang.dialect import GENERATE
@@ -160,4 +161,7 @@ def inspector_tools(engine: Engine, url: Callable[[], str]) -> InspectorTools:
     async def views(shown: ShownRun) -> Sequence[WireView]:
         return await wire_views(engine, shown, url() or f"http://{DEFAULT_HOST}:{DEFAULT_PORT}")
 
-    return InspectorTools(views, probe)
+    async def servers() -> dict[str, str]:
+        return ({"Fullstop": url()} if url() else {}) | await local_servers(without=url())
+
+    return InspectorTools(views, probe, servers)

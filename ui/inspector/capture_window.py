@@ -11,7 +11,6 @@ from pathlib import Path
 
 from PySide6.QtCore import QMimeData, Qt, QTimer
 from PySide6.QtWidgets import (
-    QLineEdit,
     QPlainTextEdit,
     QPushButton,
     QSplitter,
@@ -26,7 +25,7 @@ from ui.inspector.pages import ReadingPage, align
 from ui.kit.buttons import push_button
 from ui.kit.colors import Colors
 from ui.kit.dialogs import choose_file
-from ui.kit.fields import FileDrops
+from ui.kit.fields import FileDrops, TextArea
 from ui.kit.html import (
     BREAK,
     SPACE,
@@ -295,9 +294,8 @@ class CaptureWindow(OwnWindow):
         self.source.setPlaceholderText(_HINT)
         self.source.setFont(fixed_font(self.source.font(), 0.93))
         self.source.setAcceptDrops(False)
-        self.stops = QLineEdit()
-        self.stops.setAccessibleName("The requested stops")
-        self.stops.setPlaceholderText(r"Requested stops, separated by spaces: END \n\n")
+        hint = "Requested stops, one on each line; spaces count, and \\n is a line break"
+        self.stops = TextArea("The requested stops", hint, 64)
         self.page = ReadingPage("The answer and its faults", _RESULT_HINT)
         align(self.source)
         self.clear = push_button("Clear", "Clear the captured answer")
@@ -308,7 +306,7 @@ class CaptureWindow(OwnWindow):
         self._lay_out()
         self._delay.timeout.connect(self._read)
         self.source.textChanged.connect(self._delay.start)
-        self.stops.textChanged.connect(lambda _: self._delay.start())
+        self.stops.textChanged.connect(self._delay.start)
         self.open.clicked.connect(self._choose_file)
         self.paste.clicked.connect(self.paste_capture)
         self.copy.clicked.connect(self._copy)
@@ -356,7 +354,7 @@ class CaptureWindow(OwnWindow):
         text = self.source.capture
         cancel_tasks(self, _READING)
         stops = []
-        for typed in self.stops.text().split():
+        for typed in filter(None, self.stops.toPlainText().split("\n")):
             try:
                 stops.append(unescaped(typed))
             except ValueError:

@@ -29,7 +29,7 @@ from ui.inspector.shown_run import (
     shown_recording,
 )
 from ui.kit.following import Following
-from ui.kit.tasks import cancel_tasks, finish_tasks, read_text, restart_task, start_task, write_text
+from ui.kit.tasks import cancel_tasks, finish_tasks, read_text, restart_task, start_task, write_file
 from ui.records.messages import ConversationMessage
 from ui.records.pictures import read_pictures
 from ui.records.requests import request_for
@@ -420,7 +420,7 @@ class Inspector(QObject):
 
     async def _save(self, path: Path, recording: RunTrace, question: str) -> None:
         try:
-            await write_text(path, lambda: to_json(recording, question))
+            await write_file(path, lambda: to_json(recording, question))
         except FileRefused as refusal:
             self.problem_met.emit(str(refusal))
 

@@ -3,14 +3,13 @@
 import asyncio
 import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from PySide6.QtWidgets import (
-    QLineEdit,
-    QPushButton,
-    QWidget,
-)
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects import DRIVERS
@@ -22,6 +21,7 @@ from api.conformance.probe.suite import (
     ProbeSuite,
     failure_groups,
     group_faults,
+    score,
     sort_results,
     summary,
 )
@@ -35,11 +35,14 @@ from api.conformance.probe.values import (
     Progress,
     Report,
 )
+from engine.wording import counted, seconds
+from ui.chat.composer.pictures import encode_picture
 from ui.inspector.pages import ReadingPage
+from ui.inspector.probe_card import probe_card, server_name
 from ui.inspector.shown_run import InspectorTools
-from ui.kit.buttons import Choice, push_button
+from ui.kit.buttons import Choice, fold_button, push_button
 from ui.kit.colors import Colors
-from ui.kit.dialogs import choose_target
+from ui.kit.dialogs import choose_target, prompt_text
 from ui.kit.html import (
     SPACE,
     Html,
@@ -54,52 +57,34 @@ from ui.kit.html import (
     table,
     with_code_spans,
 )
-from ui.kit.labels import label, show_text, thin_bar
-from ui.kit.layouts import STRETCH, column, form, row
+from ui.kit.labels import clear_layout, label, show_text, thin_bar
+from ui.kit.layouts import FlowLayout, column, row
 from ui.kit.menus import copy_from
-from ui.kit.tasks import start_task, write_text
+from ui.kit.tasks import start_task, write_file
 from ui.kit.theme import current_theme
 from ui.kit.windows import OwnWindow
 from ui.models.model_words import duration
-from ui.preferences import DEFAULT_PORT
 from ui.words import FileRefused
 
-# The outcomes of each group of the list.
-_GROUPS = {
-    "failed": ("Failed", (CheckOutcome.FAILED,)),
-    "silent": (
-        "Not Judged",
-        (
-            *(CheckOutcome.FLAKY, CheckOutcome.UNDECIDED),
-            *(CheckOutcome.NOT_RUN, CheckOutcome.SKIPPED),
-        ),
-    ),
-    "held": ("Passed", (CheckOutcome.HELD,)),
-}
-
-# The text of an empty list: before a probe, during one, and without results in its group.
-_HINTS = {
-    "idle": "Enter a server address and click Probe. Each check appears here as it ends, "
-    "failures first.",
-    "running": "The first checks appear here soon.",
-    "failed": "There is nothing to show. Correct what the sentence above says, and press Probe.",
-}
-_NONE_OF = {
-    "failed": "No check has failed.",
-    "silent": "Every check that has ended is judged.",
-    "held": "No check has passed.",
-}
-
-_OPINION = "An opinion, which does not count: no vendor says so, and servers differ."
 Stage = Literal["idle", "running", "done", "failed", "cancelled"]
 
+_HINTS: dict[Stage, str] = {
+    "idle": "Enter a server address and click Probe. Some two hundred small requests are sent, "
+    "with and without stops, and their answers compared. Failures appear here as they are found.",
+    "running": "No check has failed so far.",
+    "done": "No check has failed.",
+    "failed": "There is nothing to show. Correct what the sentence above says, and press Probe.",
+    "cancelled": "No check had failed.",
+}
+_FOLDED = (CheckOutcome.HELD, CheckOutcome.SKIPPED)
+_OPINION = "An opinion, which does not count: no vendor says so, and servers differ."
 
-def probe_page(rows: Iterable[CheckResult], colors: Colors, group: str = "") -> Html:
-    """Return a table with a row for each check, failures first; ``group`` leaves out others.
+
+def probe_page(rows: Iterable[CheckResult], colors: Colors, *, has_all: bool = True) -> Html:
+    """Return a table with a row for each check, failures first, or without folded ones.
 
     Failures of one kind share a row.
     """
-    kept = _GROUPS[group][1] if group else tuple(CheckOutcome)
     tones = {
         CheckOutcome.HELD: (colors.done, colors.done_soft),
         CheckOutcome.FAILED: (colors.fault, colors.fault_soft),
@@ -108,7 +93,7 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, group: str = "") -> 
         CheckOutcome.SKIPPED: (colors.quiet, colors.quiet_soft),
         CheckOutcome.NOT_RUN: (colors.limit, colors.limit_soft),
     }
-    chosen = [row for row in sort_results(rows) if row.outcome in kept]
+    chosen = [row for row in sort_results(rows) if has_all or row.outcome not in _FOLDED]
     failures = failure_groups([row for row in chosen if row.outcome is CheckOutcome.FAILED])
     # Failures that do not count come last.
     failures.sort(key=lambda failure: failure[0].level not in COUNTING)
@@ -175,10 +160,10 @@ def _sentence(text: str) -> str:
 
 
 class ProbeWindow(OwnWindow):
-    """Address, dialect, model and key above; progress and results below."""
+    """Address, dialect, model and key above; the score and the failures below."""
 
     def __init__(self, tools: InspectorTools, parent: QWidget | None = None) -> None:
-        super().__init__("Probe a Server", (860, 760), parent)
+        super().__init__("Probe a Server", (860, 720), parent)
         self._tools = tools
         self._task: asyncio.Task[None] | None = None
         self.stage: Stage = "idle"
@@ -186,31 +171,36 @@ class ProbeWindow(OwnWindow):
         self._done = self._total = 0
         self.results: list[CheckResult] = []
         self._report: Report | None = None
-        self.url = QLineEdit(f"http://127.0.0.1:{DEFAULT_PORT}")
+        self.url = QLineEdit()
+        self.url.setPlaceholderText("http://127.0.0.1:1234")
+        self.servers = QWidget()
+        self.servers.setLayout(FlowLayout())
         dialects = [(dialect.value, dialect.value) for dialect in DRIVERS]
         self.dialect = Choice("API", [("", "Detect Automatically"), *dialects])
         self.model = QLineEdit()
-        self.model.setPlaceholderText("The first model that the server lists")
+        self.model.setPlaceholderText("First listed model")
         self.key = QLineEdit()
         self.key.setEchoMode(QLineEdit.EchoMode.Password)
-        self.key.setPlaceholderText("None. Keys are never saved.")
+        self.key.setPlaceholderText("None; never saved")
         self.start = push_button("Probe", kind="primary")
-        self.start.setDefault(True)
         self.cancel = QPushButton("Cancel")
         self.bar = thin_bar("Progress of the probe")
-        self.note = label("", "", 1.0, is_wrapped=True)
-        groups = [(name, title) for name, (title, _) in _GROUPS.items()]
-        self.group = Choice("Show", [("", "All Checks"), *groups])
+        self.score = label("", "title", 1.7)
+        self.note = label("", "muted", 1.0, is_wrapped=True)
         self.page = ReadingPage("Results", _HINTS["idle"])
+        self.folded = fold_button("Passed")
         self.copy = QPushButton("Copy as Markdown")
+        self.picture = push_button("Save as Picture…", "Save the score as a picture")
         self.save = push_button("Save…", "Save the report as a page or as JSON")
         self._lay_out()
         self.start.clicked.connect(self._start)
-        self.url.returnPressed.connect(self._start)
+        for field in (self.url, self.model, self.key):
+            field.returnPressed.connect(self._start)
         self.cancel.clicked.connect(self._cancel)
         self.copy.clicked.connect(self._copy)
         self.save.clicked.connect(self._choose_target)
-        self.group.currentIndexChanged.connect(self._show_group)
+        self.picture.clicked.connect(self._name_picture)
+        self.folded.toggled.connect(self._refresh)
         current_theme().changed.connect(self._refresh)
         self._refresh()
         self.url.setFocus()
@@ -219,29 +209,52 @@ class ProbeWindow(OwnWindow):
         self._cancel()
         await super().finish()
 
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        start_task(self, self._look_for_servers(), "look for local servers")
+
     def _lay_out(self) -> None:
         fields = {"Address": self.url, "API": self.dialect, "Model": self.model, "Key": self.key}
         for name, field in fields.items():
             field.setAccessibleName(name)
+        names = {name: label(name, "muted") for name in fields}
+        names["API"].setMinimumWidth(names["Address"].sizeHint().width())
+        indent = names["API"].minimumWidth() + 16
+        self.servers.setContentsMargins(indent, 0, 0, 0)
+        self.servers.hide()
         column(
-            label(
-                "Sends some two hundred small requests, with and without stops, and compares the "
-                "answers.",
-                "muted",
-                0.97,
-                is_wrapped=True,
+            row(names["Address"], 8, (self.url, 1), self.start, self.cancel, spacing=8),
+            self.servers,
+            row(
+                *(names["API"], 8, self.dialect, 8),
+                *(names["Model"], (self.model, 1), 8),
+                *(names["Key"], (self.key, 1)),
+                spacing=8,
             ),
-            form(
-                *((label(name, "muted"), field) for name, field in fields.items()), spacing=(14, 8)
-            ),
-            row(self.start, self.cancel, STRETCH, self.group, self.copy, self.save, spacing=8),
-            self.note,
             self.bar,
+            row((self.score, 1), self.copy, self.picture, self.save, spacing=8),
+            self.note,
             (self.page, 1),
+            (self.folded, 0, Qt.AlignmentFlag.AlignLeft),
             spacing=12,
-            margins=(20, 18, 20, 18),
+            margins=(20, 20, 20, 16),
             on=self,
         )
+
+    async def _look_for_servers(self) -> None:
+        """Offer the servers that run on this computer; the first one is the usual address."""
+        found = await self._tools.local_servers()
+        self.servers.setVisible(bool(found))
+        servers = self.servers.layout()
+        assert servers is not None
+        clear_layout(servers)
+        for name, url in found.items():
+            offer = push_button(f"{name}  ·  {url}", f"Use {name} at {url}", kind="link")
+            offer.setProperty("is_flush", True)
+            offer.clicked.connect(partial(self.url.setText, url))
+            servers.addWidget(offer)
+        if not self.url.text() and found:
+            self.url.setText(next(iter(found.values())))
 
     def _start(self) -> None:
         if self.stage == "running":
@@ -254,11 +267,12 @@ class ProbeWindow(OwnWindow):
             api_key=self.key.text().strip() or None,
         )
         if not options.url:
-            self._end("failed", "Enter a server address, such as http://127.0.0.1:8642.")
+            self._end("failed", "Enter a server address, such as http://127.0.0.1:1234.")
             return
         self.stage, self._message = "running", "Detecting the API of the server…"
         self._done = self._total = 0
         self.results, self._report = [], None
+        self.folded.setChecked(False)
         self._refresh()
         self._task = start_task(self, self._probe(options), "probe")
 
@@ -279,7 +293,7 @@ class ProbeWindow(OwnWindow):
             raise
         else:
             self.results, self._report = list(report.results), report
-            self._end("done", summary(report))
+            self._end("done", _facts(report))
 
     def _take(self, progress: Progress) -> None:
         self._done, self._total, self._message = progress.done, progress.total, _now(progress)
@@ -295,30 +309,30 @@ class ProbeWindow(OwnWindow):
 
     def _refresh_progress(self) -> None:
         is_running = self.stage == "running"
-        self.start.setEnabled(not is_running)
+        self.start.setVisible(not is_running)
         self.cancel.setVisible(is_running)
         self.bar.setVisible(is_running)
         self.bar.setRange(0, self._total)
         self.bar.setValue(self._done)
         show_text(self.note, self._message)
-        self.copy.setEnabled(self._report is not None)
-        self.save.setEnabled(self._report is not None)
+        report = self._report
+        show_text(self.score, "" if report is None else "{} of {} passed".format(*score(report)))
+        for button in (self.copy, self.picture, self.save):
+            button.setVisible(report is not None)
 
     def _refresh(self) -> None:
         self._refresh_progress()
-        group = str(self.group.currentData() or "")
-        self.group.setVisible(bool(self.results))
+        outcomes = [result.outcome for result in self.results]
+        counts = ((outcomes.count(one), OUTCOME_NAMES[one]) for one in _FOLDED)
+        folded = "  ·  ".join(f"{count:,} {name}" for count, name in counts if count)
+        self.folded.setText(folded)
+        self.folded.setVisible(bool(folded))
+        is_unfolded = self.folded.isChecked()
         position = self.page.verticalScrollBar().value()
-        shown = probe_page(self.results, current_theme().colors, group)
+        shown = probe_page(self.results, current_theme().colors, has_all=is_unfolded)
         self.page.setHtml(shown if "<tr" in shown else "")
         self.page.verticalScrollBar().setValue(position)
-        is_begun = bool(self.results)
-        hint = _NONE_OF.get(group, "") if is_begun else _HINTS.get(self.stage, _HINTS["idle"])
-        self.page.set_hint(hint)
-
-    def _show_group(self) -> None:
-        self._refresh()
-        self.page.verticalScrollBar().setValue(0)
+        self.page.set_hint(_HINTS[self.stage])
 
     def _copy(self) -> None:
         if self._report is not None:
@@ -328,15 +342,30 @@ class ProbeWindow(OwnWindow):
         kinds = ["Page (*.html)", "JSON (*.json)"]
         choose_target(self, "Save the Report", self._save, name="probe.html", filters=kinds)
 
+    def _name_picture(self) -> None:
+        if self._report is not None:
+            title, question = "Save as Picture", "Name and version:"
+            dialog = prompt_text(self, title, question, self._choose_picture)
+            dialog.setTextValue(server_name(self._report))
+
+    def _choose_picture(self, name: str) -> None:
+        def save(path: Path) -> None:
+            start_task(self, self._write(path, name), "save a probe's picture")
+
+        kinds = ["Picture (*.png)"]
+        choose_target(self, "Save as Picture", save, name="probe.png", filters=kinds)
+
     def _save(self, path: Path) -> None:
         start_task(self, self._write(path), "save a probe's report")
 
-    async def _write(self, path: Path) -> None:
-        report = self._report
+    async def _write(self, path: Path, name: str = "") -> None:
+        report, colors, font = self._report, current_theme().colors, self.font()
         if report is None:
             return
 
-        def text() -> str:
+        def content() -> str | bytes:
+            if name:
+                return encode_picture(probe_card(report, name, colors, font))
             if path.suffix != ".json":
                 return as_html(report)
             return json.dumps(
@@ -344,6 +373,14 @@ class ProbeWindow(OwnWindow):
             )
 
         try:
-            await write_text(path, text)
+            await write_file(path, content)
         except FileRefused as refusal:
             self.note.setText(str(refusal))
+
+
+def _facts(report: Report) -> str:
+    """Return what was probed, and what was not judged."""
+    requests = f"{counted(report.requests, 'request')} in {seconds(report.duration_s)}"
+    facts = (server_name(report), report.model, report.dialect.value, requests)
+    text = "  ·  ".join(filter(None, facts))
+    return f"{text}\n{summary(report)}" if report.not_run or report.unjudged else text

@@ -5,7 +5,7 @@ Plain values, and what the application adds to them; main thread.
 
 import math
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
 from itertools import pairwise
@@ -157,6 +157,7 @@ class InspectorTools:
 
     wire_views: Callable[[ShownRun], Awaitable[Sequence[WireView]]]  # raises ValueError
     probe: "Callable[[ProbeOptions, Callable[[Progress], None]], Awaitable[Report]]"
+    local_servers: Callable[[], Awaitable[Mapping[str, str]]]  # addresses by name, ours first
 
 
 class TokenMark(IntFlag):

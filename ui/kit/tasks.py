@@ -78,7 +78,7 @@ async def read_text(
         raise FileRefused(f"{path.name} could not be read: {os_cause(error)}.") from error
 
 
-async def write_text(path: Path, render: Callable[[], str]) -> None:
+async def write_file(path: Path, render: Callable[[], str | bytes]) -> None:
     """Write a whole file, or leave an earlier one unchanged and raise ``FileRefused``."""
     try:
         await asyncio.to_thread(lambda: write_whole(path, render()))

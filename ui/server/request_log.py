@@ -18,7 +18,7 @@ from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.rows import DISPLAY, Index
 from ui.kit.tables import TableColumn, TableModel, TableView
-from ui.kit.tasks import finish_tasks, start_task, write_text
+from ui.kit.tasks import finish_tasks, start_task, write_file
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, program_of, stop_label
 from ui.words import FileRefused
 
@@ -384,7 +384,7 @@ class RequestLogPanel(QWidget):
 
     async def _export(self, path: Path, entries: tuple[RequestEntry, ...]) -> None:
         try:
-            await write_text(path, lambda: as_jsonl(entries))
+            await write_file(path, lambda: as_jsonl(entries))
         except FileRefused as refusal:
             self.export_failed.emit(str(refusal))
 

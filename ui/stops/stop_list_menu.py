@@ -12,7 +12,7 @@ from ui.kit.buttons import UndoBar
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.dialogs import choose_file, choose_target, confirm, prompt_text
 from ui.kit.menus import copied_text, copy_text, escape_mnemonics
-from ui.kit.tasks import finish_tasks, read_text, start_task, write_text
+from ui.kit.tasks import finish_tasks, read_text, start_task, write_file
 from ui.records.stop_entries import StopEntry
 from ui.records.stop_files import (
     MAX_BYTES,
@@ -105,7 +105,7 @@ class StopListMenu(QMenu):
     async def _export(self, path: Path, entries: list[StopEntry]) -> None:
         try:
             text = stops_to_file(path.name, entries)
-            await write_text(path, lambda: text)
+            await write_file(path, lambda: text)
         except (FileRefused, ValueError) as refusal:
             self.refused.emit(str(refusal))
 

@@ -1,5 +1,6 @@
 """Finds a server's base address, dialects and model, and adapts requests to its refusals."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ import aiohttp
 
 from api.conformance.captures.frames import objects, parse_json, parse_object
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.client import Budget, Client, Received
+from api.conformance.probe.client import Budget, Client, Received, open_session
 from api.conformance.probe.dialects import DRIVERS, Driver, request_path
 from api.conformance.probe.values import Access, Exchange, ProbeFailed, ProbeOptions
 from api.terminal_text import on_one_line
@@ -20,6 +21,13 @@ _TOO_SMALL = ("at least", "minimum", "greater", ">", "too small", "too low", "be
 _NEW_LIMIT = "max_completion_tokens"
 _ANY_MODEL = "default"
 _NO_MODEL = ""
+_LOCAL_PORTS = {
+    "Ollama": 11434,
+    "LM Studio": 1234,
+    "llama.cpp": 8080,
+    "vLLM": 8000,
+    "SGLang": 30000,
+}
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -210,6 +218,20 @@ async def _list_models(
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError):
             continue
     return []
+
+
+async def local_servers(without: str = "") -> dict[str, str]:
+    """Return the addresses of other servers that run on this computer, by their usual names."""
+    addresses = {name: f"http://127.0.0.1:{port}" for name, port in _LOCAL_PORTS.items()}
+    async with open_session(Access()) as session:
+        listed = await asyncio.gather(
+            *(
+                _list_models(session, url, ProbeOptions(url=url, timeout_s=1.0))
+                for url in addresses.values()
+            )
+        )
+    found = zip(addresses.items(), listed, strict=True)
+    return {name: url for (name, url), models in found if models and url != without}
 
 
 def _model_names(listed: Any) -> list[str]:

@@ -138,12 +138,17 @@ class ProbeSuite:
             yield from ((report, result) for result in report.failed)
 
 
+def score(report: Report) -> tuple[int, int]:
+    """Return how many checks passed, and how many passed or failed."""
+    held = sum(result.outcome is CheckOutcome.HELD for result in report.results)
+    return held, held + len(report.failed)
+
+
 def summary(report: Report) -> str:
     """Return the result in a sentence or two."""
-    held = sum(result.outcome is CheckOutcome.HELD for result in report.results)
-    failed, omitted = len(report.failed), len(report.not_run)
-    if failed:
-        text = f"{failed} of {held + failed} checks failed"
+    (held, judged), omitted = score(report), len(report.not_run)
+    if held < judged:
+        text = f"{judged - held} of {judged} checks failed"
     elif report.verdict is Verdict.HELD:
         text = f"All {held} checks passed"
     elif report.verdict is Verdict.NOT_JUDGED:

@@ -1,23 +1,26 @@
 """Captures and probes as the window shows them, on the real engine and server."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog
 
+from api.conformance.probe import detection
 from api.conformance.probe.values import ProbeOptions
 from api.server.server import ServerThread
 from api.service.config import ServerConfig
 from app.inspector.shown_apis import inspector_tools
 from engine.engine import Engine
 from tests.support.shown import shown
-from tests.ui.driving import eventually
+from tests.ui.driving import eventually, press
 from ui.inspector.capture_window import CaptureWindow
 from ui.inspector.probe_window import ProbeWindow
 from ui.inspector.shown_run import InspectorTools
@@ -71,6 +74,14 @@ async def test_a_pasted_answer_is_shown_with_its_faults(theme: Theme, tmp_path: 
         await eventually(lambda: "could not be read" in window.title.text())
 
 
+async def test_requested_stops_of_a_capture_may_have_spaces(theme: Theme) -> None:
+    async with shown(CaptureWindow()) as window:
+        window.stops.setPlainText("END OF")
+        window.source.set_capture(LEAK)
+        await eventually(lambda: window.view is not None)
+        assert "the stop END OF" in window.page.toPlainText()
+
+
 async def test_our_own_server_is_probed_in_the_window_and_passes(
     theme: Theme,
     tools: InspectorTools,
@@ -86,20 +97,28 @@ async def test_our_own_server_is_probed_in_the_window_and_passes(
     window.show()
     window.url.setText(address)
     window.dialect.setCurrentIndex(window.dialect.findData("messages"))
-    window.start.click()
-    assert not window.start.isEnabled()
+    QTest.keyClick(window.model, Qt.Key.Key_Return)
+    assert not window.start.isVisible()
     await eventually(lambda: window.stage != "running", 300)
     assert window.stage == "done", window.note.text()
-    assert window.note.text().startswith("All ")
-    window.group.setCurrentIndex(window.group.findData("failed"))
+    assert re.fullmatch(r"(\d+) of \1 passed", window.score.text())
     assert window.page.toPlainText() == ""
     assert window.page.hint == "No check has failed."
-    window.group.setCurrentIndex(0)
+    window.folded.click()
     assert window.page.toPlainText()
     window.copy.click()
     assert "| check" in QGuiApplication.clipboard().text()
     window._save(tmp_path / "report.html")
+    window.picture.click()
+    (name,) = window.findChildren(QInputDialog)
+    name.setTextValue("Fullstop 1.0")
+    name.accept()
+    await eventually(lambda: bool(window.findChildren(QFileDialog)))
+    (target,) = window.findChildren(QFileDialog)
+    target.filesSelected.emit([str(tmp_path / "score.png")])
+    await eventually((tmp_path / "score.png").exists)
     await window.finish()
+    assert not QImage(str(tmp_path / "score.png")).isNull()
     assert "<!doctype html>" in (tmp_path / "report.html").read_text()
     window.close()
     window.deleteLater()
@@ -114,7 +133,8 @@ async def test_a_probe_can_be_cancelled_and_started_again(
         await eventually(lambda: len(window.results) > 1, 30)
         window.cancel.click()
         await eventually(lambda: window.stage == "cancelled")
-        assert window.start.isEnabled()
+        assert window.start.isVisible()
+        window.folded.click()
         assert window.page.toPlainText()
         window.start.click()
         assert window.stage == "running"
@@ -126,6 +146,7 @@ async def test_if_nothing_answers_the_window_says_what_to_do(
     async with shown(ProbeWindow(tools)) as window:
         assert window.url.hasFocus() or window.focusWidget() is window.url
         assert "click Probe" in window.page.hint
+        assert window.url.text() == ""
         window.url.setText("http://127.0.0.1:9")
         window.start.click()
         await eventually(lambda: window.stage == "failed")
@@ -135,3 +156,17 @@ async def test_if_nothing_answers_the_window_says_what_to_do(
         window.start.click()
         await asyncio.sleep(0)
         assert window.note.text().startswith("Enter a server address")
+
+
+async def test_running_servers_are_offered_as_addresses(
+    theme: Theme, engine: Engine, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports = {"Ollama": urlsplit(address).port, "vLLM": 9}
+    monkeypatch.setattr(detection, "_LOCAL_PORTS", ports)
+    tools = inspector_tools(engine, lambda: address)
+    assert await tools.local_servers() == {"Fullstop": address}
+    async with shown(ProbeWindow(inspector_tools(engine, lambda: ""))) as window:
+        await eventually(lambda: window.url.text() == address)
+        window.url.clear()
+        press(window, "Use Ollama")
+        assert window.url.text() == address

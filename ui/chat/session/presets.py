@@ -7,7 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine.files.json_fields import DamagedFile
-from ui.kit.tasks import finish_tasks, read_text, start_task, write_text
+from ui.kit.tasks import finish_tasks, read_text, start_task, write_file
 from ui.records.codec import Preset, presets_from_json, presets_json
 from ui.records.store import ConversationStore
 from ui.words import FileRefused
@@ -62,7 +62,7 @@ class PresetList(QObject):
 
     async def _export(self, path: Path, presets: list[Preset]) -> None:
         try:
-            await write_text(path, lambda: presets_json(presets))
+            await write_file(path, lambda: presets_json(presets))
         except FileRefused as refusal:
             self.refused.emit(str(refusal))
 
