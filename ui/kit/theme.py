@@ -67,7 +67,6 @@ QPushButton {
 }
 QPushButton:hover { background: $hover; }
 QPushButton:pressed { background: $line; }
-QPushButton:focus { border: $ring; }
 QPushButton:disabled { color: $hint; background: $sunken; border-color: $line; }
 QPushButton[kind="primary"] {
     background: $accent; border: 1px solid $accent; color: $on_accent; font-weight: 600;
@@ -84,17 +83,14 @@ QPushButton[kind="link"] {
 QPushButton[kind="link"][is_flush="true"] { padding: 3px 0; }
 QPushButton[kind="link"]:disabled { color: $hint; }
 QPushButton[kind="link"]:hover { text-decoration: underline; }
-QPushButton[kind="link"]:focus { border: $ring; }
 QPushButton[kind="chip"] {
     background: transparent; border: 1px solid $line; border-radius: 9px;
     padding: 3px 9px; color: $muted;
 }
 QPushButton[kind="chip"]:hover { background: $hover; color: $text; }
-QPushButton[kind="chip"]:focus { border: $ring; }
 QPushButton[kind="chip"]:checked {
     background: $accent_soft; color: $match; border: 1px solid $accent_soft;
 }
-QPushButton[kind="chip"]:checked:focus { border: $ring; }
 
 QPushButton[kind="jump"] {
     background: $raised; border: 1px solid $strong_line; border-radius: 9px;
@@ -105,23 +101,19 @@ QPushButton[kind="jump"][has_news="true"] {
     background: $accent; border: 1px solid $accent; color: $on_accent;
 }
 QPushButton[kind="jump"][has_news="true"]:hover { background: $accent_hover; }
-QPushButton[kind="jump"]:focus { border: $ring; }
 QPushButton[kind="jump"][has_news="true"]:focus { border: 1px solid $text; }
 
 QPushButton[kind="fold"] {
     background: transparent; border: 1px solid transparent; color: $muted; padding: 2px 5px 2px 0;
 }
 QPushButton[kind="fold"]:hover { color: $text; }
-QPushButton[kind="fold"]:focus { border: $ring; }
 QPushButton[kind="picture"] { background: transparent; border: 1px solid $line; padding: 3px; }
-QPushButton[kind="picture"]:focus { border: $ring; }
 
 QToolButton {
     background: transparent; border: 1px solid transparent; border-radius: 6px; padding: 3px;
 }
 QToolButton:hover { background: $hover; }
 QToolButton:pressed, QToolButton:checked { background: $line; }
-QToolButton:focus { border: $ring; }
 QToolButton::menu-indicator { image: none; }
 QMenuBar > QToolButton { padding: 0; border: none; background: $hover; }
 QToolButton[kind="send"] { background: $accent; border-radius: 16px; padding: 0; }
@@ -133,7 +125,6 @@ QToolButton[kind="code"] {
 }
 QToolButton[kind="code"]:hover { background: $hover; color: $text; }
 QToolButton[kind="code"]:checked { color: $match; background: $accent_soft; }
-QToolButton[kind="code"]:focus { border: $ring; }
 
 QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox[kind="choice"] {
     background: $raised; border: 1px solid $strong_line; border-radius: 7px; padding: 5px 8px;
@@ -198,18 +189,15 @@ QTextEdit[kind="page"] {
     background: $raised; border: 1px solid $line; border-radius: 8px; padding: 2px;
     selection-background-color: $accent; selection-color: $on_accent;
 }
-QTextEdit[kind="page"]:focus { border: $ring; }
 QTableView[kind="rows"] {
     background: $raised; border: 1px solid $line; border-radius: 8px;
     gridline-color: transparent; selection-background-color: $accent_soft;
     selection-color: $text; padding: 3px;
 }
-QTableView[kind="rows"]:focus { border: $ring; }
 QTableView[kind="rows"]::item { border: none; padding: 0 6px; }
 QListView[kind="rows"] {
     background: $raised; border: 1px solid $line; border-radius: 8px; padding: 4px; outline: none;
 }
-QListView[kind="rows"]:focus { border: $ring; }
 QListView[kind="rows"]::item { border-radius: 6px; padding: 5px 8px; color: $text; }
 QListView[kind="rows"]::item:selected { background: $accent_soft; color: $text; }
 QListView[kind="rows"]::indicator, #stop_table::indicator {
@@ -262,7 +250,6 @@ QDockWidget > QWidget { background: $sidebar; }
 #undo_bar QPushButton:focus { border: 1px solid $canvas; }
 
 #file_chip { background: $sunken; border: 1px solid $line; border-radius: 8px; }
-#file_chip:focus { border: $ring; }
 
 #composer { background: $raised; border: 1px solid $strong_line; border-radius: 16px; }
 #composer[focused="true"] { border: $ring; }
@@ -275,7 +262,6 @@ QDockWidget > QWidget { background: $sidebar; }
 #problem_bar { background: $fault_soft; border-bottom: 1px solid $line; }
 
 #result_list { background: $raised; border: 1px solid $line; border-radius: 8px; padding: 3px; }
-#result_list:focus { border: $ring; }
 #rule { background: $line; border: none; }
 #conversation_list { background: transparent; border: none; }
 #answer_text, #bubble QTextBrowser { background: transparent; border: none; }
@@ -286,7 +272,6 @@ QDockWidget > QWidget { background: $sidebar; }
     gridline-color: transparent; selection-background-color: $accent_soft;
     selection-color: $text; alternate-background-color: $raised; padding: 3px;
 }
-#stop_table:focus { border: $ring; }
 #stop_table::item { border: none; padding: 0 4px; }
 #stop_table QLineEdit { border-radius: 4px; padding: 1px 4px; }
 
@@ -294,11 +279,7 @@ QDockWidget > QWidget { background: $sidebar; }
     text-align: left; }
 #suggestion_card { background: $match_soft; border: 1px solid $line; border-radius: 12px; }
 #suggestion:hover { border: 1px solid $strong_line; background: $sunken; }
-#suggestion:focus { border: $ring; }
 #suggestion[primary="true"] { background: $match_soft; border: 1px solid $line; }
-#suggestion[primary="true"]:hover, #suggestion[primary="true"]:focus {
-    border: $ring;
-}
 
 #popover { background: $raised; border: 1px solid $strong_line; border-radius: 12px; }
 QProgressBar { background: $groove; border: none; border-radius: 2px; max-height: 4px; }
@@ -308,6 +289,14 @@ QLabel#qt_msgbox_label { font-weight: 600; }
 QLabel#qt_msgbox_informativelabel { min-width: 340px; }
 QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 QPushButton::menu-indicator { image: none; width: 0; }
+QPushButton:focus, QPushButton[kind="link"]:focus, QPushButton[kind="chip"]:focus,
+QPushButton[kind="chip"]:checked:focus, QPushButton[kind="jump"]:focus,
+QPushButton[kind="fold"]:focus, QPushButton[kind="picture"]:focus, QToolButton:focus,
+QToolButton[kind="code"]:focus, QTextEdit[kind="page"]:focus, QTableView[kind="rows"]:focus,
+QListView[kind="rows"]:focus, #file_chip:focus, #result_list:focus, #stop_table:focus,
+#suggestion:focus, #suggestion[primary="true"]:hover, #suggestion[primary="true"]:focus {
+    border: $ring;
+}
 """
 
 
