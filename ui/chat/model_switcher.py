@@ -16,6 +16,7 @@ from ui.kit.layouts import column, row
 from ui.kit.rows import CONTENT, DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, move_within_screen
+from ui.models.finder import FITS
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import (
     RESTART,
@@ -35,11 +36,6 @@ _TONES: dict[LoadStage, Tone] = {
     "ready": "done",
     "failed": "fault",
     "missing": "fault",
-}
-_FITS: dict[Fit, tuple[str, Tone]] = {
-    Fit.FITS: ("Fits", "done"),
-    Fit.TIGHT: ("Tight", "limit"),
-    Fit.TOO_LARGE: ("Too large", "fault"),
 }
 
 
@@ -159,7 +155,8 @@ class ModelRow:
             return "Loaded", "done"
         if not self.model.found.can_be_loaded or self.model.need is None:
             return "", "quiet"
-        return _FITS[self.model.fit]
+        word, _, tone = FITS[self.model.fit]
+        return word, tone
 
     @property
     def content(self) -> RowContent:

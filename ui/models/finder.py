@@ -35,7 +35,7 @@ from ui.models.model_library import ModelLibrary
 from ui.models.model_words import figures, fit_text
 from ui.words import Tone
 
-_FITS: dict[Fit, tuple[str, str, Tone]] = {
+FITS: dict[Fit, tuple[str, str, Tone]] = {
     Fit.FITS: ("Fits", "check", "done"),
     Fit.TIGHT: ("Tight", "warning", "limit"),
     Fit.TOO_LARGE: ("Too large", "fault", "fault"),
@@ -97,7 +97,7 @@ def fit_state(result: HubResult, memory: Memory) -> tuple[str, str, Tone]:
         return _CANNOT_LOAD
     fit = result.model.fit(memory)
     if fit is not None:
-        return _FITS[fit]
+        return FITS[fit]
     return _UNKNOWN_FIT if result.is_checked else _CHECKING
 
 

@@ -8,24 +8,24 @@ from PySide6.QtWidgets import (
     QMenu,
     QPushButton,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from engine.library.hub import Hub
 from engine.library.memory_need import Fit
 from engine.library.model_info import ModelInfo
+from engine.wording import as_sentence
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.dialogs import confirm_link
 from ui.kit.labels import label, show_text, thin_bar
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.theme import restyle
-from ui.models.downloads import Download, DownloadRow
+from ui.models.downloads import Download
 from ui.models.finder import Finder, HubResult, fit_sentence
 from ui.models.model_entries import ACTION_LABELS, Entry, EntryState, state_of
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import facts, newer_text
+from ui.models.model_words import facts, fit_text, newer_text
 from ui.models.upkeep import Upkeep
 
 _GATED = (
@@ -48,7 +48,6 @@ class ModelDetails(QFrame):
         super().__init__()
         self._library, self._finder, self._upkeep = library, finder, upkeep
         self.entry: Entry | None = None
-        self.row: DownloadRow | None = None
         self.name = label("", "title", 1.25, is_wrapped=True)
         self.repository = label("", "faint", 0.9, is_wrapped=True)
         self.purpose = label("", is_wrapped=True)
@@ -61,8 +60,10 @@ class ModelDetails(QFrame):
         self.primary = push_button("Get", kind="primary")
         self.unload = QPushButton("Unload")
         self.update_button = QPushButton("Update")
+        self.dismiss = QPushButton("Dismiss")
         self.pin = QCheckBox("Pin")
         self.pin.setToolTip("Keeps the model in memory")
+        self._acting = (self.primary, self.unload, self.update_button, self.dismiss, self.pin)
         self.page = QPushButton("Open Its Page")
         self.more = IconButton("more", "More actions")
         self.more.setMenu(QMenu(self.more))
@@ -70,7 +71,7 @@ class ModelDetails(QFrame):
         self.template = push_button("", kind="link")
         self.template.setProperty("is_flush", True)
         self.template.setToolTip("Edit the chat template, and compare it with the model’s own")
-        self.bar = thin_bar("Loading of the model")
+        self.bar = thin_bar("Progress of the model")
         self.then = label(_THEN, "faint", 0.95, is_wrapped=True)
         self.card = DocumentPage("Model card")
         self.card_note = label("", "muted", is_wrapped=True)
@@ -92,8 +93,6 @@ class ModelDetails(QFrame):
         self._rule.setObjectName("rule")
         self._rule.setFixedHeight(1)
         self._inner = QWidget()
-        self._download_layout = QVBoxLayout()
-        buttons = (self.primary, self.unload, self.update_button, self.pin, self.page, STRETCH)
         column(
             column(self.name, self.repository, spacing=2),
             self.purpose,
@@ -104,8 +103,7 @@ class ModelDetails(QFrame):
             self.fit,
             self.gated,
             self.bar,
-            self._download_layout,
-            row(*buttons, self.more, spacing=8),
+            row(*self._acting, self.page, STRETCH, self.more, spacing=8),
             self.then,
             (self.template, 0, Qt.AlignmentFlag.AlignLeft),
             self._rule,
@@ -124,10 +122,17 @@ class ModelDetails(QFrame):
         self.pin.clicked.connect(
             lambda is_on: self._library.pin(self._local.found.folder.resolve(), is_on)
         )
+        self.dismiss.clicked.connect(self._dismiss)
         self.page.clicked.connect(lambda: QDesktopServices.openUrl(self._address()))
         self.template.clicked.connect(lambda: self.template_requested.emit(self._local))
         self.card.link_chosen.connect(self._follow_link)
         self._finder.cards.changed.connect(self._show_card)
+
+    def _dismiss(self) -> None:
+        """Remove a paused or failed download from the list; its files stay."""
+        assert self.entry is not None
+        if (download := self._library.downloads.unfinished(self.entry.name)) is not None:
+            self._library.downloads.forget(download)
 
     @property
     def _local(self) -> LibraryModel:
@@ -140,7 +145,6 @@ class ModelDetails(QFrame):
     def refresh(self) -> None:
         entry = self.entry
         if entry is None or entry.note is not None:
-            self._show_row(None)
             return
         state = state_of(entry, self._library, self._upkeep)
         download = self._library.downloads.unfinished(entry.name)
@@ -149,17 +153,19 @@ class ModelDetails(QFrame):
         self.repository.setToolTip(where)
         show_text(self.repository, entry.name if entry.name != entry.title else where)
         show_text(self.facts, self._facts(entry))
-        # The row has room for the other texts; a download has its own line.
-        is_long = state.tone in _ROLES or entry.folder is not None
-        show_text(self.status, state.text if is_long and download is None else "")
+        # The row has room for facts; a paused update is shown nowhere else.
+        is_cut = state.is_notable or (entry.local is not None and not state.action)
+        text = state.text if is_cut or entry.folder is not None else ""
+        if download is not None and download.message:
+            text = as_sentence(download.message)
+        show_text(self.status, text if state.action != "loaded" or state.tone != "done" else "")
         restyle(self.status, "role", _ROLES.get(state.tone, "muted"))
+        self.bar.setVisible(state.percent is not None)
+        self.bar.setRange(0, 100 if state.percent else 0)
+        self.bar.setValue(state.percent or 0)
         self._show_hub(entry.hub if entry.local is None else None, download)
         self._show_local(entry.local, state)
         self._show_buttons(entry, state, download)
-        had_focus = self.primary.hasFocus()
-        self._show_row(download)
-        if had_focus and self.row is not None:
-            self.row.cancel.setFocus()
         self._show_card()
 
     def _facts(self, entry: Entry) -> str:
@@ -192,13 +198,15 @@ class ModelDetails(QFrame):
         folder = None if model is None else model.found.folder.resolve()
         in_memory = {m.folder: m for m in self._library.models.in_memory}
         loaded = None if folder is None else in_memory.get(folder)
-        self.unload.setVisible(state.action == "loaded")
         self.pin.setVisible(loaded is not None)
         # A status from before a click repeats the old state, and must not undo the click.
         is_pinned = loaded is not None and loaded.is_pinned
         if is_pinned != self._is_pinned or self.pin.accessibleName() != f"Pin {self.name.text()}":
             self._is_pinned = is_pinned
             self.pin.setChecked(is_pinned)
+        if model is not None and state.action != "loaded":
+            show_text(self.fit, fit_text(model.need, model.fit, self._library.memory))
+            restyle(self.fit, "role", _FITS.get(model.fit, "muted"))
         newer = None if model is None else self._upkeep.newer(model.found)
         self.update_button.setVisible(newer is not None)
         show_text(self.newer, "" if newer is None else newer_text(newer))
@@ -206,44 +214,27 @@ class ModelDetails(QFrame):
         if model is not None:
             whose = "yours" if model.has_user_template else "the model’s own"
             self.template.setText(f"Chat template: {whose}")
-        is_loading = state.percent is not None and state.action in ("cancel", "")
-        self.bar.setVisible(is_loading)
-        self.bar.setRange(0, 100 if state.percent else 0)
-        self.bar.setValue(state.percent or 0)
 
     def _show_buttons(self, entry: Entry, state: EntryState, download: Download | None) -> None:
-        name = entry.title
-        is_in_row = download is not None and state.action in ("pause", "resume", "retry_download")
-        can_act = bool(state.action) and not is_in_row and state.action != "loaded"
-        is_impossible = entry.folder is None and not state.action and state.percent is None
-        self.primary.setVisible(can_act or is_impossible)
-        self.primary.setEnabled(can_act and not self.problem.text())
-        text = ACTION_LABELS.get(state.action) or ("Load" if entry.local is not None else "Get")
+        name, action = entry.title, state.action
+        focused = next((button for button in self._acting if button.hasFocus()), None)
+        is_impossible = entry.folder is None and not action and state.percent is None
+        self.primary.setVisible(is_impossible or action not in ("", "loaded"))
+        self.primary.setEnabled(not is_impossible and not self.problem.text())
+        text = ACTION_LABELS.get(action) or ("Load" if entry.local is not None else "Get")
         self.primary.setText(text)
-        self.primary.setAccessibleName(f"{text} {name}")
-        for button in (self.unload, self.update_button, self.pin):
+        restyle(self.primary, "kind", "" if action in ("pause", "cancel", "remove") else "primary")
+        self.dismiss.setVisible(download is not None and download.stage != "running")
+        self.unload.setVisible(action == "loaded")
+        for button in self._acting:
             button.setAccessibleName(f"{button.text()} {name}")
+        if focused is not None and focused.isHidden():  # Qt gave the focus to a control elsewhere
+            next((b for b in self._acting if not b.isHidden()), self.more).setFocus()
         self.more.setAccessibleName(f"More about {name}")
         self.more.setVisible(entry.local is not None or entry.folder is not None)
         self.page.setToolTip(self._address().toString())
         self.page.setAccessibleName(f"Open the page of {name} in the browser")
         self.page.setVisible(entry.hub is not None and entry.local is None)
-
-    def _show_row(self, download: Download | None) -> None:
-        if self.row is not None and self.row.download is download:
-            self.row.refresh()
-            return
-        if self.row is not None:
-            had_focus = any(child.hasFocus() for child in self.row.findChildren(QPushButton))
-            self._download_layout.removeWidget(self.row)
-            self.row.hide()
-            self.row.deleteLater()
-            self.row = None
-            if had_focus and self.primary.isVisible():
-                self.primary.setFocus()
-        if download is not None:
-            self.row = DownloadRow(self._library.downloads, download)
-            self._download_layout.addWidget(self.row)
 
     def _show_card(self) -> None:
         finder, entry = self._finder, self.entry

@@ -7,13 +7,13 @@ from typing import Any, Literal
 from PySide6.QtCore import QAbstractListModel, QObject, Qt
 
 from engine.library.local_models import FoundModel, Origin
+from engine.library.memory_need import Fit
 from engine.wording import as_sentence, counted, format_size
 from ui.kit.rows import CONTENT, DISPLAY, NO_PARENT, Index, RowContent, RowPart
 from ui.kit.theme import current_theme
-from ui.models.finder import Finder, HubResult, fit_state, list_summary
+from ui.models.finder import FITS, Finder, HubResult, fit_state, list_summary
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import (
-    fit_text,
     loading_text,
     memory_text,
     percent,
@@ -134,8 +134,6 @@ def _local_state(model: LibraryModel, library: ModelLibrary, upkeep: Upkeep) -> 
         return EntryState("resume", found.trouble, "limit")
     if found.trouble:
         return EntryState("", found.trouble, "fault" if found.problem else "quiet")
-    if warning := fit_text(model.need, model.fit, library.memory):
-        return EntryState("load", warning, "limit")
     return EntryState("load", row_facts(found, model.used_at))
 
 
@@ -263,8 +261,8 @@ class ModelEntries(QAbstractListModel):
         is_quiet = state.tone in ("quiet", "done")
         color = colors.muted if is_quiet else colors.tone(state.tone)[0]
         title, fit = RowPart(entry.title), RowPart()
-        if entry.hub is not None and entry.local is None and state.action in ("get", ""):
-            word, icon, tone = fit_state(entry.hub, self._finder.memory)
+        if (shown := self._fit(entry, state)) is not None:
+            word, icon, tone = shown
             fit = RowPart(word, colors.tone(tone)[0], icon)
         note = RowPart(self._note(entry), colors.faint if entry.local is None else colors.match)
         return RowContent(
@@ -274,6 +272,14 @@ class ModelEntries(QAbstractListModel):
             subtitle=RowPart(state.text, color),
             has_ground=False,
         )
+
+    def _fit(self, entry: Entry, state: EntryState) -> tuple[str, str, Tone] | None:
+        """Return whether a model that is not loaded fits; None where it does and is here."""
+        if entry.local is not None:
+            is_tight = entry.local.fit is not Fit.FITS and state.action == "load"
+            return FITS[entry.local.fit] if is_tight else None
+        is_offered = entry.hub is not None and state.action in ("get", "")
+        return fit_state(entry.hub, self._finder.memory) if entry.hub and is_offered else None
 
     def _note(self, entry: Entry) -> str:
         """Return what stands beside the title: what a model is good for, or that there is news."""
@@ -285,8 +291,9 @@ class ModelEntries(QAbstractListModel):
         state, parts = self.state(entry), [entry.title]
         parts += [entry.name if entry.title != entry.name else "", self._note(entry)]
         if entry.hub is not None and entry.local is None:
-            fit = fit_state(entry.hub, self._finder.memory)[0]
-            parts += [*entry.hub.facts, entry.hub.model.problem, f"fit: {fit}"]
+            parts += [*entry.hub.facts, entry.hub.model.problem]
+        if (fit := self._fit(entry, state)) is not None:
+            parts.append(f"fit: {fit[0]}")
         if entry.hub is None or state.is_notable:
             parts.append(state.text)
         return ", ".join(filter(None, (*parts, ACTION_LABELS.get(state.action, ""))))

@@ -201,18 +201,6 @@ class ModelLibrary(QObject):
             None,
         )
 
-    # -- by name, as the hub names a model ---------------------------------------------------
-
-    def named(self, name: str) -> LibraryModel | None:
-        return next(
-            (
-                model
-                for model in self.local
-                if model.found.name == name and not (model.found.is_partial or model.found.is_gguf)
-            ),
-            None,
-        )
-
     async def finish(self) -> None:
         self.downloads.cancel_all()
         await finish_tasks(self)

@@ -35,6 +35,7 @@ from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow, bring_forward
 from ui.models.model_library import ModelLibrary
 from ui.models.template_comparison import Comparison, compare_templates, describe_report
+from ui.words import display_name
 
 # A text view lays this much out within a frame.
 _MAX_SHOWN_CHARS = 300_000
@@ -234,8 +235,8 @@ class TemplateWindow(OwnWindow):
     def show_model(self, folder: Path, name: str) -> None:
         """Show the template of a model, or the text that is not used yet."""
         self._keep_draft()
-        self.name.setText(name)
-        self.setWindowTitle(f"Chat Template of {name}")
+        self.name.setText(display_name(name))
+        self.setWindowTitle(f"Chat Template of {self.name.text()}")
         self.undo_bar.hide()
         # Equal to another model's text, it is still another template.
         self._folder, self._own = folder, _normal(chat_template(folder))

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 
 from engine.library.memory_need import Memory
 from tests.support.hub import COMMIT, Hub, hub
@@ -49,7 +51,7 @@ async def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
     details = opened.models.details
     seen: list[str] = []
     opened.window.model_library.downloads.progressed.connect(
-        lambda: seen.extend([] if details.row is None else [details.row.caption.text()])
+        lambda: seen.append(details.status.text())
     )
     one = await begin(opened)
     await opened.loaded(REPOSITORY)
@@ -124,15 +126,15 @@ async def test_a_cancelled_download_keeps_its_files_and_can_be_resumed(
     one = await begin(opened)
     await eventually(lambda: one.progress.done_bytes >= 2 << 20)
     details = opened.models.details
-    assert details.row is not None
-    details.row.cancel.click()
+    assert details.primary.text() == "Pause"
+    details.primary.click()
     assert one.stage == "cancelled"
-    assert details.row is not None
-    assert "kept" in details.row.caption.text()
+    assert "kept" in details.status.text()
     assert "kept" in opened.status(REPOSITORY).text
     assert opened.status(REPOSITORY).action == "resume"
     site.holds_after.clear()
-    details.row.resume.click()
+    assert details.primary.text() == "Resume"
+    details.primary.click()
     await eventually(lambda: one.stage == "done")
     weights = [r for _, path, r in site.requests if path.endswith("model.safetensors")]
     assert any(wanted is not None for wanted in weights)
@@ -145,12 +147,24 @@ async def test_why_a_download_failed_stands_in_its_row_and_it_can_be_tried_again
     site.gated.add(REPOSITORY)
     await begin(opened)
     await eventually(lambda: "is gated" in opened.status(REPOSITORY).text)
-    row = opened.models.details.row
-    assert row is not None
-    assert "accept its terms" in row.caption.text()
+    details = opened.models.details
+    assert "accept its terms" in details.status.text()
+    assert not details.dismiss.isHidden()
     site.gated.clear()
-    row.resume.click()
+    details.primary.click()
     await eventually(lambda: opened.has(REPOSITORY))
+
+
+async def test_the_focus_stays_at_a_download_that_fails(opened: OpenedModels, site: Hub) -> None:
+    site.gated.add(REPOSITORY)
+    await opened.search("demo", REPOSITORY)
+    primary = opened.pick(REPOSITORY).primary
+    opened.models.activateWindow()
+    primary.setFocus()
+    await eventually(primary.hasFocus)
+    QTest.keyClick(primary, Qt.Key.Key_Space)
+    await eventually(lambda: primary.text() == "Retry")
+    assert primary.hasFocus()
 
 
 async def test_an_incomplete_download_of_an_earlier_day_is_resumed_from_its_card(

@@ -19,6 +19,7 @@ async def test_without_a_hub_it_says_so_shows_what_is_here_and_tries_again(
     await opened.search("demo")
     finding = opened.models
     assert "cannot be reached" in finding.problem.text()
+    assert finding.details.card_note.isHidden(), "the sentence stands once in the window"
     assert opened.pick("demo-model").primary.text() == "Load"
     assert not finding.details.page.isVisible()
     monkeypatch.setenv("HF_ENDPOINT", site.url)

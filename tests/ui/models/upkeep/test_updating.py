@@ -108,9 +108,8 @@ async def test_an_update_that_is_cancelled_keeps_the_present_revision(
     await eventually(lambda: opened.models.upkeep.updates)
     site.answers.clear()
     opened.pick(REPOSITORY).update_button.click()
-    row = opened.models.details.row
-    assert row is not None
-    row.cancel.click()
+    assert opened.models.details.primary.text() == "Pause"
+    opened.models.details.primary.click()
     site.answers.set()
     assert opened.entry(REPOSITORY).local.found.folder.name == COMMIT
     opened.click(REPOSITORY)
