@@ -9,14 +9,8 @@ import pytest
 
 from api.service.record import RequestRecord
 from tests.api.conftest import LONG
+from tests.api.questions import question
 
-ASK = {
-    "model": "m",
-    "max_tokens": 50,
-    "messages": [{"role": "user", "content": LONG}],
-    "input": LONG,
-}
-RAW = {"prompt": f"<|start|>user:{LONG}<|end|><|go|>"}
 MESSAGES, CHAT = "/v1/messages", "/v1/chat/completions"
 COMPLETIONS, RESPONSES = "/v1/completions", "/v1/responses"
 
@@ -48,10 +42,6 @@ def breaks_at(stage: Any, step: int, after: threading.Event | None = None) -> No
     stage.model.fault = fault
 
 
-def ask_for(path: str) -> dict[str, Any]:
-    return ASK | RAW if path == COMPLETIONS else ASK
-
-
 @pytest.mark.parametrize(
     ("path", "type_"),
     [
@@ -67,12 +57,12 @@ def test_a_whole_answer_that_breaks_off_is_an_error(
     stage = staged(step_s=0)
     site = stage.site
     breaks_at(stage.stage, 5)
-    reply = site.send("POST", path, ask_for(path))
+    reply = site.send("POST", path, question(path, LONG, 50))
 
     assert reply.status == 500
     assert reply.json["error"]["type"] == type_
     assert "the device was lost" in reply.json["error"]["message"]
-    assert site.send("POST", path, ask_for(path) | {"max_output_tokens": 5}).status == 200
+    assert site.send("POST", path, question(path, LONG, 5)).status == 200
 
 
 @pytest.mark.parametrize(
@@ -94,7 +84,7 @@ def test_broken_stream_ends_with_its_error(
 ) -> None:
     stage = staged(step_s=0)
     breaks_at(stage.stage, 5, begun)
-    reply = stage.site.send("POST", path, ask_for(path) | {"stream": True})
+    reply = stage.site.send("POST", path, question(path, LONG, 50) | {"stream": True})
     last = json.loads(reply.events[-1][1])
     whole = reply.body.decode()
 
@@ -114,7 +104,8 @@ def test_a_running_answer_ends_with_an_error_when_the_server_stops(
 ) -> None:
     stage = staged(settings={"stop_grace_s": 0.05})
     site = stage.site
-    with site.open("POST", path, ask_for(path) | {"max_tokens": 2000, "stream": True}) as response:
+    body = question(path, LONG, 2000) | {"stream": True}
+    with site.open("POST", path, body) as response:
         assert response.readline()
         site.thread.stop()
         rest = response.read().decode()

@@ -19,16 +19,6 @@ from ui.preferences import Preferences, ServerPreferences
 from ui.server.server_switch import AddressRefused
 
 
-def status_of(url: str) -> int:
-    try:
-        with urllib.request.urlopen(f"{url}/health", timeout=60) as answer:
-            json.load(answer)
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        with error:
-            return int(error.code)
-
-
 async def test_local_server_start_stop_restart() -> None:
     engine = Engine()
 
@@ -36,10 +26,10 @@ async def test_local_server_start_stop_restart() -> None:
     for _ in range(2):
         url = await server.start()
         # Without a model it answers that it is not ready.
-        assert await asyncio.to_thread(status_of, url) == 503
+        assert await asyncio.to_thread(get, f"{url}/health") == 503
         await server.stop()
         with pytest.raises(urllib.error.URLError, match="refused"):
-            await asyncio.to_thread(status_of, url)
+            await asyncio.to_thread(get, f"{url}/health")
     await server.stop()
     engine.close()
 
@@ -139,7 +129,7 @@ async def test_local_server_applies_settings_to_next_request(
         )
         if wanted.port != free[0]:
             with pytest.raises(urllib.error.URLError, match="refused"):
-                await asyncio.to_thread(status_of, before)
+                await asyncio.to_thread(get, f"{before}/health")
     finally:
         goes_on.set()
         text = await answer
@@ -162,7 +152,7 @@ async def test_local_server_keeps_port_if_new_one_is_taken() -> None:
         host = {"Host": "me.example.org"}
         assert await asyncio.to_thread(lambda: get(f"{before}/v1/models", **host)) == 200
     assert await server.apply() == f"http://127.0.0.1:{taken}"
-    assert await asyncio.to_thread(status_of, f"http://127.0.0.1:{taken}") == 503
+    assert await asyncio.to_thread(get, f"http://127.0.0.1:{taken}/health") == 503
     await server.stop()
 
 

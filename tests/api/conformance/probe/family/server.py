@@ -36,23 +36,12 @@ _JSON = '{"color": "blue", "shape": "circle", "size": "large"}'
 
 
 class FamilyServer:
-    """Answers from a script; a piece of three characters is a token.
-
-    Attributes:
-        piece_s: How long a token takes.
-        grace_s: How long a probe waits after the end of a stream.
-        dialects: The dialects in which it has its fault or oddity; empty for all.
-        patience_s: How much longer than usual an answer may take after a client left.
-        only: The checks that suffice for it; empty for all.
-        asked: How many requests it has received.
-        token: The pattern of a token.
-        piece: The pattern of a piece of a stream; empty for that of a token.
-    """
+    """Answers from a script; a piece of three characters is a token."""
 
     DIALECTS = tuple(WIRES)
     piece_s = 0.0
-    grace_s = 30.0
-    patience_s = 30.0
+    grace_s = 30.0  # after the end of a stream
+    patience_s = 30.0  # after a client left
     is_thinking_always = False
     only: tuple[str, ...] = ()
     dialects: tuple[WireDialect, ...] = ()
