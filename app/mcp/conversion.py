@@ -157,14 +157,17 @@ def result_text(result: CallToolResult, max_bytes: int) -> str:
 
 def result_pictures(result: CallToolResult) -> tuple[bytes, ...]:
     """Return the contents of a result's pictures, within limits."""
-    return _pictures(
-        block.resource if block.type == "resource" else block for block in result.content
-    )
+    return _pictures(map(_holder, result.content))
 
 
 def resource_pictures(result: ReadResourceResult) -> tuple[bytes, ...]:
     """Return the contents of a resource's pictures, within limits."""
     return _pictures(result.contents)
+
+
+def _holder(block: ContentBlock) -> object:
+    """Return what has the data of a block."""
+    return block.resource if block.type == "resource" else block
 
 
 def _pictures(contents: Iterable[object]) -> tuple[bytes, ...]:
@@ -192,9 +195,14 @@ def binary_type(result: ReadResourceResult) -> str:
     return f"{blobs[0].mime_type or 'binary data'}, {_size(blobs[0].blob)}"
 
 
+def prompt_pictures(result: GetPromptResult) -> tuple[bytes, ...]:
+    """Return the contents of a prompt's pictures, within limits."""
+    return _pictures(_holder(message.content) for message in result.messages)
+
+
 def prompt_text(result: GetPromptResult, max_bytes: int) -> str:
-    """Return the messages of a prompt as one text."""
-    messages = result.messages
+    """Return the messages of a prompt as one text, without those that are pictures."""
+    messages = [each for each in result.messages if not _pictures([_holder(each.content)])]
     texts = [_block_text(message.content) for message in messages]
     if len({message.role for message in messages}) > 1:
         texts = [

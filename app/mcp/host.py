@@ -184,13 +184,14 @@ class ToolServers:
             text = "" if kind else resource_text(result, _MAX_ATTACHED_BYTES)
             return ToolAnswer(text, pictures=pictures)
 
-    async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
+    async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> ToolAnswer:
         async with self._operation():
             ready = await self._ready_server(server)
             result = await ready.get_prompt(name, arguments, self._call_timeout_s())
-            from app.mcp.conversion import prompt_text
+            from app.mcp.conversion import prompt_pictures, prompt_text
 
-            return prompt_text(result, _MAX_ATTACHED_BYTES)
+            text = prompt_text(result, _MAX_ATTACHED_BYTES)
+            return ToolAnswer(text, pictures=prompt_pictures(result))
 
     async def finish(self) -> None:
         self._is_finished = True

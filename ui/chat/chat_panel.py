@@ -1,7 +1,7 @@
 """The middle of the window: header, messages or greeting, composer. Main thread."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -65,7 +65,7 @@ _WAIT = "Wait for the answer to finish, or press Esc to stop it."
 
 
 def _resource_files(title: str, answer: ToolAnswer, folder: Path | None) -> list[Attachment]:
-    """Return the text and the pictures of a resource as files; stores the pictures, and blocks."""
+    """Return a server's text and pictures as files; stores the pictures, and blocks."""
     name = " ".join(title.split())
     text = [Attachment(name, answer.text)] if answer.text.strip() else []
     return [*text, *(store_picture(folder, name, data) for data in answer.pictures)]
@@ -188,6 +188,10 @@ class ToolsInChat(QObject):
             return
         if not files:
             row.refuse(f"{resource.title} is empty.")
+        self._add(files, conversation)
+
+    def _add(self, files: Iterable[Attachment], conversation: Conversation) -> None:
+        row = self._composer.attachments
         for file in files:
             if conversation is self._workspace.current.conversation:
                 row.add(file)
@@ -215,14 +219,17 @@ class ToolsInChat(QObject):
     async def _insert(
         self, prompt: PromptInfo, arguments: dict[str, str], conversation: Conversation
     ) -> None:
-        ask = partial(self._toolbox.host.prompt_text, prompt.server, prompt.name)
+        ask = partial(self._toolbox.host.get_prompt, prompt.server, prompt.name)
         try:
-            text = await ask(arguments)
-        except ToolsRefused as refused:
+            answer = await ask(arguments)
+            folder, pictures = self._workspace.store.pictures_folder, replace(answer, text="")
+            files = await asyncio.to_thread(_resource_files, prompt.title, pictures, folder)
+        except (ToolsRefused, FileRefused) as refused:
             self._composer.attachments.refuse(str(refused))
             return
+        self._add(files, conversation)
         before = conversation.draft.rstrip()
-        draft = f"{before}\n\n{text}" if before else text
+        draft = f"{before}\n\n{answer.text}" if before else answer.text
         if conversation is self._workspace.current.conversation:
             self._composer.set_text(draft)
             self._composer.input.setFocus()

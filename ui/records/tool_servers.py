@@ -252,8 +252,8 @@ class ToolHost(Protocol):
     async def read_resource(self, server: str, uri: str) -> ToolAnswer:
         """Return the text and the pictures of a resource."""
 
-    async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
-        """Return the text of a server's prompt."""
+    async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> ToolAnswer:
+        """Return the text and the pictures of a server's prompt."""
 
     async def finish(self) -> None:
         """End all servers with their processes."""

@@ -58,8 +58,10 @@ def test_mcp_resources_and_prompts(plain: Served) -> None:
     assert plain.do(plain.host.read_resource("plain", "notes://today")).text == "Buy cheese."
     dot = plain.do(plain.host.read_resource("plain", "photos://dot"))
     assert (dot.text, dot.pictures) == ("", (PIXEL,))
-    text = plain.do(plain.host.prompt_text("plain", "review", {"code": "x = 1"}))
-    assert text == "Review this code:\nx = 1"
+    review = plain.do(plain.host.get_prompt("plain", "review", {"code": "x = 1"}))
+    assert review.text == "Review this code:\nx = 1"
+    look = plain.do(plain.host.get_prompt("plain", "look", {}))
+    assert (look.text, look.pictures) == ("What?", (PIXEL,))
     with pytest.raises(ToolsRefused, match=r"neither text nor a picture \(image/png, 4 bytes\)"):
         plain.do(plain.host.read_resource("plain", "photos://cat"))
 

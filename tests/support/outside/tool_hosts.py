@@ -81,7 +81,7 @@ class NoTools:
     async def read_resource(self, server: str, uri: str) -> ToolAnswer:
         raise ToolsRefused("Tools cannot be used here.")
 
-    async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
+    async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> ToolAnswer:
         raise ToolsRefused("Tools cannot be used here.")
 
     async def finish(self) -> None:

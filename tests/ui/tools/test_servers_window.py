@@ -202,8 +202,9 @@ class Offering(DictatedHost):
     async def read_resource(self, server: str, uri: str) -> ToolAnswer:
         return ToolAnswer(f"text of {uri}", pictures=(_drawn(),) if uri.endswith("png") else ())
 
-    async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
-        return f"{name} {arguments}"
+    async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> ToolAnswer:
+        pictures = (_drawn(),) if name == "look" else ()
+        return ToolAnswer(f"{name} {arguments}", pictures=pictures)
 
 
 async def test_mcp_resource_and_prompt_are_attached(engine: Engine, theme: Theme) -> None:
@@ -243,6 +244,9 @@ async def test_mcp_image_resource_is_attached_as_picture(
         text, picture = composer.attachments.files
         assert (text.name, text.text) == ("A cat", "text of sums://1.png")
         assert (picture.name, picture.kept_file) == ("A cat", kept_name(_drawn()))
+        tools.popover.prompt_requested.emit(PromptInfo("sums", "look", "Look"))
+        await eventually(lambda: composer.text == "look {}")
+        assert composer.attachments.files[-1].name == "Look"
 
 
 def test_tool_servers_window_shows_log_of_failed_server(theme: Theme, qtbot: QtBot) -> None:

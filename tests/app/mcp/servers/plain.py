@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.prompts.base import UserMessage
 from mcp_types import BlobResourceContents, EmbeddedResource, ResourceLink
 from pydantic import BaseModel, Field
 
@@ -149,6 +150,12 @@ def cat() -> bytes:
 def review(code: str) -> str:
     """Ask for a review."""
     return f"Review this code:\n{code}"
+
+
+@server.prompt()
+def look() -> list[UserMessage]:
+    """Ask about a picture."""
+    return [UserMessage(Image(data=PIXEL, format="png").to_image_content()), UserMessage("What?")]
 
 
 if __name__ == "__main__":
