@@ -3,19 +3,18 @@
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QMenu, QWidget
+from PySide6.QtWidgets import QFrame, QMenu
 
 from engine.library.local_models import Origin
 from engine.library.suggestions import SuggestedModel, first_models
 from engine.wording import as_sentence, format_size
 from ui.kit.buttons import IconBadge, push_button
 from ui.kit.commands import Command, Entry, fill_menu
-from ui.kit.labels import label, show_text
+from ui.kit.labels import label, show_text, thin_bar
 from ui.kit.layouts import STRETCH, column, row
-from ui.models.downloads import DownloadRow
 from ui.models.loading_after import LoadingAfter
 from ui.models.model_library import ModelLibrary
-from ui.models.model_words import duration
+from ui.models.model_words import duration, percent
 from ui.words import display_name
 
 
@@ -37,7 +36,6 @@ class FirstModel(QFrame):
         self._library = library
         self._offered: tuple[SuggestedModel, ...] = ()
         self._suggestion: SuggestedModel | None = None
-        self._row: DownloadRow | None = None
         badge = IconBadge(40)
         badge.show_icon("download", "match")
         self.name = label("", "title", 1.2, is_wrapped=True)
@@ -45,20 +43,20 @@ class FirstModel(QFrame):
         self.figures = label("", "muted", 0.95, is_wrapped=True)
         self.problem = label("", "fault", 0.95, is_wrapped=True)
         self.problem.hide()
+        self.bar = thin_bar("Download of the model")
         self.download = push_button("Download", kind="primary")
-        self.download.clicked.connect(self._start)
+        self.download.clicked.connect(self._act)
         self.others = push_button("Smaller or Larger…", "Choose a smaller or larger model", "link")
         menu = QMenu(self.others)
         self.others.setMenu(menu)
         fill_menu(menu, (), self._alternatives)
-        self._buttons = QWidget()
-        row(self.download, self.others, STRETCH, spacing=8, on=self._buttons)
-        self._texts = column(self.name, self.description, self.figures, self.problem, spacing=3)
+        texts = column(self.name, self.description, self.figures, self.problem, self.bar, spacing=4)
+        buttons = row(self.download, self.others, STRETCH, spacing=8)
         row(
             (badge, 0, Qt.AlignmentFlag.AlignTop),
-            (column(self._texts, self._buttons, spacing=11), 1),
-            spacing=14,
-            margins=(18, 16, 18, 16),
+            (column(texts, buttons, spacing=12), 1),
+            spacing=16,
+            margins=16,
             on=self,
         )
         self._loading = LoadingAfter(library, self)
@@ -66,7 +64,7 @@ class FirstModel(QFrame):
         self._loading.not_loaded.connect(lambda _, why: show_text(self.problem, why))
         library.changed.connect(self.refresh)
         library.downloads.changed.connect(self.refresh)
-        library.downloads.progressed.connect(self._show_progress)
+        library.downloads.progressed.connect(self.refresh)
         self.refresh()
 
     @property
@@ -93,22 +91,24 @@ class FirstModel(QFrame):
         self.description.setText(suggestion.summary)
         size, took = _figures(suggestion)
         arrived = begun.get(suggestion.name, "")
-        suits = arrived or "runs well on this Mac"
-        self.figures.setText(f"{size} · {suits} · {took}")
+        text = f"{size} · {arrived or 'runs well on this Mac'} · {took}"
         verb = "Resume" if arrived else "Download"
+        download = library.downloads.unfinished(suggestion.name)
+        if download is not None:
+            progress = download.progress
+            verbs = {"running": "Pause", "cancelled": "Resume", "failed": "Retry"}
+            verb = verbs.get(download.stage, verb)
+            is_running, message = download.stage == "running", as_sentence(download.message)
+            text = download.rate.text(progress) if is_running else message
+            show_text(self.problem, message if download.stage == "failed" else "")
+            # A bar without a maximum moves: it shows that the hub has not answered yet.
+            self.bar.setRange(0, 0 if is_running and not progress.total_bytes else 100)
+            self.bar.setValue(percent(progress.done_bytes, progress.total_bytes))
+        self.bar.setVisible(download is not None)
+        show_text(self.figures, "" if text == self.problem.text() else text)
         self.download.setText(verb)
         self.download.setAccessibleName(f"{verb} {title}")
-        items = library.downloads.items
-        download = next((item for item in items if item.repository == suggestion.name), None)
-        if self._row is not None and self._row.download is not download:
-            self._row.hide()
-            self._row.deleteLater()
-            self._row = None
-        if download is not None and self._row is None:
-            self._row = DownloadRow(library.downloads, download)
-            self._texts.addWidget(self._row)
-        self._buttons.setVisible(download is None)
-        self._show_progress()
+        self.others.setVisible(download is None or download.stage != "running")
 
     async def finish(self) -> None:
         await self._loading.finish()
@@ -126,14 +126,16 @@ class FirstModel(QFrame):
 
     def _suggest(self, model: SuggestedModel) -> None:
         self._suggestion = model
+        self.problem.hide()
         self.refresh()
 
-    def _show_progress(self) -> None:
-        if self._row is not None:
-            self._row.refresh()
-
-    def _start(self) -> None:
+    def _act(self) -> None:
+        """Start, pause or resume the download."""
         if self._suggestion is None:
+            return
+        download = self._library.downloads.unfinished(self._suggestion.name)
+        if download is not None and download.stage == "running":
+            download.cancel()
             return
         self._loading.want(self._suggestion.name)
         problem = self._library.downloads.start(self._suggestion.name)

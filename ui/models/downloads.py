@@ -1,4 +1,4 @@
-"""Downloads of models: progress, rate, time left, rows. Main thread; each has its own thread."""
+"""Downloads of models: progress, rate, time left. Main thread; each has its own thread."""
 
 import asyncio
 import logging
@@ -7,17 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
-from PySide6.QtWidgets import QFrame
 
 from engine.library.downloads import HubDownload, disk_shortage, repository_of
 from engine.library.hub import DownloadProgress, HubCancelled, HubFailed
 from engine.values.verdict import UNEXPECTED
-from engine.wording import as_sentence
-from ui.kit.buttons import IconButton, push_button
-from ui.kit.labels import label, thin_bar
-from ui.kit.layouts import column, row
-from ui.kit.theme import restyle
-from ui.models.model_words import TransferRate, percent
+from ui.models.model_words import TransferRate
 
 DownloadStage = Literal["running", "cancelled", "failed", "done"]
 
@@ -164,57 +158,3 @@ class Downloads(QObject):
         if not any(item.stage == "running" for item in self.items):
             self._timer.stop()
         self.progressed.emit()
-
-
-class DownloadRow(QFrame):
-    """Shows how far a download is, and pauses or resumes it."""
-
-    def __init__(self, downloads: Downloads, download: Download) -> None:
-        super().__init__()
-        self._download = download
-        self.bar = thin_bar(f"Download of {download.repository}")
-        self.caption = label("", "muted", 0.95, is_wrapped=True)
-        self.cancel = push_button("Pause", f"Pause the download of {download.repository}")
-        self.cancel.clicked.connect(download.cancel)
-        self.resume = push_button("Resume", f"Resume the download of {download.repository}")
-        self.resume.clicked.connect(lambda: downloads.resume(download))
-        self.close_button = IconButton("close", f"Dismiss {download.repository}", size=16)
-        self.close_button.clicked.connect(lambda: downloads.forget(download))
-        row(
-            (column(self.bar, self.caption, spacing=5), 1),
-            self.cancel,
-            self.resume,
-            self.close_button,
-            spacing=8,
-            on=self,
-        )
-        self.refresh()
-
-    @property
-    def download(self) -> Download:
-        return self._download
-
-    def refresh(self) -> None:
-        download = self._download
-        progress = download.progress
-        is_running = download.stage == "running"
-        # A bar without a maximum moves: it shows that the hub has not answered yet.
-        self.bar.setRange(0, 0 if is_running and not progress.total_bytes else 100)
-        self.bar.setValue(
-            100 if download.stage == "done" else percent(progress.done_bytes, progress.total_bytes)
-        )
-        self.bar.setVisible(is_running or download.stage == "cancelled")
-        if is_running:
-            self.caption.setText(download.rate.text(progress))
-        elif download.stage == "done":
-            self.caption.setText("Downloaded and verified.")
-        else:
-            self.caption.setText(as_sentence(download.message))
-        restyle(self.caption, "role", "fault" if download.stage == "failed" else "muted")
-        shown, hidden = (self.cancel, self.resume) if is_running else (self.resume, self.cancel)
-        shown.setVisible(download.stage != "done")
-        if hidden.hasFocus():  # Qt would give the focus to a control elsewhere
-            shown.setFocus()
-        hidden.hide()
-        self.resume.setText("Retry" if download.stage == "failed" else "Resume")
-        self.close_button.setVisible(not is_running)
