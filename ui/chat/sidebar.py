@@ -267,7 +267,7 @@ class Sidebar(QFrame):
         self.server.set_compact_height(self.height() < 560)
 
     def minimumSizeHint(self) -> QSize:
-        return super().minimumSizeHint().expandedTo(QSize(190, 0))
+        return super().minimumSizeHint().expandedTo(QSize(200, 0))
 
     def toggle(self) -> None:
         """Show or hide the sidebar."""

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QWidget
 
@@ -28,6 +28,9 @@ WIDTH_PX = 366
 
 class StopPanel(QDockWidget):
     """Follows the open conversation and the shown run; can be closed and detached."""
+
+    opening = Signal()  # before it takes room
+    closed = Signal()
 
     def __init__(self, workspace: Workspace, window: QMainWindow) -> None:
         super().__init__("Stops", window)
@@ -79,6 +82,13 @@ class StopPanel(QDockWidget):
         part.setFocus()
         if self.isFloating():
             self.activateWindow()
+
+    def setVisible(self, is_visible: bool) -> None:  # noqa: N802 - Qt's name
+        if is_visible and self.isHidden():
+            self.opening.emit()
+        super().setVisible(is_visible)
+        if not is_visible:
+            self.closed.emit()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Bring the verdict up to date: a hidden panel does not follow the run."""

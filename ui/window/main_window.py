@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QCoreApplication, QEvent, Qt, Signal
-from PySide6.QtGui import QCloseEvent, QKeyEvent
+from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QSplitter
 
 from engine import Engine
@@ -33,7 +33,7 @@ from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit import icons
 from ui.kit.theme import current_theme
-from ui.kit.windows import bring_forward, move_focus
+from ui.kit.windows import bring_forward, fit_to_screen, move_focus
 from ui.models.model_choices import ChoicesState
 from ui.models.model_library import ModelLibrary
 from ui.models.models import Models
@@ -53,6 +53,33 @@ from ui.window.other_windows import HelpFiles, OtherWindows
 from ui.window.window_parts import WindowParts
 
 _SEPARATOR = b"\0fullstop\0"  # between the parts of a saved layout
+
+
+def _lay_out_now() -> None:
+    """Finish all layouts, which would otherwise be done at the next turn of the loop."""
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
+
+
+_SIDEBAR_PX, _CHAT_MIN_PX = 240, 360
+
+
+class _Columns(QSplitter):
+    """Keeps the width of the first column where the other one's minimum allows it."""
+
+    def __init__(self) -> None:
+        super().__init__(Qt.Orientation.Horizontal)
+        self.setHandleWidth(1)
+        self.setChildrenCollapsible(False)
+        self._first_px = _SIDEBAR_PX
+        self.splitterMoved.connect(lambda position, _: self.set_first(position))
+
+    def set_first(self, width_px: int) -> None:
+        self._first_px = width_px or self._first_px
+        self.setSizes([self._first_px, max(1, self.width() - self._first_px)])
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.set_first(self._first_px)
 
 
 class MainWindow(WindowParts):
@@ -79,12 +106,13 @@ class MainWindow(WindowParts):
         super().__init__()
         self.setWindowTitle("Fullstop")
         self.setWindowIcon(icons.icon("stop-match", current_theme().colors.accent, 64))
-        self.resize(1280, 820)
+        fit_to_screen(self, 1280, 820)
         self.setMinimumHeight(480)
         self.theme = current_theme()
         self.runs_in_background: Callable[[], bool] = lambda: False
         self._is_quitting = False
         self._may_lose = False
+        self._narrow_px = 0  # the width in which the sidebar gave way to the stop panel
         self.preferences = preferences
         self.toolbox = Toolbox(tool_host, preferences, self)
         models = Models(engine, ChoicesState(preferences), self)
@@ -108,7 +136,7 @@ class MainWindow(WindowParts):
         )
         # In its place before it holds anything: a part that moves is styled again with all that it
         # holds. And before the stop panel: what the window shows last has precedence.
-        self._splitter = QSplitter(Qt.Orientation.Horizontal)
+        self._splitter = _Columns()
         self.setCentralWidget(self._splitter)
         self.files = FileDialogs(self.workspace, self)
         self.sidebar = Sidebar(self.workspace, self.files, self.local_server)
@@ -190,7 +218,10 @@ class MainWindow(WindowParts):
         """Return size, position and columns, for ``restore_layout``."""
         parts = (self.saveGeometry(), self.saveState(), self._splitter.saveState())
         columns = (("sidebar", self.sidebar), ("panel", self.stop_panel))
-        shown = " ".join(name for name, column in columns if not column.isHidden())
+        gave_way = self.sidebar if self._narrow_px else None
+        shown = " ".join(
+            name for name, column in columns if column is gave_way or not column.isHidden()
+        )
         return _SEPARATOR.join([*(bytes(part.data()) for part in parts), shown.encode()])
 
     def restore_layout(self, layout: bytes) -> None:
@@ -199,6 +230,7 @@ class MainWindow(WindowParts):
         if len(parts) == 4:
             self.restoreState(parts[1])
             self._splitter.restoreState(parts[2])
+            self._splitter.set_first(self._splitter.sizes()[0])
             shown = bytes(parts[3].data()).split()
             self.sidebar.setVisible(b"sidebar" in shown)
             self.stop_panel.setVisible(b"panel" in shown)
@@ -208,7 +240,7 @@ class MainWindow(WindowParts):
     def event(self, event: QEvent) -> bool:
         """Finish all layouts before a frame: each of them asks the one around it afterwards."""
         if event.type() == QEvent.Type.UpdateRequest:
-            QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
+            _lay_out_now()
         return super().event(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
@@ -235,14 +267,9 @@ class MainWindow(WindowParts):
 
     def _lay_out(self) -> None:
         splitter = self._splitter
-        splitter.setHandleWidth(1)
         splitter.addWidget(self.sidebar)
         splitter.addWidget(self.chat)
-        splitter.setStretchFactor(0, 0)
-        splitter.setStretchFactor(1, 1)
-        splitter.setChildrenCollapsible(False)
-        self.chat.setMinimumWidth(410)
-        splitter.setSizes([250, 1000])
+        self.chat.setMinimumWidth(_CHAT_MIN_PX)
         self.transfer_bar = TransferBar(self.workspace.files.transfers)
         self.setStatusBar(self.transfer_bar)
         self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.stop_panel)
@@ -264,6 +291,8 @@ class MainWindow(WindowParts):
         self.chat.handling.stop_list_requested.connect(self.stop_panel.show_rows)
         self.stop_panel.verdict.stop_requested.connect(self.chat.handling.stop_at)
         self.stop_panel.visibilityChanged.connect(self.chat.column.show_marks)
+        self.stop_panel.opening.connect(self._make_room)
+        self.stop_panel.closed.connect(self._take_room)
         self.chat.composer.stops.clicked.connect(self.stop_panel.show_list)
         self.stop_panel.verdict.inspect.clicked.connect(self.others.inspect_answer)
         self.sidebar.server.details.clicked.connect(self.others.show_server)
@@ -292,6 +321,22 @@ class MainWindow(WindowParts):
         self.preferences.change(columns=columns)
 
     # -- intents ---------------------------------------------------------------------------
+
+    def _make_room(self) -> None:
+        """Hide the sidebar if the stop panel beside it would widen the window."""
+        needed = self.minimumSizeHint().width() + self.stop_panel.minimumSizeHint().width()
+        if not self.stop_panel.isFloating() and self.sidebar.isVisible() and self.width() < needed:
+            self._narrow_px = self.width()
+            self.sidebar.hide()
+            _lay_out_now()
+
+    def _take_room(self) -> None:
+        """Show the sidebar again, in a window of its earlier width."""
+        if self._narrow_px:
+            _lay_out_now()
+            self.resize(min(self._narrow_px, self.width()), self.height())
+            self.sidebar.show()
+            self._narrow_px = 0
 
     def _start_chat(self) -> None:
         """Show an empty chat, which says that the model is ready and takes the first message."""

@@ -16,26 +16,42 @@ def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
     return enter(lambda: opened(main_window(engine, theme), quits=True))
 
 
-async def test_side_columns_leave_the_chat_its_width(window: MainWindow) -> None:
-    window.resize(700, 800)
+async def test_sidebar_gives_way_to_the_stop_panel_in_a_narrow_window(window: MainWindow) -> None:
+    window.resize(740, 700)
+    sidebar_px = window.sidebar.width()
     window.stop_panel.show()
-    await eventually(lambda: window.stop_panel.width() >= window.stop_panel.minimumWidth())
+    await eventually(window.sidebar.isHidden)
     assert window.chat.width() >= window.chat.minimumWidth()
-    window.sidebar.hide()
-    assert window.chat.width() >= window.chat.minimumWidth()
+    window.stop_panel.hide()
+    await eventually(lambda: window.sidebar.width() == sidebar_px and window.width() == 740)
+
+
+async def test_sidebar_has_its_width_again_after_a_narrow_window(window: MainWindow) -> None:
+    window.resize(780, 600)
+    await eventually(lambda: window._splitter.sizes()[0] == 240)
+    window.resize(window.minimumSizeHint().width(), 600)
+    await eventually(lambda: window._splitter.sizes()[0] < 240)
+    window.resize(780, 600)
+    await eventually(lambda: window._splitter.sizes()[0] == 240)
+
+
+async def test_main_window_fits_its_screen(window: MainWindow) -> None:
+    offered = window.screen().availableSize()
+    assert window.width() <= offered.width()
+    assert window.height() <= offered.height()
 
 
 async def test_side_columns_are_restored_with_their_widths(
     window: MainWindow, engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:
     window.resize(780, 560)
-    window._splitter.setSizes([310, 470])
+    window._splitter.set_first(310)
     layout = window.save_layout()
     async with shown(main_window(engine, theme), quits=True) as other:
         other.restore_layout(layout)
         assert other._splitter.sizes()[0] == pytest.approx(310, abs=20)
-        other.stop_panel.show()
         other.sidebar.hide()
+        other.stop_panel.show()
         other.restore_layout(other.save_layout())
         assert other.sidebar.isHidden()
         assert other.stop_panel.isVisible()
