@@ -12,18 +12,18 @@ from typing import Any, Literal, TypeVar, get_type_hints
 from ui.kit.colors import ThemeMode
 from ui.records.conversations import ConversationSettings, ListOrder, WhenFull
 
-# Where a preference is changed: a page of the dialog, or another window.
-GENERAL, SERVER, NEW_CONVERSATIONS = "General", "Server", "New Conversations"
-STORAGE = "Storage"
-TOOLS = "Tools"
-PAGES = {
-    GENERAL: "Interface size applies the next time Fullstop starts. Zoom In and Zoom Out in the "
+# Where a preference is changed: a pane of Settings, or another window.
+GENERAL, APPEARANCE, NEW_CHATS, STOPS = "General", "Appearance", "New Chats", "Stops"
+SERVER, TOOLS, STORAGE = "Server", "Tools", "Storage"
+PANES = {
+    GENERAL: "",
+    APPEARANCE: "Interface size applies the next time Fullstop starts. Zoom In and Zoom Out in the "
     "View menu change the text of messages at once.",
-    SERVER: "While the server is on, the tray icon brings the window back. Quit ends everything. "
-    "Port, network, key and origins are set in the Local Server window.",
-    NEW_CONVERSATIONS: "",
-    TOOLS: "Servers are added and switched on in the Tool Servers window. In each conversation, "
-    "Tools says which of them the model may use.",
+    NEW_CHATS: "",
+    STOPS: "",
+    SERVER: "While the server is on, the tray icon brings the window back. Quit ends everything.",
+    TOOLS: "Servers are added and turned on in the MCP Servers window. In each conversation, Tools "
+    "says which of them the model may use.",
     STORAGE: "The prompts that the model has read for your conversations are kept on this "
     "computer’s disk, so that it does not read them again after a restart. The recorded tokens of "
     "the answers are kept for the inspector. Only you can open these files. Nothing is kept of the "
@@ -31,8 +31,8 @@ PAGES = {
 }
 # The dialog shows beside these how much is kept now.
 KEPT_PROMPTS, KEPT_TRACES = "kept_prompts_gb", "kept_traces_mb"
-SERVER_WINDOW, MODELS_WINDOW = "the Local Server window", "the Models window"
-TOOLS_WINDOW = "the Tool Servers window"
+SERVER_ACCESS, MODELS_WINDOW = f"Preferences, {SERVER}", "the Models window"
+TOOLS_WINDOW = "the MCP Servers window"
 
 T = TypeVar("T")
 
@@ -102,44 +102,44 @@ class ServerPreferences:
         help="port to listen on",
         minimum=1,
         maximum=65_535,
-        section=SERVER_WINDOW,
+        section=SERVER_ACCESS,
         label="Port",
     )
     is_on_network: bool = declare(
         False,
         help="whether other computers can reach the server; they need the API key",
-        section=SERVER_WINDOW,
+        section=SERVER_ACCESS,
         label="Visible on your network",
     )
     is_key_required: bool = declare(
         False,
         help="whether programs on this computer need the API key too",
-        section=SERVER_WINDOW,
+        section=SERVER_ACCESS,
         label="Require the API key for apps on this Mac",
     )
     is_model_chosen: bool = declare(
         True,
         help="whether requests choose the model by its name; else the one loaded last answers all",
-        section=SERVER_WINDOW,
+        section=SERVER_ACCESS,
         label="Let requests choose the model",
     )
     allowed_origins: tuple[str, ...] = declare(
         (),
         help="web origins whose pages may call the server, such as https://example.org",
-        section=SERVER_WINDOW,
+        section=SERVER_ACCESS,
         label="Allowed origins",
     )
     allowed_hosts: tuple[str, ...] = declare(
         (),
         help="names by which other computers reach this one, besides its own name",
-        section=SERVER_WINDOW,
+        section=SERVER_ACCESS,
         label="Allowed host names",
     )
     at_launch: ServerAtLaunch = declare(
         "as_left",
         help="whether the server is turned on when Fullstop starts",
         section=SERVER,
-        label="At launch",
+        label="Server at launch",
         accessible_name="The server at launch",
         choices={"as_left": "Last State", "on": "On", "off": "Off"},
     )
@@ -204,8 +204,7 @@ class ModelPreferences:
         True,
         help="whether the hub is asked for newer revisions of models while their window is open",
         section=GENERAL,
-        label="Model updates",
-        accessible_name="Check for model updates",
+        label="Check for model updates",
     )
     choices: tuple[ModelChoices, ...] = declare(
         (),
@@ -262,8 +261,7 @@ class ToolPreferences:
         (),
         help="tool servers whose tools new conversations use",
         section=TOOLS_WINDOW,
-        label="Use in new conversations",
-        accessible_name="Tool servers whose tools new conversations use",
+        label="Use in new chats",
     )
 
 
@@ -276,7 +274,7 @@ class NewConversation:
         help="system prompt",
         metavar="S",
         option="--system",
-        section=NEW_CONVERSATIONS,
+        section=NEW_CHATS,
         label="System prompt",
         accessible_name="System prompt of new conversations",
         unset="Instructions that the model reads before the conversation",
@@ -288,7 +286,7 @@ class NewConversation:
         maximum=2,
         metavar="T",
         option="--temperature",
-        section=NEW_CONVERSATIONS,
+        section=NEW_CHATS,
         label="Temperature",
         accessible_name="Temperature of new conversations",
         unset="Model default",
@@ -301,7 +299,7 @@ class NewConversation:
         maximum=TOKENS_MAX,
         metavar="N",
         option="--max-tokens",
-        section=NEW_CONVERSATIONS,
+        section=NEW_CHATS,
         label="Maximum length",
         accessible_name="Maximum length of answers in new conversations, in tokens",
         unset="No limit",
@@ -312,9 +310,8 @@ class NewConversation:
         False,
         help="let the model reason before it answers",
         option="--thinking",
-        section=NEW_CONVERSATIONS,
-        label="Thinking",
-        accessible_name="Let the model reason first, if it can",
+        section=NEW_CHATS,
+        label="Let the model reason first, if it can",
     )
     thinking_budget: int | None = declare(
         None,
@@ -323,7 +320,7 @@ class NewConversation:
         maximum=TOKENS_MAX,
         metavar="N",
         option="--thinking-budget",
-        section=NEW_CONVERSATIONS,
+        section=NEW_CHATS,
         label="Thinking budget",
         accessible_name="Thinking budget of new conversations, in tokens",
         unset="No limit",
@@ -342,16 +339,15 @@ class Preferences:
     theme: ThemeMode = declare(
         "system",
         help="light, dark, or as the system",
-        section=GENERAL,
+        section=APPEARANCE,
         label="Appearance",
         choices={"system": "System", "light": "Light", "dark": "Dark"},
     )
     has_high_contrast: bool = declare(
         False,
         help="whether lines and small text are drawn stronger than usual",
-        section=GENERAL,
-        label="Contrast",
-        accessible_name="Increase contrast",
+        section=APPEARANCE,
+        label="Increase contrast",
     )
     text_percent: int = declare(
         100,
@@ -364,7 +360,7 @@ class Preferences:
         help="size of the whole interface; applies at the next start",
         minimum=TEXT_PERCENTS[0],
         maximum=TEXT_PERCENTS[-1],
-        section=GENERAL,
+        section=APPEARANCE,
         label="Interface size",
         accessible_name="Interface size; applies at the next start",
         choices={percent: f"{percent}%" for percent in TEXT_PERCENTS},
@@ -372,23 +368,20 @@ class Preferences:
     code_wraps: bool = declare(
         False,
         help="whether long lines of code wrap; otherwise they scroll sideways",
-        section=GENERAL,
-        label="Code",
-        accessible_name="Wrap long lines of code",
+        section=APPEARANCE,
+        label="Wrap long lines of code",
     )
     code_has_numbers: bool = declare(
         False,
         help="whether the lines of code are numbered",
-        section=GENERAL,
-        label="Line numbers",
-        accessible_name="Number the lines of code",
+        section=APPEARANCE,
+        label="Number the lines of code",
     )
     tells_of_answers: bool = declare(
         True,
         help="whether a notification tells of a long answer that ended in the background",
         section=GENERAL,
-        label="Notifications",
-        accessible_name="Notify when a long answer finishes in the background",
+        label="Notify when a long answer finishes in the background",
     )
     when_full: WhenFull = declare(
         "leave_out",
@@ -407,22 +400,20 @@ class Preferences:
         help="whether answers that repeat themselves are ended: after 4 exact copies of 256 tokens "
         "or more together; thinking is closed, so that the answer begins",
         section=GENERAL,
-        label="Repetition",
-        accessible_name="End answers that repeat themselves",
+        label="End answers that repeat themselves",
     )
     names_conversations: bool = declare(
         True,
         help="whether the model writes the titles of new conversations, once it has nothing else "
         "to do",
         section=GENERAL,
-        label="Titles",
-        accessible_name="Let the model name new conversations",
+        label="Let the model name new conversations",
     )
     list_order: ListOrder = declare(
         "recent",
         help="what the list of conversations is sorted by",
         section=GENERAL,
-        label="Conversations",
+        label="Sort conversations",
         accessible_name="Order of the list of conversations",
         choices={
             "recent": "By Last Message",
@@ -440,8 +431,7 @@ class Preferences:
         True,
         help="whether the server goes on when the window is closed; on a Mac, the whole program",
         section=SERVER,
-        label="When the window closes",
-        accessible_name="Keep serving in the background",
+        label="Keep serving when the window closes",
     )
     kept_prompts_gb: int = declare(
         5,

@@ -113,7 +113,7 @@ class LocalServer:
         needs_key = preferences.is_on_network or preferences.is_key_required
         key = await self._key_store.key() if needs_key else None
         if needs_key and key is None:
-            raise OSError("An API key is required. Create one in Local Server.")
+            raise OSError("An API key is required. Create one in Settings, Server.")
         try:
             return ServerConfig(
                 host=NETWORK_HOST if preferences.is_on_network else DEFAULT_HOST,

@@ -24,8 +24,7 @@ from app.settings.commands import COMMANDS
 from app.settings.settings_file import Settings
 from tests.support.parameter_lists import PARAMETERS
 from tests.support.structure import folders, helper_processes, threads
-from ui.preferences import PAGES as PREFERENCES_PAGES
-from ui.preferences import Declaration, declared
+from ui.preferences import PANES, Declaration, declared
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -111,11 +110,7 @@ def _may_be(one: Declaration) -> str:
 def _place(setting: Declaration) -> str:
     if not setting.section:
         return "kept by Fullstop"
-    place = (
-        f"Preferences, {setting.section}"
-        if setting.section in PREFERENCES_PAGES
-        else setting.section
-    )
+    place = f"Preferences, {setting.section}" if setting.section in PANES else setting.section
     return f"{place}: {setting.label}"
 
 

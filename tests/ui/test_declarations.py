@@ -1,13 +1,13 @@
 """Each preference is declared once: what is made of the declarations is whole."""
 
 import pytest
-from PySide6.QtWidgets import QCheckBox, QWidget
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from tests.support.kept import preferences_state
 from ui.kit.theme import Theme
 from ui.preferences import (
-    PAGES,
+    PANES,
     Declaration,
     Preferences,
     declaration,
@@ -39,10 +39,10 @@ def test_the_dialog_has_a_control_for_each_preference_of_its_pages(
     parent = QWidget()
     qtbot.addWidget(parent)
     dialog = PreferencesDialog(preferences_state(), parent)
-    assert set(dialog.controls) == {one.path for one in ALL if one.section in PAGES}
-    assert [dialog.tabs.tabText(tab) for tab in range(dialog.tabs.count())] == list(PAGES)
+    assert set(dialog.controls) == {one.path for one in ALL if one.section in PANES}
+    assert [button.text() for button in dialog.buttons.buttons()] == list(PANES)
     for control in dialog.controls.values():
-        assert control.text() if isinstance(control, QCheckBox) else control.accessibleName()
+        assert control.accessibleName()
     dialog.close()
 
 

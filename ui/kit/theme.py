@@ -120,6 +120,9 @@ QToolButton[kind="send"] { background: $accent; border-radius: 16px; padding: 0;
 QToolButton[kind="send"]:hover { background: $accent_hover; }
 QToolButton[kind="send"]:disabled { background: $line; }
 QToolButton[kind="send"]:focus { border: 2px solid $text; }
+QToolButton[kind="pane"] { color: $muted; padding: 4px 8px; border-radius: 8px; }
+QToolButton[kind="pane"]:checked { color: $match; background: $accent_soft; }
+QToolButton[kind="pane"]:disabled { color: $hint; }
 QToolButton[kind="code"] {
     background: transparent; color: $muted; padding: 1px 6px; border-radius: 5px;
 }
@@ -241,6 +244,8 @@ QDockWidget > QWidget { background: $sidebar; }
 #chat_header { background: $canvas; border-bottom: 1px solid $line; }
 #dock_title { background: $sidebar; border-bottom: 1px solid $line; }
 #card { background: $raised; border: 1px solid $line; border-radius: 10px; }
+#setting { border: none; border-top: 1px solid $line; }
+#setting[is_first="true"] { border-top: none; }
 #sunken { background: $sunken; border: 1px solid $line; border-radius: 8px; }
 #bubble { background: $bubble; border-radius: 11px; }
 #undo_bar { background: $text; border-radius: 8px; }

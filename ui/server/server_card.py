@@ -27,7 +27,7 @@ class ServerCard(QFrame):
         self.copy = copy_button("Copy the server’s address", lambda: server.switch.url)
         self.details = push_button(f"{WINDOW_TITLE}…", kind="link")
         self.details.setProperty("is_flush", True)
-        self.details.setAccessibleName(f"{WINDOW_TITLE}: requests and settings")
+        self.details.setAccessibleName(f"{WINDOW_TITLE}: requests")
         column(
             row(label("Local server", "title"), STRETCH, self.switch),
             self._state,

@@ -1,20 +1,14 @@
-"""The server's own window: switch, address, settings and requests. Main thread."""
+"""The server's own window: switch, address and requests. Main thread."""
 
-from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QEvent, QPoint, QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QHideEvent, QTextOption, QWheelEvent
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtGui import QTextOption
 from PySide6.QtWidgets import (
-    QCheckBox,
     QFrame,
-    QLabel,
-    QLineEdit,
     QPlainTextEdit,
-    QRadioButton,
     QScrollArea,
     QSizePolicy,
-    QSpinBox,
     QSplitter,
     QTabWidget,
     QWidget,
@@ -24,24 +18,22 @@ from engine.files.causes import os_cause
 from engine.values.figures import figures
 from engine.values.verdict import sentence
 from engine.wording import counted, format_size, seconds
-from ui.kit.buttons import ChipButton, IconButton, ToggleSwitch, copy_button, push_button
+from ui.kit.buttons import IconButton, ToggleSwitch, copy_button, push_button
 from ui.kit.commands import Command, Submenu, context_menu
 from ui.kit.dates import format_day, format_time
 from ui.kit.labels import (
     ElidedLabel,
     FactTable,
     StatusPill,
-    clear_layout,
     label,
     plain_tooltip,
     show_text,
 )
-from ui.kit.layouts import STRETCH, Item, column, row, scrolling
+from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import copy_text, show_copied
 from ui.kit.tasks import start_task
-from ui.kit.theme import HEAD_PX, fixed_font, restyle
+from ui.kit.theme import HEAD_PX, fixed_font
 from ui.kit.windows import OwnWindow
-from ui.preferences import declaration
 from ui.server.local_server import LocalServerState
 from ui.server.request_log import RequestLogPanel
 from ui.server.requests import (
@@ -248,289 +240,13 @@ def _scrolled(widget: QWidget) -> QScrollArea:
     return scrolling(column(widget, STRETCH, margins=(14, 12, 14, 12)), "Overview of the request")
 
 
-class ListEditor(QWidget):
-    """A row for each text, with a button that removes it, and a field that adds one."""
-
-    edited = Signal(object)  # tuple of texts
-
-    def __init__(
-        self, noun: str, accessible_name: str, example: str, problem_of: Callable[[str], str | None]
-    ) -> None:
-        super().__init__()
-        self._noun, self._problem_of = noun, problem_of
-        self._texts: tuple[str, ...] = ()
-        self._rows = column(spacing=2)
-        self.field = QLineEdit()
-        self.field.setPlaceholderText(example)
-        self.field.setAccessibleName(accessible_name)
-        self.field.setFont(fixed_font(self.field.font(), 0.92))
-        self.add = push_button("Add", f"Add the {noun}")
-        self._problem = label("", "fault", 0.92, is_wrapped=True)
-        self._problem.hide()
-        column(
-            self._rows, row((self.field, 1), self.add, spacing=6), self._problem, spacing=6, on=self
-        )
-        self.field.returnPressed.connect(self._add)
-        self.add.clicked.connect(self._add)
-        self.field.textEdited.connect(lambda: self._show_problem(None))
-
-    @property
-    def problem(self) -> str:
-        return "" if self._problem.isHidden() else self._problem.text()
-
-    def show_texts(self, texts: tuple[str, ...]) -> None:
-        if texts == self._texts:
-            return
-        self._texts = texts
-        clear_layout(self._rows)
-        for text in texts:
-            self._rows.addWidget(self._row(text))
-
-    def _row(self, text: str) -> QWidget:
-        made = QWidget()
-        caption = "All web pages (*)" if text == "*" else text
-        name = ElidedLabel(caption)
-        name.setFont(fixed_font(name.font(), 0.92))
-        name.setToolTip(caption)
-        name.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        remove = IconButton("close", f"Remove {caption}", size=14)
-        remove.clicked.connect(
-            lambda: self._take(tuple(other for other in self._texts if other != text))
-        )
-        row((name, 1), remove, spacing=4, margins=(2, 0, 0, 0), on=made)
-        return made
-
-    def _add(self) -> None:
-        text = self.field.text().strip().rstrip("/")
-        if not text:
-            return
-        problem = self._problem_of(text)
-        if problem is None and text in self._texts:
-            problem = f"This {self._noun} is already in the list."
-        self._show_problem(problem)
-        if problem is None:
-            self.field.clear()
-            self._take((*self._texts, text))
-
-    def _take(self, texts: tuple[str, ...]) -> None:
-        self.show_texts(texts)
-        self.edited.emit(texts)
-
-    def _show_problem(self, problem: str | None) -> None:
-        self._problem.setText(problem or "")
-        self._problem.setVisible(problem is not None)
-        restyle(self.field, "invalid", problem is not None)
-
-
-def host_problem(text: str) -> str | None:
-    """Return the problem of a host name; None if it is valid."""
-    if set(text) & set("/:?#@ *,") or not text.isprintable():
-        return "Write the name alone, such as my-computer.example.org, without http:// or a port."
-    return None
-
-
-def origin_problem(text: str) -> str | None:
-    """Return why a text is no scheme and host, nor one of ``*`` and ``chrome-extension://*``."""
-    if text == "*":
-        return None
-    scheme, separator, rest = text.partition("://")
-    if not separator or not scheme:
-        return "An origin begins with its scheme, such as https://example.org."
-    if rest == "*":
-        if scheme.lower() in ("http", "https", "ws", "wss"):
-            return "Write * to let every web page call, or one such as https://example.org."
-        return None
-    if not rest or set(rest) & set("/?#@ *"):
-        return "An origin is scheme and host only, such as https://example.org, without a path."
-    return None
-
-
-class PortField(QSpinBox):
-    """Keeps its port when the settings are scrolled: another one restarts the server."""
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        event.ignore()
-
-
-class ServerSettings(QWidget):
-    """Every change acts at once; what a running server answers goes on."""
-
-    def __init__(self, server: LocalServerState) -> None:
-        super().__init__()
-        self._server = server
-        self.this_computer = _radio("This computer only")
-        self.network = _radio(declaration("server.is_on_network").label)
-        self._reach_hint = label("", "faint", 0.92, is_wrapped=True)
-        self._in_clear = label(
-            "Traffic is not encrypted. Use a network that you trust: anyone on it can read the API "
-            "key, the prompts and the answers.",
-            "notice",
-            0.92,
-            is_wrapped=True,
-        )
-        port = declaration("server.port")
-        assert port.minimum is not None
-        assert port.maximum is not None
-        self.port = PortField()
-        self.port.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.port.setAccessibleName(port.label)
-        self.port.setRange(int(port.minimum), int(port.maximum))
-        self.port.setGroupSeparatorShown(False)
-        self.port.setKeyboardTracking(False)
-        self.port.lineEdit().setTextMargins(8, 0, 8, 0)
-        self.port.setFixedWidth(96)
-        self.requires_key = QCheckBox(declaration("server.is_key_required").label)
-        self.chooses_model = QCheckBox(declaration("server.is_model_chosen").label)
-        self._key_state = label("", "muted", 0.95, is_wrapped=True)
-        self.key_field = QLineEdit()
-        self.key_field.setReadOnly(True)
-        self.key_field.setAccessibleName("The new API key")
-        self.key_field.setFont(fixed_font(self.key_field.font(), 0.9))
-        self._copy_key = copy_button("Copy the key", lambda: server.key.fresh_key)
-        self._once = label(
-            "Copy it now: it will not be shown again.", "notice", 0.92, is_wrapped=True
-        )
-        self.renew = push_button("Create a Key", "Create an API key")
-        self.forget = push_button("Delete", "Delete the API key")
-        self.origins = ListEditor(
-            "origin", "Origin of web pages that may call", "https://example.org", origin_problem
-        )
-        self.hosts = ListEditor(
-            "name",
-            "Name by which other computers reach this one",
-            "my-computer.example.org",
-            host_problem,
-        )
-        self._lay_out()
-        self._connect_signals()
-        self._show_preferences()
-        self._show_key()
-
-    def _lay_out(self) -> None:
-        loads = (
-            "A model that is not in memory is loaded for the request. If this is off, the model "
-            "that was loaded last answers every request, whatever name it gives."
-        )
-        pages = (
-            "Pages of this computer and desktop apps (app://, tauri://, vscode-webview://) can "
-            "call this server. Other web pages can only if their origin is listed here."
-        )
-        names = (
-            "Other computers reach this one by its address, its own name and names that end in "
-            ".local. Add another name, such as that of a proxy, if a request was refused because "
-            "of its Host header."
-        )
-        column(
-            _card(
-                "Access",
-                self.this_computer,
-                self.network,
-                self._reach_hint,
-                self._in_clear,
-                2,
-                row(label(declaration("server.port").label), STRETCH, self.port),
-            ),
-            _card(
-                "API key",
-                self._key_state,
-                row((self.key_field, 1), self._copy_key, spacing=4),
-                self._once,
-                row(self.renew, self.forget, STRETCH),
-                self.requires_key,
-            ),
-            _card("Model", self.chooses_model, _hint(loads)),
-            _card(declaration("server.allowed_origins").label, _hint(pages), self.origins),
-            _card(declaration("server.allowed_hosts").label, _hint(names), self.hosts),
-            STRETCH,
-            spacing=12,
-            on=self,
-        )
-
-    def _connect_signals(self) -> None:
-        preferences, key = self._server.preferences, self._server.key
-        for signal, name in (
-            (self.network.toggled, "is_on_network"),
-            (self.port.valueChanged, "port"),
-            (self.requires_key.clicked, "is_key_required"),
-            (self.chooses_model.clicked, "is_model_chosen"),
-            (self.origins.edited, "allowed_origins"),
-            (self.hosts.edited, "allowed_hosts"),
-        ):
-            # No partial: PySide would not pass the argument of clicked.
-            signal.connect(
-                lambda value, path=f"server.{name}": preferences.change_value(path, value)
-            )
-        self.renew.clicked.connect(key.renew)
-        self.forget.clicked.connect(key.forget)
-        preferences.changed.connect(self._show_preferences)
-        key.changed.connect(self._show_key)
-
-    def _show_preferences(self) -> None:
-        server = self._server.preferences.now.server
-        self.network.setChecked(server.is_on_network)
-        self.this_computer.setChecked(not server.is_on_network)
-        self._in_clear.setVisible(server.is_on_network)
-        with QSignalBlocker(self.port):
-            self.port.setValue(server.port)
-        self.requires_key.setChecked(server.is_key_required)
-        self.chooses_model.setChecked(server.is_model_chosen)
-        self.origins.show_texts(server.allowed_origins)
-        self.hosts.show_texts(server.allowed_hosts)
-        self._show_key()
-
-    def _show_key(self) -> None:
-        key, server = self._server.key, self._server.preferences.now.server
-        positions = {
-            "none": "There is no API key yet.",
-            "keychain": "There is a key, kept in this system’s keychain.",
-            "file": "There is a key. No keychain was found here, so it is kept in a file that "
-            "only you can read.",
-        }
-        self._key_state.setText(key.message or positions[key.location])
-        restyle(self._key_state, "role", "fault" if key.message else "muted")
-        is_fresh = bool(key.fresh_key)
-        self.key_field.setText(key.fresh_key)
-        self.key_field.setCursorPosition(0)
-        for widget in (self.key_field, self._copy_key, self._once):
-            widget.setVisible(is_fresh)
-        self.renew.setText("Replace the Key" if key.has_key else "Create a Key")
-        self.renew.setAccessibleName("Replace the API key" if key.has_key else "Create an API key")
-        self.renew.setEnabled(not key.is_busy)
-        self.forget.setVisible(key.has_key)
-        # A server that other computers can reach always needs a key.
-        self.forget.setEnabled(not key.is_busy and not server.is_on_network)
-        self.requires_key.setEnabled(key.has_key)
-        self.network.setEnabled(key.has_key or server.is_on_network)
-        if key.has_key:
-            hint = "Other computers on your network need the API key."
-        else:
-            hint = "Create an API key first: other computers on your network need it."
-        self._reach_hint.setText(hint)
-
-
-def _radio(text: str) -> QRadioButton:
-    made = QRadioButton(text)
-    made.setAccessibleName(text)
-    return made
-
-
-def _hint(text: str) -> QLabel:
-    return label(text, "muted", 0.95, is_wrapped=True)
-
-
-def _card(title: str, *items: Item) -> QFrame:
-    card = QFrame()
-    card.setObjectName("card")
-    heading = label(title, "title")
-    column(heading, *items, spacing=8, margins=(14, 12, 14, 13), on=card)
-    return card
-
-
 class ServerWindow(OwnWindow):
-    """Everything about serving other programs."""
+    """The switch, the address, and the requests of other programs."""
+
+    settings_requested = Signal()
 
     def __init__(self, server: LocalServerState, parent: QWidget | None = None) -> None:
-        super().__init__(WINDOW_TITLE, (1420, 800), parent)
+        super().__init__(WINDOW_TITLE, (1180, 760), parent)
         self._server = server
         self.switch = ToggleSwitch("Server")
         self.pill = StatusPill("Server")
@@ -540,10 +256,8 @@ class ServerWindow(OwnWindow):
         self.copy = copy_button("Copy the server’s address", lambda: server.switch.url)
         self._reach = label("", "muted", 0.95)
         self._title = label(WINDOW_TITLE, "title", 1.15)
-        self.settings_shown = ChipButton("sliders", "Settings", is_toggle=True)
-        self.settings_shown.setToolTip("Show the settings")
+        self.settings = push_button("Settings…", "Settings of the server")
         self.notice = label("", "fault", 0.95, is_wrapped=True)
-        self.settings = ServerSettings(server)
         self.log = RequestLogPanel(server.log)
         self.detail = RequestDetail(server)
         self.detail.hide()
@@ -554,12 +268,6 @@ class ServerWindow(OwnWindow):
     async def finish(self) -> None:
         await super().finish()
         await self.log.finish()
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        """Hide a new key: it is shown only once."""
-        super().hideEvent(event)
-        if not event.spontaneous():
-            self._server.key.hide_key()
 
     def changeEvent(self, event: QEvent) -> None:
         """Stop following the log while the window is minimized, too."""
@@ -579,7 +287,7 @@ class ServerWindow(OwnWindow):
             self.copy,
             self._reach,
             STRETCH,
-            self.settings_shown,
+            self.settings,
             spacing=10,
             margins=(20, 0, 20, 0),
         )
@@ -597,16 +305,7 @@ class ServerWindow(OwnWindow):
         requests = column(self.notice, (right, 1), spacing=8, margins=(0, 14, 0, 0))
         area = scrolling(requests, "", self)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        inside = column(self.settings, margins=(20, 14, 12, 14))
-        self._settings_area = scrolling(inside, "Settings of the server", goes_sideways=False)
-        self._settings_area.setMinimumWidth(360)
-        beside = QSplitter(Qt.Orientation.Horizontal)
-        beside.setChildrenCollapsible(False)
-        beside.addWidget(self._settings_area)
-        beside.addWidget(area)
-        beside.setStretchFactor(1, 1)
-        column(bar, (row(beside, margins=(0, 0, 20, 14)), 1), spacing=0, on=self)
-        self.settings_shown.setChecked(True)
+        column(bar, (row(area, margins=(20, 0, 20, 14)), 1), spacing=0, on=self)
         # Reparenting re-polishes the subtree; fill the splitter in place.
         right.addWidget(self.log)
         right.addWidget(self.detail)
@@ -615,7 +314,7 @@ class ServerWindow(OwnWindow):
     def _connect_signals(self) -> None:
         server = self._server
         self.switch.clicked.connect(server.switch.turn)
-        self.settings_shown.toggled.connect(self._settings_area.setVisible)
+        self.settings.clicked.connect(self.settings_requested)
         server.switch.changed.connect(self._refresh)
         server.preferences.changed.connect(self._refresh)
         server.preferences.keeping_failed.connect(self._show_problem)

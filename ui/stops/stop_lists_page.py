@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QWidget
 
 from ui.kit.buttons import Choice, push_button
 from ui.kit.labels import label
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.layouts import column, row
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_editor import StopListEditor
 from ui.stops.stop_lists import DEFAULT_LIST, StopLists, list_name, list_title
@@ -44,9 +44,7 @@ class StopListsPage(QWidget):
             row((self.choice, 1), self.new, self.rename, self.delete, spacing=6),
             self.editor,
             label(_HINT, "faint", 0.92, is_wrapped=True),
-            STRETCH,
             spacing=12,
-            margins=(0, 16, 0, 6),
             on=self,
         )
         self._refresh()

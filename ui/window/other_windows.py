@@ -35,6 +35,7 @@ from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.menus import copy_text
 from ui.kit.windows import OwnDialog, OwnWindow, bring_forward
 from ui.models.model_library import ModelLibrary
+from ui.preferences import SERVER
 from ui.preferences_state import PreferencesState
 from ui.records.requests import request_for
 from ui.records.runs import Run
@@ -275,6 +276,7 @@ class OtherWindows(QObject):
     def server(self) -> ServerWindow:
         window = ServerWindow(self._local_server, self._main)
         window.detail.inspector_requested.connect(self._inspect_request)
+        window.settings_requested.connect(lambda: self.show_preferences(SERVER))
         return window
 
     @cached_property
@@ -337,9 +339,16 @@ class OtherWindows(QObject):
     def show_tool_servers(self) -> None:
         bring_forward(self.tool_servers)
 
-    def show_preferences(self) -> None:
-        lists = self._inspected.workspace.stop_lists
-        PreferencesDialog(self._preferences, self._main, *self._kept, lists).open()
+    def show_preferences(self, pane: str = "") -> None:
+        dialog = self._main.findChild(PreferencesDialog)
+        if dialog is None:
+            lists = self._inspected.workspace.stop_lists
+            dialog = PreferencesDialog(
+                self._preferences, self._main, *self._kept, lists, self._local_server
+            )
+        if pane:
+            dialog.show_pane(pane)
+        bring_forward(dialog)
 
     def show_shortcuts(self) -> None:
         ShortcutsDialog(self._main.menuBar(), self._main).open()

@@ -3,42 +3,64 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Protocol, get_origin
 
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
-    QCheckBox,
-    QDialogButtonBox,
-    QFormLayout,
+    QAbstractButton,
+    QButtonGroup,
+    QComboBox,
+    QFrame,
     QLabel,
     QPushButton,
-    QTabWidget,
+    QStackedWidget,
+    QToolButton,
     QWidget,
 )
 
 from engine.wording import format_size
-from ui.kit.buttons import Choice, push_button
+from ui.kit.buttons import Choice, ToggleSwitch, push_button
 from ui.kit.commands import Command
 from ui.kit.dialogs import confirm
-from ui.kit.fields import NumberField, TextArea
-from ui.kit.labels import ElidedLabel, clear_layout, label
-from ui.kit.layouts import STRETCH, column, form, row
+from ui.kit.fields import NumberField, SearchLineEdit, TextArea
+from ui.kit.icon_engine import themed_icon
+from ui.kit.labels import ElidedLabel, clear_layout, label, show_text
+from ui.kit.layouts import STRETCH, Item, column, row, scrolling
 from ui.kit.tasks import start_task
-from ui.kit.windows import OwnDialog
+from ui.kit.windows import OwnDialog, fit_to_screen, lay_out_hidden
 from ui.preferences import (
+    APPEARANCE,
+    GENERAL,
     KEPT_PROMPTS,
     KEPT_TRACES,
-    NEW_CONVERSATIONS,
-    PAGES,
+    NEW_CHATS,
+    PANES,
+    SERVER,
+    STOPS,
+    STORAGE,
+    TOOLS,
     Declaration,
     Preferences,
     declared,
 )
 from ui.preferences_state import PreferencesState
+from ui.server.local_server import LocalServerState
+from ui.server.server_settings import ServerSettings
 from ui.stops.stop_lists import StopLists
 from ui.stops.stop_lists_page import StopListsPage
 from ui.words import TRACES_DELETED
 
+_ICONS = {
+    GENERAL: "sliders",
+    APPEARANCE: "appearance",
+    NEW_CHATS: "chat",
+    STOPS: "stop-match",
+    SERVER: "server",
+    TOOLS: "tool",
+    STORAGE: "storage",
+}
 _PROMPTS_DELETED = "The model reads a conversation again when you continue it."
 
 
@@ -113,7 +135,7 @@ class KeptFilesRow(QWidget):
         self.forget = push_button(f"Delete {what}…", f"Delete {self._what} of conversations")
         self.forget.setEnabled(False)
         self.forget.clicked.connect(self._confirm_deletion)
-        row(self.size_label, self.forget, STRETCH, spacing=14, on=self)
+        row(self.size_label, self.forget, spacing=14, on=self)
         preferences.changed.connect(self._refresh)
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -155,7 +177,7 @@ class KeptFilesRow(QWidget):
 
 
 class PreferencesDialog(OwnDialog):
-    """Appearance, server, and what new conversations begin with; changes act at once."""
+    """Panes below a bar of icons, and a search over all of them; changes act at once."""
 
     def __init__(
         self,
@@ -164,64 +186,110 @@ class PreferencesDialog(OwnDialog):
         kept: KeptFiles | None = None,
         traces: KeptFiles | None = None,
         stop_lists: StopLists | None = None,
+        server: LocalServerState | None = None,
     ) -> None:
         super().__init__("Settings", parent)
         self._preferences = preferences
         self._take_texts: list[Callable[[], None]] = []
         self.controls: dict[str, QWidget] = {}
-        self.kept = (
-            None
-            if kept is None
-            else KeptFilesRow(kept, preferences, "Cached Prompts", _PROMPTS_DELETED)
-        )
-        self.traces = None
+        self.kept = self.traces = None
+        if kept is not None:
+            self.kept = KeptFilesRow(kept, preferences, "Cached Prompts", _PROMPTS_DELETED)
         if traces is not None:
             self.traces = KeptFilesRow(traces, preferences, "Recorded Tokens", TRACES_DELETED)
-        self.tabs = QTabWidget()
-        self.tabs.setAccessibleName("Settings")
+        self.search = SearchLineEdit("Search settings", "Clear Search")
+        self.search.setPlaceholderText("Search")
+        self.search.setFixedWidth(180)
+        self.panes = QStackedWidget()
+        self.buttons = QButtonGroup(self)
+        self._rows: list[tuple[QAbstractButton, QWidget]] = []
+        self._cards: list[QFrame] = []
+        self.note = label("", "muted")
         self._problem = label("", "fault", 0.95, is_wrapped=True)
-        self._problem.hide()
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.rejected.connect(self.close)
-        column(
-            (self.tabs, 1), self._problem, buttons, spacing=14, margins=(18, 16, 18, 16), on=self
-        )
-        # Build pages in place; reparenting re-polishes the subtree.
-        for title, hint in PAGES.items():
-            self.tabs.addTab(self._page(title, hint), title)
-            if stop_lists is not None and title == NEW_CONVERSATIONS:
+        bar, icons = QFrame(), row(spacing=4)
+        bar.setObjectName("chat_header")
+        row(icons, STRETCH, self.search, margins=(12, 8, 16, 8), on=bar)
+        texts = column(self.note, self._problem, margins=(24, 0, 24, 0))
+        column(bar, (self.panes, 1), texts, spacing=0, margins=(0, 0, 0, 12), on=self)
+        for text in (self.note, self._problem):
+            text.hide()
+        # Build panes in place; reparenting re-polishes the subtree.
+        for title, hint in PANES.items():
+            button = QToolButton()
+            button.setText(title)
+            button.setIcon(themed_icon(_ICONS[title], checked_color="match"))
+            button.setIconSize(QSize(22, 22))
+            button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
+            button.setCheckable(True)
+            button.setProperty("kind", "pane")
+            rows = self._setting_rows(title)
+            self.buttons.addButton(button, self.panes.count())
+            icons.addWidget(button)
+            cards: list[Item] = []
+            if rows:
+                self._cards.append(_card(rows))
+                cards.append(self._cards[-1])
+            if title == STOPS and stop_lists is not None:
                 self.stops = StopListsPage(stop_lists)
-                self.tabs.addTab(self.stops, "Stops")
-        sizes = self.tabs.tabBar().sizeHint(), self.tabs.minimumSizeHint()
-        self.tabs.setMinimumWidth(max(size.width() for size in sizes))
-        preferences.keeping_failed.connect(self._show_problem)
+                cards.append(self.stops)
+                rows.append(self.stops)
+            if title == SERVER and server is not None:
+                self.server = ServerSettings(server)
+                cards.append(self.server)
+                rows += self.server.findChildren(QFrame, "card")
+            if hint:
+                cards.append(label(hint, "faint", 0.92, is_wrapped=True))
+            inside = column(*cards, STRETCH, spacing=12, margins=(24, 16, 24, 12))
+            self.panes.addWidget(scrolling(inside, title, goes_sideways=False))
+            self._rows += [(button, each) for each in rows]
+        self.buttons.idClicked.connect(self.panes.setCurrentIndex)
+        self.search.textChanged.connect(self._find)
+        preferences.keeping_failed.connect(partial(show_text, self._problem))
+        self.show_pane(GENERAL)
+        self.panes.setFocus()  # not the search, which is the first control
+        lay_out_hidden(self)
+        fit_to_screen(self, max(720, bar.sizeHint().width()), 540)
+
+    def show_pane(self, title: str) -> None:
+        position = list(PANES).index(title)
+        self.buttons.button(position).setChecked(True)
+        self.panes.setCurrentIndex(position)
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
         for take in self._take_texts:
             take()
 
-    def _page(self, title: str, hint: str) -> QWidget:
-        page, rows = QWidget(), list[tuple[QWidget, QWidget]]()
+    def _find(self, text: str) -> None:
+        """Show only the settings that contain all words, in the first pane that has some."""
+        words = text.casefold().split()
+        found = [button for button, each in self._rows if _show_if_found(each, words)]
+        for button in self.buttons.buttons():
+            button.setEnabled(button in found)
+        for card in self._cards:
+            lines = card.findChildren(QFrame, "setting")
+            card.setVisible(any(not line.isHidden() for line in lines))
+        if found and self.buttons.checkedButton() not in found:
+            found[0].click()
+        show_text(self.note, "" if found else f"No settings found for “{text}”.")
+
+    def _setting_rows(self, title: str) -> list[QWidget]:
+        rows: list[QWidget] = []
         for preference in declared(Preferences):
             if preference.section == title:
                 control = self.controls[preference.path] = self._control(preference)
-                rows.append((_name(preference.label), control))
+                rows.append(_setting(preference.label, control))
                 measured = {KEPT_PROMPTS: self.kept, KEPT_TRACES: self.traces}.get(preference.path)
                 if measured is not None:
-                    rows.append((_name(f"{preference.label} on disk"), measured))
-        last = [label(hint, "faint", 0.92, is_wrapped=True)] if hint else []
-        growth = QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow
-        fields = form(*rows, *last, spacing=(20, 11), growth=growth)
-        column(fields, STRETCH, margins=(0, 16, 0, 6), on=page)
-        return page
+                    rows.append(_setting(f"{preference.label} on disk", measured))
+        return rows
 
     def _control(self, preference: Declaration) -> QWidget:
         now = self._preferences.value_of(preference.path)
         if preference.choices:
             return self._choice(preference, now)
         if preference.kind is bool:
-            return self._check_box(preference, now)
+            return self._switch(preference, now)
         if preference.kind is str:
             return self._text(preference, now)
         if get_origin(preference.kind) is tuple:
@@ -240,8 +308,8 @@ class PreferencesDialog(OwnDialog):
         )
         return control
 
-    def _check_box(self, preference: Declaration, now: bool) -> QCheckBox:
-        control = QCheckBox(preference.accessible_name or preference.label)
+    def _switch(self, preference: Declaration, now: bool) -> ToggleSwitch:
+        control = ToggleSwitch(preference.accessible_name or preference.label)
         control.setChecked(now)
         control.toggled.connect(lambda is_on: self._change(preference, is_on))
         return control
@@ -276,12 +344,37 @@ class PreferencesDialog(OwnDialog):
     def _change(self, preference: Declaration, value: Any) -> None:
         self._preferences.change_value(preference.path, value)
 
-    def _show_problem(self, problem: str) -> None:
-        self._problem.setText(problem)
-        self._problem.show()
+
+def _setting(name: str, control: QWidget) -> QWidget:
+    """Return a line of a card: a name with its control at the right, or a text field below."""
+    line, named = QFrame(), label(name)
+    line.setObjectName("setting")
+    if isinstance(control, TextArea | RemovableRows):
+        column(named, control, spacing=8, margins=(16, 10, 16, 12), on=line)
+    else:
+        row(named, STRETCH, control, spacing=16, margins=(16, 6, 12, 6), on=line)
+        line.setMinimumHeight(40)
+    return line
 
 
-def _name(text: str) -> QLabel:
-    made = label(text)
-    made.setMinimumWidth(150)
-    return made
+def _card(rows: list[QWidget]) -> QFrame:
+    card = QFrame()
+    card.setObjectName("card")
+    rows[0].setProperty("is_first", True)
+    column(*rows, spacing=0, margins=1, on=card)
+    return card
+
+
+def _show_if_found(part: QWidget, words: list[str]) -> bool:
+    """Show a setting if its texts contain all words; return whether they do."""
+    texts = [part.accessibleName()]
+    for inner in part.findChildren(QWidget):
+        texts.append(inner.accessibleName())
+        if isinstance(inner, QLabel | QAbstractButton):
+            texts.append(inner.text())
+        elif isinstance(inner, QComboBox):
+            texts += [inner.itemText(number) for number in range(inner.count())]
+    text = " ".join(texts).casefold()
+    is_found = all(word in text for word in words)
+    part.setVisible(is_found)
+    return is_found

@@ -31,6 +31,7 @@ from ui.preferences_state import PreferencesState
 from ui.server.request_log import RequestColumn
 from ui.server.server_window import ServerWindow
 from ui.window.main_window import MainWindow
+from ui.window.preferences_dialog import PreferencesDialog
 
 COUNT = "Count from 1 to 10, one number per line"
 
@@ -192,7 +193,10 @@ def test_server_window_log_actions(use: Use, qtbot: QtBot, tmp_path: Path) -> No
 
 def test_server_window_new_key(use: Use, qtbot: QtBot) -> None:
     async def steps(window: MainWindow, server: ServerWindow) -> None:
-        settings = server.settings
+        server.settings.click()
+        dialog = window.findChild(PreferencesDialog)
+        assert dialog is not None
+        settings = dialog.server
         assert not settings.network.isEnabled()
         qtbot.mouseClick(settings.renew, Qt.MouseButton.LeftButton)
         await eventually(lambda: bool(settings.key_field.text()))
@@ -207,9 +211,8 @@ def test_server_window_new_key(use: Use, qtbot: QtBot) -> None:
         assert (await post(server, asked(), authorization=f"Bearer {key}"))[0] == 200
         await shown(server, 2)
         assert all(key not in repr(entry) for entry in server.log.table.rows)
-        server.close()
-        window.others.show_server()
-        assert settings.key_field.text() == ""
+        dialog.close()
+        assert window.local_server.key.fresh_key == ""
         assert not settings.key_field.isVisible()
 
     use(steps)

@@ -30,8 +30,7 @@ def storage_page(
     theme: Theme, state: PreferencesState, parent: QWidget, disk: DiskCache | None
 ) -> PreferencesDialog:
     dialog = PreferencesDialog(state, parent, disk)
-    titles = [dialog.tabs.tabText(tab) for tab in range(dialog.tabs.count())]
-    dialog.tabs.setCurrentIndex(titles.index(STORAGE))
+    dialog.show_pane(STORAGE)
     dialog.show()
     return dialog
 

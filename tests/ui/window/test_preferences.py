@@ -1,16 +1,16 @@
 from typing import TypeVar
 
 import pytest
-from PySide6.QtWidgets import QCheckBox, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from tests.support.kept import preferences_state
 from tests.support.looks.contrast import contrast
-from ui.kit.buttons import Choice
+from ui.kit.buttons import Choice, ToggleSwitch
 from ui.kit.colors import DARK, LIGHT, strengthened
 from ui.kit.fields import NumberField
 from ui.kit.theme import Theme
 from ui.preferences import Preferences, ServerPreferences, ToolPreferences
-from ui.server.server_window import origin_problem
+from ui.server.server_settings import origin_problem
 from ui.window.preferences_dialog import PreferencesDialog, RemovableRows
 
 Control = TypeVar("Control", bound=QWidget)
@@ -26,12 +26,12 @@ async def test_each_control_changes_its_preference_at_once(theme: Theme, parent:
     state = preferences_state(Preferences(theme="light"))
     dialog = PreferencesDialog(state, parent)
     control(dialog, "theme", Choice).choose("dark")
-    control(dialog, "has_high_contrast", QCheckBox).setChecked(True)
+    control(dialog, "has_high_contrast", ToggleSwitch).setChecked(True)
     control(dialog, "server.at_launch", Choice).choose("off")
-    control(dialog, "stays_in_tray", QCheckBox).setChecked(False)
+    control(dialog, "stays_in_tray", ToggleSwitch).setChecked(False)
     control(dialog, "new_conversation.temperature", NumberField).setValue(0.4)
     control(dialog, "new_conversation.max_tokens", NumberField).setValue(128)
-    control(dialog, "new_conversation.is_thinking", QCheckBox).setChecked(True)
+    control(dialog, "new_conversation.is_thinking", ToggleSwitch).setChecked(True)
     control(dialog, "new_conversation.thinking_budget", NumberField).setValue(64)
     dialog.show()
     prompt = control(dialog, "new_conversation.system_prompt", QPlainTextEdit)
@@ -103,3 +103,21 @@ async def test_approved_tools_are_listed_and_can_be_removed(
     assert len(rows.buttons) == 1
     await state.finish()
     assert state.now.tools.allowed == (("files", "read", "f2"),)
+
+
+def test_search_shows_only_settings_that_contain_its_words(theme: Theme, parent: QWidget) -> None:
+    dialog = PreferencesDialog(preferences_state(), parent)
+    dialog.show()
+    dialog.search.setText("lines code")
+    assert dialog.buttons.checkedButton().text() == "Appearance"
+    assert [button.text() for button in dialog.buttons.buttons() if button.isEnabled()] == [
+        "Appearance"
+    ]
+    assert dialog.controls["code_wraps"].isVisible()
+    assert not dialog.controls["theme"].isVisible()
+    dialog.search.setText("no such thing")
+    assert dialog.note.text() == "No settings found for “no such thing”."
+    dialog.search.clear()
+    assert dialog.note.isHidden()
+    assert dialog.controls["theme"].isVisible()
+    dialog.close()
