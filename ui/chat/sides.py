@@ -169,7 +169,7 @@ class SideColumn(QFrame):
             view.refresh()
         if run is not None and run.state == "refused":
             # The cause is said below, whole.
-            self.view.reason.show_reason("", "Not sent", [], "fault", "fault")
+            self.view.reason.show_reason("Not sent", (), "fault", "fault")
         self.need.setVisible(run is not None and run.needs_user)
         self.cause.setText(_cause(self.run))
         self.cause.setVisible(self.has_failed)

@@ -163,6 +163,13 @@ class ToggleSwitch(QAbstractButton):
 def copy_button(accessible_name: str, text: Callable[[], str | None]) -> IconButton:
     """Return a button that copies what ``text`` returns, unless that is None or empty."""
     button = IconButton("copy", accessible_name)
+    copy_on_click(button, text)
+    return button
+
+
+def copy_on_click(button: IconButton, text: Callable[[], str | None]) -> None:
+    """Let a button copy what ``text`` returns, and show a check mark for a moment."""
+    accessible_name = button.accessibleName()
 
     def copy() -> None:
         if copied := text():
@@ -171,7 +178,6 @@ def copy_button(accessible_name: str, text: Callable[[], str | None]) -> IconBut
             QTimer.singleShot(COPIED_MS, button, partial(button.show_icon, "copy", accessible_name))
 
     button.clicked.connect(copy)
-    return button
 
 
 class Choice(QComboBox):

@@ -11,7 +11,7 @@ from string import Template
 from typing import ClassVar
 
 from PySide6.QtCore import QObject, Qt, QTemporaryDir, Signal
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 
 from ui.kit import icons
@@ -322,6 +322,14 @@ def fixed_font(base: QFont, scale: float = 0.94) -> QFont:
     for ligatures in ("calt", "liga"):
         font.setFeature(QFont.Tag(ligatures), 0)  # no ligatures: "->" must look like two characters
     font.setStyleHint(QFont.StyleHint.Monospace)
+    return font
+
+
+def sized_font(base: QFont, px: float) -> QFont:
+    """Return a font of so many pixels where ``base`` is the system's usual one, of 13 or less."""
+    font = QFont(base)
+    usual_px = max(13.0, QFontInfo(base).pixelSize())
+    font.setPointSizeF(base.pointSizeF() * px * usual_px / 13 / QFontInfo(base).pixelSize())
     return font
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 from engine.recording.fork import describe_fork
 from engine.recording.replay import replay
 from engine.recording.run_trace import RunTrace
-from engine.stopping.record import Channel, StopKind
+from engine.stopping.record import FORK_SOURCE, Channel, StopKind
 from engine.stopping.repetition import Repetition
 from engine.stopping.rules import StopRules
 from engine.values.events import (
@@ -299,6 +299,24 @@ class Run:
         stop = self.finished.stop
         is_stop = stop.kind in (StopKind.STOP_STRING, StopKind.STOP_TOKEN)
         return stop.value if is_stop else None
+
+    @property
+    def cut_text(self) -> str:
+        """What a stop cut off the end of the answer's text."""
+        if self.finished is None or self.stopped_by is None:
+            return ""
+        stop = self.finished.stop
+        return stop.dropped if stop.channel is Channel.TEXT else ""
+
+    @property
+    def has_usual_end(self) -> bool:
+        """Whether its end needs no word: the model ended it or called a tool; also if unknown."""
+        if self.finished is None:
+            return self.state == "unrecorded"
+        end = self.finished
+        is_cut = bool(end.unfinished_tool_call or end.details.planned_call)
+        is_usual = end.stop.kind in (StopKind.EOS, StopKind.TOOL_CALL)
+        return is_usual and not is_cut and end.stop.source != FORK_SOURCE
 
     def text_past_stop(self, structure: Collection[str] = ()) -> str:
         """Return the text with which the answer goes on: past the stop that ended it, if one did.

@@ -1,12 +1,14 @@
 """An answer's progress, its tool calls and its raw text."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QEvent
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QButtonGroup, QLabel, QToolButton
 
+from engine.stopping.record import StopKind
 from engine.values.events import (
     PromptProgress,
     ToolCallAbandoned,
@@ -100,5 +102,24 @@ def test_an_imported_answer_names_the_model_of_its_file(theme: Theme, qapp: QApp
     ended = finished_run(model_id="qwen-7b", is_imported=True)
     own = finished_run(model_id="scripted")
     assert shown(theme, told).reason.text() == "gpt-4o"
-    assert shown(theme, ended).reason.text().startswith("Qwen 7B · ")
-    assert shown(theme, own).reason.text().startswith("scripted · ")
+    assert shown(theme, ended).reason.text().startswith("Stopped by “⏎6” · Qwen 7B · ")
+    assert shown(theme, own).reason.text().startswith("Stopped by “⏎6” · scripted · ")
+
+
+def test_cut_text_is_shown_after_the_answer_and_is_no_part_of_it(
+    theme: Theme, qapp: QApplication
+) -> None:
+    view = shown(theme, finished_run())
+    assert view.run.cut_text
+    assert view.text_view.accessibleName().endswith(f"then cut off: {view.run.cut_text}")
+    assert view.run.cut_text not in view.text_view.shown_text()
+    height = view.text_view.minimumHeight()
+    view.text_view.show_cut("x" * 500)  # too long for the last line
+    assert view.text_view.minimumHeight() > height
+    usual = finished_run()
+    assert usual.finished is not None
+    end = replace(usual.finished.stop, kind=StopKind.EOS, value=None, dropped="")
+    usual.finished = replace(usual.finished, stop=end)
+    quiet = shown(theme, usual)
+    assert "Ended" not in quiet.reason.text()
+    assert not usual.cut_text

@@ -70,8 +70,7 @@ async def test_an_answer_that_repeats_itself_ends_and_is_continued_past_it_once(
         assert run.finished.details.repetition == CYCLE
         assert run.text == "".join([*BEGINNING, *COPY * 4])
         assert "Repeated itself" in view.reason.text()
-        assert view.go_past.isVisible()
-        assert not view.proceed.isVisible()
+        assert view.proceed.isVisible()
         verdict = window.stop_panel.verdict
         assert verdict.sentence.text() == "The answer repeated itself."
         assert "4 copies of the same 70" in verdict.detail.text()
@@ -85,14 +84,13 @@ async def test_an_answer_that_repeats_itself_ends_and_is_continued_past_it_once(
         assert inspector.head.past.text() == "Continue Past It"
         assert inspector.head.steps.text().startswith("The first copy began with token 4.")
         inspector.close()
-        view.go_past.click()
+        view.proceed.click()
         view, longer = await ended(window)
         assert longer is not run
         assert longer.rules.repetition is None
         assert longer.text == "".join(STORY)
         assert longer.finished is not None
         assert longer.finished.stop.kind is StopKind.EOS
-        assert not view.go_past.isVisible()
         # The next question is watched again.
         assert window.workspace.send("Tell me a story")
         _, again = await ended(window)
@@ -109,7 +107,7 @@ async def test_the_continuation_of_a_continuation_past_it_repeats_itself_freely(
         current = window.workspace.current
         settings = current.conversation.settings
         window.workspace.change_settings(replace(settings, max_tokens=300))
-        view.go_past.click()
+        view.proceed.click()
         view, limited = await ended(window)
         assert limited.finished is not None
         assert limited.finished.stop.kind is StopKind.MAX_TOKENS

@@ -14,13 +14,12 @@ from engine.wording import quoted, seconds, visible
 from ui.chat.composer.attachments import file_lines
 from ui.chat.messages.message_foot import ReasonLine, ShownMessage
 from ui.chat.messages.tool_cards import ToolCards, call_lines
-from ui.kit.buttons import fold_button, push_button
+from ui.kit.buttons import copy_on_click, fold_button, push_button, with_keys
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, thin_bar
 from ui.kit.layouts import column, row
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
-from ui.kit.menus import copy_text
 from ui.kit.theme import current_theme, fixed_font
 from ui.models.model_words import passed
 from ui.records.attachments import Attachment
@@ -187,13 +186,12 @@ class AnswerView(ShownMessage):
         self.text_view = MarkdownView(markdown_style(current_theme().message_font()))
         self.text_view.setObjectName("answer_text")
         self.pace = label("", "faint", 0.92)
-        self.reason = ReasonLine()
+        self.proceed = push_button("Continue", kind="link")
+        self.proceed.setProperty("is_flush", True)
+        self.reason = ReasonLine(self.proceed)
         reasons.addButton(self.reason)
         self._retry = push_button("Retry", "Ask this question again")
-        self.go_past = push_button(
-            "Continue Past It", "Continue this answer, and let it repeat itself"
-        )
-        super().__init__(message, run.pictures, (self.reason, self._retry, self.go_past), parent)
+        super().__init__(message, run.pictures, (self.reason, self.proceed, self._retry), parent)
         self.reason.row = self.action_row
         add = self.action_row.add
         self._copy = add("copy", "Copy this answer as Markdown")
@@ -201,14 +199,12 @@ class AnswerView(ShownMessage):
         self.raw = add("report", "Show the raw text of this answer")
         self.raw.setCheckable(True)
         self.add_common_buttons("answer")
-        self.proceed = add("continue", "Continue this answer", _CONTINUE, is_always_drawn=True)
         foot = QHBoxLayout()
         foot.setSpacing(8)
         foot.addWidget(self.pace)
         foot.addWidget(self.reason, 1)
         foot.addStretch()  # while there is no reason yet, nothing else takes its room
         foot.addWidget(self._retry)
-        foot.addWidget(self.go_past)
         foot.addWidget(self.action_row)
         self.calls = ToolCards()
         layout = self._parts = column(self.text_view, self.calls, spacing=8, on=self)
@@ -250,7 +246,7 @@ class AnswerView(ShownMessage):
         return part in self.__dict__
 
     def show_busy(self, is_busy: bool) -> None:
-        for button in (self.proceed, self._regenerate, self._retry, self.go_past):
+        for button in (self.proceed, self._regenerate, self._retry):
             button.setEnabled(not is_busy)
         if self.editor is not None:
             self.editor.show_busy(is_busy)
@@ -299,13 +295,17 @@ class AnswerView(ShownMessage):
         self._regenerate.setVisible(run.is_over)
         self.more.setVisible(run.is_over)
         self.pinned.setVisible(self.message.is_pinned)
-        self.go_past.setVisible(run.is_repetitive)
-        self.proceed.setVisible(run.is_over and run.can_be_continued and not run.is_repetitive)
+        has_actions = not self.action_row.isHidden()  # one of several answers has none
+        self.proceed.setVisible(has_actions and run.is_over and run.can_be_continued)
         if run.is_over and run.can_be_continued:
-            self.proceed.show_icon("continue", continue_label(run), _CONTINUE)
+            is_past = run.stopped_by is not None or run.is_repetitive
+            self.proceed.setText("Continue Past It" if is_past else "Continue")
+            self.proceed.setAccessibleName(continue_label(run))
+            self.proceed.setToolTip(with_keys(continue_label(run), _CONTINUE))
         self._retry.setVisible(run.state == "refused" or _failed(run))
         if run.is_over:
             self.text_view.finish()
+            self.text_view.show_cut(run.cut_text)
         self._show_reason()
         self._name()
         self.action_row.stop_at()
@@ -313,12 +313,13 @@ class AnswerView(ShownMessage):
     def _show_reason(self) -> None:
         run, model = self.run, display_name(self.run.model_id)
         if run.state == "refused":
-            self.reason.show_reason("", f"Not sent: {run.refusal}", [], "fault", "fault")
+            self.reason.show_reason(f"Not sent: {run.refusal}", (), "fault", "fault")
         elif (verdict := run.verdict) is not None:
             # Other programs' answers have no reason where nobody recorded one.
-            word = "" if run.state == "unrecorded" else verdict.text.label
-            numbers = [] if run.finished is None else figures(run.finished)
-            self.reason.show_reason(model, word, numbers, verdict.icon, verdict.tone)
+            word = "" if run.has_usual_end else verdict.text.label
+            numbers = () if run.finished is None else figures(run.finished)
+            shown = filter(None, (model, *numbers))
+            self.reason.show_reason(word, tuple(shown), verdict.icon, verdict.tone)
             self.reason.setVisible(bool(word or model))
 
     def _name(self) -> None:
@@ -327,7 +328,8 @@ class AnswerView(ShownMessage):
         more = "…" if len(self.run.text) > 60 else ""
         model = display_name(self.run.model_id)
         who = f"Answer of {model}" if model else "Answer"
-        self.text_view.setAccessibleName(f"{who}: {text}{more}" if text else who)
+        cut = f", then cut off: {self.run.cut_text}" if self.run.cut_text else ""
+        self.text_view.setAccessibleName(f"{who}: {text}{more}{cut}" if text or cut else who)
 
     def mark_shown(self, is_shown: bool) -> None:
         group = self.reason.group()
@@ -340,7 +342,9 @@ class AnswerView(ShownMessage):
 
     def show_edited_part(self) -> None:
         is_raw, is_edited = self.raw.isChecked(), self.editor is not None
-        self.text_view.setVisible(bool(self.run.text) and not is_raw and not is_edited)
+        self.text_view.setVisible(
+            bool(self.run.text or self.run.cut_text) and not is_raw and not is_edited
+        )
         if is_raw or self._has("raw_view"):
             self.raw_view.setVisible(is_raw and not is_edited)
         if is_raw:
@@ -355,8 +359,7 @@ class AnswerView(ShownMessage):
     def _connect_signals(self) -> None:
         self._retry.clicked.connect(self.regenerate_requested)
         self._regenerate.clicked.connect(self.regenerate_requested)
-        self.go_past.clicked.connect(self.proceed.click)
-        self._copy.clicked.connect(lambda: copy_text(self.run.text))
+        copy_on_click(self._copy, lambda: self.run.text)
         self.raw.toggled.connect(lambda _: self.show_edited_part())
         current_theme().changed.connect(self._restyle)
 
@@ -368,7 +371,8 @@ def continue_label(run: Run) -> str:
     """Return the label of the Continue button: past the stop that ended the answer, if one did."""
     match run.stopped_by:
         case None:
-            return "Continue this answer"
+            again = ", and let it repeat itself" if run.is_repetitive else ""
+            return f"Continue this answer{again}"
         case str(sequence):
             return f"Continue past {quoted(sequence, 16)}, this once"
         case token_id:

@@ -170,6 +170,16 @@ class MessageColumn(QScrollArea):
             if isinstance(view, AnswerView):
                 view.mark_shown(self._is_marked(view.message))
 
+    @property
+    def _last_answer(self) -> ConversationMessage | None:
+        messages = (slot.message for slot in reversed(self._stack.slots))
+        return next((message for message in messages if message.run is not None), None)
+
+    def _mark_last(self) -> None:
+        last = self._last_answer
+        for view in self.views:
+            view.action_row.mark_last(view.message is last)
+
     def show_marks(self, has_marks: bool) -> None:
         """Mark the answer of the stop panel, or no answer while it is closed."""
         self._has_marks = has_marks
@@ -292,6 +302,7 @@ class MessageColumn(QScrollArea):
         else:
             view = AnswerView(message, self._reasons, self._stack)
             view.mark_shown(self._is_marked(message))
+            view.action_row.mark_last(message is self._last_answer)
         if self._opened is not None:
             versions = self._opened.conversation.tree.versions(message)
             view.action_row.show_versions(versions.index(message) + 1, len(versions))
@@ -345,12 +356,14 @@ class MessageColumn(QScrollArea):
         self._add_all([message])
         self._near.fill(self._stack.slots[-1])
         self._stack.lay_out()
+        self._mark_last()
 
     def _show_from(self, index: int) -> None:
         if self._opened is not None:
             self._anchor.release()
             self._stack.take_from(index)
             self._add_all(self._opened.conversation.messages[index:])
+            self._mark_last()
 
     def _refresh_jump(self) -> None:
         self.jump.show_match(self._anchor.is_end_seen)

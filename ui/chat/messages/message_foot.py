@@ -4,96 +4,138 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QContextMenuEvent, QKeyEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QAbstractButton, QApplication, QSizePolicy, QWidget
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QKeyEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QAbstractButton, QApplication, QPushButton, QSizePolicy, QWidget
 
 from ui.chat.composer.attachments import AttachedFile
 from ui.chat.composer.message_editor import EditedInPlace
+from ui.kit import icons
 from ui.kit.buttons import IconButton
-from ui.kit.labels import draw_pill, label, pill_px, rescale
+from ui.kit.labels import label
 from ui.kit.layouts import row
-from ui.kit.theme import current_theme
+from ui.kit.theme import current_theme, sized_font
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 from ui.words import Tone
 
-_GAP = 8
+_GAP, _ICON_PX = 6, 15
+_SEPARATOR = " · "
 _ELIDE = Qt.TextElideMode.ElideRight
 _STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 
 
 class ReasonLine(QAbstractButton):
-    """The model's name, why the answer ended, and figures while the pointer or the focus is there.
+    """Why an answer ended, and its model and figures while the row's buttons are drawn.
 
     A button that shows the run in the stop panel.
+
+    Attributes:
+        link: Drawn after the reason: what can be done about it.
+        row: The buttons at the end of the line.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, link: QPushButton) -> None:
         super().__init__()
-        self._model = ""
+        self.link = link
+        self.link.setParent(self)
+        self.row: MessageActions | None = None
         self._figures = ""
         self._word = ""
         self._icon = "check"
         self._tone: Tone = "quiet"
-        self.row: MessageActions | None = None
-        rescale(self, 0.92)
+        self.setFont(sized_font(self.font(), 13))
+        self.link.setFont(self.font())
         self.setCheckable(True)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(40)
 
-    def show_reason(
-        self, model: str, word: str, figures: Sequence[str], icon: str, tone: Tone
-    ) -> None:
-        self._model, self._word, self._icon, self._tone = model, word, icon, tone
+    def show_reason(self, word: str, figures: Sequence[str], icon: str, tone: Tone) -> None:
+        self._word, self._icon, self._tone = word, icon, tone
         self._figures = " · ".join(figures)
-        spoken = " · ".join(part for part in (model, word, self._figures) if part)
+        spoken = " · ".join(filter(None, (word, self._figures)))
         self.setText(spoken)
-        self.setEnabled(bool(word))
-        self.setAccessibleName(f"{spoken}. Show why it stopped" if word else spoken)
-        self.setToolTip("Show why it stopped" if word else "")
+        self.setAccessibleName(f"{spoken}. Show why it stopped")
+        self.setToolTip("Show why it stopped")
         self.updateGeometry()
+        self.place_link()
         self.update()
+
+    def place_link(self) -> None:
+        """Move the link to the end of the reason."""
+        size = self.link.sizeHint()
+        room = max(0, self.width() - size.width())
+        left = min(self._reason_px + self._separator_px, room)
+        self.link.setGeometry(left, (self.height() - size.height()) // 2, *size.toTuple())
+
+    @property
+    def _reason_px(self) -> int:
+        word = self.fontMetrics().horizontalAdvance(self._word)
+        return _ICON_PX + _GAP + word if self._word else 0
+
+    @property
+    def _separator_px(self) -> int:
+        return self.fontMetrics().horizontalAdvance(_SEPARATOR) if self._word else 0
 
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()
-        text = sum(metrics.horizontalAdvance(part) + _GAP for part in (self._model, self._figures))
-        return QSize(text + pill_px(self, self._word), metrics.height() + 10)
+        figures = metrics.horizontalAdvance(self._figures) + _GAP
+        return QSize(
+            self._reason_px + self.link.sizeHint().width() + figures, metrics.height() + 10
+        )
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.place_link()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
-        pill_width = pill_px(self, self._word) if self._word else 0
-        left = self._draw_text(painter, 0, self.width() - pill_width, self._model)
+        colors, left = current_theme().colors, 0
+        has_link = not self.link.isHidden()
         if self._word:
-            available = self.width() - left - pill_px(self, "")
-            word = self.fontMetrics().elidedText(self._word, _ELIDE, available)
-            area = QRectF(left, 1, pill_px(self, word) - 1, self.height() - 3)
-            draw_pill(painter, area, word, self._icon, self._tone, self._outline())
-            left += pill_px(self, word) + _GAP
+            link_px = self.link.width() + self._separator_px if has_link else 0
+            color = colors.tone(self._tone)[0]
+            top = (self.height() - _ICON_PX) / 2
+            icons.draw(painter, QRectF(0, top, _ICON_PX, _ICON_PX), self._icon, color)
+            is_strong = self.underMouse() or self.isChecked()
+            ink = color if self._tone == "fault" else colors.text if is_strong else colors.muted
+            left = self._draw_text(
+                painter, _ICON_PX + _GAP, self.width() - link_px, self._word, ink
+            )
+        if has_link:
+            if self._word:
+                self._draw_text(painter, left, self.width(), _SEPARATOR, colors.faint)
+            left = self.link.geometry().right() + 1
         if self._figures and self.row is not None and self.row.are_drawn:
-            self._draw_text(painter, left, self.width(), self._figures)
+            text = f"{_SEPARATOR if left else ''}{self._figures}"
+            self._draw_text(painter, left, self.width(), text, colors.faint)
+        if self.hasFocus():
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QPen(QColor(colors.accent), 1.4))
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 5, 5)
         painter.end()
 
-    def _draw_text(self, painter: QPainter, left: int, right: int, text: str) -> int:
+    def _draw_text(self, painter: QPainter, left: int, right: int, text: str, color: str) -> int:
         """Draw words between two places; return where the next part begins."""
-        shown = self.fontMetrics().elidedText(text, _ELIDE, max(0, right - left - _GAP))
-        painter.setPen(QColor(current_theme().colors.muted))
-        area = QRect(left, 0, right - left, self.height() - 1)
+        shown = self.fontMetrics().elidedText(text, _ELIDE, max(0, right - left))
+        painter.setPen(QColor(color))
+        area = QRect(left, 0, right - left, self.height())
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, shown)
-        return left + self.fontMetrics().horizontalAdvance(shown) + (_GAP if shown else 0)
-
-    def _outline(self) -> QPen:
-        colors = current_theme().colors
-        if self.hasFocus():
-            # Unlike the line of the shown answer, which has the border of its color as well.
-            return QPen(QColor(colors.text), 1.4)
-        is_marked = self.isChecked() or self.underMouse()
-        return QPen(QColor(colors.tone(self._tone)[0])) if is_marked else QPen(Qt.PenStyle.NoPen)
+        return left + self.fontMetrics().horizontalAdvance(shown)
 
 
-# The buttons of a message are drawn only while the pointer or the focus is there. They are one stop
-# of Tab, and Left and Right go from one to another; screen readers reach them at all times.
+# The buttons of a message are drawn only while the pointer or the focus is there, and always below
+# the last answer. They are one stop of Tab, and Left and Right go from one to another; screen
+# readers reach them at all times.
 
 
 class MessageActions(QWidget):
@@ -105,6 +147,7 @@ class MessageActions(QWidget):
         super().__init__()
         self._message_view = message_view
         self._before = before
+        self._is_last = False
         self._buttons: list[_ActionButton] = []
         self.earlier = _ActionButton(self, "chevron-left", "Earlier version", "Ctrl+[")
         self.later = _ActionButton(self, "chevron-right", "Later version", "Ctrl+]")
@@ -123,7 +166,12 @@ class MessageActions(QWidget):
     def are_drawn(self) -> bool:
         focused = QApplication.focusWidget()
         has_focus = focused is not None and self._message_view.isAncestorOf(focused)
-        return self._message_view.underMouse() or has_focus
+        return self._is_last or self._message_view.underMouse() or has_focus
+
+    def mark_last(self, is_last: bool) -> None:
+        """Draw the buttons at all times below the last answer."""
+        self._is_last = is_last
+        self.repaint_all()
 
     def add(
         self, icon: str, accessible_name: str, keys: str = "", *, is_always_drawn: bool = False

@@ -13,11 +13,10 @@ from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 from ui.chat.composer.attachments import AttachedFile, file_caption, file_lines
 from ui.chat.composer.message_editor import EditedInPlace
 from ui.chat.messages.message_foot import ShownMessage
-from ui.kit.buttons import fold_button, push_button
+from ui.kit.buttons import copy_on_click, fold_button, push_button
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
-from ui.kit.menus import copy_text
 from ui.kit.theme import current_theme
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
@@ -176,7 +175,7 @@ class QuestionView(ShownMessage):
         self.bubble = PlainBubble(message.typed, self.files, self.action_row)
         self._layout = column(self.bubble, spacing=3, on=self)
         self.edit.clicked.connect(self.begin_editing)
-        self._copy.clicked.connect(lambda: copy_text(message.text))
+        copy_on_click(self._copy, lambda: message.text)
 
     @property
     def text_view(self) -> FlowText:

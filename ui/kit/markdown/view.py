@@ -8,9 +8,20 @@ from functools import cache
 from importlib import import_module
 
 from PySide6.QtCore import QMimeData, QPointF, QRect, QRectF, QSizeF, Qt, QTimer, QUrl, Signal
-from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QResizeEvent, QTextLength, QWheelEvent
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontMetricsF,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QTextLength,
+    QWheelEvent,
+)
 from PySide6.QtWidgets import QScrollBar, QToolButton, QWidget
 
+from engine.wording import visible
 from ui.kit.flow_text import FlowText, Highlight, anchor_position, link_targets
 from ui.kit.markdown.block_writer import TAB_CHARS
 from ui.kit.markdown.clipboard import mime_of, text_between
@@ -185,6 +196,7 @@ class MarkdownView(FlowText):
         self._text = GrowingText(self.document(), style)
         self._text.width_px = self.viewport().width()
         self._is_whole = False
+        self._cut, self._cut_area = "", QRectF()
         self._cards: list[list[QToolButton]] = []
         self._rendered_at_s = 0.0
         self._cost_s = 0.0
@@ -256,6 +268,13 @@ class MarkdownView(FlowText):
             self._is_whole = True
             self._show_written()
             self._add_buttons()
+
+    def show_cut(self, text: str) -> None:
+        """Show after the end what was cut off, struck; it is no part of the text."""
+        if text != self._cut:
+            self._cut = text
+            self._fit(self.document().size())
+            self.viewport().update()
 
     def find_matches(self, query: Highlight) -> list[tuple[int, int]]:
         """Open the folded parts, then find the words."""
@@ -380,9 +399,35 @@ class MarkdownView(FlowText):
             decoration.kind == "table" and decoration.end >= end - 1
             for decoration in self._text.decorations
         )
-        super()._fit(
-            QSizeF(size.width(), max(size.height(), bottom + has_bar_below * (BAR_PX + 2)))
-        )
+        height = max(size.height(), bottom + has_bar_below * (BAR_PX + 2))
+        if self._cut:
+            self._cut_area = self._place_cut(
+                height if self._text.source else 0.0, is_plain=not areas
+            )
+            height = max(height, self._cut_area.bottom())
+        super()._fit(QSizeF(size.width(), height))
+
+    def _place_cut(self, below: float, *, is_plain: bool) -> QRectF:
+        """Return the place of the text that was cut off: in the last line if it fits there."""
+        metrics, lines = QFontMetricsF(self._style.font), self.document().lastBlock().layout()
+        width = metrics.horizontalAdvance(visible(self._cut)) + 1
+        if is_plain and lines.lineCount():
+            line = lines.lineAt(lines.lineCount() - 1)
+            left = lines.position().x() + line.x() + line.naturalTextWidth()
+            if left + width <= self.viewport().width():
+                base = lines.position().y() + line.y() + line.ascent()
+                return QRectF(left, base - metrics.ascent(), width, metrics.height())
+        return QRectF(0, below, self.viewport().width(), metrics.height())
+
+    def _paint_cut(self, painter: QPainter) -> None:
+        font, color = QFont(self._style.font), QColor(self._style.colors.text)
+        font.setStrikeOut(True)
+        color.setAlphaF(1.0 if self._style.colors.is_strong else 0.5)
+        painter.setFont(font)
+        painter.setPen(color)
+        right, area = Qt.TextElideMode.ElideRight, self._cut_area
+        text = QFontMetricsF(font).elidedText(visible(self._cut), right, area.width())
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, text)
 
     # -- painting --------------------------------------------------------------------------
 
@@ -394,6 +439,8 @@ class MarkdownView(FlowText):
             area = self.area(decoration)
             if area.intersects(target):
                 self._geometry.paint(painter, decoration, area)
+        if self._cut and self._cut_area.intersects(target):
+            self._paint_cut(painter)
         painter.end()
         self._sideways.keep_shifted()
         # Wide parts are clipped to their areas, so that they cover nothing else.
