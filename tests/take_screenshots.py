@@ -217,7 +217,7 @@ async def take_finding(models: ModelsWindow) -> None:
     results = models.finder.results
     chosen = results[len(results) // 2]
     models.list.pick(Entry(chosen.name, hub=chosen))
-    await until(lambda: models.finder.cards.card.stage == "shown")
+    await until(lambda: models.finder.card.stage == "shown")
 
 
 _RULES = "You work in the folder of a project. Answer in one word, and use the tools."

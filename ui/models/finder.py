@@ -44,7 +44,8 @@ _UNKNOWN_FIT: tuple[str, str, Tone] = ("Not known", "mark", "quiet")
 _CHECKING: tuple[str, str, Tone] = ("Checking…", "spinner", "quiet")
 _CANNOT_LOAD: tuple[str, str, Tone] = ("Cannot load", "fault", "fault")
 CardStage = Literal["none", "reading", "shown", "missing"]
-_SEARCH, _DETAILS = "search the hub", "ask for a model's details"
+_SEARCH, _CARD, _DETAILS = "search the hub", "read a model card", "ask for a model's details"
+_MAX_CARD_CHARS = 12_000
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 # The orders of a list, and what each is called. Of equal ones, the most downloaded stand first.
@@ -166,63 +167,12 @@ def _repository(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """A model card, as the preview shows it."""
+    """The beginning of a model card, or why there is none."""
 
-    stage: CardStage
+    name: str = ""
+    stage: CardStage = "none"
     text: str = ""
     is_cut: bool = False
-
-
-class ModelCards(QObject):
-    """Reads one card at a time, and keeps those of this session."""
-
-    changed = Signal()
-
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-        self._kept: dict[str, ModelCard] = {}
-        self.name = ""
-        self.card = ModelCard("none")
-
-    def show(self, name: str) -> None:
-        cancel_tasks(self)
-        self.name = name
-        known = self._kept.get(name)
-        self.card = known or ModelCard("reading" if name else "none")
-        self.changed.emit()
-        if name and known is None:
-            start_task(self, self._read(name), "read a model card")
-
-    def try_again(self) -> None:
-        if self.card.stage == "missing":
-            self.show(self.name)
-
-    async def finish(self) -> None:
-        """Stop reading; what arrives from now on is not shown."""
-        cancel_tasks(self)
-        self.blockSignals(True)  # the list chooses no model any more when it is deleted
-        await finish_tasks(self)
-
-    async def _read(self, name: str) -> None:
-        try:
-            text, is_cut = _beginning(await ask_hub(card, name))
-        except HubFailed as error:
-            shown = ModelCard("missing", as_sentence(str(error)))
-        except Exception:  # a bug must not leave the preview waiting
-            _log.exception("a model card could not be read")
-            shown = ModelCard("missing", as_sentence(UNEXPECTED))
-        else:
-            empty = ModelCard("missing", "The card is empty.")
-            shown = ModelCard("shown", text, is_cut) if text.strip() else empty
-            self._kept[name] = shown
-        self.card = shown
-        self.changed.emit()
-
-
-def _beginning(text: str) -> tuple[str, bool]:
-    is_cut = len(text) > 12_000
-    text = text[:12_000]
-    return (text.rpartition("\n")[0] or text if is_cut else text), is_cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +214,8 @@ class Finder(QObject):
     """Searches the hub for models, one query at a time; a new query replaces the running one."""
 
     changed = Signal()
-    result_changed = Signal(int)
+    result_changed = Signal()
+    card_changed = Signal()
 
     def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -278,7 +229,8 @@ class Finder(QObject):
         self.has_more = False
         self.problem = ""
         self.memory = Memory(0, 0)
-        self.cards = ModelCards(self)
+        self.card = ModelCard()
+        self._cards: dict[str, ModelCard] = {}  # those read in this session
         self._limit = USUAL_RESULTS
         # Whether ``results`` belongs to the present query; until then the old results stay.
         self._is_answered = False
@@ -314,7 +266,8 @@ class Finder(QObject):
 
     def try_again(self) -> None:
         self._ask(self.query)
-        self.cards.try_again()
+        if self.card.stage == "missing":
+            self.look_at(self.card.name)
 
     def cancel(self) -> None:
         if self.stage == "asking":
@@ -323,19 +276,20 @@ class Finder(QObject):
 
     def look_at(self, name: str) -> None:
         """Read the card of a result, and what its list lacks; "" stops reading."""
-        self.cards.show(name)
+        cancel_tasks(self, _CARD)
         cancel_tasks(self, _DETAILS)
-        result = self.result(name)
+        known = self._cards.get(name)
+        self._show_card(known or ModelCard(name, "reading" if name else "none"))
+        if name and known is None:
+            start_task(self, self._read_card(name), _CARD)
+        result = next((result for result in self.results if result.name == name), None)
         if result is not None and (result.purpose or result.model.size_bytes is None):
             start_task(self, self._read_details(name), _DETAILS)
 
-    def result(self, name: str) -> HubResult | None:
-        return next((result for result in self.results if result.name == name), None)
-
     async def finish(self) -> None:
-        """Cancel the requests to the hub; an answer that has arrived already is dropped."""
+        """Cancel the requests to the hub; what arrives from now on is not shown."""
         cancel_tasks(self)
-        await self.cards.finish()
+        self.blockSignals(True)  # the list chooses no model any more when it is deleted
         await finish_tasks(self)
 
     # -- asking ----------------------------------------------------------------------------
@@ -380,7 +334,7 @@ class Finder(QObject):
                 if result.name == model.name:
                     results[position] = replace(result, model=model, is_checked=True)
                     if results is self.results:
-                        self.result_changed.emit(position)
+                        self.result_changed.emit()
 
     def _list(self, results: list[HubResult]) -> None:
         self.stage, self._found = "listed", results
@@ -399,6 +353,27 @@ class Finder(QObject):
         if not self._is_answered:
             self._found, self.results, self.has_more = [], [], False
         self.changed.emit()
+
+    async def _read_card(self, name: str) -> None:
+        try:
+            text = await ask_hub(card, name)
+        except HubFailed as error:
+            shown = ModelCard(name, "missing", as_sentence(str(error)))
+        except Exception:  # a bug must not leave the preview waiting
+            _log.exception("a model card could not be read")
+            shown = ModelCard(name, "missing", as_sentence(UNEXPECTED))
+        else:
+            begun = text[:_MAX_CARD_CHARS]
+            if is_cut := begun != text:
+                begun = begun.rpartition("\n")[0] or begun
+            empty = ModelCard(name, "missing", "The card is empty.")
+            shown = ModelCard(name, "shown", begun, is_cut) if begun.strip() else empty
+            self._cards[name] = shown
+        self._show_card(shown)
+
+    def _show_card(self, shown: ModelCard) -> None:
+        self.card = shown
+        self.card_changed.emit()
 
     async def _read_details(self, name: str) -> None:
         try:

@@ -22,7 +22,7 @@ from ui.kit.layouts import STRETCH, column, row
 from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.theme import restyle
 from ui.models.downloads import Download
-from ui.models.finder import Finder, HubResult, fit_sentence
+from ui.models.finder import Finder, HubResult, ModelCard, fit_sentence
 from ui.models.model_entries import ACTION_LABELS, Entry, EntryState, state_of
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import facts, fit_text, newer_text
@@ -75,6 +75,7 @@ class ModelDetails(QFrame):
         self.then = label(_THEN, "faint", 0.95, is_wrapped=True)
         self.card = DocumentPage("Model card")
         self.card_note = label("", "muted", is_wrapped=True)
+        self._shown_card: ModelCard | None = None
         self._is_pinned = False  # as the engine reported it last
         self._lay_out()
         self._connect_signals()
@@ -126,7 +127,7 @@ class ModelDetails(QFrame):
         self.page.clicked.connect(lambda: QDesktopServices.openUrl(self._address()))
         self.template.clicked.connect(lambda: self.template_requested.emit(self._local))
         self.card.link_chosen.connect(self._follow_link)
-        self._finder.cards.changed.connect(self._show_card)
+        self._finder.card_changed.connect(self._show_card)
 
     def _dismiss(self) -> None:
         """Remove a paused or failed download from the list; its files stay."""
@@ -237,13 +238,14 @@ class ModelDetails(QFrame):
         self.page.setVisible(entry.hub is not None and entry.local is None)
 
     def _show_card(self) -> None:
-        finder, entry = self._finder, self.entry
-        card = finder.cards.card
-        is_own = entry is not None and entry.hub is not None and finder.cards.name == entry.name
+        finder, entry, card = self._finder, self.entry, self._finder.card
+        is_own = entry is not None and entry.hub is not None and card.name == entry.name
         is_shown = is_own and card.stage == "shown"
         self.card.setVisible(is_shown)
         self._rule.setVisible(is_shown)
-        self.card.show_markdown(card.text if is_shown else "")
+        if is_shown and card is not self._shown_card:  # showing it scrolls to its beginning
+            self._shown_card = card
+            self.card.show_markdown(card.text)
         text = {"reading": "Reading the model card…", "missing": card.text}.get(card.stage, "")
         if card.is_cut:
             text = "This is the beginning of the card. Its page has all of it."

@@ -257,7 +257,8 @@ class ModelsWindow(OwnWindow):
     def _pick(self) -> None:
         before, entry = self.details.entry, self.list.current
         self.details.show_entry(entry)
-        if entry is None or before is None or entry.key != before.key:
+        keys = [one and (one.key, one.hub is None) for one in (before, entry)]
+        if keys[0] != keys[1]:
             self._walking.start()
 
     def _look_at(self) -> None:
