@@ -1,5 +1,6 @@
 """``fullstop``: the window, or a chat in the terminal without a display. Main thread."""
 
+import ctypes
 import os
 import sys
 
@@ -41,8 +42,46 @@ def display_problem() -> str | None:
     return "there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set)"
 
 
+# The system libraries that Qt's wheels do not contain, by their packages in Debian and Ubuntu.
+SYSTEM_LIBRARIES = {
+    "libEGL.so.1": "libegl1",
+    "libGL.so.1": "libgl1",
+    "libxkbcommon.so.0": "libxkbcommon0",
+    "libfontconfig.so.1": "libfontconfig1",
+    "libdbus-1.so.3": "libdbus-1-3",
+    "libglib-2.0.so.0": "libglib2.0-0",
+}
+X11_LIBRARIES = {
+    "libxcb-cursor.so.0": "libxcb-cursor0",
+    "libxcb-icccm.so.4": "libxcb-icccm4",
+    "libxcb-keysyms.so.1": "libxcb-keysyms1",
+    "libxcb-shape.so.0": "libxcb-shape0",
+    "libxkbcommon-x11.so.0": "libxkbcommon-x11-0",
+}
+
+
+def missing_libraries() -> str | None:
+    """Return which system libraries of Qt are missing, all at once; None if none is."""
+    if not sys.platform.startswith("linux"):
+        return None
+    default = "" if os.environ.get("WAYLAND_DISPLAY") else "xcb"
+    is_x11 = os.environ.get("QT_QPA_PLATFORM", default) == "xcb"
+    missing = []
+    for library, package in (SYSTEM_LIBRARIES | (X11_LIBRARIES if is_x11 else {})).items():
+        try:
+            ctypes.CDLL(library)
+        except OSError:
+            missing.append(package)
+    if not missing:
+        return None
+    packages = " ".join(missing)
+    return f"Qt needs system libraries that are missing (apt-get install {packages})"
+
+
 def qt_problem() -> str | None:
     """Import Qt and return why it cannot be loaded; None if it can."""
+    if (missing := missing_libraries()) is not None:
+        return missing
     try:
         import PySide6.QtWidgets  # noqa: F401 - only whether it can be loaded
     except ImportError as error:

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.helper_process import HelperClosed
-from engine.wording import counted, format_size
+from engine.wording import counted
 from ui.chat.composer.pictures import (
     PastedPicture,
     picture_button,
@@ -167,17 +167,27 @@ class FileChip(QFrame):
 
 
 def file_caption(file: Attachment, tokens: int | None = None) -> str:
-    """Return the label of a chip: the file's pages or size, and its tokens if they are known."""
+    """Return the label of a chip: its pages or characters, and its tokens if they are known."""
     if file.kept_file:
         kind = "sound recording" if file.is_sound else "picture"
         return kind if tokens is None else f"{kind} · {counted(tokens, 'token')}"
-    size = format_size(len(file.text.encode(errors="replace")))
-    parts = [size if file.pages is None else str(file.pages)]
+    pages = file.pages
+    if pages is None:
+        extent = counted(len(file.text), "character")
+    elif pages.last - pages.first + 1 == pages.total:
+        extent = counted(pages.total, "page")
+    else:
+        extent = str(pages)
     if file.sent_chars is not None:
-        parts.append(cut_extent(file.text, file.sent_chars))
-    if tokens is not None:
-        parts.append(counted(tokens, "token"))
-    return " · ".join(parts)
+        share = max(1, round(file.sent_chars / max(len(file.text), 1) * 100))
+        extent = f"first {share}% of {extent}"
+    return extent if tokens is None else f"{extent} · {counted(tokens, 'token')}"
+
+
+def file_remark(file: Attachment) -> str:
+    """Return what a chip's tool tip adds to the caption."""
+    cut = "" if file.sent_chars is None else f"Sent: {cut_extent(file.text, file.sent_chars)}."
+    return "\n".join(filter(None, (file.remark, cut)))
 
 
 class FilePreview(Popover):
@@ -213,7 +223,7 @@ class FilePreview(Popover):
         self.setAccessibleName(f"Preview of {file.name}")
         self._name.setText(file.name)
         self.show_tokens(tokens)
-        show_text(self.remark, file.remark)
+        show_text(self.remark, file_remark(file))
         self._show_pages(file)
         self.text.setAccessibleName(f"Text of {file.name}, as the model reads it")
         self.remove.setAccessibleName(f"Remove {file.name}")
@@ -322,7 +332,10 @@ class AttachmentRow(QWidget):
         self._chips = QWidget()
         self._flow = FlowLayout(self._chips)
         self.refusal = label("", "fault", 0.93, is_wrapped=True)
-        column(self._chips, self.refusal, spacing=5, on=self)
+        self.dismiss = IconButton("close", "Dismiss", size=14)
+        self.dismiss.clicked.connect(lambda: self._show_refusal(""))
+        self.dismiss.clicked.connect(self.left)
+        column(self._chips, row((self.refusal, 1), self.dismiss, spacing=6), spacing=5, on=self)
         self._show()
 
     @property
@@ -396,7 +409,7 @@ class AttachmentRow(QWidget):
         self._tokens = tokens
         for number, file in enumerate(self.files):
             if (chip := self.chip(number)) is not None:
-                chip.show_caption(file_caption(file, tokens.get(file)), file.remark)
+                chip.show_caption(file_caption(file, tokens.get(file)), file_remark(file))
         if self._preview is not None and self._preview.isVisible():
             self._preview.show_tokens(tokens.get(self._preview.file))
 
@@ -514,12 +527,13 @@ class AttachmentRow(QWidget):
         self._chips.setVisible(self._flow.count() > 0)
         has_refusal = bool(self.refusal.text())
         self.refusal.setVisible(has_refusal)
+        self.dismiss.setVisible(has_refusal)
         self.setVisible(self._flow.count() > 0 or has_refusal)
 
     def _chip_of(self, number: int, file: Attachment) -> FileChip:
         text = file_caption(file, self._tokens.get(file))
         chip = FileChip(file.name, text, "close", f"Remove {file.name}")
-        chip.show_caption(text, file.remark)
+        chip.show_caption(text, file_remark(file))
         chip.take_keys()
         if file.kept_file and self.pictures_folder is not None:
             chip.show_picture(self.pictures_folder / file.kept_file)

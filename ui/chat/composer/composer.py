@@ -147,7 +147,8 @@ class Composer(QFrame):
         self.tools.hide()
         self.settings = ChipButton("sliders", "Settings")
         self.settings.setToolTip(with_keys(_SETTINGS_HINT, "Ctrl+Shift+S"))
-        self._chips = (self.stops, self.thinking, self.tools, self.settings)
+        # Thinking is the last: it comes with a model, and must not move the others.
+        self._chips = (self.stops, self.tools, self.settings, self.thinking)
         self.attach = IconButton(
             "attach", "Attach files: pictures, text, PDF or Word", keys="Ctrl+Shift+O"
         )
@@ -268,7 +269,7 @@ class Composer(QFrame):
 
     def _lay_out(self) -> None:
         line = self._row
-        row(*self._chips, self.attach, STRETCH, self.meter, self.action, spacing=6, on=line)
+        row(self.attach, *self._chips, STRETCH, self.meter, self.action, spacing=6, on=line)
         self.show_notice("")
         column(
             self.attachments,

@@ -69,6 +69,7 @@ class PresetButton(QPushButton):
         self.setAccessibleName("Presets: use, save, delete, import or export")
         self.setToolTip("Saved system prompts, sampling, limits and stop lists")
         self.menu_of_presets = QMenu(self)
+        self.menu_of_presets.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         fill_menu(self.menu_of_presets, (), self._entries)
         self.setMenu(self.menu_of_presets)
 

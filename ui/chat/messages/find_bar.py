@@ -217,6 +217,8 @@ class FindBar(QFrame):
         self.case.setAccessibleName("Match case")
         self.case.setToolTip("Match case")
         self.count = label("", "muted", 0.95)
+        # The arrows beside it stay in place, whatever is found.
+        self.count.setMinimumWidth(self.count.fontMetrics().horizontalAdvance("8,888 of 8,888…"))
         self.earlier = IconButton("up", "Previous Match", keys="Shift+Enter")
         self.later = IconButton("down", "Next Match", keys="Enter")
         self.close_button = IconButton("close", "Close the find bar", keys="Esc")

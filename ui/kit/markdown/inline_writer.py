@@ -139,10 +139,10 @@ class InlineWriter:
         end = f' "{title}")' if title else ")"
         source = f"![{token.content}]({target}{end}"
         if _is_data(target):
-            self._cursor.insertText(source, form)
-            return
-        form = self._linked(form, target)
-        form.setToolTip(plain_tooltip(f"This picture is not loaded from {target}"))
+            target = "cannot be shown"
+        else:
+            form = self._linked(form, target)
+            form.setToolTip(plain_tooltip(f"This picture is not loaded from {target}"))
         form.setForeground(QBrush(QColor(self._style.colors.muted)))
         form.setBackground(QBrush(QColor(self._style.colors.sunken)))
         form.setFontUnderline(False)

@@ -316,6 +316,11 @@ def _parser() -> MarkdownIt:
         "fence", "details", _details, {"alt": ["paragraph", "blockquote", "list"]}
     )
     # The text of a link is shown as it was written, including percent signs.
+    is_allowed = parser.validateLink
+    # A picture that cannot be shown is a card; as source it would be lines of base64.
+    parser.validateLink = lambda url: (  # type: ignore[method-assign]
+        url.startswith("data:image/") or is_allowed(url)
+    )
     parser.normalizeLinkText = lambda link: link  # type: ignore[method-assign]
     parser.core.ruler.push("task_list", _mark_tasks)
     return parser
