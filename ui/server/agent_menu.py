@@ -46,6 +46,7 @@ class AgentMenu(QObject):
         self._titles = agents.titles()
         # The agent whose lines are copied as soon as the server is on; empty for none.
         self._pending_agent = ""
+        self._was_off = False  # the server is turned on for these lines
         server.switch.changed.connect(self._go_on)
 
     def entries(self) -> list[Entry]:
@@ -61,6 +62,7 @@ class AgentMenu(QObject):
             show_error(self._parent, "No model is loaded.", detail)
             return
         self._pending_agent = agent
+        self._was_off = self._server.switch.stage != "on"
         self._server.switch.turn(True)
         self._go_on()
 
@@ -84,6 +86,8 @@ class AgentMenu(QObject):
         has_key = server.is_key_required
         copy_text(self._agents.lines(agent, url, model, has_key=has_key))
         parts = [f"Paste them into a terminal. {title} then uses {model.id} at {url}."]
+        if self._was_off:
+            parts.append(f"The local server was off and is on now. {self._server.reach_text}")
         if has_key:
             parts.append(f"Set {API_KEY_VARIABLE} to the server’s key first.")
         if lacks := self._agents.lacks(agent, model):

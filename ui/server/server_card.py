@@ -57,7 +57,7 @@ class ServerCard(QFrame):
             "starting": "Starting…",
             "on": f"{use}." if use else f"On. {self._server.reach_text}",
             "stopping": "Stopping…",
-            "failed": f"Could not start: {server.message}",
+            "failed": server.message,
         }
         self._state.setText(text[server.stage])
         self._state.setVisible(self._is_roomy or server.stage != "off")

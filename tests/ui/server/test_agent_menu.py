@@ -78,6 +78,7 @@ async def test_an_entry_turns_the_server_on_and_copies_the_lines(parent: QWidget
     await server.switch.finish()
     assert "export ANTHROPIC_BASE_URL=http://127.0.0.1:4711\n" in copied_text()
     assert "export ANTHROPIC_MODEL=scripted\n" in copied_text()
+    assert "The local server was off and is on now." in said(parent)[0]
     (words,) = said(parent)
     assert "Setup command for Claude Code copied." in words
     assert "is not suitable" not in words
