@@ -105,7 +105,7 @@ class ModelBadge(QWidget):
         if model.stage == "unloaded":
             return "The next message loads it."
         if model.stage == "missing":
-            return "It was removed from this Mac. Choose another one."
+            return "It is not on this Mac. Choose another one."
         if info is None:
             return model.message
         return (

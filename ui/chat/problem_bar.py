@@ -99,7 +99,7 @@ class MissingModelBar(NoticeBar):
             self.sentence.setText(f"{name}’s folder can’t be found.")
             details = [*where, f"{name} stays available until it is unloaded."]
         else:
-            self.sentence.setText(f"{name} was removed from this Mac.")
+            self.sentence.setText(f"{name} is not on this Mac.")
             details = [*where, "Choose another model to continue this conversation."]
         self.detail.setText(" ".join(details))
         self.use.setVisible(loaded is not None)

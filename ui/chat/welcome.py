@@ -160,7 +160,7 @@ class Welcome(QScrollArea):
             "loading": f"Loading {model.title}. You can write your first message meanwhile.",
             "ready": f"{model.title} is ready. It runs on this computer, and nothing leaves it.",
             "unloaded": f"{model.title} is not loaded. Your first message loads it.",
-            "missing": f"{model.title} was removed from this Mac. Choose another model.",
+            "missing": f"{model.title} is not on this Mac. Choose another model.",
             "failed": f"{model.title} could not be loaded: {model.message}",
             "stuck": f"{model.title} is not responding. {model.message} Restart it above.",
         }

@@ -162,6 +162,8 @@ class PromptPanes(QWidget):
         )
         self.previous.clicked.connect(lambda: self._step(-1))
         self.next.clicked.connect(lambda: self._step(1))
+        for button in (self.previous, self.next):
+            button.setEnabled(False)
 
     def show_comparison(self, compared: Comparison, *, has_own: bool) -> None:
         colors = current_theme().colors

@@ -158,7 +158,7 @@ def _file(item: Fields, contents: FileContents) -> Attachment:
     name, address = text_field(item, "name"), text_field(item, "url")
     if text_field(item, "type") == "image" or text_field(item, "content_type").startswith("image/"):
         kept = contents.pictures.file_from(address)
-        return picture(name or "picture", contents, kept)
+        return picture(name or "untitled", contents, kept)
     inner = item.inner("file") if item.has("file") else Fields({})
     data = inner.inner("data") if inner.has("data") else Fields({})
     if text := text_field(data, "content"):
