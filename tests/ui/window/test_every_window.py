@@ -152,7 +152,6 @@ async def open_template(window: MainWindow, _: Path) -> None:
 
 async def open_settings(window: MainWindow, _: Path) -> None:
     window.chat.show_settings()
-    window.chat.settings._more.setChecked(True)
 
 
 async def open_sheet(window: MainWindow, _: Path) -> None:

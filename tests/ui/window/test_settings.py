@@ -180,13 +180,13 @@ def test_each_number_says_where_it_comes_from_and_goes_back_there(
     popover, edited = settings_card(parent)
     popover.show_basis(BASIS)
     popover.show_settings(ConversationSettings(temperature=1.5, top_p=0.5, top_k=9))
-    said = {name: source.text() for name, source in popover._sources.items()}
-    assert said["temperature"] == "set in this chat"
-    assert said["top_p"] == "for new chats with m"
-    assert said["top_k"] == "from Settings"
+    said = {name: popover.sampling[name].accessibleDescription() for name in popover.sampling}
+    assert said["temperature"] == "Set in this chat"
+    assert said["top_p"] == "For new chats with m"
+    assert said["top_k"] == "From Settings"
     assert said["min_p"] == ""
-    assert not popover._resets["top_p"].isEnabled()
-    popover._resets["temperature"].click()
+    assert popover.resets["top_p"].isHidden()
+    popover.resets["temperature"].click()
     assert edited[-1] == ConversationSettings(top_p=0.5, top_k=9)
     popover.reset.click()
     assert edited[-1] == BASIS.saved

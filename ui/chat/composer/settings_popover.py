@@ -1,17 +1,16 @@
 """The settings of a conversation, in a small card, and the presets of them. Main thread."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtGui import QHideEvent, QKeyEvent, QScreen
+from PySide6.QtGui import QHideEvent, QKeyEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QGridLayout,
-    QLabel,
     QListWidget,
     QListWidgetItem,
     QMenu,
@@ -33,7 +32,7 @@ from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import ElidedLabel, label, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import escape_mnemonics
-from ui.kit.windows import Popover, lay_out_hidden, move_within_screen, pop_up_above
+from ui.kit.windows import Popover, lay_out_hidden, pop_up_above
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
 
@@ -41,9 +40,9 @@ _FILTERS = ["Presets (*.json)"]
 _KEYS_OF_LIST = (Qt.Key.Key_Up, Qt.Key.Key_Down)
 _KEYS_OF_CHOICE = (Qt.Key.Key_Tab, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
-_WIDTH_PX, _SIDE_PX = 340, 16
-# The settings that most users use; the others are folded away.
-_COMMON = ("temperature", "max_tokens")
+_WIDTH_PX, _SIDE_PX, _MIN_HEIGHT_PX = 420, 16, 120
+_NUMBER_PX, _ROW_PX = 132, 28
+_LIMITS = ("max_tokens", "thinking_budget")
 # The defaults where neither the user nor the model's own files set a value.
 _OFF = {"temperature": 0.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
 # Where a slider ends; the field beside it takes greater numbers.
@@ -277,10 +276,10 @@ class SettingsBasis:
         if value is None:
             return ""
         if self.saved is not None and value == getattr(self.saved, name):
-            return f"for new chats with {self.model}"
+            return f"For new chats with {self.model}"
         if value == getattr(self.usual, name):
-            return "from Settings"
-        return "set in this chat"
+            return "From Settings"
+        return "Set in this chat"
 
 
 class SettingsPopover(Popover):
@@ -295,8 +294,7 @@ class SettingsPopover(Popover):
         self._basis = SettingsBasis()
         self.about = ElidedLabel("", "muted", 0.95)
         self.sliders: dict[str, Slider] = {}
-        self._sources: dict[str, QLabel] = {}
-        self._resets: dict[str, IconButton] = {}
+        self.resets: dict[str, IconButton] = {}
         self.keep = QPushButton()
         self.keep.clicked.connect(lambda: self.kept.emit(self._settings))
         self.forget = push_button(
@@ -313,13 +311,7 @@ class SettingsPopover(Popover):
         self.max_tokens = tokens_field("Maximum length, in tokens")
         self.thinking_budget = tokens_field("Thinking budget, in tokens", minimum=0)
         self.stop_options = {option.name: _stop_field(option) for option in _STOP_OPTIONS}
-        self._more = push_button("More Settings", "More settings", kind="fold")
-        self._more.setCheckable(True)
-        self._rare = QWidget()
-        self._rare.hide()
         self._lay_out()
-        self._fit()
-        self._more.toggled.connect(self._show_rare)
         for name, control in self._fields().items():
             control.number_edited.connect(lambda value, name=name: self._edit(**{name: value}))
         for option in _STOP_OPTIONS:
@@ -357,7 +349,7 @@ class SettingsPopover(Popover):
 
     def pop_up(self, anchor: QWidget) -> None:
         lay_out_hidden(self)
-        self._fit_height(anchor.mapToGlobal(QPoint()).y(), anchor.screen())
+        self._fit_height(anchor.mapToGlobal(QPoint()).y())
         pop_up_above(self, anchor)
         self.system_prompt.setFocus()
 
@@ -375,62 +367,62 @@ class SettingsPopover(Popover):
         return {**common, **self.sampling}
 
     def _lay_out(self) -> None:
-        form, rare = _grid(), _grid()
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(4)
+        grid.setColumnStretch(1, 1)
+        grid.addWidget(label("Prompt", "muted", 0.95), 0, 0, 1, 4)
+        grid.addWidget(self.system_prompt, 1, 0, 1, 4)
         titles = {option.name: option.title for option in SAMPLING_OPTIONS}
         titles |= {"max_tokens": "Maximum length", "thinking_budget": "Thinking budget"}
-        for name, control in self._fields().items():
-            self._add_number(form if name in _COMMON else rare, name, titles[name], control)
+        for group, names in (("Sampling", tuple(self.sampling)), ("Limits", _LIMITS)):
+            heading = label(group, "muted", 0.95)
+            heading.setContentsMargins(0, 8, 0, 0)
+            grid.addWidget(heading, grid.rowCount(), 0, 1, 4)
+            for name in names:
+                self._add_number(grid, name, titles[name], self._fields()[name])
         for option in _STOP_OPTIONS:
-            stop_control, line = self.stop_options[option.name], rare.rowCount()
+            stop_control, line = self.stop_options[option.name], grid.rowCount()
             if isinstance(stop_control, QCheckBox):
-                rare.addWidget(stop_control, line, 0, 1, 2)
+                grid.addWidget(stop_control, line, 0, 1, 4)
             else:
-                rare.addWidget(label(option.title), line, 0)
-                rare.addWidget(stop_control, line, 1)
-        rare.setContentsMargins(0, 0, 0, 0)
-        self._grids = (form, rare)
-        self._rare.setLayout(rare)
-        hint = "Temperature 0 always picks the likeliest token. Changes apply from the next answer."
+                grid.addWidget(label(option.title), line, 0)
+                stop_control.setFixedSize(_NUMBER_PX, _ROW_PX)
+                grid.addWidget(stop_control, line, 2)
         inside = self._inside = QWidget()
         # As wide as the card, also where a field would like more.
         inside.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        column(
-            self.about,
-            label("System prompt", "muted", 0.95),
-            self.system_prompt,
-            form,
-            (self._more, 0, Qt.AlignmentFlag.AlignLeft),
-            self._rare,
-            label(hint, "faint", 0.9, is_wrapped=True),
-            spacing=9,
-            margins=(0, 0, 0, 0),
-            on=inside,
-        )
+        column(grid, on=inside)
         self._area = scrolling(inside, "", goes_sideways=False)
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(
-            row((label("This conversation", "title"), 1), self.presets),
+            row((label("This Conversation", "title"), 1), self.presets),
+            self.about,
             self._area,
             row(self.keep, self.forget, STRETCH, self.reset, spacing=6),
-            spacing=9,
+            spacing=8,
             margins=(_SIDE_PX, 14, _SIDE_PX, 14),
             on=self,
         )
 
     def _add_number(self, grid: QGridLayout, name: str, title: str, control: NumberField) -> None:
-        """Add a setting: title, field, a button that resets it, slider, and where it comes from."""
+        """Add a row: title, slider, field, and a dot where the value is the user's own."""
         line = grid.rowCount()
-        reset = IconButton("undo", f"Reset {title.lower()}", size=14)
+        reset = IconButton("mark", f"Reset {title.lower()}", "accent", size=16)
+        policy = reset.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        reset.setSizePolicy(policy)
         reset.clicked.connect(lambda: self._reset_number(name))
-        source = label("", "faint", 0.86)
-        self._resets[name], self._sources[name] = reset, source
+        self.resets[name] = reset
+        reset.setFixedSize(24, _ROW_PX)
+        control.setFixedSize(_NUMBER_PX, _ROW_PX)
         grid.addWidget(label(title), line, 0)
-        grid.addLayout(row((control, 1), reset, spacing=2), line, 1)
         if name not in _NOT_SLID:
             slider = self.sliders[name] = Slider(f"{title}, slider")
             slider.moved.connect(lambda share: self._slide(name, share))
-            grid.addWidget(slider, line + 1, 1)
-        grid.addWidget(source, line + 1, 0)
+            grid.addWidget(slider, line, 1)
+        grid.addWidget(control, line, 2)
+        grid.addWidget(reset, line, 3)
 
     def _ends(self, name: str) -> tuple[float, float]:
         if name == "max_tokens":
@@ -458,11 +450,12 @@ class SettingsPopover(Popover):
 
     def _show_sources(self) -> None:
         basis, settings = self._basis, self._settings
-        for name, source in self._sources.items():
+        for name, control in self._fields().items():
             value = getattr(settings, name)
-            source.setText(basis.source(name, value))
-            source.setVisible(bool(source.text()) or name in self.sliders)
-            self._resets[name].setEnabled(value != getattr(basis.beginning, name))
+            source = basis.source(name, value)
+            control.setToolTip(". ".join(filter(None, (control.accessibleName(), source))))
+            control.setAccessibleDescription(source)
+            self.resets[name].setVisible(value != getattr(basis.beginning, name))
             if name in self.sliders:
                 shown = basis.own_number(name) if value is None else value
                 # None means the context length.
@@ -490,44 +483,16 @@ class SettingsPopover(Popover):
         )
         self.show_settings(self._settings)
 
-    def _fit(self) -> None:
-        # All fields have one left edge, folded ones too.
-        names = [name for grid in self._grids for name in _first_column(grid)]
-        widest = max(name.sizeHint().width() for name in names)
-        for grid in self._grids:
-            grid.setColumnMinimumWidth(0, widest)
-        self.setFixedWidth(_WIDTH_PX)
-
-    def _show_rare(self, is_shown: bool) -> None:
-        bottom = self.geometry().bottom()
-        self._rare.setVisible(is_shown)
-        accessible_name = "Fewer" if is_shown else "More"
-        self._more.setAccessibleName(f"{accessible_name} settings")
-        self._more.setText(f"{accessible_name} Settings")
-        self._fit_height(bottom, self.screen())
-        self.resize(self.sizeHint())  # Qt's own adjusting stops at two thirds of the screen
-        above = QPoint(self.x(), bottom - self.height() + 1)
-        move_within_screen(self, above, self.size(), self)
-
-    def _fit_height(self, bottom: int, screen: QScreen) -> None:
-        """Make all settings visible, or scroll them where there is no room above the anchor."""
-        inside = self._inside.layout()
-        assert inside is not None
-        inside.activate()
-        around_px = 2 * (_SIDE_PX + self.frameWidth())
-        target = inside.totalHeightForWidth(_WIDTH_PX - around_px)
+    def _fit_height(self, bottom: int) -> None:
+        """Make all settings visible, or scroll them where the chat has no room for them."""
+        chat = self.parentWidget()
+        assert chat is not None
+        target = self._inside.sizeHint().height()
         self._area.setFixedHeight(0)
-        area = screen.availableGeometry()
-        available = max(bottom - area.top(), area.height() // 2) - self.sizeHint().height()
-        # Without this it would be as high as the note is where it has less width.
-        self._inside.setMinimumHeight(target)
-        # Showing the scroll bar rewraps the note and makes itself necessary (layout loop).
-        bars = Qt.ScrollBarPolicy
-        self._area.setVerticalScrollBarPolicy(
-            bars.ScrollBarAlwaysOn if target > available else bars.ScrollBarAlwaysOff
-        )
-        self._area.setFixedHeight(min(target, available))
-        bar_px = self._area.verticalScrollBar().sizeHint().width() if target > available else 0
+        available = bottom - chat.mapToGlobal(QPoint()).y() - 8 - self.sizeHint().height()
+        height = min(target, max(available, _MIN_HEIGHT_PX))
+        bar_px = self._area.verticalScrollBar().sizeHint().width() if target > height else 0
+        self._area.setFixedHeight(height)
         self.setFixedWidth(_WIDTH_PX + bar_px)
 
     def _edit_stop_option(self, option: StopOption, value: Any) -> None:
@@ -550,23 +515,6 @@ def _stop_field(option: StopOption) -> QCheckBox | NumberField:
         box.setToolTip(f"{option.help[0].upper()}{option.help[1:]}")
         return box
     return tokens_field(option.title, "No tokens", step=1)
-
-
-def _grid() -> QGridLayout:
-    grid = QGridLayout()
-    grid.setHorizontalSpacing(14)
-    grid.setVerticalSpacing(4)
-    grid.setColumnStretch(1, 1)
-    return grid
-
-
-def _first_column(grid: QGridLayout) -> Iterator[QWidget]:
-    """Yield the labels of the fields; a check box takes the whole width and has its own label."""
-    for line in range(grid.rowCount()):
-        item = grid.itemAtPosition(line, 0)
-        widget = None if item is None else item.widget()
-        if widget is not None and not isinstance(widget, QCheckBox):
-            yield widget
 
 
 def settings_summary(settings: ConversationSettings) -> str:
