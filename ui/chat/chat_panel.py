@@ -33,7 +33,7 @@ from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.model_selection import ModelSelection
 from ui.chat.session.workspace import Workspace
 from ui.chat.sides import SidesPage
-from ui.chat.welcome import Suggestion, Welcome
+from ui.chat.welcome import EMPTY_PX, SIDE_PX, Suggestion, Welcome
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import confirm_link, prompt_text
 from ui.kit.fields import FileDrops, is_typed_text
@@ -46,7 +46,7 @@ from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, StopChange
+from ui.records.runs import Run
 from ui.records.store import Problem, query_terms
 from ui.records.tool_calls import Decision
 from ui.records.tool_choice import tools_button_texts
@@ -60,6 +60,7 @@ from ui.records.tool_servers import (
 from ui.tools.toolbox import Toolbox
 from ui.words import FileRefused
 
+_COLUMN_PX = 760
 _KEEP_ONE = "Choose an answer to continue"
 _WAIT = "Wait for the answer to finish, or press Esc to stop it."
 
@@ -292,8 +293,9 @@ class ChatPanel(QWidget):
     def focus_messages(self) -> None:
         """Move the keyboard to the messages, or to the first thing to try in an empty chat."""
         shown = self.messages.currentWidget()
-        is_column = shown is self.column
-        target = self.column if is_column else next(in_reading_order(self.messages), None)
+        pages = (self.messages, self.welcome.below)
+        targets = (target for page in pages for target in in_reading_order(page))
+        target = self.column if shown is self.column else next(targets, None)
         if target is not None:
             target.setFocus(Qt.FocusReason.OtherFocusReason)
 
@@ -378,8 +380,7 @@ class ChatPanel(QWidget):
             self.settings.show_basis(self._settings_basis())
 
     def _lay_out(self) -> None:
-        middle = QWidget()
-        middle.setMaximumWidth(812)
+        middle = self._middle = QWidget()
         column(
             row(STRETCH, (self.handling.undo_bar, 1000), STRETCH),
             self.queue,
@@ -387,10 +388,10 @@ class ChatPanel(QWidget):
             row(self.context_bar, margins=(0, 0, 0, 8)),
             self.composer,
             spacing=0,
-            margins=(26, 0, 26, 18),
+            margins=(SIDE_PX, 0, SIDE_PX, 18),
             on=middle,
         )
-        column(
+        self._rows = column(
             self.header,
             self.problem,
             self.model_problem,
@@ -398,6 +399,7 @@ class ChatPanel(QWidget):
             self.find_bar,
             (self.messages, 1),
             row(STRETCH, (middle, 1000), STRETCH),
+            self.welcome.below,
             spacing=0,
             on=self,
         )
@@ -495,7 +497,7 @@ class ChatPanel(QWidget):
         page: QWidget = self.column if conversation.messages else self.welcome
         if is_removed and target is not conversation:
             page = self._loading  # it was deleted, and the next one is still being read
-        self.messages.setCurrentWidget(page if not current.sides else self.sides)
+        self._show_page(page if not current.sides else self.sides)
         placeholder = {
             "none": "Load a model to start chatting",
             "loading": f"Message {model.title} (loading…)",
@@ -515,6 +517,15 @@ class ChatPanel(QWidget):
         settings = conversation.settings
         self.composer.show_thinking(info is not None and info.can_think, settings.is_thinking)
         self.composer.show_settings(settings_summary(settings))
+
+    def _show_page(self, page: QWidget) -> None:
+        """Show what is above the composer, which an empty chat has at 40% of the height."""
+        is_empty = page is self.welcome
+        self.messages.setCurrentWidget(page)
+        self.welcome.below.setVisible(is_empty)
+        self._middle.setMaximumWidth((EMPTY_PX if is_empty else _COLUMN_PX) + 2 * SIDE_PX)
+        self._rows.setStretchFactor(self.messages, 2)
+        self._rows.setStretchFactor(self.welcome.below, 3)
 
     def _show_sides(self) -> None:
         """Show both compared answers, or the messages once one answer was kept."""
@@ -540,8 +551,10 @@ class ChatPanel(QWidget):
 
     def _try(self, suggestion: Suggestion) -> None:
         self._set_thinking(suggestion.is_thinking)
-        # An existing draft stays in the composer, and the stop is not added to the list.
-        if self._workspace.send(suggestion.question, change=StopChange(extra=suggestion.stop)):
+        if suggestion.stop:
+            self._workspace.current.stops.ensure(suggestion.stop)
+            self.stops_requested.emit()
+        if self._workspace.send(suggestion.question):  # a draft stays in the composer
             self.focus_composer()
 
     def _show_reason(self, run: Run) -> None:

@@ -225,8 +225,6 @@ class StopPanel(QDockWidget):
         end = run.finished
         if end is None or end.stop.kind is not StopKind.STOP_STRING:
             return ""
-        if run.stop_change.extra == end.stop.value:
-            return "this question"
         name, stops = self._source(run.stops_from)
         is_there = any(entry.stop.text == end.stop.value for entry in stops)
         return name if name and is_there else "this conversation"

@@ -1,18 +1,21 @@
 """An empty conversation: a greeting, a first model to download, and suggestions. Main thread."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QPushButton, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
-from engine.wording import quoted, visible
+from engine.wording import quoted
 from ui.chat.first_model import FirstModel
 from ui.chat.session.model_selection import ModelSelection
-from ui.kit.buttons import IconBadge, push_button
-from ui.kit.labels import label
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.buttons import push_button
+from ui.kit.labels import ElidedLabel, clear_layout, label
+from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.models.model_library import ModelLibrary
+
+SIDE_PX = 26
+EMPTY_PX = 720  # the width of the composer in an empty chat, and of what is below it
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +28,15 @@ class Suggestion:
     is_thinking: bool = False
 
 
-# The demo model can count and spell, and little else.
+# What the demo model can do.
 DEMO_SUGGESTIONS = (
-    Suggestion("See a Stop Happen", "Count from 1 to 10, one number per line", stop="6"),
-    Suggestion(
-        "Stop Across Several Tokens",
-        "Output the whole alphabet from A to Z, without spaces, then immediately output END",
-        stop="END",
-    ),
-    Suggestion("Ask What It Is About", "What is a stop sequence?"),
+    Suggestion("Ask About Stops", "What is a stop sequence?"),
     Suggestion("Let It Think First", "Count from 1 to 5", is_thinking=True),
+    Suggestion(
+        "Spell the Alphabet",
+        "Output the whole alphabet from A to Z, without spaces, then immediately output END",
+    ),
+    Suggestion("See Why a Model Stops", "Count from 1 to 10, one number per line", stop="6"),
 )
 SUGGESTIONS = (
     Suggestion(
@@ -44,15 +46,15 @@ SUGGESTIONS = (
     Suggestion("Explain Something", "Explain in five simple sentences how a heat pump works"),
     Suggestion("Plan a Weekend", "Plan a weekend in Lisbon for two people who like food and walks"),
     Suggestion(
-        "See a Stop Happen",
+        "See Why a Model Stops",
         "List the planets from the Sun outwards, one per line, with one fact about each",
         stop="Saturn",
     ),
 )
 
 
-class Welcome(QScrollArea):
-    """Greets, shows the state of the model, and offers suggestions."""
+class Welcome(QWidget):
+    """An empty chat: a greeting above the composer, a first model and suggestions below it."""
 
     suggestion_chosen = Signal(object)  # Suggestion
     find_requested = Signal()
@@ -61,54 +63,35 @@ class Welcome(QScrollArea):
         super().__init__()
         self._model = model
         self._library = library
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName("Welcome")
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        badge = IconBadge(56)
-        badge.show_icon("mark", "match")
-        self._title = label("", "title", 1.75, True)
-        self._title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        self._state = label("", "muted", 1.06, is_wrapped=True)
-        self._state.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        center = Qt.AlignmentFlag.AlignHCenter
+        title = label("What can I help with?", "title", 1.75)
+        title.setAlignment(center)
+        self._state = label("", "muted", is_wrapped=True)
+        self._state.setAlignment(center)
+        column(STRETCH, title, self._state, spacing=8, margins=(SIDE_PX, 8, SIDE_PX, 24), on=self)
         self.first = FirstModel(library)  # for users who have only the bundled model
         self.first.find_requested.connect(self.find_requested)
-        self._try = label("Try It Without a Download", "title")
-        self._try.setContentsMargins(2, 12, 0, 0)
-        self._try.hide()
         self.buttons: list[_SuggestionButton] = []
-        self._grid = QGridLayout()
-        self._grid.setSpacing(12)
-        self.find_button = push_button("Find Another Model…", kind="link")
+        self._suggestions = column(spacing=0)
+        self.find_button = push_button("Find a Model…", kind="link")
         self.find_button.clicked.connect(self.find_requested)
-        center = Qt.AlignmentFlag.AlignHCenter
-        inner = column(
-            (badge, 0, center),
-            8,
-            self._title,
-            self._state,
-            20,
-            self.first,
-            self._try,
-            self._grid,
-            (self.find_button, 0, center),
-            spacing=8,
-            margins=None,
-        )
         pile = QWidget()
-        pile.setLayout(inner)
-        pile.setMaximumWidth(640)
-        holder = QWidget()
-        holder.setObjectName("scrolled")
+        pile.setMaximumWidth(EMPTY_PX)
         column(
-            (None, 4),
-            row(STRETCH, (pile, 1000), STRETCH),
-            (None, 5),
-            margins=(26, 20, 26, 20),
-            on=holder,
+            self.first,
+            self._suggestions,
+            (self.find_button, 0, center),
+            STRETCH,
+            spacing=12,
+            on=pile,
         )
-        self.setWidget(holder)
+        self.below = scrolling(
+            row(STRETCH, (pile, 1000), STRETCH, margins=(SIDE_PX, 0, SIDE_PX, 16)),
+            "Suggestions",
+            goes_sideways=False,
+        )
+        self.below.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.below.setMinimumHeight(1)
         model.changed.connect(self.refresh)
         library.changed.connect(self.refresh)
         self.refresh()
@@ -116,106 +99,63 @@ class Welcome(QScrollArea):
     async def finish(self) -> None:
         await self.first.finish()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._arrange()
-
-    def _arrange(self) -> None:
-        columns = 2 if self.width() >= 520 else 1
-        if columns != self._grid.property("columns"):
-            self._arrange_in(columns)
-
-    def _arrange_in(self, columns: int) -> None:
-        self._grid.setProperty("columns", columns)
-        for number, button in enumerate(self.buttons):
-            self._grid.removeWidget(button)
-            self._grid.addWidget(button, number // columns, number % columns)
-
-    def _offer(self, suggestions: tuple[Suggestion, ...], *, is_first: bool) -> None:
-        # Only one thing stands out: the recommended model, or else what shows a stop.
-        first = next((button for button in self.buttons if button.suggestion.stop), None)
-        shown = tuple(button.suggestion for button in self.buttons)
-        if shown == suggestions and first is not None and first.property("primary") != is_first:
+    def _offer(self, suggestions: tuple[Suggestion, ...]) -> None:
+        if tuple(button.suggestion for button in self.buttons) == suggestions:
             return
+        clear_layout(self._suggestions)
+        self.buttons = [_SuggestionButton(suggestion) for suggestion in suggestions]
+        widest = max(button.title.sizeHint().width() for button in self.buttons)
         for button in self.buttons:
-            button.hide()
-            self._grid.removeWidget(button)
-            button.deleteLater()
-        best = (
-            None if is_first else next(suggestion for suggestion in suggestions if suggestion.stop)
-        )
-        self.buttons = [
-            _SuggestionButton(suggestion, suggestion is best) for suggestion in suggestions
-        ]
-        for button in self.buttons:
-            button.clicked.connect(
-                lambda _=False, chosen=button: self.suggestion_chosen.emit(chosen.suggestion)
-            )
-        self._arrange_in(self._grid.property("columns") or 2)
+            button.title.setMinimumWidth(widest)
+            self._suggestions.addWidget(button)
+            button.clicked.connect(partial(self.suggestion_chosen.emit, button.suggestion))
 
     def refresh(self) -> None:
         model = self._model.state
+        is_demo = model.folder is None or self._library.is_bundled(model.folder)
+        ready = f"{model.title} runs on this computer, and nothing leaves it."
+        if is_demo:
+            ready = f"{model.title} can count, spell and explain what a stop sequence is."
         text = {
             "none": "No model is loaded. Find one below, or open a folder from the File menu.",
             "loading": f"Loading {model.title}. You can write your first message meanwhile.",
-            "ready": f"{model.title} is ready. It runs on this computer, and nothing leaves it.",
+            "ready": ready,
             "unloaded": f"{model.title} is not loaded. Your first message loads it.",
             "missing": f"{model.title} is not on this Mac. Choose another model.",
             "failed": f"{model.title} could not be loaded: {model.message}",
             "stuck": f"{model.title} is not responding. {model.message} Restart it above.",
         }
         self._state.setText(text["stuck" if model.is_stuck else model.stage])
-        is_demo = model.folder is None or self._library.is_bundled(model.folder)
+        self._offer(DEMO_SUGGESTIONS if is_demo else SUGGESTIONS)
         is_first = self.first.is_recommended and is_demo
-        self._offer(DEMO_SUGGESTIONS if is_demo else SUGGESTIONS, is_first=is_first)
         self.first.setVisible(is_first)
-        self._try.setVisible(is_first)
-        self._title.setText(
-            "Get a Model to Chat With" if is_first else "See Exactly Why a Model Stops"
-        )
-        if is_first:
-            self._state.setText("Models run on this computer, and nothing you write leaves it.")
         has_one = model.stage in ("ready", "loading", "unloaded")
-        find_label = "Find Another Model…" if has_one else "Find a Model…"
-        self.find_button.setVisible(not is_first)
-        self.find_button.setText(find_label)
-        self.find_button.setAccessibleName(find_label)
+        self.find_button.setVisible(not is_first and (is_demo or not has_one))
         for button in self.buttons:
             button.setEnabled(model.can_answer)
-            info = model.info
-            if button.suggestion.is_thinking and info is not None:
-                button.setVisible(info.can_think)
+            if button.suggestion.is_thinking and model.info is not None:
+                button.setVisible(model.info.can_think)
 
 
 class _SuggestionButton(QPushButton):
-    """A card with a title, the question, and its stop sequence."""
+    """A row with a title and the question."""
 
-    def __init__(self, suggestion: Suggestion, is_primary: bool) -> None:
+    def __init__(self, suggestion: Suggestion) -> None:
         super().__init__()
         self.suggestion = suggestion
         self.setObjectName("suggestion")
-        self.setProperty("primary", is_primary)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         with_stop = f", stopping at {quoted(suggestion.stop)}" if suggestion.stop else ""
         self.setAccessibleName(f"{suggestion.title}: {suggestion.question}{with_stop}")
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
-        layout = column(spacing=4, margins=(16, 13, 16, 13), on=self)
-        parts = [
-            label(suggestion.title, "title"),
-            label(suggestion.question, "muted", 0.96, is_wrapped=True),
-        ]
-        if suggestion.stop:
-            parts.append(label(f"Stop sequence: {visible(suggestion.stop)}", "faint", 0.9))
-        elif suggestion.is_thinking:
-            parts.append(label("With thinking switched on", "faint", 0.9))
-        for part in parts:
+        title = self.title = label(suggestion.title, "title")
+        question = ElidedLabel(f"{suggestion.question}{with_stop}", "muted")
+        self._line = row(title, (question, 1), spacing=12, margins=(16, 0, 16, 0), on=self)
+        self._line.addStrut(40)
+        for part in (title, question):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-            layout.addWidget(part)
-        layout.addStretch(1)
-        self.setMinimumHeight(84)
 
     def sizeHint(self) -> QSize:
-        return QSize(280, self.minimumHeight())
+        return self._line.sizeHint()
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(210, self.minimumHeight())
+        return self._line.minimumSize()

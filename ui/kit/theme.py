@@ -280,11 +280,10 @@ QDockWidget > QWidget { background: $sidebar; }
 #stop_table::item { border: none; padding: 0 4px; }
 #stop_table QLineEdit { border-radius: 4px; padding: 1px 4px; }
 
-#suggestion { background: $raised; border: 1px solid $line; border-radius: 12px;
-    text-align: left; }
+#suggestion { background: transparent; border: 1px solid transparent; border-radius: 8px; }
+#suggestion:hover { background: $hover; }
+#suggestion:focus { border: $ring; }
 #suggestion_card { background: $match_soft; border: 1px solid $line; border-radius: 12px; }
-#suggestion:hover { border: 1px solid $strong_line; background: $sunken; }
-#suggestion[primary="true"] { background: $match_soft; border: 1px solid $line; }
 
 #popover { background: $raised; border: 1px solid $strong_line; border-radius: 12px; }
 QProgressBar { background: $groove; border: none; border-radius: 2px; max-height: 4px; }

@@ -28,7 +28,7 @@ from ui.records.conversations import (
     WhenFull,
 )
 from ui.records.messages import ConversationMessage
-from ui.records.runs import ForkOrigin, LeftOut, Run, RunState, StopChange
+from ui.records.runs import ForkOrigin, LeftOut, Run, RunState
 from ui.records.stop_entries import StopEntry
 from ui.records.titles import title_from_file
 from ui.records.tool_calls import result_from, result_values
@@ -163,7 +163,6 @@ def run_values(run: Run) -> dict[str, Any]:
     }
     optional = {
         "stops_from": run.stops_from,
-        "extra_stop": run.stop_change.extra,
         "max_tokens": run.max_tokens,
         "thinking": run.thinking,
         "thinking_s": run.thinking_s,
@@ -267,7 +266,6 @@ def run_from(fields: Fields, text: str, without_end: RunState = "interrupted") -
     run = Run(
         rules=_rules(fields, stops),
         stops_from=fields.maybe("stops_from", str) or "",
-        stop_change=StopChange(extra=fields.maybe("extra_stop", str) or ""),
         max_tokens=fields.maybe("max_tokens", int),
         model_id=fields.maybe("model", str) or "",
         state=_state(fields),

@@ -248,11 +248,10 @@ def stop_rules(
 ) -> StopRules:
     """Return the stops of the next answer."""
     rules = rules_of(conversation.stops).with_options(conversation.settings.stop_options)
-    extra = (change.extra,) if change.extra and change.extra not in rules.strings else ()
     without = change.without
     known = _known(conversation.settings, model)
     return replace(
-        rules.with_strings(text for text in (*rules.strings, *extra) if text != without),
+        rules.with_strings(text for text in rules.strings if text != without),
         token_ids=tuple(token_id for token_id in known if token_id != without),
     )
 

@@ -90,7 +90,6 @@ class StopChange:
     """How the stops of one answer differ from its conversation's list, which stays as it is."""
 
     without: str | int | None = None
-    extra: str = ""
     goes_past_repetition: bool = False
 
 
@@ -180,7 +179,7 @@ class Run:
     """One generation and its result.
 
     Attributes:
-        stop_change: How its stops differ from its conversation's list. Only ``extra`` is stored.
+        stop_change: How its stops differ from its conversation's list.
         stops_from: Where the list came from, as in ``Conversation.stops_from``.
         thinking_s: Seconds that the reasoning took; None while it lasts, and without reasoning.
         started_at: Unix time of the request, in seconds.

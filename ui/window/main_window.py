@@ -15,7 +15,7 @@ The application closes the engine itself, after ``finish``.
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QCoreApplication, QEvent, Qt, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QSplitter
 
@@ -70,16 +70,16 @@ class _Columns(QSplitter):
         super().__init__(Qt.Orientation.Horizontal)
         self.setHandleWidth(1)
         self.setChildrenCollapsible(False)
-        self._first_px = _SIDEBAR_PX
+        self.first_px = _SIDEBAR_PX
         self.splitterMoved.connect(lambda position, _: self.set_first(position))
 
     def set_first(self, width_px: int) -> None:
-        self._first_px = width_px or self._first_px
-        self.setSizes([self._first_px, max(1, self.width() - self._first_px)])
+        self.first_px = width_px or self.first_px
+        self.setSizes([self.first_px, max(1, self.width() - self.first_px)])
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.set_first(self._first_px)
+        self.set_first(self.first_px)
 
 
 class MainWindow(WindowParts):
@@ -216,22 +216,22 @@ class MainWindow(WindowParts):
 
     def save_layout(self) -> bytes:
         """Return size, position and columns, for ``restore_layout``."""
-        parts = (self.saveGeometry(), self.saveState(), self._splitter.saveState())
+        parts = (bytes(self.saveGeometry().data()), bytes(self.saveState().data()))
         columns = (("sidebar", self.sidebar), ("panel", self.stop_panel))
         gave_way = self.sidebar if self._narrow_px else None
         shown = " ".join(
             name for name, column in columns if column is gave_way or not column.isHidden()
         )
-        return _SEPARATOR.join([*(bytes(part.data()) for part in parts), shown.encode()])
+        return _SEPARATOR.join([*parts, b"%d" % self._splitter.first_px, shown.encode()])
 
     def restore_layout(self, layout: bytes) -> None:
         """Restore size, position and columns of an earlier window; ignores what does not fit."""
-        parts = [QByteArray(part) for part in layout.split(_SEPARATOR)]
+        parts = layout.split(_SEPARATOR)
         if len(parts) == 4:
             self.restoreState(parts[1])
-            self._splitter.restoreState(parts[2])
-            self._splitter.set_first(self._splitter.sizes()[0])
-            shown = bytes(parts[3].data()).split()
+            if parts[2].isdigit():  # earlier versions have all sizes here
+                self._splitter.set_first(int(parts[2]))
+            shown = parts[3].split()
             self.sidebar.setVisible(b"sidebar" in shown)
             self.stop_panel.setVisible(b"panel" in shown)
             # This comes last, because only now can the window become as narrow as it was.

@@ -12,7 +12,6 @@ from tests.ui.driving import END, ScriptedEngine, answered, begun, ended, sessio
 from ui.chat.session.conversation_controller import ConversationController
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation, ConversationSettings
-from ui.records.runs import StopChange
 from ui.records.stop_entries import StopEntry
 
 EOS = "<|im_end|>"
@@ -137,22 +136,6 @@ async def test_an_answer_that_ends_with_the_program_was_stopped_by_nobody(
     assert answer.can_be_continued
     again = run_from(Fields(run_values(answer)), answer.text)
     assert again.verdict == answer.verdict
-
-
-async def test_an_extra_stop_is_in_force_for_its_answer_alone(scripted: ScriptedEngine) -> None:
-    chat = session(scripted, Conversation(stops=STOPS))
-    only = StopChange(extra="7")
-    asked = await answered(chat, scripted, lambda: chat.send("Go", change=only), "1 2 ", LIMIT)
-    assert asked.stops == ("6", "END", "7")
-    await answered(chat, scripted, lambda: chat.continue_answer(chat.conversation.messages[1]),
-                   "3", stopped_by("7"))  # fmt: skip
-    assert scripted.requests[-1].stops.strings == ("6", "END", "7"), "the same answer goes on"
-    await answered(chat, scripted, lambda: chat.continue_answer(chat.conversation.messages[1]),
-                   "8")  # fmt: skip
-    assert scripted.requests[-1].stops.strings == ("6", "END"), "past the extra stop"
-    await answered(chat, scripted, "I have 16 apples", "16")
-    assert scripted.requests[-1].stops.strings == ("6", "END")
-    assert chat.conversation.stops == STOPS
 
 
 async def test_while_an_answer_runs_no_other_version_is_shown_or_begun(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.paths import CLONED_DEMO_MODEL
 from engine.engine import Engine
@@ -49,19 +49,12 @@ async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: Mai
     assert suits == "runs well on this Mac"
 
     def top(widget: QWidget) -> int:
-        return widget.mapTo(welcome, QPoint()).y()
-
-    def is_first_above_the_demo() -> bool:
-        headings = {one.text(): one for one in welcome.findChildren(QLabel) if one.isVisible()}
-        demo = headings.get("Try It Without a Download")
-        return (
-            demo is not None
-            and top(first) < top(demo)
-            and all(top(demo) < top(one) for one in welcome.buttons)
-        )
+        return widget.mapTo(window.chat, QPoint()).y()
 
     # The layout is done at the next turn of the loop.
-    await eventually(is_first_above_the_demo)
+    await eventually(lambda: top(welcome.first) > top(window.chat.composer) > 0)
+    assert all(top(welcome.first) < top(one) for one in welcome.buttons)
+    await eventually(lambda: "can count, spell" in welcome._state.text())
     assert [one.suggestion for one in welcome.buttons] == list(DEMO_SUGGESTIONS)
     menu = first.others.menu()
     menu.aboutToShow.emit()
@@ -107,12 +100,12 @@ async def test_with_a_real_model_everyday_questions_are_offered_and_one_about_st
     welcome = window.chat.welcome
     await eventually(lambda: [one.suggestion for one in welcome.buttons] == list(SUGGESTIONS))
     assert welcome.first.isHidden()
-    assert len([one for one in SUGGESTIONS if one.stop]) == 1
-    before = window.workspace.current.conversation.stops
-    stops = next(one for one in welcome.buttons if one.suggestion.stop)
-    stops.click()
+    assert [bool(one.stop) for one in SUGGESTIONS] == [False, False, False, True]
+    welcome.buttons[-1].click()
     await eventually(lambda: not window.workspace.current.is_running)
     run = window.workspace.current.shown_run
     assert run is not None
-    assert list(run.stops) == [stops.suggestion.stop]
-    assert window.workspace.current.conversation.stops == before, "the list stays as it was"
+    assert list(run.stops) == ["Saturn"]
+    assert [stop.stop.text for stop in window.workspace.current.stops.entries()] == ["Saturn"]
+    assert window.stop_panel.isVisible()
+    assert welcome.below.isHidden(), "the composer is at the bottom again"

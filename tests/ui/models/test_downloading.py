@@ -59,7 +59,7 @@ async def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
     assert any("/s" in words and "left" in words for words in seen), seen
     welcome = opened.window.chat.welcome
     await eventually(lambda: welcome.isVisible())
-    assert "Demo model is ready" in welcome._state.text()
+    assert "Demo model runs on this computer" in welcome._state.text()
     assert opened.window.workspace.send("Count from 1 to 3")
     session = opened.window.workspace.current
     await eventually(lambda: not session.is_running)

@@ -170,9 +170,7 @@ class ConversationController(QObject):
     def run(self) -> Run | None:
         return None if self._answer is None else self._answer.run
 
-    def send(
-        self, text: str, files: Sequence[Attachment] = (), change: StopChange = NO_CHANGE
-    ) -> Run | None:
+    def send(self, text: str, files: Sequence[Attachment] = ()) -> Run | None:
         """Ask a question; return the run of its answer, or None if another one is still running."""
         user_message = question(text, files)
         if self.is_answering or not user_message.text.strip():
@@ -180,7 +178,7 @@ class ConversationController(QObject):
         self._leave_calls()
         self.conversation.add(user_message)
         self.message_appended.emit(user_message)
-        return self._begin(user_message, [user_message], change=change)
+        return self._begin(user_message, [user_message])
 
     def edit(
         self, replaced: ConversationMessage, text: str, files: Sequence[Attachment] = ()

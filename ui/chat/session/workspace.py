@@ -37,7 +37,7 @@ from ui.records.conversations import (
 )
 from ui.records.messages import ConversationMessage
 from ui.records.requests import cache_owner
-from ui.records.runs import NO_CHANGE, Run, StopChange
+from ui.records.runs import Run
 from ui.records.stop_entries import StopEntry
 from ui.records.store import ConversationStore
 from ui.records.tool_choice import ToolsInUse
@@ -176,12 +176,10 @@ class Workspace(QObject):
         can_begin = self._can_ask() if needs_model else not self.current.sides
         return can_begin and self._begun(begin(self.current))
 
-    def send(
-        self, text: str, files: Sequence[Attachment] = (), change: StopChange = NO_CHANGE
-    ) -> bool:
+    def send(self, text: str, files: Sequence[Attachment] = ()) -> bool:
         if not self._can_ask():
             return False
-        return self._begun(self.current.send(text, files, change), text, files)
+        return self._begun(self.current.send(text, files), text, files)
 
     def send_unseen(
         self, opened: ConversationController, text: str, files: Sequence[Attachment]

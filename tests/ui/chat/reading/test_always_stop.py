@@ -1,14 +1,11 @@
 """Always Stop Here: selected text of an answer becomes a stop, as the model wrote it."""
 
-import json
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMenu, QTextEdit
 
-from engine.files.json_fields import Fields
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopScope
 from engine.values.events import Finished, Timing, Usage
@@ -18,10 +15,9 @@ from tests.ui.keyboard import keyboard
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.stop_selection import stop_selection, written_for
 from ui.kit.commands import fill_menu
-from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, StopChange
+from ui.records.runs import Run
 from ui.records.stop_entries import StopEntry
 from ui.stops.stop_lists import DEFAULT_LIST
 from ui.window.main_window import MainWindow
@@ -175,9 +171,3 @@ async def test_verdict_adds_its_selected_text_and_names_the_source(window: MainW
     run = Run()
     verdict.show_run(run)
     assert not verdict.tail.isVisible()
-
-
-def test_stop_of_one_question_is_stored() -> None:
-    run = Run(state="finished", stop_change=StopChange(extra="6"), stops_from="list:Own")
-    read = run_from(Fields(json.loads(json.dumps(run_values(run)))), "")
-    assert (read.stop_change, read.stops_from) == (run.stop_change, run.stops_from)
