@@ -201,6 +201,7 @@ async def _take_models(window: MainWindow, folder: Path, site: Hub) -> None:
     assert models is not None
     assert library is not None
     await until(lambda: bool(library.local))
+    models.resize(1080, 720)
     begin_downloads(library)
     await until(lambda: library.downloads.items[0].progress.done_bytes > 400_000)
     await save(models, folder / "models-light.png")

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPoint, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QHideEvent
+from PySide6.QtCore import QModelIndex, QObject, QPoint, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QHideEvent, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QListView, QWidget
 
 from engine.library.memory_need import Fit
@@ -13,7 +13,7 @@ from ui.kit.buttons import IconButton, push_button
 from ui.kit.fields import ListSearchField
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import column, row
-from ui.kit.rows import CONTENT, DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
+from ui.kit.rows import CONTENT, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, move_within_screen
 from ui.models.finder import FITS
@@ -29,6 +29,7 @@ from ui.models.model_words import (
 from ui.models.models import LoadStage, ShownModel
 from ui.words import Tone, display_name
 
+_ROW = int(Qt.ItemDataRole.UserRole) + 1
 _TONES: dict[LoadStage, Tone] = {
     "none": "quiet",
     "unloaded": "quiet",
@@ -181,70 +182,50 @@ class ModelRow:
         return ", ".join(part for part in parts if part)
 
 
-class ModelRows(QAbstractListModel):
+class ModelRows(QStandardItemModel):
     """The rows that match the typed words: the chosen and the loaded one, then by last use."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._every: list[ModelRow] = []
-        self._shown: list[ModelRow] = []
         self._terms: tuple[str, ...] = ()
 
     def show(self, rows: list[ModelRow]) -> None:
         self._every = sorted(rows, key=_order)
-        self._narrow()
+        self._fill()
 
     def look_for(self, text: str) -> None:
         """Show only the models whose name or architecture contains all of these words."""
         self._terms = tuple(text.casefold().split())
-        self._narrow()
+        self._fill()
 
     @property
     def total(self) -> int:
         return len(self._every)
 
     def at(self, row: int) -> ModelRow:
-        return self._shown[row]
+        shown = self.index(row, 0).data(_ROW)
+        assert isinstance(shown, ModelRow)
+        return shown
 
     def row_of(self, model: LibraryModel) -> int:
         """Return the row of a model; -1 if it is not shown."""
-        folder = model.found.folder
-        return next(
-            (n for n, row in enumerate(self._shown) if row.model.found.folder == folder), -1
-        )
+        folders = [self.at(n).model.found.folder for n in range(self.rowCount())]
+        return folders.index(model.found.folder) if model.found.folder in folders else -1
 
-    def rowCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(self._shown)
-
-    def data(self, index: Index, role: int = DISPLAY) -> object:
-        if not index.isValid() or index.row() >= len(self._shown):
-            return None
-        row = self._shown[index.row()]
-        if role == Qt.ItemDataRole.DisplayRole:
-            return display_name(row.model.found.name)
-        if role == CONTENT:
-            return row.content
-        if role == Qt.ItemDataRole.AccessibleTextRole:
-            return row.spoken
-        if role == Qt.ItemDataRole.ToolTipRole:
-            found = row.model.found
-            return f"{found.trouble}\n{found.folder}" if found.trouble else str(found.folder)
-        return None
-
-    def flags(self, index: Index) -> Qt.ItemFlag:
-        if index.isValid() and not self._shown[index.row()].model.found.can_be_loaded:
-            return Qt.ItemFlag.ItemIsSelectable
-        return super().flags(index)
-
-    def _narrow(self) -> None:
-        self.beginResetModel()
-        named = ((row, row.model.found) for row in self._every)
-        texts = (
-            (row, f"{found.name} {display_name(found.name)} {found.architecture}".casefold())
-            for row, found in named
-        )
-        self._shown = [row for row, text in texts if all(word in text for word in self._terms)]
-        self.endResetModel()
+    def _fill(self) -> None:
+        self.clear()
+        for model in self._every:
+            found, name = model.model.found, display_name(model.model.found.name)
+            text = f"{found.name} {name} {found.architecture}".casefold()
+            if all(word in text for word in self._terms):
+                item = QStandardItem(name)
+                item.setData(model, _ROW)
+                item.setData(model.content, CONTENT)
+                item.setAccessibleText(model.spoken)
+                item.setToolTip("\n".join(filter(None, (found.trouble, str(found.folder)))))
+                item.setEnabled(found.can_be_loaded)
+                self.appendRow(item)
 
 
 def rows_of(library: ModelLibrary, chosen: str) -> list[ModelRow]:
@@ -397,7 +378,7 @@ class ModelSwitcher(Popover):
 
     def _select(self, row: int) -> None:
         if row < self.rows.rowCount():
-            self.list.setCurrentIndex(self.rows.index(row))
+            self.list.setCurrentIndex(self.rows.index(row, 0))
 
     def _step(self, step: int) -> None:
         """Go to the next row that can be chosen; stay at the ends of the list."""
@@ -406,7 +387,7 @@ class ModelSwitcher(Popover):
         self._ask(None)
         if count:
             self._select(row)
-            self.list.scrollTo(self.rows.index(row))
+            self.list.scrollTo(self.rows.index(row, 0))
 
     # -- intents ---------------------------------------------------------------------------
 
