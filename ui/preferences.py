@@ -32,7 +32,6 @@ PANES = {
 # The dialog shows beside these how much is kept now.
 KEPT_PROMPTS, KEPT_TRACES = "kept_prompts_gb", "kept_traces_mb"
 SERVER_ACCESS, MODELS_WINDOW = f"Preferences, {SERVER}", "the Models window"
-TOOLS_WINDOW = "the MCP Servers window"
 
 T = TypeVar("T")
 
@@ -256,12 +255,6 @@ class ToolPreferences:
         section=TOOLS,
         label="Always allowed",
         accessible_name="Tools that may run without asking",
-    )
-    in_new_conversations: tuple[str, ...] = declare(
-        (),
-        help="tool servers whose tools new conversations use",
-        section=TOOLS_WINDOW,
-        label="Use in new chats",
     )
 
 

@@ -151,7 +151,7 @@ class PasteDialog(_KeptDialog):
         self.buttons.accepted.connect(lambda: self._begin(self._add()))
         hint = (
             "Paste the mcpServers JSON that a server’s page shows. The servers are added, and stay "
-            "switched off until you switch them on."
+            "off until you turn them on."
         )
         column(
             label(hint, "muted", is_wrapped=True),
@@ -171,12 +171,13 @@ class PasteDialog(_KeptDialog):
 class ServerForm(_KeptDialog):
     """Edits one server, or adds one."""
 
-    def __init__(self, parent: QWidget, config: ToolServerConfig | None, host: ToolHost) -> None:
-        super().__init__("Edit Tool Server" if config else "Add Tool Server", "Save", parent)
-        self._config = config or ToolServerConfig("")
+    def __init__(
+        self, parent: QWidget, config: ToolServerConfig, host: ToolHost, replaced: str = ""
+    ) -> None:
+        super().__init__("Edit MCP Server" if replaced else "Add MCP Server", "Save", parent)
+        self._config = shown = config
         self._host = host
-        self._is_new = config is None
-        shown = self._config
+        self._replaced = replaced
         self.name = _line(shown.name, "Name", "files")
         self.kind = Choice(
             "Type",
@@ -234,7 +235,7 @@ class ServerForm(_KeptDialog):
         )
 
     def _keep(self) -> None:
-        self._begin(self._host.put(self.edited(), "" if self._is_new else self._config.name))
+        self._begin(self._host.put(self.edited(), self._replaced))
 
     def _show_kind(self) -> None:
         is_program = self.kind.currentData() == "program"

@@ -1,4 +1,4 @@
-"""The window of tool servers: the list, and the chosen one beside it. Main thread."""
+"""The window of MCP servers: the list, and the chosen one beside it. Main thread."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from PySide6.QtCore import QSignalBlocker, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
-    QCheckBox,
+    QFrame,
     QListWidget,
     QListWidgetItem,
     QPlainTextEdit,
@@ -22,12 +22,11 @@ from ui.kit.commands import Command
 from ui.kit.dialogs import confirm
 from ui.kit.fields import disable_horizontal_scrolling
 from ui.kit.labels import ElidedLabel, label, plain_tooltip, show_text
-from ui.kit.layouts import STRETCH, FlowLayout, column, row
+from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
 from ui.kit.rows import RowDelegate
 from ui.kit.tasks import start_task
 from ui.kit.theme import fixed_font, restyle
 from ui.kit.windows import OwnWindow
-from ui.preferences import declaration
 from ui.records.tool_servers import (
     AddedServers,
     ServerState,
@@ -36,6 +35,7 @@ from ui.records.tool_servers import (
     no_tools_text,
     stage_text,
 )
+from ui.tools.known_servers import known_servers
 from ui.tools.server_dialogs import PasteDialog, ServerForm
 from ui.tools.toolbox import Toolbox
 
@@ -56,12 +56,10 @@ class ServerDetail(QWidget):
         super().__init__()
         self._shown: ServerState | None = None
         self._name = label("", "title")
-        self.switch = ToggleSwitch("Enabled")
+        self.switch = ToggleSwitch("Use in new chats")
         self.status = label("", "muted", is_wrapped=True)
         self._reached = ElidedLabel("", "faint")
         self._remarks = label("", "muted", 0.92, is_wrapped=True)
-        self.in_new = QCheckBox(declaration("tools.in_new_conversations").label)
-        self.in_new.setToolTip("Use in new conversations")
         self.restart = push_button("Restart", "Restart this tool server")
         self.sign_in = push_button("Sign In…", kind="primary")
         self.sign_in.setToolTip("Opens the server’s page in the browser")
@@ -90,23 +88,22 @@ class ServerDetail(QWidget):
         self.tabs.addTab(self._tools_page, "Tools")
         self.tabs.addTab(self.log, "Log")
         column(
-            row((self._name, 1), self.switch),
+            row((self._name, 1), label("Use in New Chats", "muted"), self.switch, spacing=10),
             self.status,
             self._reached,
             self._remarks,
-            self.in_new,
             row(self.sign_in, self.restart, self.edit, self.delete, STRETCH),
             (self.tabs, 1),
             spacing=9,
-            margins=(18, 4, 18, 0),
+            margins=(0, 4, 18, 0),
             on=self,
         )
 
-    def show_server(self, server: ServerState, *, is_in_new: bool) -> None:
+    def show_server(self, server: ServerState) -> None:
         before, self._shown = self._shown, server
         self._name.setText(server.name)
         self.switch.setChecked(server.config.is_on)
-        self.switch.setAccessibleName(f"Switch {server.name} on or off")
+        self.switch.setAccessibleName(f"Use {server.name} in new chats")
         text = stage_text(server)
         self.status.setText(text[0].upper() + text[1:])
         restyle(self.status, "role", "fault" if server.problem else "muted")
@@ -116,8 +113,6 @@ class ServerDetail(QWidget):
         self._remarks.setVisible(bool(server.remarks))
         self.sign_in.setVisible(server.needs_sign_in)
         self.sign_in.setAccessibleName(f"Sign in to {server.name}")
-        self.in_new.setChecked(is_in_new)
-        self.in_new.setAccessibleName(f"Use {server.name} in new conversations")
         self.restart.setEnabled(server.config.is_on and server.stage != "starting")
         has_failed = server.stage == "failed"
         if before is None or before.name != server.name or before.stage is not server.stage:
@@ -146,37 +141,59 @@ class ToolServersWindow(OwnWindow):
     """All tool servers."""
 
     def __init__(self, toolbox: Toolbox, parent: QWidget | None = None) -> None:
-        super().__init__("Tool Servers", (860, 600), parent)
+        super().__init__("MCP Servers", (860, 600), parent)
         self._toolbox = toolbox
-        self.add = push_button("Add…", "Add a tool server")
-        self.paste = push_button("Paste JSON…", "Add tool servers by pasting JSON")
+        self.add = push_button("Add…", "Add an MCP server")
+        self.paste = push_button("Paste JSON…", "Add MCP servers by pasting JSON")
         self.from_claude = QPushButton("Import from Claude Desktop")
-        self.from_claude.setAccessibleName("Import the tool servers of Claude Desktop")
+        self.from_claude.setAccessibleName("Import the MCP servers of Claude Desktop")
         self.status = label("", "muted", is_wrapped=True)
         self.status.hide()
         self._notice = label("", "muted", 0.92, is_wrapped=True)
         self.list = QListWidget()
         self.list.setProperty("kind", "rows")
-        self.list.setAccessibleName("Tool servers")
+        self.list.setAccessibleName("MCP servers")
         self.list.setItemDelegate(RowDelegate(self.list))
         self.list.setFixedWidth(240)
         self.detail = ServerDetail()
         self._pages = QStackedWidget()
-        empty = (
-            "Tool servers give the model tools: files, searches, programs. A tool server is a "
-            "program on this computer or a service at an address, and uses MCP. Add one, or paste "
-            "the mcpServers JSON from its page. Nothing runs until you switch it on."
-        )
-        hint = label(empty, "muted", is_wrapped=True)
-        hint.setContentsMargins(90, 0, 90, 60)
-        hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._pages.addWidget(hint)
+        self.gallery = scrolling(self._gallery(), "Known MCP servers", goes_sideways=False)
+        self._pages.addWidget(self.gallery)
         self._pages.addWidget(self.detail)
         self._lay_out()
         self._connect_signals()
         self._refresh()
 
     # -- building --------------------------------------------------------------------------
+
+    def _gallery(self) -> QWidget:
+        """Return a card with a line for each known server, and one for any other."""
+        own = ("Other Server", "A program on this computer, or a service", ToolServerConfig(""))
+        lines: list[QWidget] = []
+        for title, purpose, config in (*known_servers(), own):
+            line, add = QFrame(), push_button("Add…", f"Add {title}")
+            line.setObjectName("setting")
+            line.setProperty("is_first", not lines)
+            add.clicked.connect(lambda _=False, config=config: self._show_form(config))
+            texts = column(label(title), label(purpose, "muted", 0.92), spacing=2)
+            row((texts, 1), add, spacing=12, margins=(16, 8, 12, 8), on=line)
+            lines.append(line)
+        card = QFrame()
+        card.setObjectName("card")
+        column(*lines, spacing=0, margins=1, on=card)
+        hint = "MCP servers give the model tools. Nothing runs until you turn a server on."
+        page = QWidget()
+        column(
+            label("Add an MCP Server", "title", 1.15),
+            label(hint, "muted", is_wrapped=True),
+            6,
+            card,
+            STRETCH,
+            spacing=6,
+            margins=(0, 4, 18, 12),
+            on=page,
+        )
+        return page
 
     def _lay_out(self) -> None:
         top = QWidget()
@@ -188,7 +205,7 @@ class ToolServersWindow(OwnWindow):
         text = column(self.status, self._notice, spacing=6, margins=(18, 10, 18, 0))
         column(
             top,
-            (row(self.list, (self._pages, 1), margins=(18, 0, 0, 0)), 1),
+            (row(self.list, (self._pages, 1), spacing=18, margins=(18, 0, 0, 0)), 1),
             text,
             margins=(0, 0, 0, 14),
             on=self,
@@ -198,20 +215,15 @@ class ToolServersWindow(OwnWindow):
         host = self._toolbox.host
         self._toolbox.changed.connect(self._refresh)
         self.list.currentRowChanged.connect(lambda _: self._show_chosen())
-        self.add.clicked.connect(lambda: self._show_form(None))
+        self.add.clicked.connect(self._show_gallery)
         self.paste.clicked.connect(self._paste)
         self.from_claude.clicked.connect(lambda: self._begin(self._import()))
         self.detail.switch.clicked.connect(self._switch)
-        self.detail.in_new.clicked.connect(
-            lambda is_on: self._with_chosen(
-                lambda server: self._toolbox.use_in_new_conversations(server.name, is_on)
-            )
-        )
         self.detail.restart.clicked.connect(
             lambda: self._with_chosen(lambda server: self._begin(host.restart(server.name)))
         )
         self.detail.sign_in.clicked.connect(lambda: self._with_chosen(self._sign_in))
-        self.detail.edit.clicked.connect(lambda: self._with_chosen(self._show_form))
+        self.detail.edit.clicked.connect(lambda: self._with_chosen(self._edit))
         self.detail.delete.clicked.connect(lambda: self._with_chosen(self._ask_deletion))
         QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self.close)
 
@@ -236,7 +248,8 @@ class ToolServersWindow(OwnWindow):
                     item.setData(Qt.ItemDataRole.UserRole, key)
                     self.list.addItem(item)
                 names = [server.name for server in servers]
-                row = names.index(name) if name in names else (0 if names else -1)
+                is_adding = name is None and bool(shown)
+                row = names.index(name) if name in names else -1 if is_adding else 0
                 self.list.setCurrentRow(row)
         show_text(self._notice, self._toolbox.host.notice)
         self._show_chosen()
@@ -245,9 +258,9 @@ class ToolServersWindow(OwnWindow):
         chosen = self._chosen()
         self._pages.setCurrentIndex(0 if chosen is None else 1)
         self.list.setVisible(bool(self._toolbox.servers))
+        self.add.setVisible(bool(self._toolbox.servers))
         if chosen is not None:
-            is_in_new = self._toolbox.is_in_new_conversations(chosen.name)
-            self.detail.show_server(chosen, is_in_new=is_in_new)
+            self.detail.show_server(chosen)
 
     def _chosen(self) -> ServerState | None:
         item = self.list.currentItem()
@@ -276,28 +289,24 @@ class ToolServersWindow(OwnWindow):
         host = self._toolbox.host
         self._with_chosen(lambda server: self._begin(host.switch(server.name, is_on)))
 
-    def _show_form(self, server: ServerState | None) -> None:
-        config = None if server is None else server.config
-        form = ServerForm(self, config, self._toolbox.host)
-        form.accepted.connect(lambda: self._follow_name(config, form.name.text().strip()))
+    def _show_gallery(self) -> None:
+        self.list.setCurrentRow(-1)
+        self.gallery.findChildren(QPushButton)[0].setFocus()
+
+    def _edit(self, server: ServerState) -> None:
+        self._show_form(server.config, replaced=server.name)
+
+    def _show_form(self, config: ToolServerConfig, replaced: str = "") -> None:
+        form = ServerForm(self, config, self._toolbox.host, replaced)
+        form.accepted.connect(lambda: self._choose(form.name.text().strip()))
         form.open()
 
-    def _follow_name(self, before: ToolServerConfig | None, name: str) -> None:
-        """Keep what belongs to a server by its name, which may be another one now."""
-        if before is not None and self._toolbox.is_in_new_conversations(before.name):
-            self._toolbox.use_in_new_conversations(before.name, False)
-            self._toolbox.use_in_new_conversations(name, True)
-        self._choose(name)
-
     def _ask_deletion(self, server: ServerState) -> None:
-        def remove() -> None:
-            self._toolbox.use_in_new_conversations(server.name, False)
-            self._begin(self._toolbox.host.remove(server.name))
-
-        delete = Command("Delete", remove, is_destructive=True)
+        remove = self._toolbox.host.remove
+        delete = Command("Delete", lambda: self._begin(remove(server.name)), is_destructive=True)
         confirm(
             self,
-            f"Delete the tool server “{server.name}”?",
+            f"Delete the MCP server “{server.name}”?",
             "Its settings and secrets are deleted. Results in conversations stay.",
             answers=[delete],
             prefers_cancel=True,

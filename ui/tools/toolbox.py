@@ -41,15 +41,6 @@ class Toolbox(QObject):
     def offered_to(self, conversation: Conversation) -> tuple[Tool, ...]:
         return engine_tools(enabled_tools(self.servers, conversation.tools))
 
-    def is_in_new_conversations(self, server: str) -> bool:
-        return server in self._preferences.now.tools.in_new_conversations
-
-    def use_in_new_conversations(self, server: str, is_on: bool) -> None:
-        now = self._preferences.now.tools.in_new_conversations
-        others = tuple(name for name in now if name != server)
-        kept = (*others, server) if is_on else others
-        self._preferences.change_value("tools.in_new_conversations", kept)
-
     async def restart(self, server: str) -> None:
         """End a server and start it again; how that went is in ``servers``."""
         with contextlib.suppress(ToolsRefused):  # the program is ending

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QInputDialog, QPushButton, QWidget
+from PySide6.QtWidgets import QInputDialog, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
@@ -17,7 +17,7 @@ from tests.support.kept import preferences_state
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost, NoTools
 from tests.support.shown import main_window, shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import RunOnLoop, eventually, press
 from ui.chat.composer.pictures import encode_picture
 from ui.chat.composer.tools_popover import ToolsPopover
 from ui.kit.tasks import finish_tasks
@@ -105,7 +105,7 @@ def test_tool_server_form_round_trip(theme: Theme, parent: QWidget) -> None:
         is_on=True,
     )
 
-    form = ServerForm(parent, config, NoTools())
+    form = ServerForm(parent, config, NoTools(), config.name)
     assert form.focusWidget() is form.name
     assert form.edited() == config
     assert form.env.rows[0].text.placeholderText() == "Leave empty to keep the saved value"
@@ -253,38 +253,42 @@ def test_tool_servers_window_shows_log_of_failed_server(theme: Theme, qtbot: QtB
     detail = ServerDetail()
     qtbot.addWidget(detail)
     off = ServerState(ToolServerConfig("sums", "python"))
-    detail.show_server(off, is_in_new=False)
+    detail.show_server(off)
     assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Tools"
     assert detail.no_tools.isVisibleTo(detail)
     assert detail.no_tools.text() == "Its tools are listed here once it is switched on."
     failed = replace(off, stage="failed", problem="It is not there.", log=("gone",))
-    detail.show_server(failed, is_in_new=False)
+    detail.show_server(failed)
     assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Log"
     detail.tabs.setCurrentIndex(0)  # who looks at another tab stays there
-    detail.show_server(replace(failed, log=("gone", "really")), is_in_new=False)
+    detail.show_server(replace(failed, log=("gone", "really")))
     assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Tools"
-    detail.show_server(SUMS, is_in_new=False)
+    detail.show_server(SUMS)
     assert detail.tools.isVisibleTo(detail)
-    detail.show_server(failed, is_in_new=False)
+    detail.show_server(failed)
     assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Log"
 
 
-async def test_tool_server_in_new_conversations(theme: Theme, engine: Engine) -> None:
-    host = DictatedHost()
+async def test_server_that_is_on_is_used_in_new_chats(theme: Theme, engine: Engine) -> None:
+    host = DictatedHost(replace(SUMS, config=replace(SUMS.config, is_on=False), stage="off"))
     async with shown(main_window(engine, theme, tool_host=host)) as window:
-        window.others.show_tool_servers()
-        servers = window.others.tool_servers
-        assert not window.workspace.current.conversation.tools.servers
-        assert servers.detail.in_new.accessibleName() == "Use sums in new conversations"
-        servers.detail.in_new.click()  # the conversation that is open is a new one
-        assert window.workspace.current.conversation.tools == ToolsInUse(("sums",))
-        assert window.preferences.now.tools.in_new_conversations == ("sums",)
-        servers._ask_deletion(SUMS)
-        [delete] = [
-            button for button in servers.findChildren(QPushButton) if button.text() == "Delete"
-        ]
-        delete.click()
-        assert window.preferences.now.tools.in_new_conversations == ()
+        conversation = window.workspace.current.conversation  # it has no message yet
+        assert conversation.tools == ToolsInUse()
+        host.become(config=SUMS.config, stage="ready")
+        assert conversation.tools == ToolsInUse(("sums",))
+        host.become(config=replace(SUMS.config, is_on=False), stage="off")
+        assert conversation.tools == ToolsInUse()
+
+
+async def test_known_server_is_added_from_the_gallery(theme: Theme, parent: QWidget) -> None:
+    window = ToolServersWindow(Toolbox(NoTools(), preferences_state()), parent)
+    window.show()
+    press(window, "Add Web Pages")
+    (form,) = window.findChildren(ServerForm)
+    assert form.windowTitle() == "Add MCP Server"
+    assert form.edited() == ToolServerConfig("fetch", "uvx", ("mcp-server-fetch",))
+    form.reject()
+    window.close()
 
 
 async def test_tool_server_sign_in_button(

@@ -50,7 +50,7 @@ class ToolsPopover(Popover):
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.attach = push_button("Attach…", "Attach a resource or a prompt of a tool server")
         self.attach.clicked.connect(self._offer)
-        self.manage = push_button("Tool Servers…", "Show the tool servers")
+        self.manage = push_button("MCP Servers…", "Show the MCP servers")
         self.manage.clicked.connect(self._manage)
         column(
             label("Tools in this conversation", "title"),

@@ -150,12 +150,10 @@ class ConversationList(QObject):
         return fresh
 
     def begin_with(self, tools: ToolsInUse) -> None:
-        """Let new conversations use these tools, also unused ones without any."""
-        if tools == self.new_tools:
-            return
-        self.new_tools = tools
-        for conversation in self._items:
-            if conversation.is_unused and not conversation.tools.servers:
+        """Let new conversations use these tools, also unused ones whose tools were not chosen."""
+        before, self.new_tools = self.new_tools, tools
+        for conversation in self._items if tools != before else ():
+            if conversation.is_unused and conversation.tools in (before, ToolsInUse()):
                 conversation.tools = tools
 
     def sort_by(self, order: ListOrder) -> None:

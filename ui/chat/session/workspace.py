@@ -95,6 +95,8 @@ class Workspace(QObject):
         self._follow_current()
         self.model_selection.refresh()
         self.model_selection.changed.connect(self._apply_beginnings)
+        toolbox.changed.connect(self._follow_servers)
+        self._follow_servers()
 
     def apply(self, preferences: Preferences) -> None:
         """Use preferences in all conversations, and for new ones."""
@@ -104,7 +106,11 @@ class Workspace(QObject):
         self.context.ends_repetition = preferences.ends_repetition
         self.conversations.usual_settings = preferences.new_conversation.settings()
         self._apply_beginnings()
-        self.conversations.begin_with(ToolsInUse(preferences.tools.in_new_conversations))
+
+    def _follow_servers(self) -> None:
+        """Let new conversations use the servers that are on."""
+        servers = (server for server in self.toolbox.servers if server.config.is_on)
+        self.conversations.begin_with(ToolsInUse(tuple(server.name for server in servers)))
 
     def _apply_beginnings(self) -> None:
         """Apply the model's settings and stop list to new conversations, and to empty ones."""
