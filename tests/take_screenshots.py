@@ -120,7 +120,7 @@ async def _take_from(
                 current.stops.ensure(stop)
             window.workspace.send(question)
             await until(lambda: not window.workspace.current.is_running)
-    window.stop_panel.show()
+    window.pane.open(window.stop_panel)
     window.workspace.current.stops.row_changed.emit(1)
     for mode in ("light", "dark"):
         theme.set_mode(mode)

@@ -82,12 +82,12 @@ class ChatHeader(QFrame):
         self.title = ElidedLabel("", "title", 1.08)
         self.sidebar = IconButton("sidebar", "Show or hide the conversations", keys="Ctrl+B")
         self.badge = ModelBadge(model)
-        self.stop_panel = IconButton("panel", "Show or hide the stop panel", keys="Ctrl+I")
+        self.pane = IconButton("panel", "Show or hide the right pane", keys="Ctrl+I")
         row(
             self.sidebar,
             (self.title, 1),
             self.badge,
-            self.stop_panel,
+            self.pane,
             spacing=10,
             margins=(12, 0, 12, 0),
             on=self,

@@ -1,40 +1,36 @@
-"""The dock at the right: the stop list and why the shown answer ended. Main thread."""
+"""The stop list, and why the shown answer ended. Main thread."""
 
 from dataclasses import replace
 from functools import partial
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import QFrame, QWidget
 
 from engine.stopping.record import StopKind
 from engine.wording import counted
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.chat.verdict_view import VerdictView
-from ui.kit.buttons import IconButton
 from ui.kit.commands import Command, Entry, fill_menu
 from ui.kit.following import Following
 from ui.kit.labels import label, show_text
-from ui.kit.layouts import STRETCH, column, row, scrolling
+from ui.kit.layouts import column, scrolling
 from ui.kit.menus import escape_mnemonics
-from ui.kit.theme import HEAD_PX
 from ui.records.runs import Run
 from ui.stops.stop_list_editor import StopListEditor
 from ui.stops.stop_lists import DEFAULT_LIST, Stops, describe_list, list_title, model_list
 
-WIDTH_PX = 366
 
+class StopPanel(QFrame):
+    """Follows the open conversation and the shown run."""
 
-class StopPanel(QDockWidget):
-    """Follows the open conversation and the shown run; can be closed and detached."""
+    requested = Signal()
+    visibility_changed = Signal(bool)
 
-    opening = Signal()  # before it takes room
-    closed = Signal()
-
-    def __init__(self, workspace: Workspace, window: QMainWindow) -> None:
-        super().__init__("Stops", window)
-        self.setObjectName("stop_dock")
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__()
+        self.setObjectName("stop_panel")
         self._workspace = workspace
         self._following = Following()
         self.editor = StopListEditor(workspace.stop_lists)
@@ -43,11 +39,7 @@ class StopPanel(QDockWidget):
         self.verdict = VerdictView(workspace.models)
         self.verdict.stop_source = self._stop_source
         self.source = label("", "muted", 0.93, is_wrapped=True)
-        self.setTitleBarWidget(self._build_title())
-        self.setWidget(self._build_content())
-        self.setAllowedAreas(
-            Qt.DockWidgetArea.RightDockWidgetArea | Qt.DockWidgetArea.LeftDockWidgetArea
-        )
+        self._lay_out()
         self.editor.apply_now.clicked.connect(self._apply)
         self.editor.end_tokens.added.connect(lambda token_id: self._set_end_token(token_id, True))
         self.editor.end_tokens.removed.connect(
@@ -76,45 +68,21 @@ class StopPanel(QDockWidget):
         self._show_part(self.editor.table)
 
     def _show_part(self, part: QWidget) -> None:
-        self.show()
-        self.raise_()
+        self.requested.emit()
         self._area.ensureWidgetVisible(part)
         part.setFocus()
-        if self.isFloating():
-            self.activateWindow()
-
-    def setVisible(self, is_visible: bool) -> None:  # noqa: N802 - Qt's name
-        if is_visible and self.isHidden():
-            self.opening.emit()
-        super().setVisible(is_visible)
-        if not is_visible:
-            self.closed.emit()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Bring the verdict up to date: a hidden panel does not follow the run."""
         super().showEvent(event)
         self.verdict.follow()
+        self.visibility_changed.emit(True)
 
-    def _build_title(self) -> QWidget:
-        bar = QFrame()
-        bar.setObjectName("dock_title")
-        detach = IconButton("detach", "Detach / Attach")
-        close = IconButton("close", "Close the stop panel", keys="Ctrl+I")
-        detach.clicked.connect(lambda: self.setFloating(not self.isFloating()))
-        close.clicked.connect(self.close)
-        line = row(
-            label("Stops", "title", 1.08),
-            STRETCH,
-            detach,
-            close,
-            spacing=2,
-            margins=(16, 0, 8, 0),
-            on=bar,
-        )
-        line.addStrut(HEAD_PX)  # a dock asks only for the title's size hint
-        return bar
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self.visibility_changed.emit(False)
 
-    def _build_content(self) -> QWidget:
+    def _lay_out(self) -> None:
         line = QFrame()
         line.setFixedHeight(1)
         line.setStyleSheet("background: palette(mid);")
@@ -126,12 +94,8 @@ class StopPanel(QDockWidget):
             spacing=16,
             margins=(16, 14, 16, 18),
         )
-        frame = QFrame()
-        frame.setObjectName("stop_panel")
-        frame.setMinimumWidth(WIDTH_PX)
-        self._area = scrolling(inner, "Stop panel", frame, goes_sideways=False)
-        column(self._area, on=frame)
-        return frame
+        self._area = scrolling(inner, "Stop panel", self, goes_sideways=False)
+        column(self._area, on=self)
 
     def _show(self, opened: ConversationController) -> None:
         signals = (opened.run_changed, opened.run_finished, opened.text_appended)

@@ -229,6 +229,7 @@ QTabBar::tab {
 }
 QTabWidget[kind="flush"]::tab-bar { left: 0; }
 QTabBar[kind="flush"]::tab { padding: 6px 0; margin-right: 22px; }
+QTabBar[kind="pane"]::tab { padding: 0; height: 51px; margin-right: 18px; }
 QTabBar::tab:hover { color: $text; }
 QTabBar::tab:selected { color: $text; border-bottom: 2px solid $accent; }
 QTabBar::tab:focus { color: $match; }
@@ -239,7 +240,7 @@ QStatusBar::item { border: none; }
 QDockWidget { color: $text; }
 QDockWidget > QWidget { background: $sidebar; }
 
-#sidebar, #stop_panel { background: $sidebar; }
+#sidebar, #right_pane { background: $sidebar; }
 #sidebar { border-right: 1px solid $line; }
 #chat_header { background: $canvas; border-bottom: 1px solid $line; }
 #dock_title { background: $sidebar; border-bottom: 1px solid $line; }

@@ -169,7 +169,7 @@ class MainMenus(QObject):
         ]
 
     def _view(self) -> list[Entry]:
-        panel, rows = self._window.stop_panel, self._sidebar.rows
+        pane, rows = self._window.pane, self._sidebar.rows
         return [
             Command(
                 "Hide Side&bar",
@@ -178,10 +178,10 @@ class MainMenus(QObject):
                 title=lambda: f"{_verb(self._sidebar)} Side&bar",
             ),
             Command(
-                "Hide &Stop Panel",
-                panel.toggleViewAction().trigger,
+                "Hide &Right Pane",
+                pane.toggleViewAction().trigger,
                 ("Ctrl+I",),
-                title=lambda: f"{_verb(panel)} &Stop Panel",
+                title=lambda: f"{_verb(pane)} &Right Pane",
             ),
             None,
             Submenu(

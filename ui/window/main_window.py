@@ -13,6 +13,7 @@ The application closes the engine itself, after ``finish``.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, QEvent, Qt, Signal
@@ -26,7 +27,7 @@ from ui.chat.file_dialogs import FileDialogs
 from ui.chat.session.traces import TraceStore
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar import Sidebar
-from ui.chat.stop_panel import WIDTH_PX, StopPanel
+from ui.chat.stop_panel import StopPanel
 from ui.chat.transfer_bar import TransferBar
 from ui.chat.unsaved_text import UnsavedText
 from ui.inspector.inspector import Inspector
@@ -50,6 +51,7 @@ from ui.window.choosing_model import ChoosingModel
 from ui.window.comparing import ComparingAnswers
 from ui.window.main_menus import MainMenus
 from ui.window.other_windows import HelpFiles, OtherWindows
+from ui.window.right_pane import WIDTH_PX, RightPane
 from ui.window.window_parts import WindowParts
 
 _SEPARATOR = b"\0fullstop\0"  # between the parts of a saved layout
@@ -83,7 +85,7 @@ class _Columns(QSplitter):
 
 
 class MainWindow(WindowParts):
-    """Conversations, chat and stop panel."""
+    """Conversations, chat and right pane."""
 
     closed = Signal()
 
@@ -112,7 +114,7 @@ class MainWindow(WindowParts):
         self.runs_in_background: Callable[[], bool] = lambda: False
         self._is_quitting = False
         self._may_lose = False
-        self._narrow_px = 0  # the width in which the sidebar gave way to the stop panel
+        self._narrow_px = 0  # the width in which the sidebar gave way to the right pane
         self.preferences = preferences
         self.toolbox = Toolbox(tool_host, preferences, self)
         models = Models(engine, ChoicesState(preferences), self)
@@ -135,13 +137,14 @@ class MainWindow(WindowParts):
             help_files=help_files or HelpFiles(),
         )
         # In its place before it holds anything: a part that moves is styled again with all that it
-        # holds. And before the stop panel: what the window shows last has precedence.
+        # holds. And before the right pane: what the window shows last has precedence.
         self._splitter = _Columns()
         self.setCentralWidget(self._splitter)
         self.files = FileDialogs(self.workspace, self)
         self.sidebar = Sidebar(self.workspace, self.files, self.local_server)
         self.chat = ChatPanel(self.workspace)
-        self.stop_panel = StopPanel(self.workspace, self)
+        self.stop_panel = StopPanel(self.workspace)
+        self.pane = RightPane([("Stops", self.stop_panel, self.stop_panel.show_list)], self)
         self.choosing_model = ChoosingModel(self)
         self.comparing = ComparingAnswers(self)
         self._lay_out()
@@ -217,7 +220,7 @@ class MainWindow(WindowParts):
     def save_layout(self) -> bytes:
         """Return size, position and columns, for ``restore_layout``."""
         parts = (bytes(self.saveGeometry().data()), bytes(self.saveState().data()))
-        columns = (("sidebar", self.sidebar), ("panel", self.stop_panel))
+        columns = (("sidebar", self.sidebar), ("panel", self.pane))
         gave_way = self.sidebar if self._narrow_px else None
         shown = " ".join(
             name for name, column in columns if column is gave_way or not column.isHidden()
@@ -233,7 +236,7 @@ class MainWindow(WindowParts):
                 self._splitter.set_first(int(parts[2]))
             shown = parts[3].split()
             self.sidebar.setVisible(b"sidebar" in shown)
-            self.stop_panel.setVisible(b"panel" in shown)
+            self.pane.setVisible(b"panel" in shown)
             # This comes last, because only now can the window become as narrow as it was.
             self.restoreGeometry(parts[0])
 
@@ -272,28 +275,31 @@ class MainWindow(WindowParts):
         self.chat.setMinimumWidth(_CHAT_MIN_PX)
         self.transfer_bar = TransferBar(self.workspace.files.transfers)
         self.setStatusBar(self.transfer_bar)
-        self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.stop_panel)
-        self.resizeDocks([self.stop_panel], [WIDTH_PX], Qt.Orientation.Horizontal)
-        self.stop_panel.hide()  # the line below an answer opens it
+        self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.pane)
+        self.resizeDocks([self.pane], [WIDTH_PX], Qt.Orientation.Horizontal)
+        self.pane.hide()  # the line below an answer opens it
 
     def _connect_signals(self) -> None:
         workspace = self.workspace
         workspace.opened.connect(self._write_in_opened)
         self.sidebar.writing_requested.connect(self.chat.focus_composer)
         self.chat.header.sidebar.clicked.connect(self.sidebar.toggle)
-        self.chat.header.stop_panel.clicked.connect(self.stop_panel.toggleViewAction().trigger)
+        self.chat.header.pane.clicked.connect(self.pane.toggleViewAction().trigger)
         self.others.chat_requested.connect(self._start_chat)
         self.chat.handling.several_requested.connect(self.others.answer_several)
         self.chat.handling.fork_requested.connect(self.others.choose_fork)
         self.chat.tools.servers_requested.connect(self.others.show_tool_servers)
         self.chat.problem.solved.connect(self._unsaved.note_saved)
-        self.chat.stops_requested.connect(self.stop_panel.show)
+        show_stops = partial(self.pane.open, self.stop_panel)
+        self.chat.stops_requested.connect(show_stops)
+        self.stop_panel.requested.connect(show_stops)
+        self.pane.left.connect(self._leave_pane)
         self.chat.handling.stop_list_requested.connect(self.stop_panel.show_rows)
         self.stop_panel.verdict.stop_requested.connect(self.chat.handling.stop_at)
-        self.stop_panel.visibilityChanged.connect(self.chat.column.show_marks)
-        self.stop_panel.opening.connect(self._make_room)
-        self.stop_panel.closed.connect(self._take_room)
-        self.chat.composer.stops.clicked.connect(self.stop_panel.show_list)
+        self.stop_panel.visibility_changed.connect(self.chat.column.show_marks)
+        self.pane.opening.connect(self._make_room)
+        self.pane.closed.connect(self._take_room)
+        self.chat.composer.stops.clicked.connect(partial(self.pane.toggle, self.stop_panel))
         self.stop_panel.verdict.inspect.clicked.connect(self.others.inspect_answer)
         self.sidebar.server.details.clicked.connect(self.others.show_server)
         self.theme.code_look_chosen.connect(self._save_code_look)
@@ -323,9 +329,9 @@ class MainWindow(WindowParts):
     # -- intents ---------------------------------------------------------------------------
 
     def _make_room(self) -> None:
-        """Hide the sidebar if the stop panel beside it would widen the window."""
-        needed = self.minimumSizeHint().width() + self.stop_panel.minimumSizeHint().width()
-        if not self.stop_panel.isFloating() and self.sidebar.isVisible() and self.width() < needed:
+        """Hide the sidebar if the right pane beside it would widen the window."""
+        needed = self.minimumSizeHint().width() + self.pane.minimumSizeHint().width()
+        if not self.pane.isFloating() and self.sidebar.isVisible() and self.width() < needed:
             self._narrow_px = self.width()
             self.sidebar.hide()
             _lay_out_now()
@@ -337,6 +343,10 @@ class MainWindow(WindowParts):
             self.resize(min(self._narrow_px, self.width()), self.height())
             self.sidebar.show()
             self._narrow_px = 0
+
+    def _leave_pane(self) -> None:
+        self.activateWindow()
+        self.chat.focus_composer()
 
     def _start_chat(self) -> None:
         """Show an empty chat, which says that the model is ready and takes the first message."""

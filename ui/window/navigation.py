@@ -59,16 +59,16 @@ class Navigation:
     def _panes(self) -> list[tuple[QWidget, Callable[[], object]]]:
         """Return the panes that are shown, from left to right, each with how it is entered."""
         window = self._window
-        sidebar, chat, panel = window.sidebar, window.chat, window.stop_panel
+        sidebar, chat, pane = window.sidebar, window.chat, window.pane
         reason = Qt.FocusReason.OtherFocusReason
         conversations = sidebar.list if sidebar.list.isVisible() else sidebar.results.list
         panes: list[tuple[QWidget, Callable[[], object]]] = [
             (sidebar, partial(conversations.setFocus, reason)),
             (chat.messages, chat.focus_messages),
             (chat.composer, chat.focus_composer),
-            (panel, panel.show_list),
+            (pane, pane.enter),
         ]
-        return [pane for pane in panes if pane[0].isVisible()]
+        return [(part, enter) for part, enter in panes if part.isVisible()]
 
 
 def open_windows() -> list[QWidget]:

@@ -11,6 +11,7 @@ from ui.models.model_library import ModelLibrary
 from ui.preferences_state import PreferencesState
 from ui.server.local_server import LocalServerState
 from ui.window.other_windows import OtherWindows
+from ui.window.right_pane import RightPane
 
 
 class WindowParts(QMainWindow):
@@ -24,4 +25,5 @@ class WindowParts(QMainWindow):
     sidebar: Sidebar
     chat: ChatPanel
     stop_panel: StopPanel
+    pane: RightPane
     others: OtherWindows

@@ -41,7 +41,7 @@ async def window_of(
     loader = Stage(folder, {question: script}, **stage).load
     async with loaded_engine(folder, loader=loader) as engine:
         window = main_window(engine, theme)
-        window.stop_panel.show()
+        window.pane.open(window.stop_panel)
         async with opened(window, quits=True, is_ready=True):
             yield window
 

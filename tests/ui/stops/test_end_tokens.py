@@ -32,7 +32,7 @@ def button(window: MainWindow, words: str) -> QPushButton:
 async def test_an_added_id_ends_the_next_answer_and_can_be_removed(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    window.stop_panel.show()
+    window.pane.open(window.stop_panel)
     button(window, "Add a Token ID").click()
     [dialog] = window.findChildren(QInputDialog)
     assert dialog.intMaximum() == MODEL.vocabulary_size - 1
@@ -53,7 +53,7 @@ async def test_an_added_id_ends_the_next_answer_and_can_be_removed(
 async def test_every_change_of_the_stops_can_be_applied_to_the_running_answer(
     window: MainWindow, scripted: ScriptedEngine, what: str
 ) -> None:
-    window.stop_panel.show()
+    window.pane.open(window.stop_panel)
     workspace, editor = window.workspace, window.stop_panel.editor
     workspace.current.stops.add("END")
     await begun(window, scripted)

@@ -54,7 +54,7 @@ async def empty(window: MainWindow, _: Path) -> None:
 
 async def with_answer(window: MainWindow, _: Path) -> None:
     await answered(window)
-    window.stop_panel.show()
+    window.pane.open(window.stop_panel)
     window.chat.composer.set_text("another question")
 
 

@@ -19,10 +19,10 @@ def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
 async def test_sidebar_gives_way_to_the_stop_panel_in_a_narrow_window(window: MainWindow) -> None:
     window.resize(740, 700)
     sidebar_px = window.sidebar.width()
-    window.stop_panel.show()
+    window.pane.open(window.stop_panel)
     await eventually(window.sidebar.isHidden)
     assert window.chat.width() >= window.chat.minimumWidth()
-    window.stop_panel.hide()
+    window.pane.hide()
     await eventually(lambda: window.sidebar.width() == sidebar_px and window.width() == 740)
 
 
@@ -51,7 +51,7 @@ async def test_side_columns_are_restored_with_their_widths(
         other.restore_layout(layout)
         assert other._splitter.sizes()[0] == pytest.approx(310, abs=20)
         other.sidebar.hide()
-        other.stop_panel.show()
+        other.pane.open(other.stop_panel)
         other.restore_layout(other.save_layout())
         assert other.sidebar.isHidden()
         assert other.stop_panel.isVisible()

@@ -45,7 +45,7 @@ async def test_stop_and_quit_act_at_once_while_a_model_is_read_again(
     engine.unload_after(0.01)
     await eventually(lambda: engine.status.is_unloaded)
     window = main_window(engine, theme)
-    window.stop_panel.show()
+    window.pane.open(window.stop_panel)
     async with shown(window, quits=True):
         workspace, composer = window.workspace, window.chat.composer
         QTest.keyClicks(composer.input, "Go")

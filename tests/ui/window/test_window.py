@@ -26,7 +26,7 @@ def window(enter: Enter, engine: Engine, theme: Theme, demo_model_path: Path) ->
     def make() -> MainWindow:
         folders = ModelFolders(bundled=demo_model_path)
         window = main_window(engine, theme, model_folders=folders)
-        window.stop_panel.show()
+        window.pane.open(window.stop_panel)
         settings = window.workspace.current.conversation.settings
         window.workspace.change_settings(replace(settings, max_tokens=400))
         return window

@@ -157,7 +157,7 @@ async def test_menu_offers_lists_of_new_chats_and_needs_a_selection(window: Main
 
 async def test_verdict_adds_its_selected_text_and_names_the_source(window: MainWindow) -> None:
     window.workspace.stop_lists.keep(DEFAULT_LIST, [StopEntry.of("\n\nUser:")])
-    window.stop_panel.show()
+    window.pane.open(window.stop_panel)
     await answer(window)
     verdict = window.stop_panel.verdict
     assert "Stop set by: the default list" in facts_text(verdict)

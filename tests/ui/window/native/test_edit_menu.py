@@ -59,13 +59,13 @@ async def test_view_menu_shows_and_hides_both_side_columns(
         return [one for one in entries(window, "View") if one.startswith(("Show ", "Hide "))]
 
     window.resize(1400, 900)
-    assert offered() == ["Hide Sidebar", "Show Stop Panel"]
-    entries(window, "View")["Show Stop Panel"].trigger()
-    await eventually(lambda: offered() == ["Hide Sidebar", "Hide Stop Panel"])
+    assert offered() == ["Hide Sidebar", "Show Right Pane"]
+    entries(window, "View")["Show Right Pane"].trigger()
+    await eventually(lambda: offered() == ["Hide Sidebar", "Hide Right Pane"])
     window.sidebar.hide()
-    assert offered() == ["Show Sidebar", "Hide Stop Panel"]
+    assert offered() == ["Show Sidebar", "Hide Right Pane"]
     entries(window, "View")["Show Sidebar"].trigger()
-    assert offered() == ["Hide Sidebar", "Hide Stop Panel"]
+    assert offered() == ["Hide Sidebar", "Hide Right Pane"]
 
 
 async def test_no_two_entries_of_a_menu_are_chosen_by_the_same_letter(window: MainWindow) -> None:

@@ -176,7 +176,7 @@ async def test_new_conversation_takes_prompt_and_stops_of_its_folder(
     folders = window.workspace.conversations.folders
     folder = ConversationFolder("Work")
     folders.keep(folder)
-    window.stop_panel.show()
+    window.pane.open(window.stop_panel)
     # One without the settings that the folder is about to get.
     window.workspace.new_conversation(folder)
     window.sidebar.edit_folder(folder)
