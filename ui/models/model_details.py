@@ -147,7 +147,7 @@ class ModelDetails(QFrame):
         entry = self.entry
         if entry is None or entry.note is not None:
             return
-        state = state_of(entry, self._library, self._upkeep)
+        state = state_of(entry, self._library)
         download = self._library.downloads.unfinished(entry.name)
         self.name.setText(entry.title)
         where = str(entry.local.found.folder) if entry.local is not None else ""

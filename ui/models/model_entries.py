@@ -81,7 +81,7 @@ class EntryState:
         return self.tone != "quiet" or self.percent is not None
 
 
-def state_of(entry: Entry, library: ModelLibrary, upkeep: Upkeep) -> EntryState:
+def state_of(entry: Entry, library: ModelLibrary) -> EntryState:
     """Return what a row that is not a heading shows and offers now."""
     if entry.folder is not None:
         count = len(library.in_folder(entry.folder))
@@ -100,13 +100,13 @@ def state_of(entry: Entry, library: ModelLibrary, upkeep: Upkeep) -> EntryState:
                 return EntryState("retry_download", as_sentence(download.message), "fault")
         return EntryState("resume", as_sentence(download.message), "limit", done)
     if entry.local is not None:
-        return _local_state(entry.local, library, upkeep)
+        return _local_state(entry.local, library)
     assert entry.hub is not None
     model = entry.hub.model
     return EntryState("" if model.problem else "get", model.problem or _hub_facts(entry.hub))
 
 
-def _local_state(model: LibraryModel, library: ModelLibrary, upkeep: Upkeep) -> EntryState:
+def _local_state(model: LibraryModel, library: ModelLibrary) -> EntryState:
     found, models = model.found, library.models
     folder = found.folder.resolve()
     shown = models.status(folder)
@@ -115,8 +115,6 @@ def _local_state(model: LibraryModel, library: ModelLibrary, upkeep: Upkeep) -> 
         return EntryState("restart" if shown.is_stuck else action, models.message, "fault")
     if shown.is_stuck:
         return EntryState("restart", f"Not responding. {shown.message}", "fault")
-    if folder in library.waiting:
-        return EntryState("cancel", "Needs your approval.", "limit")
     if shown.is_loading:
         progress = shown.progress
         done = percent(progress.done_bytes, progress.total_bytes) if progress else 0
@@ -125,6 +123,8 @@ def _local_state(model: LibraryModel, library: ModelLibrary, upkeep: Upkeep) -> 
     if shown.is_idle:
         return EntryState("load", "Unloaded to free its memory. The next request loads it again.")
     if shown.stage == "ready":
+        if folder in library.waiting:
+            return EntryState("loaded", "Needs your approval.", "limit")
         if library.is_lost(model):
             text = "Its folder can’t be found. It stays available until it is unloaded."
             return EntryState("loaded", text, "limit")
@@ -182,7 +182,7 @@ class ModelEntries(QAbstractListModel):
         return next(same, models[0] if models else -1)
 
     def state(self, entry: Entry) -> EntryState:
-        return state_of(entry, self._library, self._upkeep)
+        return state_of(entry, self._library)
 
     def rowCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self._rows)

@@ -44,36 +44,28 @@ class QuestionBar(QFrame):
         self.buttons: list[QPushButton] = []
         self.hide()
 
-    def ask(self, question: str, *answers: Command, prefers_cancel: bool = False) -> None:
-        self._show(question, *answers, Command("Cancel", _nothing))
-        self.buttons[-1 if prefers_cancel else 0].setFocus()
-
-    def offer(self, text: str, answer: Command) -> None:
-        """Show a message with one action; leaves the focus where it is."""
-        self._show(text, answer, Command("Close", _nothing))
-
-    def show_message(self, text: str, *, takes_focus: bool = True) -> None:
-        self._show(text, Command("OK", _nothing))
-        if takes_focus:
-            self.buttons[0].setFocus()
-
-    def _show(self, text: str, *answers: Command) -> None:
+    def ask(
+        self, text: str, *answers: Command, close: str = "Cancel", focus: int | None = 0
+    ) -> None:
+        """Show a text with its answers; ``focus`` is the button that gets the focus, if any."""
         for button in self.buttons:
             button.hide()
             button.deleteLater()
-        self.buttons = []
         self.caption.setText(text)
-        for answer in answers:
+        self.buttons = []
+        for answer in (*answers, Command(close, self.hide)):
             button = QPushButton(answer.label)
             button.clicked.connect(self.hide)
             button.clicked.connect(lambda _=False, answer=answer: answer.run())
             self._row.addWidget(button)
             self.buttons.append(button)
         self.show()
+        if focus is not None:
+            self.buttons[focus].setFocus()
 
-
-def _nothing() -> None:
-    pass
+    def show_message(self, text: str, *answers: Command) -> None:
+        """Show a text that does not need an answer; leaves the focus where it is."""
+        self.ask(text, *answers, close="Close" if answers else "OK", focus=None)
 
 
 class ModelsWindow(OwnWindow):
@@ -226,7 +218,7 @@ class ModelsWindow(OwnWindow):
         )
         self.check.clicked.connect(upkeep.check)
         upkeep.deletion_ready.connect(self._confirm_deletion)
-        upkeep.finished.connect(lambda text: self.question.show_message(text, takes_focus=False))
+        upkeep.finished.connect(self.question.show_message)
         library.changed.connect(self._look_for_updates)
         downloads = library.downloads
         for signal in (library.changed, library.models.changed, upkeep.changed, finder.changed):
@@ -417,7 +409,7 @@ class ModelsWindow(OwnWindow):
         self._has_searched_since = False
         self._loading_after.want(repository)
         if problem := self._library.downloads.start(repository):
-            self.question.show_message(as_sentence(problem))
+            self.question.ask(as_sentence(problem), close="OK")
 
     def _note_search(self) -> None:
         self._has_searched_since = True
@@ -427,23 +419,20 @@ class ModelsWindow(OwnWindow):
         if not self.isVisible():
             return  # the main window shows the model's name; the user who works there is left alone
         if self._has_searched_since:
-            self.question.offer(
-                f"{display_name(name)} is ready.", Command("Start a Chat", self.chat_requested.emit)
-            )
+            start = Command("Start a Chat", self.chat_requested.emit)
+            self.question.show_message(f"{display_name(name)} is ready.", start)
         else:
             self.chat_requested.emit()
 
     def _show_not_loaded(self, name: str, reason: str) -> None:
-        self.question.show_message(
-            f"{display_name(name)} was downloaded but couldn’t be loaded. {reason}",
-            takes_focus=False,
-        )
+        text = f"{display_name(name)} was downloaded but couldn’t be loaded. {reason}"
+        self.question.show_message(text)
 
     # -- deleting --------------------------------------------------------------------------
 
     def _ask_deletion(self, model: FoundModel) -> None:
         if obstacle := self.upkeep.obstacle(model):
-            self.question.show_message(obstacle)
+            self.question.ask(obstacle, close="OK")
         else:
             self.upkeep.ask_deletion(model)
 
@@ -451,7 +440,7 @@ class ModelsWindow(OwnWindow):
         self.question.ask(
             deletion_question(display_name(model.name), freed_bytes),
             Command("Delete", lambda: self.upkeep.delete(model, folder, freed_bytes)),
-            prefers_cancel=True,
+            focus=-1,
         )
 
     # -- removing a folder -----------------------------------------------------------------
@@ -460,7 +449,9 @@ class ModelsWindow(OwnWindow):
         position = self._library.folders.index(folder)
         self._library.remove_folder(folder)
         undo = Command("Undo", partial(self._library.add_folder, folder, position))
-        self.question.offer(f"{folder} was removed from the list. Nothing was deleted.", undo)
+        self.question.show_message(
+            f"{folder} was removed from the list. Nothing was deleted.", undo
+        )
 
     # -- loading ---------------------------------------------------------------------------
 

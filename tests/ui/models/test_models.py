@@ -21,6 +21,8 @@ async def test_a_model_is_loaded_from_the_list_and_shown_as_loaded(opened: Opene
     await opened.loaded("demo-model")
     assert opened.status("demo-model").action == "loaded"
     assert "of weights" in opened.status("demo-model").text
+    opened.window.model_library.mark_waiting(frozenset({opened.demo.resolve()}))
+    assert "approval" in opened.status("demo-model").text
     opened.pick("demo-model").unload.click()
     await eventually(lambda: opened.state.stage == "none")
     assert opened.engine.model is None
