@@ -358,7 +358,7 @@ class MainMenus(QObject):
             ("Stop &Inspector", others.show_inspector, "Ctrl+Shift+I"),
             ("&Captured Answer", others.show_capture, "Ctrl+Shift+A"),
             ("&Probe a Server", others.show_probe, "Ctrl+Shift+B"),
-            ("MC&P Servers", others.show_tool_servers, "Ctrl+Shift+L"),
+            ("&MCP Servers", others.show_tool_servers, "Ctrl+Shift+L"),
         )
         titles = {label.replace("&", "") for label, _, _ in windows}
 
