@@ -25,7 +25,7 @@ from ui.models.downloads import Download
 from ui.models.finder import Finder, HubResult, ModelCard, fit_sentence
 from ui.models.model_entries import ACTION_LABELS, Entry, EntryState, state_of
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import facts, fit_text, newer_text
+from ui.models.model_words import BUNDLED_PURPOSES, facts, fit_text, newer_text
 from ui.models.upkeep import Upkeep
 
 _GATED = (
@@ -154,6 +154,10 @@ class ModelDetails(QFrame):
         self.repository.setToolTip(where)
         show_text(self.repository, entry.name if entry.name != entry.title else where)
         show_text(self.facts, self._facts(entry))
+        purpose = BUNDLED_PURPOSES.get(entry.name, "")
+        if entry.hub is not None and entry.local is None:
+            purpose = entry.hub.purpose
+        show_text(self.purpose, purpose[:1].upper() + purpose[1:])
         # The row has room for facts; a paused update is shown nowhere else.
         is_cut = state.is_notable or (entry.local is not None and not state.action)
         text = state.text if is_cut or entry.folder is not None else ""
@@ -179,8 +183,6 @@ class ModelDetails(QFrame):
     def _show_hub(self, result: HubResult | None, download: Download | None) -> None:
         """Show what the hub knows of a model that is not on this computer."""
         model = None if result is None else result.model
-        purpose = "" if result is None else result.purpose
-        show_text(self.purpose, purpose[:1].upper() + purpose[1:])
         self.gated.setVisible(model is not None and model.is_gated)
         problem = "" if model is None else model.problem
         if model is not None and download is None and not problem:

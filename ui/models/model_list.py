@@ -19,7 +19,8 @@ _BUTTON_PX, _HEIGHT_PX, _SIDE_PX = 88, 26, 16
 _KEPT_PX = _BUTTON_PX + _SIDE_PX + 4
 
 
-def _button_area(row: QRect) -> QRect:
+def button_area(row: QRect) -> QRect:
+    """Return where the button of a row is."""
     left = row.right() - _SIDE_PX - _BUTTON_PX
     return QRect(left, row.center().y() - _HEIGHT_PX // 2 + 1, _BUTTON_PX, _HEIGHT_PX)
 
@@ -66,7 +67,7 @@ class _EntryDelegate(RowDelegate):
             painter.drawRoundedRect(track, 1.5, 1.5)
         if state.action:
             is_chosen = bool(option.state & QStyle.StateFlag.State_Selected)
-            self._draw_button(painter, _button_area(row), state, is_chosen=is_chosen)
+            self._draw_button(painter, button_area(row), state, is_chosen=is_chosen)
         painter.restore()
 
     def _draw_button(
@@ -166,7 +167,7 @@ class ModelList(QListView):
             if self._button_at(event.position().toPoint()) != pressed:
                 return
             if self.entries.state(entry).action == "loaded":
-                corner = _button_area(self.visualRect(pressed)).bottomLeft()
+                corner = button_area(self.visualRect(pressed)).bottomLeft()
                 self.menu_requested.emit(entry, self.viewport().mapToGlobal(corner))
             else:
                 self.action_requested.emit(entry)
@@ -176,7 +177,7 @@ class ModelList(QListView):
         index = self.indexAt(position)
         state = index.data(STATE)
         is_button = isinstance(state, EntryState) and bool(state.action)
-        is_inside = _button_area(self.visualRect(index)).contains(position)
+        is_inside = button_area(self.visualRect(index)).contains(position)
         return index if is_button and is_inside else QModelIndex()
 
     def _keep_position(self) -> None:

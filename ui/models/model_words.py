@@ -30,6 +30,13 @@ _PHASES = {
 STUCK, RESTART = "Not Responding", "Restart This Model"
 
 
+# What the models that come with the program are for.
+BUNDLED_PURPOSES = {
+    "demo-model": "Counts and spells, to try out stops. Get another model to chat with.",
+    "seeing-model": "Names colors and shapes in pictures, to try them out.",
+}
+
+
 def duration(seconds: float) -> str:
     """Return a duration as text."""
     if seconds < 60:

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
@@ -14,6 +17,7 @@ from tests.support.scripted import Stage
 from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
 from ui.kit.theme import Theme
+from ui.models.model_list import button_area
 
 
 async def test_a_model_is_loaded_from_the_list_and_shown_as_loaded(opened: OpenedModels) -> None:
@@ -28,6 +32,26 @@ async def test_a_model_is_loaded_from_the_list_and_shown_as_loaded(opened: Opene
     assert opened.engine.model is None
     assert opened.status("demo-model").action == "load"
     assert "used today" in opened.status("demo-model").text
+
+
+async def test_the_button_of_a_row_loads_its_model_and_opens_the_menu_of_a_loaded_one(
+    opened: OpenedModels,
+) -> None:
+    models = opened.models
+    models.list.pick(opened.entry("demo-model"))
+    place = button_area(models.list.visualRect(models.list.currentIndex())).center()
+    menus: list[str] = []
+    models.list.menu_requested.connect(lambda entry, _: menus.append(entry.name))
+    left = Qt.MouseButton.LeftButton
+    QTest.mouseClick(models.list.viewport(), left, pos=place - QPoint(200, 0))
+    assert opened.state.stage == "none"
+    QTest.mouseClick(models.list.viewport(), left, pos=place)
+    await opened.loaded("demo-model")
+    QTest.mouseClick(models.list.viewport(), left, pos=place)
+    assert menus == ["demo-model"]
+    popup = QApplication.activePopupWidget()
+    assert popup is not None
+    popup.close()
 
 
 async def test_a_folder_that_is_added_is_listed_kept_and_may_be_left_again(
