@@ -30,7 +30,7 @@ _NAMES = {
     StopKind.MAX_TOKENS: ("Reached the token limit", "token limit"),
     StopKind.CONTEXT_FULL: ("The context is full", "context full"),
     StopKind.MEMORY_FULL: ("Memory is full", "memory full"),
-    StopKind.TOOL_CALL: ("Called a tool", "tool call"),
+    StopKind.TOOL_CALL: ("Ended with a tool call", "tool call"),
     StopKind.CANCELLED: ("Cancelled", "cancelled"),
     StopKind.ERROR: ("Failed", "failed"),
 }

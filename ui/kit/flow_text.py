@@ -258,7 +258,7 @@ class SearchedText:
 
     def show_match(self, query: Highlight) -> None:
         """Unfold the text if that hides the current place."""
-        is_seen = self._view is not None and not self._view.isHidden()
+        is_seen = self._view is not None and self._view.isVisibleTo(self._view.window())
         if self._button is not None and not (is_seen and self._has_current(query)):
             self._button.click()
 
@@ -270,7 +270,7 @@ class SearchedText:
         if not self._has_current(query):
             query = replace(query, current=None)
         area = view.highlight(query)
-        if area is None or view.isHidden():
+        if area is None or not view.isVisibleTo(page):
             return None
         return view.viewport().mapTo(page, area.topLeft().toPoint()).y()
 

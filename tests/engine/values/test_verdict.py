@@ -42,7 +42,7 @@ def finished(stop: StopInfo, *, error: str | None = None, call: str = "") -> Fin
         (StopInfo(StopKind.MAX_TOKENS), "Reached the limit of 5 tokens"),
         (StopInfo(StopKind.CONTEXT_FULL), "The context is full at 25 tokens"),
         (StopInfo(StopKind.MEMORY_FULL), "Memory is full at 25 tokens"),
-        (StopInfo(StopKind.TOOL_CALL), "Called a tool"),
+        (StopInfo(StopKind.TOOL_CALL), "Ended with a tool call"),
         (StopInfo(StopKind.CANCELLED), "Cancelled after 5 tokens"),
     ],
 )

@@ -261,6 +261,12 @@ class AnswerView(ShownMessage):
         pictures = [part for picture in self.files for part in picture.searched_parts()]
         return [*thinking, text, *self.calls.searched_parts(), *pictures]
 
+    def mark_last(self, is_last: bool) -> None:
+        """Show what only the last answer has."""
+        if is_last != self.action_row.is_last:
+            self.action_row.mark_last(is_last)
+            self.refresh()
+
     def begin_editing(self) -> None:
         self.open_editor(self._parts, self.text_view, self.run.text, accessible_name="answer")
 
@@ -287,13 +293,14 @@ class AnswerView(ShownMessage):
             )
         if not run.is_over or self._has("_progress"):
             self._progress.show_run(run)
-        self.reason.setVisible(run.is_over)
+        # A turn with calls has one foot, below its last answer.
+        has_foot = run.is_over and not self.is_step
         self.pace.setVisible(not run.is_over and bool(run.live.pace.label))
         self.pace.setText(run.live.pace.label)
-        self._copy.setVisible(run.is_over and bool(run.text))
-        self.raw.setVisible(run.is_over and bool(run.text))
-        self._regenerate.setVisible(run.is_over)
-        self.more.setVisible(run.is_over)
+        self._copy.setVisible(has_foot and bool(run.text))
+        self.raw.setVisible(has_foot and bool(run.text))
+        self._regenerate.setVisible(has_foot)
+        self.more.setVisible(has_foot)
         self.pinned.setVisible(self.message.is_pinned)
         has_actions = not self.action_row.isHidden()  # one of several answers has none
         self.proceed.setVisible(has_actions and run.is_over and run.can_be_continued)
@@ -306,9 +313,18 @@ class AnswerView(ShownMessage):
         if run.is_over:
             self.text_view.finish()
             self.text_view.show_cut(run.cut_text)
-        self._show_reason()
+        self.reason.setVisible(has_foot)
+        if has_foot:
+            self._show_reason()
         self._name()
         self.action_row.stop_at()
+
+    @property
+    def is_step(self) -> bool:
+        """Whether its calls run or have run, so that another answer follows."""
+        run = self.run
+        has_results = bool(run.results) and not self.action_row.is_last
+        return bool(run.tool_calls) and (run.live.is_calling or has_results)
 
     def _show_reason(self) -> None:
         run, model = self.run, display_name(self.run.model_id)

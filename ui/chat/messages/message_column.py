@@ -178,7 +178,8 @@ class MessageColumn(QScrollArea):
     def _mark_last(self) -> None:
         last = self._last_answer
         for view in self.views:
-            view.action_row.mark_last(view.message is last)
+            if isinstance(view, AnswerView):
+                view.mark_last(view.message is last)
 
     def show_marks(self, has_marks: bool) -> None:
         """Mark the answer of the stop panel, or no answer while it is closed."""
@@ -302,7 +303,7 @@ class MessageColumn(QScrollArea):
         else:
             view = AnswerView(message, self._reasons, self._stack)
             view.mark_shown(self._is_marked(message))
-            view.action_row.mark_last(message is self._last_answer)
+            view.mark_last(message is self._last_answer)
         if self._opened is not None:
             versions = self._opened.conversation.tree.versions(message)
             view.action_row.show_versions(versions.index(message) + 1, len(versions))

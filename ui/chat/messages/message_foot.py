@@ -147,7 +147,7 @@ class MessageActions(QWidget):
         super().__init__()
         self._message_view = message_view
         self._before = before
-        self._is_last = False
+        self.is_last = False
         self._buttons: list[_ActionButton] = []
         self.earlier = _ActionButton(self, "chevron-left", "Earlier version", "Ctrl+[")
         self.later = _ActionButton(self, "chevron-right", "Later version", "Ctrl+]")
@@ -166,11 +166,11 @@ class MessageActions(QWidget):
     def are_drawn(self) -> bool:
         focused = QApplication.focusWidget()
         has_focus = focused is not None and self._message_view.isAncestorOf(focused)
-        return self._is_last or self._message_view.underMouse() or has_focus
+        return self.is_last or self._message_view.underMouse() or has_focus
 
     def mark_last(self, is_last: bool) -> None:
         """Draw the buttons at all times below the last answer."""
-        self._is_last = is_last
+        self.is_last = is_last
         self.repaint_all()
 
     def add(

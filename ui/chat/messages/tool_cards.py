@@ -8,12 +8,12 @@ from pathlib import Path
 
 import shiboken6
 from PySide6.QtCore import QSizeF, Qt, Signal
-from PySide6.QtGui import QImage, QTextCursor
+from PySide6.QtGui import QImage, QMouseEvent, QTextCursor
 from PySide6.QtWidgets import QFrame, QLineEdit, QPlainTextEdit, QPushButton, QSizePolicy, QWidget
 
 from engine.wording import seconds
 from ui.chat.composer.pictures import picture_button
-from ui.kit.buttons import IconBadge, copy_button, push_button
+from ui.kit.buttons import IconBadge, IconButton, copy_button, push_button
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, thin_bar
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
@@ -146,16 +146,16 @@ class PermissionRow(QWidget):
         self._is_decided = False
         self.buttons: dict[Permission, QPushButton] = {}
         answers: tuple[tuple[Permission, str, str], ...] = (
-            ("once", "Allow Once", "once"),
+            ("once", "Allow", "once"),
+            ("denied", "Deny", ""),
             ("conversation", "Allow in This Conversation", "in this conversation"),
             ("always", "Always Allow", "always, in every conversation"),
-            ("denied", "Deny", ""),
         )
         row = QWidget()
         flow = FlowLayout(row)
         for permission, text, when in answers:
             name = f"Allow {tool} of {server} {when}" if when else f"Deny {tool} of {server}"
-            button = push_button(text, name)
+            button = push_button(text, name, kind="primary" if permission == "once" else "")
             button.setAutoDefault(False)
             button.clicked.connect(lambda _=False, chosen=permission: self._decide(chosen))
             flow.addWidget(button)
@@ -184,7 +184,7 @@ class _Card(QFrame):
         self._title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         # Elided where there is no space: a card never makes the chat wider.
         self._status = ElidedLabel("", "muted", 0.92)
-        self._head = row(self._badge, self._title, (self._status, 1), spacing=9)
+        self._head = row(self._badge, self._title, (self._status, 1), spacing=8)
         self._column = column(self._head, spacing=6, margins=(11, 9, 9, 10), on=self)
 
     def _show_status(self, text: str, tone: Tone) -> None:
@@ -239,7 +239,11 @@ class ToolCard(_Card):
         self.restart: QPushButton | None = None
         self.pictures: list[QPushButton] = []
         self._picture_count = 0  # with those that are being read
-        self._head.addWidget(copy_button(f"Copy the arguments of {name}", lambda: arguments))
+        self._is_finished = False
+        self._body = QWidget()
+        self.unfold = IconButton("chevron-down", "", size=16)
+        self.unfold.clicked.connect(lambda: self._show_body(self._body.isHidden()))
+        self._head.addWidget(self.unfold)
         self._bar = thin_bar(f"Progress of {name}")
         self._bar.setRange(0, 1000)
         self._bar.hide()
@@ -248,6 +252,8 @@ class ToolCard(_Card):
         self.fold = push_button("Show All", f"Show all of the result of {name}", kind="fold")
         self.fold.setCheckable(True)
         self.fold.toggled.connect(lambda _: self._show_text())
+        # The search of a conversation clicks it to show the whole result.
+        self.fold.clicked.connect(lambda: self._show_body(is_shown=True))
         self.fold.hide()
         self.whole = push_button(
             "Open the Whole Result…", f"Open the whole result of {name} in a window", kind="fold"
@@ -264,19 +270,23 @@ class ToolCard(_Card):
         self._copy.hide()
         self._result_head = label("Result", "faint", 0.88)
         self._result_head.hide()
-        answer = row((self._result_head, 1), self._copy)
         self.arguments: FlowText | None = None
+        inside = column(spacing=6, on=self._body)
         if has_none(arguments):
-            self._column.addWidget(label("no arguments", "faint", 0.92))
+            inside.addWidget(label("No arguments", "faint", 0.88))
         else:
             self.arguments = self._flow_text(f"Arguments of {name}")
             self.arguments.setPlainText(arguments)
-            self._column.addWidget(self.arguments)
+            copy = copy_button(f"Copy the arguments of {name}", lambda: arguments)
+            inside.addLayout(row((label("Arguments", "faint", 0.88), 1), copy))
+            inside.addWidget(self.arguments)
+        inside.addLayout(row((self._result_head, 1), self._copy))
+        inside.addWidget(self.sent)
+        inside.addWidget(self.result)
+        inside.addLayout(row(self.fold, self.whole, self.cut, STRETCH))
+        self._column.addWidget(self._body)
         self._column.addWidget(self._bar)
-        self._column.addLayout(answer)
-        self._column.addWidget(self.sent)
-        self._column.addWidget(self.result)
-        self._column.addLayout(row(self.fold, self.whole, self.cut, STRETCH))
+        self._show_body(is_shown=True)
 
     def show_state(self, text: str, tone: Tone) -> None:
         self._show_status(text, tone)
@@ -285,6 +295,8 @@ class ToolCard(_Card):
     def show_progress(self, progress: CallProgress | None, share: float | None) -> None:
         self._show_question(None if progress is None else progress.question)
         needs_approval = progress is not None and progress.needs_user and progress.question is None
+        if progress is not None and progress.needs_user:
+            self._show_body(is_shown=True)
         if progress is not None and needs_approval and self.permission is None:
             self.permission = PermissionRow(
                 progress.server, progress.tool, self.arguments is not None
@@ -329,6 +341,9 @@ class ToolCard(_Card):
             self._column.addWidget(picture)
 
     def show_result(self, result: CallResult | None) -> None:
+        if (result is not None) != self._is_finished:
+            self._is_finished = result is not None
+            self._show_body(result is None)
         whole = "" if result is None else result.text
         is_cut = result is not None and result.is_cut
         self.sent.setText(f"The model got {result.sent_extent}." if result and is_cut else "")
@@ -365,7 +380,19 @@ class ToolCard(_Card):
 
     def searched_parts(self) -> list[SearchedPart]:
         result = SearchedText(self.result, self.fold, whole=shown_result(self._whole))
-        return [SearchedLabel(self._title), SearchedText(self.arguments), result]
+        return [SearchedLabel(self._title), SearchedText(self.arguments, self.unfold), result]
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Fold and unfold by a click on the head."""
+        if event.position().y() <= self._head.geometry().bottom():
+            self.unfold.click()
+
+    def _show_body(self, is_shown: bool) -> None:
+        self._body.setVisible(is_shown)
+        icon, verb = ("chevron-down", "Hide") if is_shown else ("chevron-right", "Show")
+        self.unfold.show_icon(icon, f"{verb} the call of {self._name}")
+        if not is_shown:
+            self.fold.setChecked(False)
 
     def _show_text(self) -> None:
         is_whole = self.fold.isChecked()

@@ -51,9 +51,9 @@ def test_a_button_allows_or_denies_a_call(cards: ToolCards) -> None:
     names = [button.accessibleName() for button in permission.buttons.values()]
     assert names == [
         "Allow add of sums once",
+        "Deny add of sums",
         "Allow add of sums in this conversation",
         "Allow add of sums always, in every conversation",
-        "Deny add of sums",
     ]
     permission.reason.setText("Not now.")
     permission.buttons["denied"].click()
@@ -75,6 +75,10 @@ def test_a_running_call_shows_its_progress_and_then_its_result(
     cards.show_run(called)
     assert "done · 2.60 s · sums" in card.accessibleName()
     assert card.result.toPlainText() == "3␛[31m"
+    assert not card.result.isVisible()  # a finished call is one line
+    card.unfold.click()
+    assert card.result.isVisible()
+    cards.show_run(called)
     assert card.result.isVisible()
 
 

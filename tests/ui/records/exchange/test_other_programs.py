@@ -338,7 +338,7 @@ def test_what_chatgpt_ran_and_why_it_stopped_come_in_and_the_rest_is_counted(
     ]
     assert (first.text, second.text, answer.text) == ("", "", "It is 42.")
     assert first.finished is not None
-    assert line_under(first) == "Called a tool"
+    assert line_under(first) == "Ended with a tool call"
     assert answer.finished is not None
     assert line_under(answer) == "Cut off at the token limit"
     assert [fact.name for fact in end_facts(answer.finished)] == ["Where"]
