@@ -45,8 +45,3 @@ def probe_card(report: Report, name: str, colors: Colors, font: QFont) -> QImage
     write(f"Probed with {report.tool or 'Fullstop'}", 570, 26, colors.muted)
     painter.end()
     return image
-
-
-def server_name(report: Report) -> str:
-    """Return a server's own name and version, or else its address."""
-    return report.server.replace("/", " ", 1) or report.url

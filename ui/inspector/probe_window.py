@@ -38,7 +38,7 @@ from api.conformance.probe.values import (
 from engine.wording import counted, seconds
 from ui.chat.composer.pictures import encode_picture
 from ui.inspector.pages import ReadingPage
-from ui.inspector.probe_card import probe_card, server_name
+from ui.inspector.probe_card import probe_card
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.buttons import Choice, fold_button, push_button
 from ui.kit.colors import Colors
@@ -171,6 +171,7 @@ class ProbeWindow(OwnWindow):
         self._done = self._total = 0
         self.results: list[CheckResult] = []
         self._report: Report | None = None
+        self._names: dict[str, str] = {}  # of servers on this computer, by address
         self.url = QLineEdit()
         self.url.setPlaceholderText("http://127.0.0.1:1234")
         self.servers = QWidget()
@@ -244,6 +245,7 @@ class ProbeWindow(OwnWindow):
     async def _look_for_servers(self) -> None:
         """Offer the servers that run on this computer; the first one is the usual address."""
         found = await self._tools.local_servers()
+        self._names = {url: name for name, url in found.items()}
         self.servers.setVisible(bool(found))
         servers = self.servers.layout()
         assert servers is not None
@@ -293,7 +295,7 @@ class ProbeWindow(OwnWindow):
             raise
         else:
             self.results, self._report = list(report.results), report
-            self._end("done", _facts(report))
+            self._end("done", self._facts(report))
 
     def _take(self, progress: Progress) -> None:
         self._done, self._total, self._message = progress.done, progress.total, _now(progress)
@@ -346,7 +348,7 @@ class ProbeWindow(OwnWindow):
         if self._report is not None:
             title, question = "Save as Picture", "Name and version:"
             dialog = prompt_text(self, title, question, self._choose_picture)
-            dialog.setTextValue(server_name(self._report))
+            dialog.setTextValue(self._name_of(self._report))
 
     def _choose_picture(self, name: str) -> None:
         def save(path: Path) -> None:
@@ -377,10 +379,13 @@ class ProbeWindow(OwnWindow):
         except FileRefused as refusal:
             self.note.setText(str(refusal))
 
+    def _facts(self, report: Report) -> str:
+        """Return what was probed, and what was not judged."""
+        requests = f"{counted(report.requests, 'request')} in {seconds(report.duration_s)}"
+        facts = (self._name_of(report), report.model, report.dialect.value, requests)
+        text = "  ·  ".join(filter(None, facts))
+        return f"{text}\n{summary(report)}" if report.not_run or report.unjudged else text
 
-def _facts(report: Report) -> str:
-    """Return what was probed, and what was not judged."""
-    requests = f"{counted(report.requests, 'request')} in {seconds(report.duration_s)}"
-    facts = (server_name(report), report.model, report.dialect.value, requests)
-    text = "  ·  ".join(filter(None, facts))
-    return f"{text}\n{summary(report)}" if report.not_run or report.unjudged else text
+    def _name_of(self, report: Report) -> str:
+        """Return the name of a known server, or the one that it gives itself, or its address."""
+        return self._names.get(report.url) or report.server.replace("/", " ", 1) or report.url

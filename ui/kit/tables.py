@@ -256,6 +256,8 @@ class TableView(QTableView):
         chosen = self._chosen_columns()
         for column in range(self.horizontalHeader().count()):
             self.setColumnHidden(column, column not in chosen or column in self._empty)
+        # A number in a stretched column would be far from its neighbor.
+        self.horizontalHeader().setStretchLastSection(not self.isColumnHidden(column))
 
     def _chosen_columns(self) -> list[int]:
         names = current_theme().columns_of(self.accessibleName())
