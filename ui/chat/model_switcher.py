@@ -13,7 +13,7 @@ from ui.kit.buttons import IconButton, push_button
 from ui.kit.fields import ListSearchField
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import column, row
-from ui.kit.rows import CONTENT, RowContent, RowDelegate, RowPart
+from ui.kit.rows import CONTENT, DISPLAY, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, move_within_screen
 from ui.models.finder import FITS
@@ -213,6 +213,11 @@ class ModelRows(QStandardItemModel):
         folders = [self.at(n).model.found.folder for n in range(self.rowCount())]
         return folders.index(model.found.folder) if model.found.folder in folders else -1
 
+    def data(self, index: Index, role: int = DISPLAY) -> object:
+        # Its colors are those of the present theme.
+        is_content = role == CONTENT and index.isValid()
+        return self.at(index.row()).content if is_content else super().data(index, role)
+
     def _fill(self) -> None:
         self.clear()
         for model in self._every:
@@ -221,7 +226,6 @@ class ModelRows(QStandardItemModel):
             if all(word in text for word in self._terms):
                 item = QStandardItem(name)
                 item.setData(model, _ROW)
-                item.setData(model.content, CONTENT)
                 item.setAccessibleText(model.spoken)
                 item.setToolTip("\n".join(filter(None, (found.trouble, str(found.folder)))))
                 item.setEnabled(found.can_be_loaded)
