@@ -1,6 +1,6 @@
 """Undo, clipboard and selection, for whatever has the keyboard. Main thread."""
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Qt, Slot
 from PySide6.QtGui import QUndoGroup
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -33,7 +33,7 @@ class EditActions(QObject):
         application.focusChanged.connect(self._note_focus)
         self._group = QUndoGroup(self)
         self._list = workspace.conversations
-        # Whether the list of conversations was changed after the stop list and the messages.
+        # Whether the list of conversations was changed after the text, stop list and messages.
         self._is_list_latest = False
         self._list.undoable.connect(lambda _: self._note_change(in_list=True))
         self._list.undone.connect(lambda: self._note_change(in_list=self._list.can_undo))
@@ -58,10 +58,11 @@ class EditActions(QObject):
 
     @property
     def undo_title(self) -> str:
+        if self._undoes_list:
+            return "&Undo Sidebar Change"
         if _can_undo(self.text):
             return "&Undo Typing"
-        name = "Sidebar Change" if self._undoes_list else self._group.undoText()
-        return f"&Undo {name.replace('&', '&&')}".rstrip()
+        return f"&Undo {self._group.undoText().replace('&', '&&')}".rstrip()
 
     @property
     def redo_title(self) -> str:
@@ -99,10 +100,10 @@ class EditActions(QObject):
     # -- actions -------------------------------------------------------------------------------
 
     def undo(self) -> None:
-        if (text := self.text) is not None and _can_undo(text):
-            text.undo()
-        elif self._undoes_list:
+        if self._undoes_list:
             self._list.undo_last()
+        elif (text := self.text) is not None and _can_undo(text):
+            text.undo()
         else:
             self._group.undo()
 
@@ -154,7 +155,12 @@ class EditActions(QObject):
 
     @property
     def _undoes_list(self) -> bool:
-        return self._list.can_undo and (self._is_list_latest or not self._group.canUndo())
+        has_others = _can_undo(self.text) or self._group.canUndo()
+        return self._list.can_undo and (self._is_list_latest or not has_others)
+
+    @Slot()
+    def _note_typing(self) -> None:
+        self._note_change(in_list=False)
 
     def _note_change(self, *, in_list: bool) -> None:
         self._is_list_latest = in_list
@@ -174,6 +180,11 @@ class EditActions(QObject):
             self._focused.destroyed.disconnect(self._forget_focus)
         self._focused = now
         now.destroyed.connect(self._forget_focus)
+        once = Qt.ConnectionType.UniqueConnection
+        if isinstance(text := self.text, QLineEdit):
+            text.textEdited.connect(self._note_typing, once)
+        elif text is not None:
+            text.document().undoCommandAdded.connect(self._note_typing, once)
 
     def _forget_focus(self) -> None:
         self._focused = None

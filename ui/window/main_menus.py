@@ -71,11 +71,12 @@ class MainMenus(QObject):
         fill_menu(bar.addMenu("&File"), self._file())
         fill_menu(bar.addMenu("&Edit"), self._edit_entries())
         fill_menu(bar.addMenu("&View"), self._view())
-        conversation = bar.addMenu("&Conversation")
-        fill_menu(conversation, self._conversation())
+        fill_menu(bar.addMenu("&Conversation"), self._conversation())
+        message = bar.addMenu("&Message")
+        fill_menu(message, self._message())
         send = window.chat.composer.action
         send.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
-        actions = conversation.actions()
+        actions = message.actions()
         send.addAction(next(action for action in actions if action.text() == _ADD_MESSAGE))
         fill_menu(bar.addMenu("&Server"), self._server())
         self._fill_window(bar.addMenu("&Window"))
@@ -124,7 +125,6 @@ class MainMenus(QObject):
 
     def _edit_entries(self) -> list[Entry]:
         edit, bar = self._edit, self._chat.find_bar
-        conversations = self._workspace.conversations
         return [
             Command("&Undo", edit.undo, ("Ctrl+Z",), edit.can_undo, title=lambda: edit.undo_title),
             Command(
@@ -160,12 +160,6 @@ class MainMenus(QObject):
                 ],
             ),
             Command("&Search Conversations", self._sidebar.search, ("Ctrl+Alt+F",)),
-            Command(
-                "Undo Sidebar Chan&ge",
-                conversations.undo_last,
-                ("Ctrl+Shift+T",),
-                lambda: conversations.can_undo,
-            ),
         ]
 
     def _view(self) -> list[Entry]:
@@ -238,32 +232,21 @@ class MainMenus(QObject):
         ]
 
     def _conversation(self) -> list[Entry]:
-        chat, sidebar, workspace = self._chat, self._sidebar, self._workspace
-        handling = chat.handling
+        chat, sidebar = self._chat, self._sidebar
         return [
-            # Escape in the chat does the same, unless it closes something first.
-            Command(
-                "&Stop Generating",
-                chat.stop_answer,
-                ("Ctrl+.",),
-                lambda: workspace.current.is_running,
-            ),
-            Command("Go to Message &Field", chat.focus_composer, ("Ctrl+L",)),
-            Command("Scroll to &Bottom", chat.column.jump_to_latest, ("Ctrl+J",)),
-            None,
             Command("Conversation Se&ttings…", chat.show_settings, ("Ctrl+Shift+S",)),
             Command("T&ools…", chat.tools.pop_up, ("Ctrl+T",)),
             Command("Switch &Model…", self._choosing_model.pop_up, ("Ctrl+K",)),
             Command("Compare Ans&wers…", self._comparing.ask, ("Ctrl+Shift+K",)),
-            Command(
-                "Answer Several Times…",
-                self._answer_several,
-                ("Ctrl+Alt+K",),
-                lambda: self._ended_run() is not None,
-            ),
             None,
             *sidebar.conversation_actions.entries(sidebar.chosen),
-            None,
+        ]
+
+    def _message(self) -> list[Entry]:
+        chat, workspace = self._chat, self._workspace
+        handling = chat.handling
+        return [
+            Command("Go to Message &Field", chat.focus_composer, ("Ctrl+L",)),
             Command("Atta&ch Files…", chat.composer.attachments.choose, ("Ctrl+Shift+O",)),
             Command(
                 _ADD_MESSAGE,
@@ -277,20 +260,22 @@ class MainMenus(QObject):
                 ("Ctrl+'",),
                 lambda: bool(handling.selection.strip()),
             ),
+            Command("&Edit Last Message", chat.edit_last_question, ("Ctrl+E",)),
             Command(
-                "Alwa&ys Stop Here",
-                self._stop_at_selection,
-                ("Ctrl+Alt+S",),
-                lambda: self._stop_selection() is not None,
-            ),
-            Command(
-                "Pin Message",
+                "&Pin Message",
                 handling.pin_message,
                 ("Ctrl+Alt+P",),
                 lambda: handling.message_to_pin is not None,
                 title=self._pin_message_title,
             ),
-            Command("&Edit Last Message", chat.edit_last_question, ("Ctrl+E",)),
+            None,
+            # Escape in the chat does the same, unless it closes something first.
+            Command(
+                "&Stop Generating",
+                chat.stop_answer,
+                ("Ctrl+.",),
+                lambda: workspace.current.is_running,
+            ),
             Command(
                 "Re&generate",
                 lambda: workspace.ask(lambda current: current.regenerate(self._last_message())),
@@ -306,11 +291,24 @@ class MainMenus(QObject):
                 self._can_continue,
             ),
             Command(
+                "Answer Several &Times…",
+                self._answer_several,
+                ("Ctrl+Alt+K",),
+                lambda: self._ended_run() is not None,
+            ),
+            Command(
                 "For&k at a Token…",
                 self._choose_fork,
                 ("Ctrl+Shift+J",),
                 lambda: self._ended_run() is not None,
             ),
+            Command(
+                "Alwa&ys Stop Here",
+                self._stop_at_selection,
+                ("Ctrl+Alt+S",),
+                lambda: self._stop_selection() is not None,
+            ),
+            None,
             Command(
                 "Earlier &Version",
                 lambda: self._step_version(-1),
@@ -323,6 +321,8 @@ class MainMenus(QObject):
                 ("Ctrl+]",),
                 lambda: self._has_version(1),
             ),
+            None,
+            Command("Scroll to &Bottom", chat.column.jump_to_latest, ("Ctrl+J",)),
         ]
 
     def _stop_selection(self) -> StopSelection | None:
@@ -463,7 +463,7 @@ class MainMenus(QObject):
 
     def _pin_message_title(self) -> str:
         message = self._chat.handling.message_to_pin
-        return f"{'Unpin' if message is not None and message.is_pinned else 'Pin'} Message"
+        return f"{'Un&pin' if message is not None and message.is_pinned else '&Pin'} Message"
 
     def _last_run(self) -> Run | None:
         """Return the run of the last message, if it is an answer and another one can begin."""

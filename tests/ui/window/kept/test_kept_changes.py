@@ -89,9 +89,9 @@ async def test_a_preset_brings_settings_and_stops_and_can_be_undone(start: Start
 
 
 async def test_a_deleted_conversation_comes_back_from_the_menu(window: MainWindow) -> None:
-    restore = entry(window, "Undo Sidebar Change")
+    undo = entry(window, "Undo")
     await ask(window, COUNT)
     window.workspace.delete(*window.sidebar.chosen())
-    restore.trigger()
+    undo.trigger()
     await eventually(lambda: len(views(window)) == 1)
     assert not window.workspace.conversations.can_undo
