@@ -242,7 +242,8 @@ class ModelEntries(QAbstractListModel):
         folders = [] if self._terms else [Entry(str(f), folder=f) for f in library.folders]
         if folders:
             rows += [Entry("Your Folders", note=""), *folders]
-        if hub or finder.stage == "asking":
+        has_none = bool(finder.query) and finder.stage == "listed" and not finder.results
+        if hub or has_none or finder.stage == "asking":
             words = "Hugging Face" if finder.query else "Suggested for This Computer"
             rows += [Entry(words, note=list_summary(finder)), *hub]
         return rows

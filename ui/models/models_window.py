@@ -295,7 +295,7 @@ class ModelsWindow(OwnWindow):
         self._problem_bar.setVisible(bool(finder.problem))
         self.more.setVisible(finder.can_show_more)
         self.entries.refresh()
-        is_empty = not self.entries.rowCount()
+        is_empty = self.entries.row_of(None) < 0
         self.list.setVisible(not is_empty)
         show_text(self.empty, self._empty_text() if is_empty else "")
 

@@ -66,6 +66,9 @@ async def test_results_are_sorted_and_narrowed_and_what_fits_stands_first(
     finding.fits_only.click()
     assert set(names()) == {"b", "c"}
     assert opened.entry("Hugging Face").note == "2 of 3 models"
+    await opened.search("nothing-like-it")
+    assert "No MLX model on the hub" in finding.empty.text()
+    assert finding.list.isHidden()
 
 
 async def test_typing_alone_searches_and_the_newest_text_counts(
