@@ -36,13 +36,12 @@ _EMPTY = RowPart()
 
 @dataclass(frozen=True, slots=True)
 class RowContent:
-    """A row of a list: title and right text above, subtitle and badge below."""
+    """A row of a list: title and right text above, subtitle below."""
 
     title: RowPart
     note: RowPart = _EMPTY
     right: RowPart = _EMPTY
     subtitle: RowPart = _EMPTY
-    badge: RowPart = _EMPTY
     weight: QFont.Weight = QFont.Weight.Medium
     elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight
     inset_px: int = 0
@@ -76,7 +75,7 @@ class RowDelegate(QStyledItemDelegate):
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         content = self.content(index)
-        has_two = content is not None and bool(content.subtitle.text or content.badge.text)
+        has_two = content is not None and bool(content.subtitle.text)
         return QSize(120, self.height_px(1 + has_two))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
@@ -94,11 +93,10 @@ class RowDelegate(QStyledItemDelegate):
             )
         inner = area.adjusted(_SIDE_PX, _ABOVE_PX, -_SIDE_PX, -_ABOVE_PX)
         small = self._font(0.9, QFont.Weight.Normal)
-        if content.subtitle.text or content.badge.text:
+        if content.subtitle.text:
             half = inner.height() // 2
             below = inner.adjusted(0, half, 0, 0)
             inner.setHeight(half)
-            below = self._draw_right(painter, below, content.badge, small, colors.match)
             self._draw(painter, below, content.subtitle, small, colors.muted)
         inner = self._draw_right(painter, inner, content.right, small, colors.faint)
         font = self._font(1.0, content.weight)

@@ -267,7 +267,6 @@ QDockWidget > QWidget { background: $sidebar; }
 #hint_bar { background: $match_soft; border: none; border-radius: 8px; }
 #problem_bar { background: $fault_soft; border-bottom: 1px solid $line; }
 
-#result_list { background: $raised; border: 1px solid $line; border-radius: 8px; padding: 3px; }
 #rule { background: $line; border: none; }
 #conversation_list { background: transparent; border: none; }
 #answer_text, #bubble QTextBrowser { background: transparent; border: none; }
@@ -298,7 +297,7 @@ QPushButton:focus, QPushButton[kind="link"]:focus, QPushButton[kind="chip"]:focu
 QPushButton[kind="chip"]:checked:focus, QPushButton[kind="jump"]:focus,
 QPushButton[kind="fold"]:focus, QPushButton[kind="picture"]:focus, QToolButton:focus,
 QToolButton[kind="code"]:focus, QTextEdit[kind="page"]:focus, QTableView[kind="rows"]:focus,
-QListView[kind="rows"]:focus, #file_chip:focus, #result_list:focus, #stop_table:focus,
+QListView[kind="rows"]:focus, #file_chip:focus, #stop_table:focus,
 #suggestion:focus, #suggestion[primary="true"]:hover, #suggestion[primary="true"]:focus {
     border: $ring;
 }
