@@ -16,12 +16,14 @@ from engine.library.model_info import EosToken, ModelInfo
 from engine.scheduling.model_list import ModelStatus
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Event, Finished, TextDelta, Timing, Usage
+from engine.values.figures import end_facts
 from engine.values.request import CacheOwner, GenerationRequest
+from engine.wording import visible
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.shown import shown
 from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
-from ui.chat.verdict_view import VerdictView
+from ui.chat.verdict_view import SHOWN_ABOVE, SHOWN_OF_STOP, VerdictView
 from ui.kit.flow_text import FlowText
 from ui.kit.labels import FactTable
 from ui.models.models import ShownModel
@@ -60,9 +62,21 @@ async def eventually(is_so: Callable[[], bool], timeout_s: float = 60) -> None:
 
 
 def facts_text(view: VerdictView) -> str:
-    """Return the rows of names and values of the stop panel, one a line."""
-    labels = view.findChildren(FactTable)[-1].findChildren(QLabel)
+    """Return the names and values of the stop panel's details, one a line."""
+    labels = view.details.findChildren(FactTable)[-1].findChildren(QLabel)
     return "\n".join(item.accessibleName() for item in labels if item.accessibleName())
+
+
+def all_facts(view: VerdictView) -> str:
+    """Return the details, after those that the card and the end of the text show."""
+    finished = None if view.run is None else view.run.finished
+    if finished is None:
+        return facts_text(view)
+    assert view.run is not None
+    shown = SHOWN_ABOVE if view.run.stopped_by is None else SHOWN_OF_STOP
+    facts = [fact for fact in end_facts(finished, view.run.context) if fact.name in shown]
+    lines = [f"{f.name}: {'  '.join(filter(None, (visible(f.text), f.value)))}" for f in facts]
+    return "\n".join((*lines, facts_text(view)))
 
 
 async def confirm_deletion(parent: QWidget) -> str:

@@ -65,7 +65,6 @@ class FolderDialog(OwnDialog):
         )
         self.stops = StopListModel(list(folder.stops), self)
         self.editor = StopListEditor(workspace.stop_lists)
-        self.editor.end_tokens.hide()  # end tokens belong to a model
         self.editor.show_model(self.stops)
         buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Save | QDialogButtonBox.StandardButton.Cancel
@@ -92,7 +91,7 @@ class FolderDialog(OwnDialog):
     def accept(self) -> None:
         # A stop sequence that was typed but not added yet belongs to the list.
         if self.editor.input.text():
-            self.editor.add.click()
+            self.editor.add_typed()
             if self.editor.input.text():
                 return  # the typed sequence is invalid; the editor shows the reason
         name = " ".join(self.name.text().split()) or self._folder.name

@@ -15,10 +15,10 @@ from ui.chat.verdict_view import VerdictView
 from ui.kit.commands import Command, Entry, fill_menu
 from ui.kit.following import Following
 from ui.kit.labels import label, show_text
-from ui.kit.layouts import column, scrolling
+from ui.kit.layouts import STRETCH, column, scrolling
 from ui.kit.menus import escape_mnemonics
 from ui.records.runs import Run
-from ui.stops.stop_list_editor import StopListEditor
+from ui.stops.stop_list_editor import EndTokens, StopListEditor
 from ui.stops.stop_lists import DEFAULT_LIST, Stops, describe_list, list_title, model_list
 
 
@@ -38,13 +38,13 @@ class StopPanel(QFrame):
         fill_menu(self.editor.menu, self._beginning_entries())
         self.verdict = VerdictView(workspace.models)
         self.verdict.stop_source = self._stop_source
+        self.end_tokens = EndTokens()
+        self.verdict.inside.addWidget(self.end_tokens)
         self.source = label("", "muted", 0.93, is_wrapped=True)
         self._lay_out()
         self.editor.apply_now.clicked.connect(self._apply)
-        self.editor.end_tokens.added.connect(lambda token_id: self._set_end_token(token_id, True))
-        self.editor.end_tokens.removed.connect(
-            lambda token_id: self._set_end_token(token_id, False)
-        )
+        self.end_tokens.added.connect(lambda token_id: self._set_end_token(token_id, True))
+        self.end_tokens.removed.connect(lambda token_id: self._set_end_token(token_id, False))
         settings, model = workspace.settings_changed, workspace.model_selection.changed
         folders, presets = workspace.conversations.folders.changed, workspace.presets.changed
         for changed in (settings, model):
@@ -76,6 +76,7 @@ class StopPanel(QFrame):
         """Bring the verdict up to date: a hidden panel does not follow the run."""
         super().showEvent(event)
         self.verdict.follow()
+        self._show_fired()
         self.visibility_changed.emit(True)
 
     def hideEvent(self, event: QHideEvent) -> None:
@@ -83,16 +84,14 @@ class StopPanel(QFrame):
         self.visibility_changed.emit(False)
 
     def _lay_out(self) -> None:
-        line = QFrame()
-        line.setFixedHeight(1)
-        line.setStyleSheet("background: palette(mid);")
         inner = column(
-            self.source,
+            self.verdict,
             self.editor,
-            line,
-            (self.verdict, 1),
+            self.source,
+            self.verdict.details,
+            STRETCH,
             spacing=16,
-            margins=(16, 14, 16, 18),
+            margins=(16, 16, 16, 16),
         )
         self._area = scrolling(inner, "Stop panel", self, goes_sideways=False)
         column(self._area, on=self)
@@ -201,11 +200,17 @@ class StopPanel(QFrame):
             elif message.run is run:
                 break
         self.verdict.show_run(run, question)
+        self._show_fired()
+
+    def _show_fired(self) -> None:
+        run = self.verdict.run
+        fired = None if run is None else run.stopped_by
+        self._workspace.current.stops.show_fired(fired if isinstance(fired, str) else "")
 
     def _show_model(self) -> None:
         added = self._workspace.current.conversation.settings.stop_token_ids
         model = self._workspace.model_selection.state
-        self.editor.end_tokens.show_tokens(model.info, added, model.name)
+        self.end_tokens.show_tokens(model.info, added, model.name)
 
     def _set_end_token(self, token_id: int, is_end: bool) -> None:
         settings = self._workspace.current.conversation.settings
@@ -224,3 +229,4 @@ class StopPanel(QFrame):
     def _follow(self, run: Run, _text: str = "") -> None:
         if run is self.verdict.run and self.isVisible():
             self.verdict.follow()
+            self._show_fired()

@@ -1,4 +1,4 @@
-"""Why the shown answer ended: its reason, its end and its figures. Main thread."""
+"""Why the shown answer ended: the reason, and folded below the list all figures. Main thread."""
 
 from collections.abc import Callable
 
@@ -8,24 +8,24 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from engine.stopping.record import Channel
 from engine.stopping.rules import StopScope
-from engine.values.events import Finished, tokens_per_s
-from engine.values.figures import end_facts, has_counts
-from engine.wording import counted, figure, quoted, seconds, visible
+from engine.values.events import Finished
+from engine.values.figures import end_facts
+from engine.wording import counted, quoted, visible
 from ui.chat.messages.stop_selection import StopSelection, source_between
-from ui.kit.buttons import IconBadge, push_button
+from ui.kit.buttons import IconBadge, fold_button, push_button
 from ui.kit.flow_text import FlowText
 from ui.kit.html import colored, element, joined
-from ui.kit.labels import FactTable, FigureTile, clear_layout, label, show_text, thin_bar
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.labels import FactTable, clear_layout, label, show_text, thin_bar
+from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
-from ui.kit.theme import current_theme, fixed_font
+from ui.kit.theme import current_theme, fixed_font, sized_font
 from ui.models.models import Models
 from ui.records.run_report import markdown_report
 from ui.records.runs import Run, progress_label
 from ui.words import Tone, display_name
 
-# The figures that the tiles show.
-_IN_TILES = ("Speed", "First token")
+# The facts that the sentence and the end of the text show; for a stop also where it was.
+SHOWN_ABOVE, SHOWN_OF_STOP = ("Matched", "Cut off"), ("Matched", "Cut off", "Where")
 _ALWAYS = "Always Stop Here"
 # How much of an answer's end, and of what a stop cut off, is shown.
 _TAIL_CHARS, _CUT_CHARS = 60, 240
@@ -61,10 +61,11 @@ def verdict_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
     return "clock", "busy", progress_label(run), detail
 
 
-class VerdictView(QWidget):
+class VerdictView(QFrame):
     """Shows one run, live while it streams.
 
     Attributes:
+        details: The figures of the run under a heading, which stand elsewhere.
         stop_source: Returns where the stop that ended a run came from; empty for unknown.
     """
 
@@ -77,9 +78,10 @@ class VerdictView(QWidget):
         self.run: Run | None = None
         self._shown_end: Finished | None = None
         self._question = ""
-        self._badge = IconBadge(38)
-        self.sentence = label("", "title", 1.08, is_wrapped=True)
-        self.detail = label("", "muted", 0.96, is_wrapped=True)
+        self._badge = IconBadge(32)
+        self.sentence = label("", "title", is_wrapped=True)
+        self.sentence.setFont(sized_font(self.sentence.font(), 15))
+        self.detail = label("", "muted", is_wrapped=True)
         self._bar = thin_bar("Progress")
         self.tail = FlowText()
         # A text with links loses its selection when the focus leaves it by keyboard.
@@ -94,13 +96,16 @@ class VerdictView(QWidget):
         self._tail_source, self._tail_begin = "", 0
         self.always = push_button(_ALWAYS, "Add the selected text to the stop list", kind="link")
         self._tail_card = QFrame()
-        self._tiles = [FigureTile(name) for name in ("Tokens", "Tokens/s", "First token")]
-        self._tiles_row = QWidget()
         self._facts = QWidget()
         QVBoxLayout(self._facts).setContentsMargins(0, 0, 0, 0)
-        self.copy_report = push_button("Copy Report", "Copy a report of this run as Markdown")
-        self.inspect = push_button("Inspect…", "Open this run in the Stop Inspector")
-        self.always.setProperty("is_flush", True)
+        self.copy_report = push_button(
+            "Copy Report", "Copy a report of this run as Markdown", kind="link"
+        )
+        self.inspect = push_button("Inspect", "Open this run in the Stop Inspector", kind="link")
+        for link in (self.always, self.copy_report, self.inspect):
+            link.setProperty("is_flush", True)
+        self.heading = fold_button("Details")
+        self.details = QWidget()
         self._lay_out()
         self.copy_report.clicked.connect(self._copy)
         self.always.clicked.connect(self._request_stop)
@@ -131,7 +136,7 @@ class VerdictView(QWidget):
         run = self.run
         finished = self._shown_end = None if run is None else run.finished
         facts = FactTable(fixed_font(self.font(), 0.92))
-        for part in (self._bar, self._tail_card, self._tiles_row):
+        for part in (self._bar, self._tail_card):
             part.hide()
         self.copy_report.setVisible(run is not None and run.is_over)
         self.inspect.setVisible(run is not None)
@@ -199,23 +204,14 @@ class VerdictView(QWidget):
             self.stop_requested.emit(selection)
 
     def _show_figures(self, run: Run, finished: Finished, facts: FactTable) -> None:
-        usage, timing = finished.usage, finished.timing
-        speed = tokens_per_s(usage, timing)
-        first = timing.first_token_s
-        self._tiles[0].show_value(f"{usage.output_tokens:,}" if has_counts(finished) else "–")
-        self._tiles[1].show_value("–" if speed is None else figure(speed))
-        self._tiles[2].show_value("–" if first is None else seconds(first))
-        self._tiles_row.show()
+        shown = SHOWN_ABOVE if run.stopped_by is None else SHOWN_OF_STOP
         for fact in end_facts(finished, run.context):
-            if fact.name in _IN_TILES:
+            if fact.name in shown:
                 continue
-            if fact.is_cut and fact.text:
-                facts.add_struck(fact.name, visible(fact.text))
-            else:
-                value = "  ".join(filter(None, (visible(fact.text), fact.value)))
-                facts.add(fact.name, value, is_code=bool(fact.text))
-            if fact.name == "Matched" and (source := self.stop_source(run)):
-                facts.add("Stop set by", source)
+            value = "  ".join(filter(None, (visible(fact.text), fact.value)))
+            facts.add(fact.name, value, is_code=bool(fact.text))
+        if source := self.stop_source(run):
+            facts.add("Stop set by", source)
         self._show_circumstances(run, facts)
 
     def _show_circumstances(self, run: Run, facts: FactTable) -> None:
@@ -251,38 +247,44 @@ class VerdictView(QWidget):
         facts.show()
 
     def _lay_out(self) -> None:
-        head = row(
+        self.setObjectName("card")
+        text = column(
+            self.sentence,
+            self.detail,
+            (self.inspect, 0, Qt.AlignmentFlag.AlignLeft),
+            self._bar,
+            spacing=4,
+        )
+        row(
             (self._badge, 0, Qt.AlignmentFlag.AlignTop),
-            (column(self.sentence, self.detail, STRETCH, spacing=3), 1),
-            spacing=11,
+            (text, 1),
+            spacing=12,
+            margins=(12, 12, 12, 10),
+            on=self,
         )
         self._tail_card.setObjectName("sunken")
         column(
-            label("Where it ended", "muted", 0.88),
             self.tail,
             (self.always, 0, Qt.AlignmentFlag.AlignLeft),
             spacing=4,
-            margins=(11, 8, 11, 9),
+            margins=(10, 8, 10, 6),
             on=self._tail_card,
         )
-        tiles = row(spacing=8, on=self._tiles_row)
-        for tile in self._tiles:
-            tiles.addWidget(tile, 1)
-        column(
-            row(
-                label("Why it stopped", "title"),
-                STRETCH,
-                self.inspect,
-                self.copy_report,
-            ),
-            head,
-            self._bar,
+        self._folded = QWidget()
+        self._folded.hide()
+        self.heading.toggled.connect(self._folded.setVisible)
+        self.inside = column(
             self._tail_card,
-            self._tiles_row,
             self._facts,
-            STRETCH,
-            spacing=11,
-            on=self,
+            (self.copy_report, 0, Qt.AlignmentFlag.AlignLeft),
+            spacing=12,
+            on=self._folded,
+        )
+        column(
+            (self.heading, 0, Qt.AlignmentFlag.AlignLeft),
+            self._folded,
+            spacing=8,
+            on=self.details,
         )
 
     def _copy(self) -> None:

@@ -6,7 +6,6 @@ from html import escape
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, QSizeF, Qt
 from PySide6.QtGui import QColor, QFont, QHelpEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import (
-    QFrame,
     QGridLayout,
     QLabel,
     QLayout,
@@ -20,7 +19,6 @@ from PySide6.QtWidgets import (
 )
 
 from ui.kit import icons
-from ui.kit.layouts import column
 from ui.kit.theme import current_theme
 from ui.words import Tone
 
@@ -308,25 +306,3 @@ class FactTable(QWidget):
         side = Qt.AlignmentFlag.AlignLeft if is_code else Qt.AlignmentFlag(0)
         self._grid.addWidget(shown, row, 1, side)
         return shown
-
-    def add_struck(self, name: str, value: str) -> None:
-        shown = self.add(name, value, is_code=True)
-        shown.setProperty("role", "struck")
-        font = QFont(shown.font())
-        font.setStrikeOut(True)
-        shown.setFont(font)
-
-
-class FigureTile(QFrame):
-    """One figure with its name below."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.setObjectName("sunken")
-        self._name = name
-        self._value = label("–", "title", 1.22)
-        column(self._value, label(name, "muted", 0.88), spacing=1, margins=(10, 8, 10, 8), on=self)
-
-    def show_value(self, value: str) -> None:
-        self._value.setText(value)
-        self.setAccessibleName(f"{self._name}: {value}")

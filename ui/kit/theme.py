@@ -272,12 +272,16 @@ QDockWidget > QWidget { background: $sidebar; }
 #answer_text, #bubble QTextBrowser { background: transparent; border: none; }
 #thinking_text { background: transparent; border: none; color: $muted; }
 
+#stop_card { background: $raised; border: 1px solid $line; border-radius: 8px; }
+#stop_card > QLineEdit { background: transparent; border: 1px solid transparent; padding: 4px; }
+#stop_card > QLineEdit:focus { border: $ring; }
+#stop_card > QLineEdit[invalid="true"] { border: 1px solid $fault; }
 #stop_table {
-    background: $raised; border: 1px solid $line; border-radius: 8px;
+    background: transparent; border: 1px solid transparent; border-radius: 8px;
     gridline-color: transparent; selection-background-color: $accent_soft;
-    selection-color: $text; alternate-background-color: $raised; padding: 3px;
+    selection-color: $text; padding: 2px;
 }
-#stop_table::item { border: none; padding: 0 4px; }
+#stop_table::item { border: none; padding: 0 4px; background: transparent; }
 #stop_table QLineEdit { border-radius: 4px; padding: 1px 4px; }
 
 #suggestion { background: transparent; border: 1px solid transparent; border-radius: 8px; }

@@ -14,6 +14,7 @@ from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.records.stop_entries import StopEntry
 from ui.records.stop_files import refusal
 from ui.stops.stop_rows import (
+    ENDED_ANSWER,
     SCOPE_LABELS,
     CheckedStop,
     Remark,
@@ -26,7 +27,7 @@ from ui.stops.stop_rows import (
 )
 from ui.words import needs_escapes, unescaped
 
-TITLES = ("On", "Sequence", "Scope", "Tokens", "Hits", "Note")
+TITLES = ("On", "Sequence", "Scope", "Hits", "Note")
 _ROW_MIME = "application/x-fullstop-stop-row"
 _TOOL_TIP = Qt.ItemDataRole.ToolTipRole
 EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at least one character."
@@ -43,7 +44,11 @@ def typed_sequence(typed: str, *, with_escapes: bool) -> str:
 
 
 class StopListModel(QAbstractTableModel):
-    """Rows of stop sequences, with tokens, uses and remarks; every change can be undone."""
+    """Rows of stop sequences, with tokens, uses and remarks; every change can be undone.
+
+    Attributes:
+        fired: The sequence that ended the shown answer; empty for none.
+    """
 
     remarks_changed = Signal()
     edited = Signal()
@@ -65,7 +70,7 @@ class StopListModel(QAbstractTableModel):
         self._history = StopHistory()
         self._special_tokens: frozenset[str] = frozenset()
         self.undo_stack = QUndoStack(self) if undo_stack is None else undo_stack
-        self.pending_input = ""
+        self.pending_input = self.fired = ""
 
     # -- intents ---------------------------------------------------------------------------
 
@@ -243,7 +248,10 @@ class StopListModel(QAbstractTableModel):
         entry = self._entries[row]
         column = StopColumn(index.column())
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            return spoken(column, self.data(index), entry)
+            hits = self.data(self.index(row, StopColumn.FIRED))
+            return spoken(
+                column, hits if column is StopColumn.SEQUENCE else self.data(index), entry
+            )
         text = entry.stop.text
         match column:
             case StopColumn.ENABLED if role == Qt.ItemDataRole.CheckStateRole:
@@ -255,23 +263,20 @@ class StopListModel(QAbstractTableModel):
             case StopColumn.SEQUENCE if role == Qt.ItemDataRole.EditRole:
                 return escaped(text) if self.edits_with_escapes(row) else text
             case StopColumn.SEQUENCE if role == _TOOL_TIP:
-                return f"{quoted(text, 400)}, {counted(len(text), 'character')}"
-            case StopColumn.SCOPE if role == Qt.ItemDataRole.UserRole:
-                return entry.scope
-            case StopColumn.SCOPE if role == _TOOL_TIP:
-                return SCOPE_LABELS[entry.scope]
-            case StopColumn.TOKENS if role == DISPLAY:
-                return self._tokens.count(text)
-            case StopColumn.TOKENS if role == _TOOL_TIP:
-                return self._tokens.describe(text)
-            case StopColumn.FIRED if role in (DISPLAY, _TOOL_TIP):
+                chars = f"{quoted(text, 400)}, {counted(len(text), 'character')}"
                 use = self._history.use_of(entry.stop)
-                if role == DISPLAY:
-                    return f"{use.fired}×" if use.fired else ""
-                return (
+                hits = (
                     f"Ended {use.fired:,} of this conversation’s answers. Near misses in the last "
                     f"{counted(use.answers, 'answer')}: {use.near:,}"
                 )
+                return "\n".join(filter(None, (chars, self._tokens.describe(text), hits)))
+            case StopColumn.SCOPE if role == DISPLAY:
+                return "" if entry.scope is StopScope.TEXT else SCOPE_LABELS[entry.scope]
+            case StopColumn.FIRED if role == DISPLAY and text == self.fired:
+                return ENDED_ANSWER
+            case StopColumn.FIRED if role == DISPLAY:
+                fired = self._history.use_of(entry.stop).fired
+                return f"{fired}×" if fired else ""
             case StopColumn.REMARK if role in (DISPLAY, _TOOL_TIP):
                 found = [remark.text for remark in self.remarks_on(row)]
                 return ("\n".join(found) if role == _TOOL_TIP else found[0]) if found else None
@@ -316,6 +321,12 @@ class StopListModel(QAbstractTableModel):
         self._special_tokens = frozenset(texts)
         self._repaint()
         self.remarks_changed.emit()
+
+    def show_fired(self, sequence: str) -> None:
+        if sequence != self.fired:
+            self.fired = sequence
+            self._repaint()
+            self.remarks_changed.emit()
 
     def set_history(self, history: StopHistory) -> None:
         self._history = history

@@ -8,6 +8,8 @@ from PySide6.QtCore import (
     QEvent,
     QItemSelectionModel,
     QModelIndex,
+    QPoint,
+    QRect,
     QSize,
     Qt,
     Signal,
@@ -15,17 +17,21 @@ from PySide6.QtCore import (
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
+    QFontMetrics,
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
+    QPainter,
     QPalette,
+    QResizeEvent,
 )
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QButtonGroup,
+    QCheckBox,
     QFrame,
     QHeaderView,
     QLineEdit,
+    QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
@@ -35,45 +41,36 @@ from PySide6.QtWidgets import (
 
 from engine.library.model_info import ModelInfo
 from engine.stopping.record import describe_source
-from engine.stopping.rules import OWN_STOP_OPTIONS, StopScope
-from engine.wording import counted, visible
+from engine.stopping.rules import OWN_STOP_OPTIONS
+from engine.wording import quoted, visible
 from ui.kit import icons
-from ui.kit.buttons import ChipButton, IconButton, UndoBar, push_button
-from ui.kit.commands import Command, context_menu
+from ui.kit.buttons import IconButton, UndoBar, push_button
+from ui.kit.commands import Command, Entry, Submenu, context_menu
 from ui.kit.dialogs import prompt_number
 from ui.kit.following import Following
 from ui.kit.labels import ElidedButton, ElidedLabel, clear_layout, label
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.layouts import column, row
+from ui.kit.menus import escape_mnemonics
 from ui.kit.rows import Index
-from ui.kit.theme import current_theme, fixed_font, restyle
+from ui.kit.theme import current_theme, fixed_font, restyle, sized_font
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_menu import StopListMenu
 from ui.stops.stop_lists import StopLists
-from ui.stops.stop_rows import SCOPE_LABELS, StopColumn
+from ui.stops.stop_rows import ENDED_ANSWER, SCOPE_LABELS, StopColumn
 
-_SCOPE_ICONS = {
-    StopScope.TEXT: "chat",
-    StopScope.TEXT_AND_THINKING: "thinking",
-    StopScope.ALL: "tool",
-}
-
-_ROW_PX = 34
-_WIDTHS_PX = {
-    StopColumn.ENABLED: 30,
-    StopColumn.SCOPE: 28,
-    StopColumn.TOKENS: 74,
-    StopColumn.FIRED: 34,
-    StopColumn.REMARK: 28,
-}
+_ROW_PX = 32
+_ICON_PX, _PAD_PX = 16, 3
+_EDGES_PX = {StopColumn.ENABLED: 30, StopColumn.REMARK: 34}
+_MAX_ROWS = 7  # more scroll
 _EDIT_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_F2)
 
 
 class StopDelegate(QStyledItemDelegate):
-    """Styles the cells, and edits sequences in place."""
+    """Draws the cells, with the remarks below the row, and edits sequences in place."""
 
-    scope_requested = Signal(QModelIndex)
+    menu_requested = Signal(QModelIndex)
 
-    def __init__(self, table: QTableView) -> None:
+    def __init__(self, table: "StopTable") -> None:
         super().__init__(table)
         self._table = table
 
@@ -82,27 +79,47 @@ class StopDelegate(QStyledItemDelegate):
         colors, kind = current_theme().colors, StopColumn(index.column())
         enabled = index.model().index(index.row(), StopColumn.ENABLED)
         is_on = enabled.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
-        color, icon = colors.faint, ""
+        color, icon = colors.muted, ""
         if kind is StopColumn.SEQUENCE:
             option.font = fixed_font(self._table.font(), 1.0)
             color = colors.text if is_on else colors.hint
-        elif kind is StopColumn.SCOPE:
-            scope = index.data(Qt.ItemDataRole.UserRole)
-            # The default scope is muted, so that the others stand out.
-            color = colors.match if is_on and scope != StopScope.TEXT else colors.faint
-            icon = _SCOPE_ICONS[scope]
-        elif kind is StopColumn.TOKENS:
-            option.text = counted(int(option.text), "token") if option.text.isdecimal() else ""
-            option.displayAlignment = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+            option.rect.setRight(option.rect.right() - self._note_px(index))
         elif kind is StopColumn.REMARK:
-            color, icon = colors.limit, "warning" if option.text else ""
+            is_current = index.row() == self._table.currentIndex().row()
+            color = colors.muted if is_current or not option.text else colors.limit
+            icon = "more" if is_current else "warning" if option.text else ""
             option.text = ""
         for role in (QPalette.ColorRole.Text, QPalette.ColorRole.HighlightedText):
             option.palette.setColor(role, QColor(color))
         if icon:
-            option.icon = icons.icon(icon, color, 16)
-            option.decorationSize = QSize(16, 16)
+            option.icon = icons.icon(icon, color, _ICON_PX)
+            option.decorationSize = QSize(_ICON_PX, _ICON_PX)
             option.features |= option.features.HasDecoration
+
+    def _note_px(self, index: Index) -> int:
+        note = _note(index)
+        return self._table.fontMetrics().horizontalAdvance(note) + 8 if note else 0
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Draw a cell in the upper part of its row; the last one draws the remarks below."""
+        whole, has_fired = option.rect, _has_fired(index)
+        is_selected = bool(option.state & QStyle.StateFlag.State_Selected)
+        colors = current_theme().colors
+        if has_fired or is_selected:
+            painter.fillRect(whole, QColor(colors.match_soft if has_fired else colors.hover))
+        option.state &= ~(QStyle.StateFlag.State_Selected | QStyle.StateFlag.State_HasFocus)
+        option.rect = whole.adjusted(0, 0, 0, _ROW_PX - whole.height())
+        super().paint(painter, option, index)
+        if index.column() == StopColumn.SEQUENCE and (note := _note(index)):
+            painter.setFont(self._table.font())
+            painter.setPen(QColor(colors.match if has_fired else colors.muted))
+            right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+            painter.drawText(option.rect.adjusted(0, 0, -4, 0), right, note)
+        if index.column() == StopColumn.REMARK and (text := self._table.remarks_of(index.row())):
+            area = self._table.remark_area(index.row(), whole.top())
+            painter.setFont(self._table.remark_font)
+            painter.setPen(QColor(colors.muted))
+            painter.drawText(area, Qt.TextFlag.TextWordWrap, text)
 
     def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
         editor = QLineEdit(parent)
@@ -118,7 +135,7 @@ class StopDelegate(QStyledItemDelegate):
     def updateEditorGeometry(
         self, editor: QWidget, option: QStyleOptionViewItem, index: Index
     ) -> None:
-        editor.setGeometry(option.rect.adjusted(0, 3, 0, -3))
+        editor.setGeometry(option.rect.adjusted(0, 3, 0, _ROW_PX - option.rect.height() - 3))
 
     def editorEvent(
         self,
@@ -127,16 +144,30 @@ class StopDelegate(QStyledItemDelegate):
         option: QStyleOptionViewItem,
         index: Index,
     ) -> bool:
-        """Switch a row on a click anywhere in its first cell."""
+        """Switch a row on a click anywhere in its first cell; open its menu from the last."""
         if not isinstance(event, QMouseEvent) or event.type() != QEvent.Type.MouseButtonRelease:
             return False
         if event.button() != Qt.MouseButton.LeftButton:
             return False
         if index.column() == StopColumn.ENABLED:
             _switch(model, index)
-        elif index.column() == StopColumn.SCOPE:
-            self.scope_requested.emit(index.model().index(index.row(), StopColumn.SCOPE))
-        return index.column() in (StopColumn.ENABLED, StopColumn.SCOPE)
+        elif index.column() == StopColumn.REMARK:
+            self.menu_requested.emit(index.model().index(index.row(), StopColumn.REMARK))
+        return index.column() in (StopColumn.ENABLED, StopColumn.REMARK)
+
+
+def _cell(index: Index, column: StopColumn) -> str:
+    return str(index.model().index(index.row(), column).data() or "")
+
+
+def _has_fired(index: Index) -> bool:
+    return _cell(index, StopColumn.FIRED) == ENDED_ANSWER
+
+
+def _note(index: Index) -> str:
+    """Return what stands at the right of a sequence: its scope, and whether it fired."""
+    cells = (_cell(index, column) for column in (StopColumn.SCOPE, StopColumn.FIRED))
+    return " · ".join(filter(None, cells))
 
 
 def _switch(model: QAbstractItemModel, cell: Index) -> None:
@@ -156,7 +187,8 @@ class StopTable(QTableView):
         self.setObjectName("stop_table")
         self.setAccessibleName("Stop sequences")
         delegate = StopDelegate(self)
-        delegate.scope_requested.connect(self.choose_scope)
+        delegate.menu_requested.connect(self.show_menu)
+        self.remark_font = sized_font(self.font(), 12)
         self.setItemDelegate(delegate)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
@@ -183,20 +215,49 @@ class StopTable(QTableView):
             if selection is not self.selectionModel():
                 selection.deleteLater()
         header = self.horizontalHeader()
-        header.setMinimumSectionSize(24)
+        header.setMinimumSectionSize(4)
         self.verticalHeader().setMinimumSectionSize(24)
+        for drawn in (StopColumn.SCOPE, StopColumn.FIRED):  # beside the sequence
+            self.setColumnHidden(drawn, True)
         header.setSectionResizeMode(StopColumn.SEQUENCE, QHeaderView.ResizeMode.Stretch)
-        for fixed, width in _WIDTHS_PX.items():
+        for fixed, width in _EDGES_PX.items():
             header.setSectionResizeMode(fixed, QHeaderView.ResizeMode.Fixed)
             self.setColumnWidth(fixed, width)
-        self.verticalHeader().setDefaultSectionSize(_ROW_PX)
-        self.setFixedHeight(self.sizeHint().height())
+        self.fit_rows()
 
-    def sizeHint(self) -> QSize:
+    def fit_rows(self) -> None:
+        """Give each row the height of its remarks, and the table that of its rows."""
         model = self.model()
-        rows = model.rowCount() if model is not None else 0
-        # The style sheet pads the frame, so that rows end inside the round corners.
-        return QSize(240, min(max(rows, 1), 7) * _ROW_PX + 8)
+        heights = []
+        for number in range(0 if model is None else model.rowCount()):
+            heights.append(_ROW_PX + self.remark_area(number, 0).height())
+            if self.rowHeight(number) != heights[-1]:
+                self.setRowHeight(number, heights[-1])
+        self.setFixedHeight(sum(heights[:_MAX_ROWS]) + 2 * _PAD_PX)
+
+    def remarks_of(self, row: int) -> str:
+        """Return the remarks that are shown: those on the selected row and the one that fired."""
+        model = self.model()
+        assert isinstance(model, StopListModel)
+        has_fired = bool(model.fired) and model.entries()[row].stop.text == model.fired
+        if not has_fired and row != self.currentIndex().row():
+            return ""
+        return "\n".join(remark.text for remark in model.remarks_on(row))
+
+    def remark_area(self, row: int, top: int) -> QRect:
+        """Return the place of the remarks of a row that begins at a height."""
+        left = _EDGES_PX[StopColumn.ENABLED] + 7
+        width = self.viewport().width() - left - 8
+        text = self.remarks_of(row)
+        bounds = QFontMetrics(self.remark_font).boundingRect(
+            QRect(0, 0, width, 10_000), Qt.TextFlag.TextWordWrap, text
+        )
+        height = bounds.height() + 6 if text else 0
+        return QRect(left, top + _ROW_PX - 3, width, height)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.fit_rows()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         index = self.currentIndex()
@@ -214,29 +275,52 @@ class StopTable(QTableView):
             super().keyPressEvent(event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """Show the menu of where the row applies: at the mouse or, by keyboard, at the row."""
-        index = self.indexAt(event.pos())
-        if event.reason() == QContextMenuEvent.Reason.Keyboard or not index.isValid():
-            index = self.currentIndex()
+        """Show the menu of a row: at the mouse or, by keyboard, at the row."""
+        is_key = event.reason() == QContextMenuEvent.Reason.Keyboard
+        index = self.currentIndex() if is_key else self.indexAt(event.pos())
         if index.isValid():
-            self.choose_scope(index)
+            self.show_menu(index, None if is_key else event.globalPos())
 
-    def choose_scope(self, index: QModelIndex) -> None:
-        model = self.model()
+    def show_menu(self, index: QModelIndex, position: QPoint | None = None) -> None:
+        """Show all that a row can do, below it if no place is given."""
+        model, row = self.model(), index.row()
         assert isinstance(model, StopListModel)
-        row, entry = index.row(), model.entries()[index.row()]
-        entries = [
+        self.setCurrentIndex(index)
+        entry, cell = model.entries()[row], index.siblingAtColumn(StopColumn.SEQUENCE)
+        scopes = [
             Command(text, partial(model.set_scope, row, scope), checked=scope == entry.scope)
             for scope, text in SCOPE_LABELS.items()
         ]
+        options = []
         for option in OWN_STOP_OPTIONS:
             if option.kind is bool:
                 is_on = getattr(entry.stop, option.name)
                 turn = partial(model.set_option, row, option, not is_on)
-                entries.append(Command(option.title, turn, checked=is_on))
-        menu = context_menu(self, "Where this sequence applies", entries)
-        position = self.visualRect(index.siblingAtColumn(StopColumn.SCOPE)).bottomLeft()
-        menu.popup(self.viewport().mapToGlobal(position))
+                options.append(Command(option.title, turn, checked=is_on))
+        fixes = (remark.fix for remark in model.remarks_on(row) if remark.fix)
+        entries: list[Entry] = [
+            Command("Edit", partial(self.edit, cell)),
+            *(Command(escape_mnemonics(fix), partial(model.fix, row)) for fix in [*fixes][:1]),
+            Command(
+                "On",
+                partial(model.set_enabled, row, not entry.is_enabled),
+                checked=entry.is_enabled,
+            ),
+            Submenu("Applies To", scopes),
+            *options,
+            None,
+            Command("Move Up", partial(self.move_requested.emit, -1), enabled=row > 0),
+            Command(
+                "Move Down",
+                partial(self.move_requested.emit, 1),
+                enabled=row < model.rowCount() - 1,
+            ),
+            None,
+            Command("Remove", self.remove_requested.emit),
+        ]
+        menu = context_menu(self, f"Stop sequence {quoted(entry.stop.text, 20)}", entries)
+        below = self.viewport().mapToGlobal(self.visualRect(cell).bottomLeft())
+        menu.popup(position or below)
 
 
 class EndTokens(QWidget):
@@ -318,12 +402,12 @@ class StopListEditor(QWidget):
         self.table = StopTable()
         self.input = _Input()
         self.input.setAccessibleName("New stop sequence")
+        self.input.setPlaceholderText("Add a stop…")
         self.input.setFont(fixed_font(self.input.font(), 1.0))
-        self.add = push_button("Add", "Add the stop sequence")
+        self.add = IconButton("plus", "Add the stop sequence")
+        self.add.hide()
         self.message = label("", "fault", 0.93, is_wrapped=True)
         self.message.hide()
-        self.remark = label("", "muted", 0.93, is_wrapped=True)
-        self.remark.hide()
         self.fix = ElidedButton()
         self.fix.setAccessibleName("Fix the selected sequence")
         self.fix.hide()
@@ -332,27 +416,20 @@ class StopListEditor(QWidget):
         self.apply_bar.hide()
         self.apply_now = push_button("Apply Now", "Use this stop list for the running answer")
         self._empty = label(
-            "No stop sequences yet. An answer ends where one of them first appears in its text; "
-            "the sequence itself is cut off.",
+            "An answer ends where a stop sequence first appears; the sequence is cut off.",
             "muted",
-            0.95,
             is_wrapped=True,
         )
-        self.undo = IconButton("undo", "Undo")
-        self.redo = IconButton("redo", "Redo")
-        self.up = IconButton("up", "Move the selected sequence up", keys="Alt+Up")
-        self.down = IconButton("down", "Move the selected sequence down", keys="Alt+Down")
-        self.remove = IconButton("trash", "Remove the selected sequence", keys="Del")
         self.more = IconButton("more", "More actions for the stop list")
         self.undo_bar = UndoBar()
         self.menu = StopListMenu(self, lists, self.undo_bar)
         self.more.setMenu(self.menu)
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.as_typed = ChipButton("pencil", "Literal", is_toggle=True)
-        self.as_typed.setToolTip("Every character counts as it is; \\n is two characters")
-        self.with_escapes = ChipButton("sparkle", "Escapes", is_toggle=True)
-        self.with_escapes.setToolTip("\\n is a line break, \\t a tab, \\\\ a backslash")
-        self.end_tokens = EndTokens()
+        self.with_escapes = QCheckBox(r"\n means a new line")
+        self.with_escapes.setToolTip(r"On: \n is a line break, \t a tab, \\ a backslash")
+        self._rule = QFrame()
+        self._rule.setObjectName("rule")
+        self._rule.setFixedHeight(1)
         self._lay_out()
         self._connect_signals()
 
@@ -366,91 +443,56 @@ class StopListEditor(QWidget):
             (model.edited, self._hide_refusal),
             (model.row_changed, self._select),
             (model.refused, self._show_refusal),
-            (model.mode_changed, self._show_mode),
-            (model.undo_stack.canUndoChanged, self.undo.setEnabled),
-            (model.undo_stack.canRedoChanged, self.redo.setEnabled),
-            (model.undo_stack.undoTextChanged, self._name_undo),
-            (model.undo_stack.redoTextChanged, self._name_redo),
+            (model.mode_changed, self.with_escapes.setChecked),
         )
         self.table.selectionModel().currentRowChanged.connect(lambda *_: self._refresh())
-        self.undo.setEnabled(model.undo_stack.canUndo())
-        self.redo.setEnabled(model.undo_stack.canRedo())
-        self._name_undo(model.undo_stack.undoText())
-        self._name_redo(model.undo_stack.redoText())
         self.input.setText(model.pending_input)
-        self._show_mode(model.with_escapes)
+        self.with_escapes.setChecked(model.with_escapes)
         self._hide_refusal()
         self._refresh()
-
-    def _name_undo(self, what: str) -> None:
-        """Name the last change, which may also be a deleted message."""
-        self.undo.show_icon("undo", f"Undo {what}".rstrip())
-
-    def _name_redo(self, what: str) -> None:
-        self.redo.show_icon("redo", f"Redo {what}".rstrip())
 
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        group = QButtonGroup(self)
-        group.addButton(self.with_escapes)
-        group.addButton(self.as_typed)
         text = label("Changes apply from the next answer.", "muted", 0.93, True)
         row((text, 1), self.apply_now, margins=(10, 6, 6, 6), on=self.apply_bar)
+        card = QFrame()
+        card.setObjectName("stop_card")
+        field = row((self.input, 1), self.add, self.more, spacing=2, margins=(4, 2, 4, 2))
+        column(self.table, self._rule, field, spacing=0, margins=1, on=card)
         column(
-            row(
-                label("Stop sequences", "title"),
-                STRETCH,
-                self.undo,
-                self.redo,
-                self.up,
-                self.down,
-                self.remove,
-                self.more,
-                spacing=1,
-            ),
-            self._empty,
-            self.table,
-            self.remark,
+            card,
+            (self.with_escapes, 0, Qt.AlignmentFlag.AlignLeft),
             (self.fix, 0, Qt.AlignmentFlag.AlignLeft),
-            self.apply_bar,
-            row((self.input, 1), self.add, spacing=6),
             self.message,
-            row(
-                label("Input", "faint", 0.92), self.with_escapes, self.as_typed, STRETCH, spacing=6
-            ),
+            self._empty,
+            self.apply_bar,
             self.undo_bar,
-            4,
-            self.end_tokens,
             spacing=8,
             on=self,
         )
 
     def _connect_signals(self) -> None:
         self.input.textChanged.connect(self._keep_typed)
-        self.input.returnPressed.connect(self._add)
+        self.input.returnPressed.connect(self.add_typed)
         self.input.textEdited.connect(self._hide_refusal)
-        self.add.clicked.connect(self._add)
+        self.add.clicked.connect(self.add_typed)
         self.fix.clicked.connect(self._fix)
         self.menu.refused.connect(self._show_problem)
-        self.undo.clicked.connect(lambda: self._model.undo_stack.undo())
-        self.redo.clicked.connect(lambda: self._model.undo_stack.redo())
-        self.up.clicked.connect(lambda: self._move(-1))
-        self.down.clicked.connect(lambda: self._move(1))
-        self.remove.clicked.connect(self._remove)
         self.table.remove_requested.connect(self._remove)
         self.table.move_requested.connect(self._move)
-        self.with_escapes.clicked.connect(lambda: self._set_mode(True))
-        self.as_typed.clicked.connect(lambda: self._set_mode(False))
+        self.with_escapes.clicked.connect(self._set_mode)
 
     # -- intents ---------------------------------------------------------------------------
 
-    def _add(self) -> None:
+    def add_typed(self) -> None:
+        """Add what was typed in the field."""
         if self._model.add(self.input.text()):
             self.input.clear()
 
     def _keep_typed(self, typed: str) -> None:
         self._model.pending_input = typed
+        self.add.setVisible(bool(typed))
 
     def _remove(self) -> None:
         if (selected := self._selected) >= 0:
@@ -479,13 +521,9 @@ class StopListEditor(QWidget):
         rows, row = model.rowCount(), self._selected
         self._empty.setVisible(rows == 0)
         self.table.setVisible(rows > 0)
-        self.table.setFixedHeight(self.table.sizeHint().height())
-        self.up.setEnabled(row > 0)
-        self.down.setEnabled(0 <= row < rows - 1)
-        self.remove.setEnabled(row >= 0)
+        self._rule.setVisible(rows > 0)
+        self.table.fit_rows()
         remarks = model.remarks_on(row) if row >= 0 else []
-        self.remark.setText("\n".join(remark.text for remark in remarks))
-        self.remark.setVisible(bool(remarks))
         fix = next((remark.fix for remark in remarks if remark.fix), "")
         self.fix.setText(fix.replace("&", "&&"))
         self.fix.setAccessibleName(fix or "Fix the selected sequence")
@@ -496,12 +534,6 @@ class StopListEditor(QWidget):
             self.table.setCurrentIndex(self.table.model().index(row, StopColumn.SEQUENCE))
         self._refresh()
         self.table.scrollTo(self.table.currentIndex())
-
-    def _show_mode(self, with_escapes: bool) -> None:
-        self.with_escapes.setChecked(with_escapes)
-        self.as_typed.setChecked(not with_escapes)
-        hint = "For example \\n\\nUser:" if with_escapes else "For example END"
-        self.input.setPlaceholderText(hint)
 
     def _show_refusal(self, message: str) -> None:
         self._show_problem(message)

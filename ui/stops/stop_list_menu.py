@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QMenu, QWidget
 
 from engine.wording import counted, quoted
@@ -47,6 +48,19 @@ class StopListMenu(QMenu):
         fill_menu(
             self,
             [
+                Command(
+                    "Undo",
+                    lambda: self._undo_stack.undo(),
+                    enabled=lambda: self._undo_stack.canUndo(),
+                    title=lambda: f"Undo {self._undo_stack.undoText()}".rstrip(),
+                ),
+                Command(
+                    "Redo",
+                    lambda: self._undo_stack.redo(),
+                    enabled=lambda: self._undo_stack.canRedo(),
+                    title=lambda: f"Redo {self._undo_stack.redoText()}".rstrip(),
+                ),
+                None,
                 Command("Paste a List", partial(self._paste, "Paste a List"), enabled=_has_text),
                 Command(
                     "Paste as Lines",
@@ -166,6 +180,11 @@ class StopListMenu(QMenu):
         if self._model is not None:
             rows = self._lists.get(key) or ()
             self._model.replace_all(rows, f"Use List {quoted(list_name(key), 16)}")
+
+    @property
+    def _undo_stack(self) -> QUndoStack:
+        assert self._model is not None
+        return self._model.undo_stack
 
     @property
     def _entries(self) -> list[StopEntry]:

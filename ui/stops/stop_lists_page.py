@@ -29,7 +29,6 @@ class StopListsPage(QWidget):
         self._models: dict[str, StopListModel] = {}
         self.choice = Choice("Stop list")
         self.editor = StopListEditor(lists)
-        self.editor.end_tokens.hide()  # end tokens belong to a model
         menu = self.editor.menu
         self.new = push_button("New List…", "Save an empty stop list under a name")
         self.rename = push_button("Rename…", "Rename the stop list")
@@ -61,7 +60,7 @@ class StopListsPage(QWidget):
         """Take a sequence that was typed but not added yet: the page may be deleted now."""
         super().hideEvent(event)
         if self.editor.input.text() and not event.spontaneous():  # as when it is minimized
-            self.editor.add.click()
+            self.editor.add_typed()
 
     def _refresh(self) -> None:
         """Update the choice of lists, and the rows of lists that were changed elsewhere."""

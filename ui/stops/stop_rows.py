@@ -117,15 +117,12 @@ class StopTokens(QObject):
             work = self._fetch(self._tokenize, list(sequences))
             start_task(self, work, "tokens of stop sequences")
 
-    def count(self, sequence: str) -> str:
-        pieces = self._pieces.get(sequence)
-        return "–" if pieces is None else str(len(pieces))
-
-    def describe(self, sequence: str) -> str | None:
+    def describe(self, sequence: str) -> str:
+        """Return the tokens in words; empty until they are known."""
         pieces = self._pieces.get(sequence)
         if pieces is None:
-            return None
-        alone = f"In this model, on its own: {_shown(pieces)}"
+            return ""
+        alone = f"{counted(len(pieces), 'token')} in this model: {_shown(pieces)}"
         spaced = self._pieces.get(f" {sequence}", ())
         return f"{alone}\nAfter a space: {_shown(spaced)}" if spaced else alone
 
@@ -286,31 +283,31 @@ REMARKS: tuple[Callable[[CheckedStop], Remark | None], ...] = (
 """Returns a remark on a stop, or None; most important first."""
 
 
+ENDED_ANSWER = "ended this answer"
+
+
 class StopColumn(IntEnum):
     """The columns of the table."""
 
     ENABLED = 0
     SEQUENCE = 1
     SCOPE = 2
-    TOKENS = 3
-    FIRED = 4
-    REMARK = 5
+    FIRED = 3
+    REMARK = 4
 
 
 def spoken(column: StopColumn, shown: Any, entry: StopEntry) -> str:
-    """Return what a screen reader says of a cell: its own content, in words."""
+    """Return what a screen reader says of a cell; of a sequence, also its scope and its hits."""
     match column:
         case StopColumn.ENABLED:
             return "On" if entry.is_enabled else "Off"
         case StopColumn.SEQUENCE:
-            return f"Stop sequence {quoted(entry.stop.text, 40)}"
-        case StopColumn.SCOPE:
-            return SCOPE_LABELS[entry.scope]
-        case StopColumn.TOKENS:
-            is_known = str(shown).isdecimal()
-            return counted(int(shown), "token") if is_known else "Tokens not known yet"
-        case StopColumn.FIRED:
             fired = str(shown).removesuffix("×")
-            return f"Fired {counted(int(fired), 'time')}" if fired else "Has not fired"
+            hits = f"fired {counted(int(fired), 'time')}" if fired.isdecimal() else fired
+            scope = "" if entry.scope is StopScope.TEXT else SCOPE_LABELS[entry.scope]
+            name = f"Stop sequence {quoted(entry.stop.text, 40)}"
+            return ", ".join(filter(None, (name, scope, hits)))
         case StopColumn.REMARK:
             return str(shown) if shown else "No remark"
+        case _:
+            return str(shown)

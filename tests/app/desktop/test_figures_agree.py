@@ -35,7 +35,7 @@ from tests.api.questions import RAW_PATHS, question
 from tests.support.kept import model_library
 from tests.support.models.formats import tool_template
 from tests.support.scripted import Stage
-from tests.ui.driving import facts_text
+from tests.ui.driving import all_facts
 from ui.chat.verdict_view import VerdictView
 from ui.inspector.inspector_window import why
 from ui.inspector.shown_run import ShownRun, Tape, shown_answer, shown_recording
@@ -262,7 +262,7 @@ def check_sentences(text: str, wanted: dict[str, Any], limit: int | None) -> Non
 
 def facts_of(view: VerdictView, shown: ShownRun) -> dict[str, str]:
     view.show_run(shown.run)
-    lines = facts_text(view).splitlines()
+    lines = all_facts(view).splitlines()
     facts = dict(line.split(": ", 1) for line in lines)
     facts.pop("Last token", None)
     return facts

@@ -11,7 +11,7 @@ from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import Finished, Timing, Usage
 from engine.values.request import TraceLevel
 from tests.support.kept import model_library
-from tests.ui.driving import ScriptedEngine, facts_text
+from tests.ui.driving import ScriptedEngine, all_facts
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import THINK
 from ui.chat.verdict_view import VerdictView
@@ -123,12 +123,12 @@ def test_the_panel_and_the_inspector_give_the_same_figures(
     view.show_run(run)
     timing.show_run(shown)
     timing.refresh()
-    facts = dict(line.split(": ", 1) for line in facts_text(view).splitlines())
-    panel = " ".join((view.sentence.text(), view.detail.text(), facts_text(view)))
+    facts = dict(line.split(": ", 1) for line in all_facts(view).splitlines())
+    panel = " ".join((view.sentence.text(), view.detail.text(), all_facts(view)))
     steps = why(run, None if shown.trace is None else Tape(shown.trace))
     inspector = " ".join((run.verdict.text.sentence, *steps))
 
-    phases = durations(facts_text(view).splitlines())
+    phases = durations(all_facts(view).splitlines())
     assert phases == durations(timing.bars.accessibleName().split("; ")), "the same times"
     assert bool(phases) == (run.finished.timing.total_s > 0)
     if stop.token_index is not None and run.state == "finished":

@@ -33,12 +33,13 @@ async def test_an_added_id_ends_the_next_answer_and_can_be_removed(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
     window.pane.open(window.stop_panel)
+    window.stop_panel.verdict.heading.click()
     button(window, "Add a Token ID").click()
     [dialog] = window.findChildren(QInputDialog)
     assert dialog.intMaximum() == MODEL.vocabulary_size - 1
     dialog.setIntValue(21)
     dialog.accept()
-    window.stop_panel.editor.end_tokens.added.emit(22)
+    window.stop_panel.end_tokens.added.emit(22)
     await eventually(lambda: "End token 22, added by you" in rows(window))
     assert window.workspace.send("go")
     await eventually(lambda: bool(scripted.requests))
@@ -60,7 +61,7 @@ async def test_every_change_of_the_stops_can_be_applied_to_the_running_answer(
     assert not editor.apply_bar.isVisible()
     changed = {
         "scope": lambda: workspace.current.stops.set_scope(0, StopScope.ALL),
-        "token id": lambda: editor.end_tokens.added.emit(21),
+        "token id": lambda: window.stop_panel.end_tokens.added.emit(21),
         "sequence": lambda: workspace.current.stops.add("6"),
     }
     changed[what]()

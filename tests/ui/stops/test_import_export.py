@@ -125,7 +125,8 @@ def test_the_conversation_is_looked_at_for_remarks_and_counts() -> None:
     assert "Would have ended 1 of the last 3 answers." in said
     fired = model.index(0, StopColumn.FIRED)
     assert fired.data() == "2×"
-    assert "Near misses in the last 3 answers: 1" in str(model.data(fired, 3))
+    sequence = model.index(0, StopColumn.SEQUENCE)
+    assert "Near misses in the last 3 answers: 1" in str(model.data(sequence, 3))
 
 
 async def test_a_running_answer_goes_on_with_the_list_as_it_is_now(

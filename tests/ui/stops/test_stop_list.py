@@ -17,7 +17,7 @@ from ui.records.codec import stops_from, stops_values
 from ui.records.stop_entries import StopEntry, rules_of
 from ui.stops.stop_list import EMPTY_MESSAGE, StopListModel
 from ui.stops.stop_list_editor import StopTable
-from ui.stops.stop_rows import StopColumn
+from ui.stops.stop_rows import ENDED_ANSWER, StopColumn
 
 DISPLAY, TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
 CHECK, EDIT = Qt.ItemDataRole.CheckStateRole, Qt.ItemDataRole.EditRole
@@ -114,22 +114,22 @@ def test_a_possible_problem_with_a_sequence_is_remarked_on(entries: list[str], s
 
 async def test_tokens_of_a_sequence_appear_when_a_model_is_there(scripted: ScriptedEngine) -> None:
     model = of("END")
-    assert cell(model, 0, StopColumn.TOKENS) == "–"
+    assert "token" not in cell(model, 0, StopColumn.SEQUENCE, TOOL_TIP)
     model.set_tokenizer(scripted.tokenize)
-    await eventually(lambda: cell(model, 0, StopColumn.TOKENS) == "3")
-    assert "E (69)  N (78)  D (68)" in cell(model, 0, StopColumn.TOKENS, TOOL_TIP)
+    await eventually(lambda: "3 tokens" in cell(model, 0, StopColumn.SEQUENCE, TOOL_TIP))
+    assert "E (69)  N (78)  D (68)" in cell(model, 0, StopColumn.SEQUENCE, TOOL_TIP)
     model.add("STOP")
-    await eventually(lambda: cell(model, 1, StopColumn.TOKENS) == "4")
+    await eventually(lambda: "4 tokens" in cell(model, 1, StopColumn.SEQUENCE, TOOL_TIP))
     model.set_tokenizer(None)
     await asyncio.sleep(0)
-    assert cell(model, 0, StopColumn.TOKENS) == "–"
+    assert "token" not in cell(model, 0, StopColumn.SEQUENCE, TOOL_TIP)
 
 
 def test_where_a_sequence_counts_is_chosen_shown_kept_and_undone() -> None:
     model = of("END", "x")
-    assert cell(model, 0, StopColumn.SCOPE, TOOL_TIP) == "Answer"
+    assert cell(model, 0, StopColumn.SCOPE) == ""
     model.set_scope(0, StopScope.TEXT_AND_THINKING)
-    assert cell(model, 0, StopColumn.SCOPE, TOOL_TIP) == "Answer and Thinking"
+    assert cell(model, 0, StopColumn.SCOPE) == "Answer and Thinking"
     assert rules_of(model.entries()) == StopRules(
         (Stop("END", StopScope.TEXT_AND_THINKING), Stop("x"))
     )
@@ -139,9 +139,7 @@ def test_where_a_sequence_counts_is_chosen_shown_kept_and_undone() -> None:
     assert rules_of(model.entries()) == StopRules.of("END", "x")
 
 
-def test_the_table_offers_where_a_sequence_counts_by_mouse_and_by_keyboard(
-    theme: Theme, qapp: QApplication
-) -> None:
+def test_menu_of_a_row_has_all_that_it_can_do(theme: Theme, qapp: QApplication) -> None:
     model = of("END", "x")
     table = StopTable()
     table.setModel(model)
@@ -151,8 +149,28 @@ def test_the_table_offers_where_a_sequence_counts_by_mouse_and_by_keyboard(
     QApplication.sendEvent(table.viewport(), event)
     menu = table.findChild(QMenu)
     assert isinstance(menu, QMenu)
-    assert [action.isChecked() for action in menu.actions()] == [True, False, False]
-    menu.actions()[2].trigger()
+    entries = {action.text(): action for action in menu.actions()}
+    assert entries["Move Up"].isEnabled()
+    assert not entries["Move Down"].isEnabled()
+    scopes = entries["Applies To"].menu().actions()
+    assert [action.isChecked() for action in scopes] == [True, False, False]
+    scopes[2].trigger()
     assert [entry.scope for entry in model.entries()] == [StopScope.TEXT, StopScope.ALL]
+    entries["On"].trigger()
+    assert not model.entries()[1].is_enabled
+
+
+def test_row_that_ended_the_shown_answer_says_so_with_its_remark_below(
+    theme: Theme, qapp: QApplication
+) -> None:
+    model = of("END", "six ")
+    table = StopTable()
+    table.setModel(model)
+    usual = table.rowHeight(0)
+    model.show_fired("six ")
+    table.fit_rows()
+    assert cell(model, 1, StopColumn.FIRED) == ENDED_ANSWER
+    assert "space" in table.remarks_of(1)
+    assert table.rowHeight(1) > usual == table.rowHeight(0)
     table.close()
     table.deleteLater()

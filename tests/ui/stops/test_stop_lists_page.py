@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QInputDialog, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from tests.support.kept import saved_stop_lists
+from ui.kit.theme import Theme
 from ui.records.stop_entries import StopEntry
 from ui.stops.stop_lists import DEFAULT_LIST, StopLists, model_list, named_list
 from ui.stops.stop_lists_page import StopListsPage
@@ -20,7 +21,7 @@ def lists() -> StopLists:
 
 
 @pytest.fixture
-def page(lists: StopLists, qtbot: QtBot) -> StopListsPage:
+def page(lists: StopLists, qtbot: QtBot, theme: Theme) -> StopListsPage:
     made = StopListsPage(lists)
     qtbot.addWidget(made)
     made.show()
@@ -43,9 +44,10 @@ async def test_edits_of_a_list_are_kept_at_once_and_undone(
 ) -> None:
     assert titles(page) == ["New Chats"]
     page.editor.input.setText("END")
-    page.editor.add.click()
+    page.editor.add_typed()
     assert lists.get(DEFAULT_LIST) == END
-    page.editor.undo.click()
+    page.editor.menu.aboutToShow.emit()
+    page.editor.menu.actions()[0].trigger()
     assert lists.get(DEFAULT_LIST) is None
     page.editor.input.setText("typed")
     page.hide()
@@ -61,7 +63,7 @@ async def test_lists_are_made_renamed_and_deleted_with_undo(
     assert titles(page) == ["New Chats", f"New Chats with {tmp_path.name}", "Agents"]
     assert page.key == named_list("Agents")
     page.editor.input.setText("END")
-    page.editor.add.click()
+    page.editor.add_typed()
     page.rename.click()
     answer(page, "Tools")
     assert page.key == named_list("Tools")
@@ -101,5 +103,6 @@ async def test_saved_list_replaces_the_shown_one_or_is_added(
     assert lists.get(DEFAULT_LIST) == (StopEntry.of("a"), *END)
     replaced.trigger()
     assert lists.get(DEFAULT_LIST) == END
-    page.editor.undo.click()
+    page.editor.menu.aboutToShow.emit()
+    page.editor.menu.actions()[0].trigger()
     assert lists.get(DEFAULT_LIST) == (StopEntry.of("a"), *END)

@@ -161,6 +161,7 @@ async def test_verdict_adds_its_selected_text_and_names_the_source(window: MainW
     await answer(window)
     verdict = window.stop_panel.verdict
     assert "Stop set by: the default list" in facts_text(verdict)
+    verdict.heading.click()
     assert not verdict.always.isEnabled()
     verdict.tail.setFocus()
     select(verdict.tail, "two⏎⏎⏎User")

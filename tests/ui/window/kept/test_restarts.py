@@ -33,7 +33,7 @@ async def test_a_conversation_its_reason_and_its_draft_are_there_after_a_restart
         assert window.chat.composer.text == "to be asked la"
         panel = window.stop_panel.verdict
         assert panel.sentence.text() == sentence_of_stop("6")
-        assert "Cut off: 6" in facts_text(panel)
+        assert "then cut off: 6" in panel.tail.accessibleName()
         assert "Stop list: 6" in facts_text(panel)
         assert window.workspace.current.stops.entries() == [StopEntry.of("6")]
         await ask(window, "What is a stop sequence?")
@@ -99,7 +99,7 @@ async def test_an_interrupted_answer_says_so_and_can_be_continued(
     async with start() as window:
         (view,) = views(window)
         (line,) = view.findChildren(ReasonLine)
-        assert line.text() == "m · Interrupted"
+        assert line.text() == "Interrupted · m"
         panel = window.stop_panel.verdict
         assert panel.sentence.text() == "This answer was interrupted."
         assert "at most the last half second is missing" in panel.detail.text()
