@@ -21,7 +21,9 @@ PANES = {
     "View menu change the text of messages at once.",
     NEW_CHATS: "",
     STOPS: "",
-    SERVER: "While the server is on, the tray icon brings the window back. Quit ends everything.",
+    SERVER: "While the server is on, the tray icon brings the window back; Quit ends everything. A "
+    "model that is not in memory is loaded for the request that chooses it; where requests do not "
+    "choose, the model loaded last answers them, whatever name they give.",
     TOOLS: "Servers are added and turned on in the MCP Servers window. In each conversation, Tools "
     "says which of them the model may use.",
     STORAGE: "The prompts that the model has read for your conversations are kept on this "
@@ -101,7 +103,7 @@ class ServerPreferences:
         help="port to listen on",
         minimum=1,
         maximum=65_535,
-        section=SERVER_ACCESS,
+        section=SERVER,
         label="Port",
     )
     is_on_network: bool = declare(
@@ -119,7 +121,7 @@ class ServerPreferences:
     is_model_chosen: bool = declare(
         True,
         help="whether requests choose the model by its name; else the one loaded last answers all",
-        section=SERVER_ACCESS,
+        section=SERVER,
         label="Let requests choose the model",
     )
     allowed_origins: tuple[str, ...] = declare(

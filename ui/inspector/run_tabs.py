@@ -28,7 +28,7 @@ from ui.kit.tables import TableColumn, TableModel, TableView
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, restyle
 from ui.records.runs import Run
-from ui.words import draft_summary
+from ui.words import display_name, draft_summary
 
 _UNKNOWN = "The times of this answer are not known."
 _AROUND_CHARS = 160
@@ -46,10 +46,10 @@ def _tokens(shown: ShownRun) -> str:
 # The columns of the table of runs, after the time.
 COLUMNS = (
     TableColumn("Conversation", 22, _conversation),
-    TableColumn("Question", 30, lambda shown: " ".join(shown.question[:200].split())),
-    TableColumn("Model", 16, lambda shown: shown.run.model_id),
-    TableColumn("Ended", 22, lambda shown: end_label(shown.run)),
+    TableColumn("Question", 36, lambda shown: " ".join(shown.question[:200].split())),
+    TableColumn("Model", 16, lambda shown: display_name(shown.run.model_id)),
     TableColumn("Tokens", 9, _tokens, is_number=True),
+    TableColumn("Ended", 0, lambda shown: end_label(shown.run)),
 )
 
 
@@ -343,7 +343,7 @@ class RunsTab(InspectorTab):
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
         self._inspector = inspector
-        self.model = TableModel((TableColumn("When", 16, self._when), *COLUMNS), self)
+        self.model = TableModel((TableColumn("When", 20, self._when), *COLUMNS), self)
         self.table = TableView(self.model, "Runs")
         self.table.setSelectionMode(TableView.SelectionMode.SingleSelection)
         self.note = label("", "muted", 0.92)

@@ -259,7 +259,7 @@ class GrowingInput(QPlainTextEdit):
 class NumberField(QDoubleSpinBox):
     """Shows a number with all its digits, and never changes it unless it was edited.
 
-    One step below the least number, the value is unset.
+    One step below the least number, the value is unset if there is a text for that.
     """
 
     number_edited = Signal(object)  # number or None
@@ -283,7 +283,8 @@ class NumberField(QDoubleSpinBox):
         self.setToolTip(accessible_name)
         # More decimals than anybody types; a number with fewer is shown as it is.
         self.setDecimals(0 if is_whole else 12)
-        self.setRange(minimum - (1 if is_whole else step), maximum)
+        below = 1 if is_whole else step
+        self.setRange(minimum - below if unset else minimum, maximum)
         self.setSingleStep(step)
         self.setSpecialValueText(unset)
         self.setKeyboardTracking(False)

@@ -1,16 +1,15 @@
-"""The server's pane of Settings: access, API key, model, origins and names. Main thread."""
+"""The server's pane of Settings: access, API key, origins and names. Main thread."""
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QHideEvent, QWheelEvent
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QFrame,
     QLabel,
     QLineEdit,
     QRadioButton,
-    QSpinBox,
     QWidget,
 )
 
@@ -119,13 +118,6 @@ def origin_problem(text: str) -> str | None:
     return None
 
 
-class PortField(QSpinBox):
-    """Keeps its port when the settings are scrolled: another one restarts the server."""
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        event.ignore()
-
-
 class ServerSettings(QWidget):
     """Every change acts at once; what a running server answers goes on."""
 
@@ -142,19 +134,7 @@ class ServerSettings(QWidget):
             0.92,
             is_wrapped=True,
         )
-        port = declaration("server.port")
-        assert port.minimum is not None
-        assert port.maximum is not None
-        self.port = PortField()
-        self.port.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.port.setAccessibleName(port.label)
-        self.port.setRange(int(port.minimum), int(port.maximum))
-        self.port.setGroupSeparatorShown(False)
-        self.port.setKeyboardTracking(False)
-        self.port.lineEdit().setTextMargins(8, 0, 8, 0)
-        self.port.setFixedWidth(96)
         self.requires_key = QCheckBox(declaration("server.is_key_required").label)
-        self.chooses_model = QCheckBox(declaration("server.is_model_chosen").label)
         self._key_state = label("", "muted", 0.95, is_wrapped=True)
         self.key_field = QLineEdit()
         self.key_field.setReadOnly(True)
@@ -187,10 +167,6 @@ class ServerSettings(QWidget):
             self._server.key.hide_key()
 
     def _lay_out(self) -> None:
-        loads = (
-            "A model that is not in memory is loaded for the request. If this is off, the model "
-            "that was loaded last answers every request, whatever name it gives."
-        )
         pages = (
             "Pages of this computer and desktop apps (app://, tauri://, vscode-webview://) can "
             "call this server. Other web pages can only if their origin is listed here."
@@ -207,8 +183,6 @@ class ServerSettings(QWidget):
                 self.network,
                 self._reach_hint,
                 self._in_clear,
-                2,
-                row(label(declaration("server.port").label), STRETCH, self.port),
             ),
             _card(
                 "API key",
@@ -218,7 +192,6 @@ class ServerSettings(QWidget):
                 row(self.renew, self.forget, STRETCH),
                 self.requires_key,
             ),
-            _card("Model", self.chooses_model, _hint(loads)),
             _card(declaration("server.allowed_origins").label, _hint(pages), self.origins),
             _card(declaration("server.allowed_hosts").label, _hint(names), self.hosts),
             spacing=12,
@@ -229,9 +202,7 @@ class ServerSettings(QWidget):
         preferences, key = self._server.preferences, self._server.key
         for signal, name in (
             (self.network.toggled, "is_on_network"),
-            (self.port.valueChanged, "port"),
             (self.requires_key.clicked, "is_key_required"),
-            (self.chooses_model.clicked, "is_model_chosen"),
             (self.origins.edited, "allowed_origins"),
             (self.hosts.edited, "allowed_hosts"),
         ):
@@ -249,10 +220,7 @@ class ServerSettings(QWidget):
         self.network.setChecked(server.is_on_network)
         self.this_computer.setChecked(not server.is_on_network)
         self._in_clear.setVisible(server.is_on_network)
-        with QSignalBlocker(self.port):
-            self.port.setValue(server.port)
         self.requires_key.setChecked(server.is_key_required)
-        self.chooses_model.setChecked(server.is_model_chosen)
         self.origins.show_texts(server.allowed_origins)
         self.hosts.show_texts(server.allowed_hosts)
         self._show_key()

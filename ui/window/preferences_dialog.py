@@ -61,6 +61,7 @@ _ICONS = {
     TOOLS: "tool",
     STORAGE: "storage",
 }
+_CONTROL_PX = 240
 _PROMPTS_DELETED = "The model reads a conversation again when you continue it."
 
 
@@ -191,6 +192,7 @@ class PreferencesDialog(OwnDialog):
         super().__init__("Settings", parent)
         self._preferences = preferences
         self._take_texts: list[Callable[[], None]] = []
+        self._follow: dict[str, Callable[[Any], object]] = {}
         self.controls: dict[str, QWidget] = {}
         self.kept = self.traces = None
         if kept is not None:
@@ -245,6 +247,7 @@ class PreferencesDialog(OwnDialog):
         self.buttons.idClicked.connect(self.panes.setCurrentIndex)
         self.search.textChanged.connect(self._find)
         preferences.keeping_failed.connect(partial(show_text, self._problem))
+        preferences.changed.connect(self._show_values)
         self.show_pane(GENERAL)
         self.panes.setFocus()  # not the search, which is the first control
         lay_out_hidden(self)
@@ -285,64 +288,53 @@ class PreferencesDialog(OwnDialog):
         return rows
 
     def _control(self, preference: Declaration) -> QWidget:
-        now = self._preferences.value_of(preference.path)
-        if preference.choices:
-            return self._choice(preference, now)
-        if preference.kind is bool:
-            return self._switch(preference, now)
-        if preference.kind is str:
-            return self._text(preference, now)
+        """Return a control that changes a preference, and that follows it."""
+        path, name = preference.path, preference.accessible_name or preference.label
         if get_origin(preference.kind) is tuple:
             return RemovableRows(self._preferences, preference)
-        return self._number(preference, now)
-
-    def _choice(self, preference: Declaration, now: Any) -> Choice:
-        accessible_name = preference.accessible_name or preference.label
-        values = {str(value): value for value in preference.choices}
-        parts = [(str(value), text) for value, text in preference.choices.items()]
-        control = Choice(accessible_name, parts)
-        control.setMinimumWidth(230)
-        control.choose(str(now))
-        control.currentIndexChanged.connect(
-            lambda row: self._change(preference, values[control.itemData(row)])
+        now, change = (
+            self._preferences.value_of(path),
+            partial(self._preferences.change_value, path),
         )
-        return control
+        if preference.kind is str and not preference.choices:
+            text = TextArea(name, preference.unset, 92, now)
+            self._take_texts.append(lambda: change(text.text))
+            return text
+        if preference.choices:
+            values = {str(value): value for value in preference.choices}
+            choice = Choice(name, [(str(value), one) for value, one in preference.choices.items()])
+            choice.setMinimumWidth(_CONTROL_PX)
+            choice.choose(str(now))
+            choice.currentIndexChanged.connect(lambda row: change(values[choice.itemData(row)]))
+            self._follow[path] = lambda value: choice.choose(str(value))
+            return choice
+        if preference.kind is bool:
+            switch = ToggleSwitch(name)
+            switch.setChecked(now)
+            switch.toggled.connect(lambda is_on: change(is_on))
+            self._follow[path] = switch.setChecked
+            return switch
+        number = self._number(preference, name)
+        number.show_number(now)
+        number.number_edited.connect(lambda value: change(value))
+        self._follow[path] = number.show_number
+        return number
 
-    def _switch(self, preference: Declaration, now: bool) -> ToggleSwitch:
-        control = ToggleSwitch(preference.accessible_name or preference.label)
-        control.setChecked(now)
-        control.toggled.connect(lambda is_on: self._change(preference, is_on))
-        return control
-
-    def _number(self, preference: Declaration, now: float | None) -> NumberField:
-        declared_as = preference
-        assert declared_as.minimum is not None
-        assert declared_as.maximum is not None
+    def _number(self, preference: Declaration, name: str) -> NumberField:
+        assert preference.minimum is not None
+        assert preference.maximum is not None
         # A type such as ``int | None`` holds whole numbers.
         is_whole = float not in getattr(preference.kind, "__args__", (preference.kind,))
-        control = NumberField(
-            declared_as.accessible_name or declared_as.label,
-            declared_as.unset,
-            declared_as.minimum,
-            declared_as.maximum,
-            declared_as.step,
-            is_whole=is_whole,
-        )
-        control.setMinimumWidth(230)
-        if declared_as.unit:
-            control.setSuffix(f" {declared_as.unit}")
-        control.show_number(now)
-        control.number_edited.connect(lambda number: self._change(preference, number))
+        limits = preference.minimum, preference.maximum, preference.step
+        control = NumberField(name, preference.unset, *limits, is_whole=is_whole)
+        control.setMinimumWidth(_CONTROL_PX)
+        control.setSuffix(f" {preference.unit}" if preference.unit else "")
         return control
 
-    def _text(self, preference: Declaration, now: str) -> TextArea:
-        name = preference.accessible_name or preference.label
-        control = TextArea(name, preference.unset, 92, now)
-        self._take_texts.append(lambda: self._change(preference, control.text))
-        return control
-
-    def _change(self, preference: Declaration, value: Any) -> None:
-        self._preferences.change_value(preference.path, value)
+    def _show_values(self) -> None:
+        """Show what was changed elsewhere, as the order of conversations in the sidebar."""
+        for path, show in self._follow.items():
+            show(self._preferences.value_of(path))
 
 
 def _setting(name: str, control: QWidget) -> QWidget:

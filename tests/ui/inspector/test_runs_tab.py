@@ -43,7 +43,7 @@ async def test_runs_are_listed_and_compared_by_keyboard(
     own, other = rows(inspector)
     assert own[:2] == ["This conversation", COUNT]
     assert other[:2] == [first.title, COUNT]
-    assert "Stopped" in other[3]
+    assert "Stopped" in other[4]
     table = inspector.runs.table
     table.selectRow(1)
     inspector.runs.refresh()

@@ -121,3 +121,15 @@ def test_search_shows_only_settings_that_contain_its_words(theme: Theme, parent:
     assert dialog.note.isHidden()
     assert dialog.controls["theme"].isVisible()
     dialog.close()
+
+
+def test_controls_follow_what_is_changed_elsewhere(theme: Theme, parent: QWidget) -> None:
+    state = preferences_state()
+    dialog = PreferencesDialog(state, parent)
+    state.change(list_order="title", has_high_contrast=True)
+    assert control(dialog, "list_order", Choice).currentData() == "title"
+    assert control(dialog, "has_high_contrast", ToggleSwitch).isChecked()
+    port = control(dialog, "server.port", NumberField)
+    port.setValue(0)
+    assert state.now.server.port == 1
+    dialog.close()

@@ -24,7 +24,6 @@ from ui.kit.theme import Theme
 from ui.preferences import NewConversation, Preferences
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
-from ui.server.server_settings import PortField
 from ui.window.preferences_dialog import PreferencesDialog
 
 ODD = [
@@ -149,11 +148,6 @@ def test_scrolling_past_fields_changes_none(parent: QWidget, theme: Theme, qtbot
     choice.choose("m")
     scroll_over(choice)
     assert choice.currentData() == "m"
-    port = PortField()
-    qtbot.addWidget(port)
-    port.setValue(80)
-    scroll_over(port)
-    assert port.value() == 80
 
 
 BASIS = SettingsBasis(
