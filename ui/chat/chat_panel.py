@@ -290,12 +290,17 @@ class ChatPanel(QWidget):
         self._workspace.new_conversation()
         self.focus_composer()
 
+    @property
+    def messages_pane(self) -> QWidget:
+        """The messages, or what an empty chat offers."""
+        is_empty = self.messages.currentWidget() is self.welcome
+        return self.welcome.below if is_empty else self.messages
+
     def focus_messages(self) -> None:
         """Move the keyboard to the messages, or to the first thing to try in an empty chat."""
-        shown = self.messages.currentWidget()
-        pages = (self.messages, self.welcome.below)
-        targets = (target for page in pages for target in in_reading_order(page))
-        target = self.column if shown is self.column else next(targets, None)
+        is_column = self.messages.currentWidget() is self.column
+        first = next(in_reading_order(self.messages_pane), None)
+        target = self.column if is_column else first
         if target is not None:
             target.setFocus(Qt.FocusReason.OtherFocusReason)
 

@@ -185,7 +185,7 @@ class _ResultDelegate(RowDelegate):
 
     @property
     def selected_color(self) -> str:
-        return "bubble" if current_theme().colors.is_dark else "raised"
+        return "accent_soft" if current_theme().colors.is_dark else "raised"
 
     def content(self, index: Index) -> RowContent | None:
         row, colors = index.data(Search.row_role), current_theme().colors

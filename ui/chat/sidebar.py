@@ -32,16 +32,17 @@ from ui.chat.file_dialogs import FileDialogs
 from ui.chat.search_box import SearchResults
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar_rows import ConversationDelegate, SidebarRows
-from ui.kit.buttons import IconButton, UndoBar, with_keys
+from ui.kit.buttons import IconButton, UndoBar, push_button, with_keys
 from ui.kit.commands import Command, Entry, context_menu
 from ui.kit.fields import ListSearchField, TextArea, is_typed_text
+from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.theme import HEAD_PX
 from ui.kit.windows import OwnDialog
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.server.local_server import LocalServerState
-from ui.server.server_card import ServerCard
+from ui.server.server_row import ServerRow
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_editor import StopListEditor
 
@@ -169,7 +170,9 @@ class ConversationView(QListView):
             self.selected.emit(chosen[0])
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Open or close a folder, too."""
+        """Open or close a folder, too; the right button only opens the menu."""
+        if event.button() is Qt.MouseButton.RightButton:
+            return
         super().mousePressEvent(event)
         index = self.indexAt(event.position().toPoint())
         row = self._rows.at(index.row()) if index.isValid() else None
@@ -218,22 +221,20 @@ class Sidebar(QFrame):
         self.list.setItemDelegate(ConversationDelegate(self.list))
         self.search_field = ListSearchField("Search conversations", "Clear Search")
         self.search_field.setPlaceholderText("Search")
+        self.search_field.setMinimumHeight(32)
         self.search_field.setToolTip(with_keys("Search conversations", "Ctrl+Alt+F"))
         self.results = SearchResults(workspace.search, workspace.conversations)
         self.undo_bar = UndoBar()
-        self.server = ServerCard(server)
-        new = IconButton("plus", "New conversation", "text", 20, keys="Ctrl+N")
+        self.server = ServerRow(server)
+        new = push_button("\u2002New Chat", "New Chat", "wide")
+        new.setIcon(themed_icon("plus", "text"))
         new.clicked.connect(lambda: workspace.new_conversation())
         new.clicked.connect(self.writing_requested)
-        head = row(
-            label("Conversations", "title"),
-            STRETCH,
-            new,
-            margins=(16, 0, 10, 0),
-        )
-        head_frame = QWidget()
-        head_frame.setFixedHeight(HEAD_PX)
-        head_frame.setLayout(head)
+        keys = label(with_keys("", "Ctrl+N").strip(" ()"), "faint", 0.92)
+        keys.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        row(STRETCH, keys, margins=(0, 0, 10, 0), on=new)
+        head = row(new, margins=(12, 0, 12, 0))
+        head.addStrut(HEAD_PX)
         self._hint = label(
             "Your conversations appear here. The first question becomes the title.",
             "faint",
@@ -242,7 +243,7 @@ class Sidebar(QFrame):
         )
         self._hint.setContentsMargins(16, 4, 16, 4)
         column(
-            head_frame,
+            head,
             row(self.search_field, margins=(12, 0, 12, 8)),
             self.archive,
             (self.list, 1),
@@ -256,14 +257,6 @@ class Sidebar(QFrame):
         self._connect_signals()
         self._show_current()
         self._show_search()
-        self._fit_server()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit_server()
-
-    def _fit_server(self) -> None:
-        self.server.set_compact_height(self.height() < 560)
 
     def minimumSizeHint(self) -> QSize:
         return super().minimumSizeHint().expandedTo(QSize(200, 0))
@@ -365,8 +358,10 @@ class Sidebar(QFrame):
             chosen = self.list.chosen()
             targets = chosen if row in chosen else [row]
             entries = self.conversation_actions.entries(lambda: targets)
-        else:
+        elif isinstance(row, ConversationFolder):
             entries = self._folder_entries(row)
+        else:
+            return
         menu = context_menu(self, "Conversations", entries)
         menu.popup(self.list.viewport().mapToGlobal(position))
 
@@ -381,5 +376,7 @@ class Sidebar(QFrame):
         ]
 
     def _begin_in(self, folder: ConversationFolder) -> None:
+        if not folder.is_open:
+            self.rows.toggle(folder)
         self._workspace.new_conversation(folder)
         self.writing_requested.emit()

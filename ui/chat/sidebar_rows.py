@@ -1,13 +1,14 @@
 """The rows of the sidebar and their drawing. Main thread."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from PySide6.QtCore import (
     QAbstractListModel,
+    QLocale,
     QMimeData,
     QModelIndex,
     QObject,
@@ -16,8 +17,8 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QStyleOptionViewItem, QWidget
+from PySide6.QtGui import QColor, QFont, QPainter
+from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
 
 from engine.wording import counted
 from ui.chat.session.conversation_list import ConversationList
@@ -30,8 +31,9 @@ from ui.records.titles import preview_of
 
 _MIME = "application/x-fullstop-conversations"
 NEEDS_YOU = "● Needs Approval"
-Row = ConversationFolder | Conversation
-"""A folder's row opens and closes it."""
+Row = ConversationFolder | Conversation | str
+"""A folder's row opens and closes it; a text is the heading of a section."""
+_ROW_PX, _INSIDE_PX = 32, 16
 
 
 class SidebarRows(QAbstractListModel):
@@ -60,11 +62,11 @@ class SidebarRows(QAbstractListModel):
             return None
         row = self._rows[index.row()]
         roles = Qt.ItemDataRole
-        name = row.title if isinstance(row, Conversation) else row.name
         if role in (roles.DisplayRole, roles.EditRole):
-            return name
+            return _name(row)
         if role == roles.ToolTipRole:
-            return plain_tooltip(name)
+            preview = preview_line(row) if isinstance(row, Conversation) else ""
+            return plain_tooltip("\n".join(filter(None, (_name(row), preview))))
         return self._spoken(row) if role == roles.AccessibleTextRole else None
 
     def count_in(self, folder: ConversationFolder) -> int:
@@ -72,13 +74,16 @@ class SidebarRows(QAbstractListModel):
 
     def _spoken(self, row: Row) -> str:
         """Return a row for a screen reader."""
+        if isinstance(row, str):
+            return row
         if isinstance(row, ConversationFolder):
             state = "open" if row.is_open else "closed"
             return f"Folder {row.name}, {counted(self.count_in(row), 'conversation')}, {state}"
         pinned = ", pinned" if row.is_pinned else ""
         state = ", answering" if row.is_running else ""
         state = ", needs you" if row.needs_user else state
-        return f"Conversation {row.title}{pinned}{state}"
+        draft = ", draft" if row.draft.strip() else ""
+        return f"Conversation {row.title}{pinned}{state}{draft}, {when_text(row.updated_at)}"
 
     def is_inside_folder(self, conversation: Conversation) -> bool:
         return self._conversations.folders.of(conversation) is not None
@@ -91,15 +96,15 @@ class SidebarRows(QAbstractListModel):
         row = self._rows[index.row()]
         if isinstance(row, Conversation):
             self._conversations.rename(row, name)
-        else:
+        elif isinstance(row, ConversationFolder):
             self._conversations.folders.keep(replace(row, name=name))
         return True
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsEditable
-        if not index.isValid():
-            return Qt.ItemFlag.ItemIsDropEnabled
-        flags |= Qt.ItemFlag.ItemIsDropEnabled
+        flags = Qt.ItemFlag.ItemIsDropEnabled
+        if not index.isValid() or isinstance(self._rows[index.row()], str):
+            return flags
+        flags |= Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsEditable
         if isinstance(self._rows[index.row()], Conversation):
             flags |= Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsDragEnabled
         return flags
@@ -150,7 +155,7 @@ class SidebarRows(QAbstractListModel):
         if isinstance(target, Conversation):
             target = self._conversations.folders.of(target)
         if dragged:
-            self.dropped.emit(dragged, target)
+            self.dropped.emit(dragged, target if isinstance(target, ConversationFolder) else None)
         return False
 
     # -- inside ----------------------------------------------------------------------------
@@ -172,7 +177,18 @@ class SidebarRows(QAbstractListModel):
                 yield folder
                 if folder.is_open:
                     yield from members
-        yield from loose
+        section = ""
+        name_section = section_namer(date.today())
+        by_title = self._conversations.order == "title"
+        by_creation = self._conversations.order in ("created", "oldest")
+        for conversation in loose:
+            when = conversation.created_at if by_creation else conversation.updated_at
+            name = "A to Z" if by_title else name_section(when)
+            name = "Pinned" if conversation.is_pinned else name
+            if name != section:
+                section = name
+                yield section
+            yield conversation
 
     def _refresh(self) -> None:
         counts, target = self._counts, list(self._arranged())
@@ -193,7 +209,31 @@ class SidebarRows(QAbstractListModel):
 
 
 def _key(row: Row) -> object:
-    return row.id if isinstance(row, Conversation) else ("folder", row.id)
+    return ("folder", row.id) if isinstance(row, ConversationFolder) else getattr(row, "id", row)
+
+
+def _name(row: Row) -> str:
+    if isinstance(row, Conversation):
+        return row.title
+    return row if isinstance(row, str) else row.name
+
+
+def section_namer(today: date) -> Callable[[float], str]:
+    """Return a function from a Unix time to its section: a day, the last days, or a month."""
+    midnight = datetime.combine(today, datetime.min.time())
+    yesterday, last_days = ((midnight - timedelta(days)).timestamp() for days in (1, 7))
+    months = QLocale()
+
+    def name(unix_s: float) -> str:
+        if unix_s >= midnight.timestamp():
+            return "Today"
+        if unix_s >= last_days:
+            return "Yesterday" if unix_s >= yesterday else "Previous 7 Days"
+        then = time.localtime(max(0.0, unix_s))
+        month = months.standaloneMonthName(then.tm_mon)
+        return month if then.tm_year == today.year else f"{month} {then.tm_year}"
+
+    return name
 
 
 def preview_line(conversation: Conversation) -> str:
@@ -203,30 +243,45 @@ def preview_line(conversation: Conversation) -> str:
 
 
 class ConversationDelegate(RowDelegate):
-    """Two lines per conversation, one per folder; the open conversation is a raised card."""
+    """One line per conversation, folder and section; the time is shown below the pointer."""
+
+    _is_hovered = False
 
     @property
     def selected_color(self) -> str:
         colors = current_theme().colors
-        return "accent_soft" if colors.is_strong else "bubble" if colors.is_dark else "raised"
+        return "accent_soft" if colors.is_strong or colors.is_dark else "raised"
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        # A view asks for all rows at once: roles would take most of the time.
+        return QSize(120, max(_ROW_PX, self.height_px(1)))
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         model = index.model()
         row = model.at(index.row()) if isinstance(model, SidebarRows) else None
-        return QSize(120, self.height_px(1 if isinstance(row, ConversationFolder) else 2))
+        if isinstance(row, str):
+            painter.setFont(self._font(0.9, QFont.Weight.DemiBold))
+            painter.setPen(QColor(current_theme().colors.faint))
+            area: QRect = option.rect.adjusted(16, 0, -16, -5)
+            painter.drawText(area, Qt.AlignmentFlag.AlignBottom, row)
+            return
+        self._is_hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
+        super().paint(painter, option, index)
 
     def content(self, index: Index) -> RowContent | None:
         colors, model = current_theme().colors, index.model()
         if not isinstance(model, SidebarRows):
             return None
         row = model.at(index.row())
+        if isinstance(row, str):
+            return None
         if isinstance(row, ConversationFolder):
             arrow = "chevron-down" if row.is_open else "chevron-right"
             title = RowPart(row.name, "", arrow, colors.muted)
             count = RowPart(str(model.count_in(row) or ""))
-            return RowContent(title, right=count, weight=QFont.Weight.DemiBold)
-        right = RowPart(when_text(row.updated_at))
+            return RowContent(title, right=count)
+        right = RowPart("Draft" if row.draft.strip() else "")
+        if self._is_hovered:
+            right = RowPart(when_text(row.updated_at))
         if row.needs_user:
             right = RowPart(NEEDS_YOU, colors.limit)
         elif row.is_running:
@@ -234,8 +289,8 @@ class ConversationDelegate(RowDelegate):
         return RowContent(
             RowPart(row.title, "", "pin" if row.is_pinned else "", colors.match),
             right=right,
-            subtitle=RowPart(preview_line(row) or "No messages yet"),
-            inset_px=14 if model.is_inside_folder(row) else 0,
+            weight=QFont.Weight.Normal,
+            inset_px=_INSIDE_PX if model.is_inside_folder(row) else 0,
         )
 
     def updateEditorGeometry(
@@ -246,7 +301,7 @@ class ConversationDelegate(RowDelegate):
     ) -> None:
         area: QRect = option.rect
         editor.setAccessibleName("Conversation title")
-        editor.setGeometry(area.adjusted(10, 6, -10, -6))
+        editor.setGeometry(area.adjusted(6, 1, -6, -1))
 
 
 def when_text(updated_at: float) -> str:

@@ -143,7 +143,7 @@ class _SuggestionButton(QPushButton):
     def __init__(self, suggestion: Suggestion) -> None:
         super().__init__()
         self.suggestion = suggestion
-        self.setObjectName("suggestion")
+        self.setProperty("kind", "row")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         with_stop = f", stopping at {quoted(suggestion.stop)}" if suggestion.stop else ""
         self.setAccessibleName(f"{suggestion.title}: {suggestion.question}{with_stop}")

@@ -107,6 +107,12 @@ QPushButton[kind="fold"] {
     background: transparent; border: 1px solid transparent; color: $muted; padding: 2px 5px 2px 0;
 }
 QPushButton[kind="fold"]:hover { color: $text; }
+QPushButton[kind="row"] {
+    background: transparent; border: 1px solid transparent; border-radius: 8px; text-align: left;
+    padding: 3px 8px;
+}
+QPushButton[kind="row"]:hover { background: $hover; }
+QPushButton[kind="wide"] { border-radius: 8px; text-align: left; padding: 7px 6px; }
 QPushButton[kind="picture"] { background: transparent; border: 1px solid $line; padding: 3px; }
 
 QToolButton {
@@ -242,6 +248,7 @@ QDockWidget > QWidget { background: $sidebar; }
 
 #sidebar, #right_pane { background: $sidebar; }
 #sidebar { border-right: 1px solid $line; }
+#server_row { border-top: 1px solid $line; }
 #chat_header { background: $canvas; border-bottom: 1px solid $line; }
 #dock_title { background: $sidebar; border-bottom: 1px solid $line; }
 #card { background: $raised; border: 1px solid $line; border-radius: 10px; }
@@ -284,9 +291,6 @@ QDockWidget > QWidget { background: $sidebar; }
 #stop_table::item { border: none; padding: 0 4px; background: transparent; }
 #stop_table QLineEdit { border-radius: 4px; padding: 1px 4px; }
 
-#suggestion { background: transparent; border: 1px solid transparent; border-radius: 8px; }
-#suggestion:hover { background: $hover; }
-#suggestion:focus { border: $ring; }
 #suggestion_card { background: $match_soft; border: 1px solid $line; border-radius: 12px; }
 
 #popover { background: $raised; border: 1px solid $strong_line; border-radius: 12px; }
@@ -302,7 +306,7 @@ QPushButton[kind="chip"]:checked:focus, QPushButton[kind="jump"]:focus,
 QPushButton[kind="fold"]:focus, QPushButton[kind="picture"]:focus, QToolButton:focus,
 QToolButton[kind="code"]:focus, QTextEdit[kind="page"]:focus, QTableView[kind="rows"]:focus,
 QListView[kind="rows"]:focus, #file_chip:focus, #stop_table:focus,
-#suggestion:focus, #suggestion[primary="true"]:hover, #suggestion[primary="true"]:focus {
+QPushButton[kind="row"]:focus {
     border: $ring;
 }
 """

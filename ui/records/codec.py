@@ -146,7 +146,7 @@ def folder_from(fields: Fields) -> ConversationFolder:
         name=title_from_file(fields.maybe("name", str) or ""),
         system_prompt=fields.maybe("system_prompt", str) or "",
         stops=tuple(stops_from(fields)),
-        is_open=fields.maybe("is_open", bool) is not False,
+        is_open=fields.maybe("is_open", bool) or False,
         created_at=moment(fields.maybe("created_at", float)),
         id=fields.take("id", str),
     )

@@ -217,6 +217,6 @@ class ConversationFolder:
     name: str
     system_prompt: str = ""
     stops: tuple[StopEntry, ...] = ()
-    is_open: bool = True
+    is_open: bool = False
     created_at: float = field(default_factory=time.time)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)

@@ -64,7 +64,7 @@ class Navigation:
         conversations = sidebar.list if sidebar.list.isVisible() else sidebar.results.list
         panes: list[tuple[QWidget, Callable[[], object]]] = [
             (sidebar, partial(conversations.setFocus, reason)),
-            (chat.messages, chat.focus_messages),
+            (chat.messages_pane, chat.focus_messages),
             (chat.composer, chat.focus_composer),
             (pane, pane.enter),
         ]

@@ -50,7 +50,7 @@ async def test_a_key_goes_through_the_panes_and_back(window: MainWindow) -> None
     window.resize(1280, 800)  # in a narrow window the sidebar gives way to the pane
     window.pane.open(window.stop_panel)
     window.chat.focus_composer()
-    order: list[QWidget] = [window.stop_panel, window.sidebar, window.chat.messages]
+    order: list[QWidget] = [window.stop_panel, window.sidebar, window.chat.messages_pane]
     for pane in order:
         QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_F6)
         focused = QApplication.focusWidget()

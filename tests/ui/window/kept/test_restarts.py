@@ -48,7 +48,8 @@ async def test_an_older_conversation_is_loaded_when_it_is_chosen(start: Start) -
     async with start() as window:
         conversations = window.workspace.conversations
         assert not conversations.every()[1].is_loaded
-        window.sidebar.list.setCurrentIndex(window.sidebar.rows.index(1))
+        older = window.sidebar.rows.index_of(conversations.every()[1])
+        window.sidebar.list.setCurrentIndex(older)
         await eventually(lambda: window.workspace.current.conversation is conversations.every()[1])
         await eventually(lambda: bool(views(window)))
         assert views(window)[0].run.text.startswith("1\n2")

@@ -1,6 +1,8 @@
 """A window with four conversations, and what tests ask of its list."""
 
-from ui.records.conversations import Conversation
+from dataclasses import replace
+
+from ui.records.conversations import Conversation, ConversationFolder
 from ui.window.main_window import MainWindow
 
 NAMES = ("Apples", "Bananas", "Cherries", "Dates")
@@ -11,7 +13,14 @@ def listed(window: MainWindow) -> list[str]:
     return [
         row.title if isinstance(row, Conversation) else f"[{row.name}]"
         for row in map(rows.at, range(rows.rowCount()))
+        if not isinstance(row, str)
     ]
+
+
+def open_folder(window: MainWindow, name: str) -> None:
+    folders = window.workspace.conversations.folders
+    known = {folder.name: folder for folder in folders.all()}
+    folders.keep(replace(known.get(name, ConversationFolder(name)), is_open=True))
 
 
 def one(window: MainWindow, title: str) -> Conversation:

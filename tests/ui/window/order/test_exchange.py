@@ -7,7 +7,7 @@ from typing import Any
 from PySide6.QtCore import Qt
 
 from tests.ui.driving import eventually
-from tests.ui.window.order.four_conversations import NAMES, listed, one
+from tests.ui.window.order.four_conversations import NAMES, listed, one, open_folder
 from ui.chat.import_dialog import ImportDialog
 from ui.chat.transfer_bar import TransferBar
 from ui.records.conversations import Placement
@@ -37,6 +37,7 @@ async def test_selection_is_exported_with_its_folder_and_imported_once(
     workspace.files.imports.take(previews[1], previews[1].new)
     await workspace.files.finish()
     await eventually(lambda: listed(window)[0] == "[Fruit]")
+    open_folder(window, "Fruit")
     assert sorted(listed(window)) == sorted(["[Fruit]", *NAMES])
     assert one(window, "Dates").placement == Placement(folder.id)
 
@@ -80,6 +81,7 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
     dialog.folder.setChecked(True)
     dialog.accept()
     await window.workspace.files.finish()
+    open_folder(window, "ChatGPT")
     assert set(listed(window)) - before == {"[ChatGPT]", "First"}
     assert [m.content for m in one(window, "First").messages] == ["Hello?", "Hi."]
     bar = window.statusBar()

@@ -9,7 +9,7 @@ from PySide6.QtGui import QAction, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QMenu
 
-from tests.ui.window.order.four_conversations import NAMES, listed, one
+from tests.ui.window.order.four_conversations import NAMES, listed, one, open_folder
 from ui.chat.sidebar import FolderDialog
 from ui.kit.buttons import IconButton
 from ui.kit.commands import fill_menu
@@ -100,7 +100,7 @@ async def test_of_several_chosen_ones_all_are_pinned_and_none_is_duplicated(
 
 async def test_conversations_are_dragged_into_a_folder_and_out_of_it(window: MainWindow) -> None:
     sidebar, conversations = window.sidebar, window.workspace.conversations
-    conversations.folders.create("Fruit")
+    open_folder(window, "Fruit")
     assert listed(window) == ["[Fruit]", *NAMES]
     chosen = [one(window, "Bananas"), one(window, "Dates")]
     head = sidebar.list.visualRect(sidebar.rows.index(0)).center()
@@ -130,8 +130,8 @@ async def test_conversations_are_dragged_into_a_folder_and_out_of_it(window: Mai
 
 
 async def test_the_menu_moves_and_archives_what_is_chosen(window: MainWindow) -> None:
-    sidebar, conversations = window.sidebar, window.workspace.conversations
-    conversations.folders.create("Fruit")
+    sidebar = window.sidebar
+    open_folder(window, "Fruit")
     chosen = [one(window, "Bananas"), one(window, "Cherries")]
 
     def do(*path: str) -> None:
@@ -167,7 +167,9 @@ async def test_the_list_is_sorted_in_each_order_and_keeps_pinned_ones_on_top(
     }
     window.workspace.conversations.rename(one(window, "Apples"), "Zucchini")
     assert listed(window) == ["Cherries", "Bananas", "Dates", "Zucchini"]
-    assert window.sidebar.list.currentIndex().row() == 3, "the open one stays marked"
+    assert window.sidebar.list.currentIndex() == window.sidebar.rows.index_of(
+        one(window, "Zucchini")
+    ), "the open one stays marked"
 
 
 async def test_new_conversation_takes_prompt_and_stops_of_its_folder(
