@@ -123,7 +123,7 @@ def test_search_shows_only_settings_that_contain_its_words(theme: Theme, parent:
     dialog.close()
 
 
-def test_controls_follow_what_is_changed_elsewhere(theme: Theme, parent: QWidget) -> None:
+async def test_controls_follow_what_is_changed_elsewhere(theme: Theme, parent: QWidget) -> None:
     state = preferences_state()
     dialog = PreferencesDialog(state, parent)
     state.change(list_order="title", has_high_contrast=True)
