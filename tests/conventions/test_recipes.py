@@ -88,7 +88,7 @@ def test_export_format_is_offered_and_written(
 
     async def steps() -> None:
         async with opened(main_window(ScriptedEngine(), theme), quits=True) as window:
-            FileDialogs(window.workspace, window).export([conversation()])
+            FileDialogs(window.workspace, window).export([conversation()], "Lines")
             (dialog,) = window.findChildren(QFileDialog)
             assert "Lines (*.lines)" in dialog.nameFilters()
             dialog.reject()

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
-from ui.chat.file_dialogs import FileDialogs
+from ui.chat.file_dialogs import FileDialogs, export_kinds
 from ui.chat.session.conversation_list import named
 from ui.chat.session.workspace import Workspace
 from ui.kit.commands import Command, Entry, Submenu
@@ -60,9 +61,28 @@ class ConversationActions(QObject):
                 ("Ctrl+Shift+Y",),
                 title=lambda: "Unarc&hive" if _are_archived(chosen()) else "Arc&hive",
             ),
-            Command("E&xport…", lambda: self._files.export(chosen())),
+            Submenu("E&xport", self.exports(chosen)),
             Command("&Delete", lambda: workspace.delete(*chosen()), ("Ctrl+Shift+Backspace",)),
         ]
+
+    def exports(self, chosen: Chosen, *keys: str) -> list[Entry]:
+        """Return an entry for each kind of file; the first one has the keys."""
+
+        def has_messages() -> bool:
+            return any(conversation.has_messages for conversation in chosen())
+
+        return [
+            Command(
+                f"{kind}…",
+                partial(self._export, chosen, kind),
+                keys if number == 0 else (),
+                has_messages,
+            )
+            for number, kind in enumerate(export_kinds())
+        ]
+
+    def _export(self, chosen: Chosen, kind: str) -> None:
+        self._files.export(chosen(), kind)
 
     def move(self, chosen: Sequence[Conversation], folder: ConversationFolder | None) -> None:
         target = "" if folder is None else folder.id

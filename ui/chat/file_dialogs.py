@@ -15,14 +15,14 @@ from ui.kit.dialogs import choose_file, choose_folder, choose_target, show_error
 from ui.kit.tasks import start_task
 from ui.records.conversations import Conversation
 from ui.records.exchange.contents import FileContents
-from ui.records.exchange.exported_file import TEXT_FORMATS
+from ui.records.exchange.exported_file import ARCHIVE_SUFFIX, TEXT_FORMATS
 
 _IMPORTED = (
     "Conversations of Fullstop, ChatGPT, Claude, LM Studio, Jan or Open WebUI (*.json *.zip)"
 )
 _JSON = "Conversation (*.json)"
 _BACKUPS = "Backups (*.db)"
-_WITH_FILES = "With pictures and recorded tokens"
+_WITH_FILES = "Archive with Pictures and Tokens"
 
 
 class FileDialogs(QObject):
@@ -37,18 +37,16 @@ class FileDialogs(QObject):
         workspace.presets.refused.connect(self._report)
         workspace.files.imports.looked.connect(self._choose_imported)
 
-    def export(self, conversations: Sequence[Conversation]) -> None:
+    def export(self, conversations: Sequence[Conversation], kind: str) -> None:
+        """Ask for a file of one of ``export_kinds``."""
         single = conversations[0] if len(conversations) == 1 else None
-        texts = [
-            f"{name} ({' '.join(f'*{suffix}' for suffix in suffixes)})"
-            for name, (suffixes, _) in TEXT_FORMATS.items()
-        ]
+        suffixes = export_kinds()[kind]
         choose_target(
             self._window,
             f"Export {named(conversations)}",
             lambda path: self._files.export_to(path, *conversations),
-            name=("conversations" if single is None else file_name(single.title)) + ".json",
-            filters=[_JSON, *texts, f"{_WITH_FILES} (*.zip)"],
+            name=("conversations" if single is None else file_name(single.title)) + suffixes[0],
+            filters=[f"{kind} ({' '.join(f'*{suffix}' for suffix in suffixes)})"],
         )
 
     def export_all(self) -> None:
@@ -88,6 +86,12 @@ class FileDialogs(QObject):
             show_error(self._window, f"{what}.", why[0].upper() + why[1:])
         else:
             show_error(self._window, problem)
+
+
+def export_kinds() -> dict[str, tuple[str, ...]]:
+    """Return the kinds of files that conversations are exported to, with their suffixes."""
+    texts = {name: suffixes for name, (suffixes, _) in TEXT_FORMATS.items()}
+    return {**texts, "JSON": (".json",), _WITH_FILES: (ARCHIVE_SUFFIX,)}
 
 
 def file_name(title: str) -> str:

@@ -86,6 +86,7 @@ class MainMenus(QObject):
 
     def _file(self) -> list[Entry]:
         window, others, files = self._window, self._window.others, self._window.files
+        actions = self._sidebar.conversation_actions
         return [
             Command("&New Conversation", self._chat.new_conversation, (_KEYS.New,)),
             Command("&Open Model Folder…", self._choosing_model.choose_folder, (_KEYS.Open,)),
@@ -95,16 +96,12 @@ class MainMenus(QObject):
             Command("&Import Conversations…", files.import_file),
             Command("Import from Fol&der…", files.import_folder),
             Command("Restore &Backup…", files.restore_backup),
-            Command(
-                "&Export This Conversation…",
-                lambda: files.export([self._workspace.selected]),
-                ("Ctrl+Shift+E",),
-                lambda: self._workspace.selected.has_messages,
+            Submenu(
+                "&Export Conversation",
+                actions.exports(lambda: [self._workspace.selected], "Ctrl+Shift+E"),
             ),
             Command("Export &All Conversations…", files.export_all, enabled=self._has_any),
-            Command(
-                "Ne&w Folder…", self._sidebar.conversation_actions.new_folder, ("Ctrl+Shift+N",)
-            ),
+            Command("Ne&w Folder…", actions.new_folder, ("Ctrl+Shift+N",)),
             None,
             Command(
                 "&Settings…",
@@ -190,9 +187,9 @@ class MainMenus(QObject):
                 ],
             ),
             Command(
-                "Archi&ved Conversations",
+                "Show Archi&ved Conversations",
                 lambda: rows.show_archive(not rows.shows_archive),
-                checked=lambda: rows.shows_archive,
+                title=lambda: f"{'Hide' if rows.shows_archive else 'Show'} Archi&ved Conversations",
             ),
             None,
             Submenu("&Appearance", self._appearance()),

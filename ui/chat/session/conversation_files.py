@@ -20,6 +20,7 @@ from ui.chat.session.conversation_list import ConversationList, named
 from ui.chat.session.presets import PresetList
 from ui.chat.session.traces import Traces
 from ui.chat.session.transfers import Transfer, Transfers
+from ui.kit.markdown.pdf import pdf_of
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import archive_end
@@ -61,7 +62,7 @@ class ConversationFiles(QObject):
         start_task(self, self._duplicate(conversation), "duplicate a conversation")
 
     def export_to(self, path: Path, *conversations: Conversation) -> None:
-        """Write conversations to a file: Markdown for ``.md``, otherwise JSON."""
+        """Write conversations to a file, in the format of its suffix; otherwise as JSON."""
         inside = {conversation.placement.folder_id for conversation in conversations}
         folders = [folder for folder in self._conversations.folders.all() if folder.id in inside]
         self.transfers.start(
@@ -138,7 +139,7 @@ class ConversationFiles(QObject):
     ) -> None:
         """Write conversations one after the other; after a cancel the old file stays."""
         folder = self._store.pictures_folder
-        target = await asyncio.to_thread(ExportedFile, path, end, folder)
+        target = await asyncio.to_thread(ExportedFile, path, end, folder, pdf_of)
         missing: list[str] = []
         try:
             for number, conversation in enumerate(conversations):

@@ -3,6 +3,7 @@
 import contextlib
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -14,22 +15,35 @@ from ui.records.exchange.export_files import trace_member
 
 ARCHIVE_SUFFIX = ".zip"
 _CONVERSATIONS = "conversations.json"
-TEXT_FORMATS = {"Markdown": ((".md", ".markdown", ".txt"), conversation_markdown)}
+PDF_SUFFIX = ".pdf"
+TEXT_FORMATS = {
+    "Markdown": ((".md", ".markdown", ".txt"), conversation_markdown),
+    "PDF": ((PDF_SUFFIX,), conversation_markdown),
+}
 """Formats without an import, by their names in dialogs: suffixes, and text of a conversation."""
 
 
 class ExportedFile:
     """A file that conversations are written to one by one; blocks, so not on the main thread.
 
-    It is a temporary file beside the path until it is closed.
+    It is a temporary file beside the path until it is closed. ``pdf_of`` returns a PDF file of
+    Markdown.
     """
 
-    def __init__(self, path: Path, end: str, pictures: Path | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        end: str,
+        pictures: Path | None = None,
+        pdf_of: Callable[[str], bytes] | None = None,
+    ) -> None:
         self.name = path.name
         suffix = path.suffix.lower()
         self.takes_traces = suffix == ARCHIVE_SUFFIX
         formats = TEXT_FORMATS.values()
         self._as_text = next((text_of for suffixes, text_of in formats if suffix in suffixes), None)
+        self._pdf_of = pdf_of if suffix == PDF_SUFFIX else None
+        self._texts: list[str] = []
         self._end = end
         self._file = WholeFile(path)
         self._archive: zipfile.ZipFile | None = None
@@ -50,6 +64,8 @@ class ExportedFile:
         """Write a conversation; all conversations come before the traces."""
         if self._as_text is None:
             self._write(archive_part(conversation, is_first=not self._count))
+        elif self._pdf_of is not None:
+            self._texts.append(self._as_text(conversation))
         else:
             self._write(self._as_text(conversation))
         self._count += 1
@@ -63,6 +79,8 @@ class ExportedFile:
 
     def close(self) -> None:
         """Add the pictures to an archive, and move the finished file to its path."""
+        if self._pdf_of is not None:
+            self._file.file.write(self._pdf_of("\n".join(self._texts)))
         if self._as_text is None:
             self._end_json()
         if self._archive is not None:

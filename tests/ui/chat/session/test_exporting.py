@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pypdf import PdfReader
 
 from app.store.conversation_store import SqliteConversationStore
 from tests.ui.chat.session.conftest import COUNT, every
@@ -97,3 +98,17 @@ async def test_an_export_has_what_can_be_read_and_names_the_rest(
     await files.finish()
     assert refused[1:] == [f"“{lost[0].title}” could not be read. Nothing was written."]
     assert not (tmp_path / "one.json").exists()
+
+
+async def test_conversations_are_exported_as_pages_of_a_pdf_file(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    question = ConversationMessage("user", "Is `a < b` **true**? 漢字")
+    path = tmp_path / "talk.pdf"
+    workspace.files.export_to(path, Conversation("A talk", [question]), Conversation("Another"))
+    await workspace.files.finish()
+    pages = PdfReader(path).pages
+    text = " ".join(" ".join(page.extract_text() for page in pages).split())
+    assert "A talk" in text
+    assert "Is a < b true" in text
+    assert "Another" in text

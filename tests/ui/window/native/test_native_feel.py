@@ -71,7 +71,7 @@ async def test_entries_that_cannot_be_used_are_disabled(
         return {plain(a.text()) for a in window.findChildren(QAction) if a.isEnabled()}
 
     of_answers = {
-        "Export This Conversation",
+        "Markdown",
         "Regenerate",
         "Continue Answer",
         "Fork at a Token",
@@ -84,7 +84,7 @@ async def test_entries_that_cannot_be_used_are_disabled(
     await eventually(lambda: window.workspace.models.stage == "ready")
     window.workspace.current.stops.add_sequence("6")
     window.workspace.send("Count from 1 to 10, one number per line")
-    assert enabled() & of_answers <= {"Stop Generating", "Export This Conversation"}
+    assert enabled() & of_answers <= {"Stop Generating", "Markdown"}
     session = window.workspace.current
     await eventually(lambda: not session.is_running)
     versions = {"Earlier Version", "Later Version"}

@@ -90,7 +90,7 @@ async def test_of_several_chosen_ones_all_are_pinned_and_none_is_duplicated(
         "Bananas",
         "Dates",
     ]
-    command("Export This Conversation").trigger()
+    command("JSON").trigger()
     dialog = window.findChild(QFileDialog)
     assert Path(dialog.selectedFiles()[0]).name == "Bananas.json"
     dialog.close()
