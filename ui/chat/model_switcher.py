@@ -1,6 +1,6 @@
 """The model's name in the header, and the list below it. Main thread."""
 
-from dataclasses import dataclass
+from pathlib import Path
 
 from PySide6.QtCore import QModelIndex, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QHideEvent, QStandardItem, QStandardItemModel
@@ -17,6 +17,7 @@ from ui.kit.rows import CONTENT, DISPLAY, Index, RowContent, RowDelegate, RowPar
 from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, move_within_screen
 from ui.models.finder import FITS
+from ui.models.model_entries import Entry, state_of
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import (
     RESTART,
@@ -29,7 +30,7 @@ from ui.models.model_words import (
 from ui.models.models import LoadStage, ShownModel
 from ui.words import Tone, display_name
 
-_ROW = int(Qt.ItemDataRole.UserRole) + 1
+_MODEL = int(Qt.ItemDataRole.UserRole) + 1
 _TONES: dict[LoadStage, Tone] = {
     "none": "quiet",
     "unloaded": "quiet",
@@ -126,72 +127,18 @@ def _progress(model: ShownModel) -> str:
     return ",".join(text)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRow:
-    """One model of the list."""
-
-    model: LibraryModel
-    is_chosen: bool = False
-    is_loaded: bool = False
-    is_loading: bool = False
-    needs_user: bool = False
-
-    @property
-    def facts(self) -> str:
-        found = self.model.found
-        if found.problem:
-            return "Incomplete" if found.is_partial else "Damaged"
-        if found.obstacle:
-            return "GGUF, not for MLX" if found.is_gguf else f"{found.architecture}, not supported"
-        return row_facts(found, self.model.used_at)
-
-    @property
-    def state(self) -> tuple[str, Tone]:
-        """Whether it is in memory or would fit, with a tone."""
-        if self.needs_user:
-            return "Needs Approval", "limit"
-        if self.is_loading:
-            return "Loading", "limit"
-        if self.is_loaded:
-            return "Loaded", "done"
-        if not self.model.found.can_be_loaded or self.model.need is None:
-            return "", "quiet"
-        word, _, tone = FITS[self.model.fit]
-        return word, tone
-
-    @property
-    def content(self) -> RowContent:
-        """Its two lines; the model of the open conversation has a tick."""
-        colors, found = current_theme().colors, self.model.found
-        label, tone = self.state
-        color = colors.text if found.can_be_loaded else colors.muted
-        return RowContent(
-            RowPart(
-                display_name(found.name), color, "tick" if self.is_chosen else "", colors.match
-            ),
-            right=RowPart(label, colors.tone(tone)[0]),
-            subtitle=RowPart(self.facts),
-            elide=Qt.TextElideMode.ElideMiddle,
-        )
-
-    @property
-    def spoken(self) -> str:
-        chosen = "answers this conversation" if self.is_chosen else ""
-        name = self.model.found.name
-        parts = (display_name(name), name, self.state[0], self.facts, chosen)
-        return ", ".join(part for part in parts if part)
-
-
 class ModelRows(QStandardItemModel):
-    """The rows that match the typed words: the chosen and the loaded one, then by last use."""
+    """The models that match the typed words: the chosen and the loaded one, then by last use."""
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, library: ModelLibrary, parent: QObject) -> None:
         super().__init__(parent)
-        self._every: list[ModelRow] = []
+        self._library = library
+        self._chosen: Path | None = None
         self._terms: tuple[str, ...] = ()
 
-    def show(self, rows: list[ModelRow]) -> None:
-        self._every = sorted(rows, key=_order)
+    def show(self, chosen: Path | None) -> None:
+        """List the models again; the chosen one answers the open conversation."""
+        self._chosen = chosen
         self._fill()
 
     def look_for(self, text: str) -> None:
@@ -199,68 +146,82 @@ class ModelRows(QStandardItemModel):
         self._terms = tuple(text.casefold().split())
         self._fill()
 
-    @property
-    def total(self) -> int:
-        return len(self._every)
+    def at(self, row: int) -> LibraryModel:
+        model = self.index(row, 0).data(_MODEL)
+        assert isinstance(model, LibraryModel)
+        return model
 
-    def at(self, row: int) -> ModelRow:
-        shown = self.index(row, 0).data(_ROW)
-        assert isinstance(shown, ModelRow)
-        return shown
+    def is_used(self, model: LibraryModel) -> bool:
+        """Return whether a model is in memory or being loaded."""
+        in_memory = [loaded.folder for loaded in self._library.models.in_memory]
+        is_loaded = model.found.folder.resolve() in in_memory
+        return is_loaded or self._library.is_loading(model.found)
 
     def row_of(self, model: LibraryModel) -> int:
         """Return the row of a model; -1 if it is not shown."""
-        folders = [self.at(n).model.found.folder for n in range(self.rowCount())]
+        folders = [self.at(n).found.folder for n in range(self.rowCount())]
         return folders.index(model.found.folder) if model.found.folder in folders else -1
 
     def data(self, index: Index, role: int = DISPLAY) -> object:
         # Its colors are those of the present theme.
         is_content = role == CONTENT and index.isValid()
-        return self.at(index.row()).content if is_content else super().data(index, role)
+        return self._content(self.at(index.row())) if is_content else super().data(index, role)
 
     def _fill(self) -> None:
         self.clear()
-        for model in self._every:
-            found, name = model.model.found, display_name(model.model.found.name)
+        for model in sorted(self._library.local, key=self._order):
+            found, name = model.found, display_name(model.found.name)
             text = f"{found.name} {name} {found.architecture}".casefold()
             if all(word in text for word in self._terms):
                 item = QStandardItem(name)
-                item.setData(model, _ROW)
-                item.setAccessibleText(model.spoken)
+                item.setData(model, _MODEL)
+                content = self._content(model)
+                chosen = "answers this conversation" if content.title.icon else ""
+                parts = (name, found.name, content.right.text, content.subtitle.text, chosen)
+                item.setAccessibleText(", ".join(filter(None, parts)))
                 item.setToolTip("\n".join(filter(None, (found.trouble, str(found.folder)))))
                 item.setEnabled(found.can_be_loaded)
                 self.appendRow(item)
 
+    def _is_chosen(self, model: LibraryModel) -> bool:
+        return self._chosen is not None and model.found.folder.resolve() == self._chosen
 
-def rows_of(library: ModelLibrary, chosen: str) -> list[ModelRow]:
-    """Return a row for each model of the library."""
-    loaded = {model.folder for model in library.models.in_memory}
-    rows = []
-    for model in library.local:
-        folder = model.found.folder
-        position = folder.resolve()
-        rows.append(
-            ModelRow(
-                model,
-                is_chosen=bool(chosen) and str(position) == chosen,
-                is_loaded=position in loaded,
-                is_loading=library.is_loading(model.found),
-                needs_user=position in library.waiting,
-            )
+    def _order(self, model: LibraryModel) -> tuple[bool, bool, bool, float, str]:
+        found = model.found
+        is_used, name = self.is_used(model), found.name.casefold()
+        return (
+            not self._is_chosen(model),
+            not is_used,
+            not found.can_be_loaded,
+            -model.used_at,
+            name,
         )
-    return rows
 
-
-def _order(row: ModelRow) -> tuple[bool, bool, bool, float, str]:
-    found = row.model.found
-    in_use = row.is_loaded or row.is_loading
-    return (
-        not row.is_chosen,
-        not in_use,
-        not row.model.found.can_be_loaded,
-        -row.model.used_at,
-        found.name.casefold(),
-    )
+    def _content(self, model: LibraryModel) -> RowContent:
+        """Return its two lines; the model of the open conversation has a tick."""
+        colors, found = current_theme().colors, model.found
+        state = state_of(Entry(found.name, model), self._library)
+        word, tone = "", state.tone
+        if state.percent is not None:
+            word, tone = "Loading", "limit"
+        elif self.is_used(model):
+            word, tone = "Loaded", "done"
+        elif state.action in ("retry", "restart"):
+            word = "Failed"
+        elif found.can_be_loaded and model.need is not None:
+            word, _, tone = FITS[model.fit]
+        is_plain = found.can_be_loaded and state.tone in ("quiet", "done")
+        text = row_facts(found, model.used_at) if is_plain else state.text
+        return RowContent(
+            RowPart(
+                display_name(found.name),
+                colors.text if found.can_be_loaded else colors.muted,
+                "tick" if self._is_chosen(model) else "",
+                colors.match,
+            ),
+            right=RowPart(word, colors.tone(tone)[0]),
+            subtitle=RowPart(text),
+        )
 
 
 class ModelSwitcher(Popover):
@@ -274,8 +235,8 @@ class ModelSwitcher(Popover):
         self.setAccessibleName("Switch models")
         self._model = model
         self._library = library
-        self._pending: ModelRow | None = None
-        self.rows = ModelRows(self)
+        self._pending: LibraryModel | None = None
+        self.rows = ModelRows(library, self)
         self.field = ListSearchField("Find a model", "Clear Text")
         self.field.setPlaceholderText("Find a model")
         self.list = QListView()
@@ -333,7 +294,7 @@ class ModelSwitcher(Popover):
         screen = self.screen().availableGeometry()
         self.setFixedWidth(min(430, screen.width()))
         row_px = self.list.sizeHintForRow(0) if self.rows.rowCount() else 50
-        rows = max(2, min(8, self.rows.total))
+        rows = max(2, min(8, len(self._library.local)))
         self.list.setFixedHeight(min(rows * max(1, row_px) + 4, round(screen.height() * 0.6)))
         self.adjustSize()
 
@@ -345,7 +306,7 @@ class ModelSwitcher(Popover):
             return
         before = self._current()
         self._fill()
-        row = -1 if before is None else self.rows.row_of(before.model)
+        row = -1 if before is None else self.rows.row_of(before)
         self._select(max(row, 0))
         self._fit()
 
@@ -354,8 +315,7 @@ class ModelSwitcher(Popover):
         folder = choice.folder if choice is not None else None
         if choice is None and (info := self._model.models.status().info) is not None:
             folder = info.path
-        chosen = "" if folder is None else str(folder)
-        self.rows.show(rows_of(self._library, chosen))
+        self.rows.show(folder)
         self._show_count()
 
     def _look_for(self, text: str) -> None:
@@ -365,7 +325,7 @@ class ModelSwitcher(Popover):
         self._show_count()
 
     def _show_count(self) -> None:
-        shown, total = self.rows.rowCount(), self.rows.total
+        shown, total = self.rows.rowCount(), len(self._library.local)
         if not total:
             text = "Searching…" if self._library.is_looking else "No models yet."
         elif not shown:
@@ -376,7 +336,7 @@ class ModelSwitcher(Popover):
             text = counted(total, "model")
         self.note.setText(text)
 
-    def _current(self) -> ModelRow | None:
+    def _current(self) -> LibraryModel | None:
         index = self.list.currentIndex()
         return self.rows.at(index.row()) if index.isValid() else None
 
@@ -398,22 +358,21 @@ class ModelSwitcher(Popover):
     def _choose(self, index: QModelIndex) -> None:
         if not index.isValid():
             return
-        row = self.rows.at(index.row())
-        if not row.model.found.can_be_loaded:
+        model = self.rows.at(index.row())
+        if not model.found.can_be_loaded:
             self._ask(None)
-            self.note.setText(row.model.found.trouble)
-        elif row.model.fit is Fit.TOO_LARGE and not (row.is_loaded or row.is_loading):
-            self._ask(row)
+            self.note.setText(model.found.trouble)
+        elif model.fit is Fit.TOO_LARGE and not self.rows.is_used(model):
+            self._ask(model)
         else:
-            self._load(row)
+            self._load(model)
 
-    def _ask(self, row: ModelRow | None) -> None:
+    def _ask(self, model: LibraryModel | None) -> None:
         """Ask before a model is loaded that may not fit."""
-        self._pending = row
-        self.warning.setVisible(row is not None)
-        self.anyway.setVisible(row is not None)
-        if row is not None:
-            model = row.model
+        self._pending = model
+        self.warning.setVisible(model is not None)
+        self.anyway.setVisible(model is not None)
+        if model is not None:
             text = fit_text(model.need, model.fit, self._library.memory)
             self.warning.setText(f"{display_name(model.found.name)} may not fit. {text}")
             self.anyway.setFocus()
@@ -423,9 +382,9 @@ class ModelSwitcher(Popover):
         if self._pending is not None:
             self._load(self._pending)
 
-    def _load(self, row: ModelRow) -> None:
+    def _load(self, model: LibraryModel) -> None:
         self.close()
-        self._model.choose(row.model.found.folder)
+        self._model.choose(model.found.folder)
 
     def _show_more(self) -> None:
         self.close()

@@ -65,7 +65,7 @@ class SeveralModels:
     @property
     def names(self) -> list[str]:
         rows = self.switcher.rows
-        return [rows.at(row).model.found.name for row in range(rows.rowCount())]
+        return [rows.at(row).found.name for row in range(rows.rowCount())]
 
     async def __aenter__(self) -> "SeveralModels":
         self.window.show()

@@ -8,6 +8,7 @@ from PySide6.QtTest import QTest
 from engine.library.memory_need import Fit
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import eventually
+from ui.kit.rows import CONTENT
 
 
 async def test_typing_finds_a_model_and_return_loads_it(several: SeveralModels) -> None:
@@ -45,7 +46,8 @@ async def test_a_model_that_may_not_fit_is_loaded_only_after_a_question(
     library.local = [replace(one, fit=Fit.TOO_LARGE) for one in library.local]
     library.refresh = lambda: None  # type: ignore[method-assign]
     switcher = several.open()
-    assert switcher.rows.at(0).state[0] == "Too large"
+    content = switcher.rows.data(switcher.rows.index(0, 0), CONTENT)
+    assert content.right.text == "Too large"
     several.press(Qt.Key.Key_Return)
     assert switcher.isVisible()
     assert "may not fit" in switcher.warning.text()

@@ -9,6 +9,7 @@ from engine.engine import Engine
 from tests.support.scripted import Stage
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import RunOnLoop, eventually
+from ui.kit.rows import CONTENT
 from ui.kit.theme import Theme
 
 
@@ -34,7 +35,8 @@ async def test_switching_back_to_a_loaded_model_needs_no_load(
         assert (again.model_id, again.text) == ("alpha", "1, 2, 3, 4")
         states = [several.switcher.rows, several.open()]
         rows = several.switcher.rows
-        assert {rows.at(n).state[0] for n in range(rows.rowCount())} == {"Loaded"}
+        shown = [rows.data(rows.index(n, 0), CONTENT) for n in range(rows.rowCount())]
+        assert {content.right.text for content in shown} == {"Loaded"}
         del states
 
 
