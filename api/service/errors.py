@@ -36,7 +36,7 @@ _WITHOUT_IMAGES = (
 # The engine's message when a generation was ended on purpose.
 _CANCELLED = "the generation was cancelled on the server"
 _RESTART = (
-    ": choose Restart This Model in the Models window, or unload it (POST /api/generate with "
+    ": choose Restart in the Models window, or unload it (POST /api/generate with "
     '"keep_alive": 0), and the next request loads it again'
 )
 

@@ -20,7 +20,6 @@ from ui.models.finder import FITS
 from ui.models.model_entries import Entry, state_of
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import (
-    RESTART,
     fit_text,
     loading_text,
     passed,
@@ -95,7 +94,7 @@ class ModelBadge(QWidget):
         self.name.setToolTip(self._details())
         self.name.setAccessibleName(f"Model: {text}. Switch models")
         self.cancel.setVisible(model.stage == "loading")
-        self.again.setText(RESTART if model.is_stuck else "Retry")
+        self.again.setText("Restart" if model.is_stuck else "Retry")
         self.again.setVisible(model.stage == "failed" and self._model.models.path is not None)
 
     def _details(self) -> str:

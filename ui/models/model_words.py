@@ -24,12 +24,6 @@ _PHASES = {
     "tokenizer": "Reading the tokenizer",
     "weights": "Reading the weights",
 }
-
-
-# A model that was given up because it was stuck.
-STUCK, RESTART = "Not Responding", "Restart This Model"
-
-
 # What the models that come with the program are for.
 BUNDLED_PURPOSES = {
     "demo-model": "Counts and spells, to try out stops. Get another model to chat with.",

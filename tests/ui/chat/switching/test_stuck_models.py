@@ -70,7 +70,7 @@ async def test_a_stuck_model_says_so_everywhere_and_is_restarted_by_a_button(
     await eventually(lambda: "has not completed a step" in models.details.status.text())
     assert models.details.primary.text() == "Restart"
     hanging.held.clear()
-    assert several.header.again.text() == "Restart This Model"
+    assert several.header.again.text() == "Restart"
     several.header.again.click()
     await eventually(lambda: several.answering.state.stage == "ready")
     assert (await several.ask()).text == "1, 2, 3"
