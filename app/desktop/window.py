@@ -99,12 +99,16 @@ def chosen_model(options: ChatOptions, stored: StoredPreferences) -> Path:
 
 
 def save_window_state(window: MainWindow, stored: StoredPreferences) -> None:
-    """Keep the window's layout and the loaded model."""
+    """Keep the window's layout and the model that was used last, or else is loaded."""
     try:
         stored.save_window_layout(window.save_layout())
-        info = window.workspace.models.status().info
-        if info is not None:
-            stored.save_last_model(None if info.path == paths.demo_model() else info.path)
+        selection, info = window.workspace.model_selection, window.workspace.models.status().info
+        folder = None if info is None else info.path
+        if selection.last_used is not None and selection.last_used.folder is not None:
+            folder = selection.last_used.folder
+        if folder is not None:
+            is_demo = folder.resolve() == paths.demo_model().resolve()
+            stored.save_last_model(None if is_demo else folder)
     except OSError as error:
         _log.warning("the window's layout cannot be saved: %s", error)
 

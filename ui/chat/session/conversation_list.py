@@ -141,7 +141,7 @@ class ConversationList(QObject):
                 and conversation.settings.system_prompt == fresh.settings.system_prompt
             )
             if is_free and begins_alike and conversation.placement == fresh.placement:
-                conversation.model = None  # the model that is loaded now will answer it
+                conversation.model = None  # the model that was used last will answer it
                 if not conversation.tools.servers:
                     conversation.tools = fresh.tools
                 self.touch(conversation)

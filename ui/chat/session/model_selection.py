@@ -25,6 +25,7 @@ class ModelSelection(QObject):
         self._library = library
         self._conversation = Conversation()
         self._missing: ChosenModel | None = None
+        self.last_used: ChosenModel | None = None  # new conversations take it
         # The conversation whose model is being changed, and its model before.
         self._before: tuple[Conversation, ChosenModel | None] | None = None
         self._is_checking = self._has_ended = False
@@ -71,6 +72,7 @@ class ModelSelection(QObject):
             if folder is not None:
                 name = self.models.name if info is None else info.id
                 self._remember(ChosenModel(name, folder.resolve()))
+        self.last_used = self.choice
         return True
 
     def choose(self, folder: Path) -> None:
@@ -87,6 +89,7 @@ class ModelSelection(QObject):
     def remember(self, choice: ChosenModel) -> None:
         """Let the conversation use a model; the next message loads it if necessary."""
         self._remember(choice)
+        self.last_used = choice
         self.refresh()
 
     def refresh(self) -> None:
@@ -115,11 +118,12 @@ class ModelSelection(QObject):
         if self._before is None or self._before[0] is not self._conversation:
             self._before = self._conversation, self.choice
         self._remember(ChosenModel.of(folder))
+        self.last_used = self.choice
 
     def _refresh(self) -> None:
         if self.models.stage != "loading":
             self._restore_after_failure()
-        choice, info = self.choice, self.models.status().info
+        choice, info = self.choice or self.last_used, self.models.status().info
         if choice is None and info is not None:
             # It stays this one, whatever is loaded for others; saved with the first message.
             choice = ChosenModel(info.id, info.path.resolve())
@@ -138,7 +142,7 @@ class ModelSelection(QObject):
         if choice is None or self.models.is_at(choice.folder):
             return
         if self.models.status(choice.folder).info is None:
-            conversation.model = earlier
+            conversation.model = self.last_used = earlier
             self.chosen.emit(conversation)
 
     def _check(self) -> None:
@@ -168,6 +172,8 @@ class ModelSelection(QObject):
             return
         was_missing = self._missing == choice
         self._missing = None if is_there else choice
+        if self.last_used == self._missing:
+            self.last_used = None
         if is_there and folder is not None and folder != choice.folder:
             self._remember(ChosenModel(choice.name, folder.resolve()))
             self.changed.emit()

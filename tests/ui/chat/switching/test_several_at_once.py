@@ -40,6 +40,24 @@ async def test_switching_back_to_a_loaded_model_needs_no_load(
         del states
 
 
+async def test_new_conversation_takes_the_model_used_last_not_the_one_loaded_last(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async with SeveralModels(theme, tmp_path, demo_model_path) as several:
+        await several.load("alpha")
+        assert (await several.ask()).model_id == "alpha"
+        several.window.model_library.models.begin_to_load(several.folder / "beta")
+        loaded_one = several.workspace.models
+        await eventually(lambda: (loaded_one.stage, loaded_one.name) == ("ready", "beta"))
+        several.workspace.new_conversation()
+        assert several.answering.state.name == "alpha"
+        assert (await several.ask()).model_id == "alpha"
+        several.workspace.new_conversation()
+        await several.load("beta")
+        several.workspace.new_conversation()
+        assert several.answering.state.name == "beta", "a choice counts as use"
+
+
 class Endless:
     """Loads a model that writes slowly and for long, whatever folder is asked for."""
 
