@@ -40,7 +40,7 @@ from ui.kit.fields import FileDrops, is_typed_text
 from ui.kit.labels import ElidedLabel
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.tasks import finish_tasks, start_task
-from ui.kit.theme import HEAD_PX
+from ui.kit.theme import HEAD_PX, current_theme
 from ui.kit.windows import in_reading_order
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
@@ -60,7 +60,6 @@ from ui.records.tool_servers import (
 from ui.tools.toolbox import Toolbox
 from ui.words import FileRefused
 
-_COLUMN_PX = 760
 _KEEP_ONE = "Choose an answer to continue"
 _WAIT = "Wait for the answer to finish, or press Esc to stop it."
 
@@ -422,6 +421,7 @@ class ChatPanel(QWidget):
         workspace.conversations.renamed.connect(self._refresh)
         workspace.answering_changed.connect(self._refresh)
         workspace.stops_edited.connect(self._refresh)
+        current_theme().changed.connect(self._fit_composer)
         workspace.files.recovered.connect(self.problem.show_problem)
         self.problem.recovery_requested.connect(workspace.files.recover)
         composer.stop_requested.connect(self.stop_answer)
@@ -528,9 +528,14 @@ class ChatPanel(QWidget):
         is_empty = page is self.welcome
         self.messages.setCurrentWidget(page)
         self.welcome.below.setVisible(is_empty)
-        self._middle.setMaximumWidth((EMPTY_PX if is_empty else _COLUMN_PX) + 2 * SIDE_PX)
+        self._fit_composer()
         self._rows.setStretchFactor(self.messages, 2)
         self._rows.setStretchFactor(self.welcome.below, 3)
+
+    def _fit_composer(self) -> None:
+        is_empty = self.messages.currentWidget() is self.welcome
+        width = EMPTY_PX if is_empty else current_theme().column_px()
+        self._middle.setMaximumWidth(width + 2 * SIDE_PX)
 
     def _show_sides(self) -> None:
         """Show both compared answers, or the messages once one answer was kept."""

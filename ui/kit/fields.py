@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.kit.icon_engine import themed_icon
-from ui.kit.theme import restyle
+from ui.kit.theme import current_theme, restyle
 
 _HARMLESS = (
     Qt.KeyboardModifier.ShiftModifier
@@ -147,6 +147,11 @@ class GrowingInput(QPlainTextEdit):
         disable_horizontal_scrolling(self)
         self.document().setDocumentMargin(2)
         self.textChanged.connect(self._fit)
+        current_theme().changed.connect(self._zoom)
+        self._zoom()
+
+    def _zoom(self) -> None:
+        self.setFont(current_theme().message_font())
         self._fit()
 
     def setPlaceholderText(self, text: str) -> None:  # noqa: N802 - Qt's name

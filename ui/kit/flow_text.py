@@ -135,6 +135,14 @@ class FlowText(QTextBrowser):
         document.setDocumentMargin(0)
         document.documentLayout().documentSizeChanged.connect(self._fit)
 
+    def follow_message_font(self) -> None:
+        """Have the font of messages, and its zoom."""
+        current_theme().changed.connect(self._zoom)
+        self._zoom()
+
+    def _zoom(self) -> None:
+        self.setFont(current_theme().message_font())
+
     def loadResource(self, kind: int, name: QUrl | str) -> Any:
         """Load nothing: a text must not access files or the network."""
         return None

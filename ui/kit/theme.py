@@ -11,12 +11,13 @@ from string import Template
 from typing import ClassVar
 
 from PySide6.QtCore import QObject, Qt, QTemporaryDir, Signal
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo, QPalette
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo, QFontMetricsF, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 
 from ui.kit import icons
 from ui.kit.colors import DARK, LIGHT, Colors, ThemeMode, strengthened
 
+_MESSAGE_PX, _CODE_PX = 15, 13
 HEAD_PX = 52  # the height of the three columns' heads
 
 _SHEET = """
@@ -404,10 +405,16 @@ class Theme(QObject):
             self.changed.emit()
 
     def message_font(self) -> QFont:
-        """Return the font of messages: the application's, zoomed."""
-        font = self._app.font()
-        font.setPointSizeF(font.pointSizeF() * self.text_percent / 100)
-        return font
+        """Return the font of messages, zoomed."""
+        return sized_font(self._app.font(), _MESSAGE_PX * self.text_percent / 100)
+
+    def code_font(self) -> QFont:
+        """Return the font of code in messages, zoomed."""
+        return fixed_font(self.message_font(), _CODE_PX / _MESSAGE_PX)
+
+    def column_px(self) -> int:
+        """Return the width of messages and their composer: lines of at most 80 characters."""
+        return round(QFontMetricsF(self.message_font()).averageCharWidth() * 80)
 
     def set_code_look(
         self, *, code_wraps: bool | None = None, code_has_numbers: bool | None = None

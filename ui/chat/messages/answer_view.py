@@ -20,7 +20,7 @@ from ui.kit.labels import ElidedLabel, label, thin_bar
 from ui.kit.layouts import column, row
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
-from ui.kit.theme import current_theme, fixed_font
+from ui.kit.theme import current_theme
 from ui.models.model_words import passed
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
@@ -77,7 +77,6 @@ class RawText(FlowText):
         self._run: Run | None = None
         self.setObjectName("answer_text")
         self.setAccessibleName("Raw text of the answer")
-        self.setFont(fixed_font(self.font(), 1.0))
         self.hide()
         current_theme().changed.connect(self._fill)
 
@@ -88,6 +87,7 @@ class RawText(FlowText):
     def _fill(self) -> None:
         run = self._run
         self.clear()
+        self.setFont(current_theme().code_font())
         if run is None:
             return
         colors = current_theme().colors
@@ -123,6 +123,7 @@ class ThinkingView(QWidget):
         self._tail = ""
         self.preview = ElidedLabel("", "faint", 0.95, mode=Qt.TextElideMode.ElideLeft)
         self.text_view = FlowText()
+        self.text_view.follow_message_font()
         self.text_view.setObjectName("thinking_text")
         self.text_view.setAccessibleName("Thinking")
         self.text_view.hide()
@@ -183,7 +184,7 @@ class AnswerView(ShownMessage):
     ) -> None:
         assert message.run is not None
         run = self.run = message.run
-        self.text_view = MarkdownView(markdown_style(current_theme().message_font()))
+        self.text_view = MarkdownView(markdown_style())
         self.text_view.setObjectName("answer_text")
         self.pace = label("", "faint", 0.92)
         self.proceed = push_button("Continue", kind="link")
@@ -380,7 +381,7 @@ class AnswerView(ShownMessage):
         current_theme().changed.connect(self._restyle)
 
     def _restyle(self) -> None:
-        self.text_view.set_style(markdown_style(current_theme().message_font()))
+        self.text_view.set_style(markdown_style())
 
 
 def continue_label(run: Run) -> str:

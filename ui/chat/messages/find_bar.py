@@ -19,7 +19,7 @@ from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, row
 from ui.kit.markdown.growing_text import GrowingText
 from ui.kit.markdown.style import markdown_style
-from ui.kit.theme import current_theme, restyle
+from ui.kit.theme import restyle
 from ui.records.messages import ConversationMessage
 
 Match = tuple[ConversationMessage, int]
@@ -30,7 +30,7 @@ class MessageTexts:
 
     def __init__(self) -> None:
         self._document = QTextDocument()
-        style = markdown_style(current_theme().message_font())
+        style = markdown_style()
         self._writer = GrowingText(self._document, style)
         self._kept: dict[str, tuple[str, list[str]]] = {}
 

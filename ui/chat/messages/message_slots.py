@@ -151,7 +151,7 @@ class MessageList(QWidget):
     def fit(self, width: int, height: int, bar_px: int = 0) -> None:
         """Center the slots in the visible part of the column, no wider than is readable."""
         available_px = width + bar_px
-        self._inner_px = min(760, max(0, available_px - 2 * _MIN_SIDE_PX))
+        self._inner_px = min(current_theme().column_px(), max(0, available_px - 2 * _MIN_SIDE_PX))
         # Where the room has an odd pixel, it is at the left, as beside the message field.
         self._side_px = max(_MIN_SIDE_PX, (available_px - self._inner_px + 1) // 2)
         self._visible_px = height

@@ -106,6 +106,7 @@ class PlainBubble(QWidget):
         self._beside = beside
         self.files = files
         self.text_view = FlowText()
+        self.text_view.follow_message_font()
         self.text_view.setPlainText(text)
         self.text_view.setAccessibleName(f"You: {text}")
         if self.files and not text:

@@ -19,7 +19,7 @@ from ui.kit.labels import ElidedLabel, label, thin_bar
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.markdown.pictures import picture_from
 from ui.kit.tasks import start_task
-from ui.kit.theme import fixed_font
+from ui.kit.theme import current_theme
 from ui.kit.windows import OwnWindow
 from ui.records.attachments import Attachment
 from ui.records.runs import GrowingCall, Run
@@ -195,7 +195,7 @@ class _Card(QFrame):
         text = FlowText()
         text.setObjectName("answer_text")
         text.setAccessibleName(accessible_name)
-        text.setFont(fixed_font(self.font(), 0.95))
+        text.setFont(current_theme().code_font())
         return text
 
 
@@ -406,7 +406,7 @@ class ToolCard(_Card):
         text = QPlainTextEdit(with_directions_shown(with_control_pictures(self._whole)))
         text.setReadOnly(True)
         text.setAccessibleName(f"Whole result of {self._name}")
-        text.setFont(fixed_font(text.font(), 0.95))
+        text.setFont(current_theme().code_font())
         column(text, on=window)
         window.show()
 

@@ -109,7 +109,7 @@ class InlineWriter:
 
     def _write_code(self, code: str, form: QTextCharFormat) -> None:
         font = QFont(self._style.fixed)
-        font.setPointSizeF(form.font().pointSizeF() * 0.94)
+        font.setPointSizeF(form.font().pointSizeF() * 0.9)
         font.setWeight(form.font().weight())
         font.setItalic(form.font().italic())
         font.setStrikeOut(form.font().strikeOut())

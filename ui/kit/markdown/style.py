@@ -22,7 +22,7 @@ from PySide6.QtGui import (
 )
 
 from ui.kit.colors import Colors
-from ui.kit.theme import current_theme, fixed_font
+from ui.kit.theme import current_theme
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -140,12 +140,11 @@ class Decoration:
     width_px: float = 0.0
 
 
-def markdown_style(font: QFont) -> MarkdownStyle:
+def markdown_style() -> MarkdownStyle:
     """Return fonts and colors for rendered Markdown in the present theme."""
     theme = current_theme()
-    return MarkdownStyle(
-        font, fixed_font(font), theme.colors, theme.code_wraps, theme.code_has_numbers
-    )
+    font, fixed = theme.message_font(), theme.code_font()
+    return MarkdownStyle(font, fixed, theme.colors, theme.code_wraps, theme.code_has_numbers)
 
 
 def table_at(block: QTextBlock) -> QTextTable | None:

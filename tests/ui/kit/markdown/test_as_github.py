@@ -77,7 +77,7 @@ def test_a_footnote_link_scrolls_to_its_note_and_leads_nowhere_else(
     theme: Theme, qapp: QApplication
 ) -> None:
     area = QScrollArea()
-    view = MarkdownView(markdown_style(qapp.font()))
+    view = MarkdownView(markdown_style())
     area.setWidgetResizable(True)
     area.setWidget(view)
     area.resize(400, 200)

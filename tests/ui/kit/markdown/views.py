@@ -8,7 +8,7 @@ from ui.kit.theme import Theme
 
 
 def shown(theme: Theme, app: QApplication, text: str, width: int = 500) -> MarkdownView:
-    made = MarkdownView(markdown_style(app.font()))
+    made = MarkdownView(markdown_style())
     made.resize(width, 300)
     made.show()
     made.set_markdown(text)
