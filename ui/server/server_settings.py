@@ -5,6 +5,7 @@ from collections.abc import Callable
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QCheckBox,
     QFrame,
     QLabel,
@@ -21,35 +22,19 @@ from ui.preferences import declaration
 from ui.server.local_server import LocalServerState
 
 
-class ListEditor(QWidget):
-    """A row for each text, with a button that removes it, and a field that adds one."""
+class RemovableTexts(QWidget):
+    """A row for each text, with a button that removes it."""
 
     edited = Signal(object)  # tuple of texts
 
-    def __init__(
-        self, noun: str, accessible_name: str, example: str, problem_of: Callable[[str], str | None]
-    ) -> None:
+    def __init__(self, accessible_name: str, none: str = "") -> None:
         super().__init__()
-        self._noun, self._problem_of = noun, problem_of
+        self.setAccessibleName(accessible_name)
         self._texts: tuple[str, ...] = ()
         self._rows = column(spacing=2)
-        self.field = QLineEdit()
-        self.field.setPlaceholderText(example)
-        self.field.setAccessibleName(accessible_name)
-        self.field.setFont(fixed_font(self.field.font(), 0.92))
-        self.add = push_button("Add", f"Add the {noun}")
-        self._problem = label("", "fault", 0.92, is_wrapped=True)
-        self._problem.hide()
-        column(
-            self._rows, row((self.field, 1), self.add, spacing=6), self._problem, spacing=6, on=self
-        )
-        self.field.returnPressed.connect(self._add)
-        self.add.clicked.connect(self._add)
-        self.field.textEdited.connect(lambda: self._show_problem(None))
-
-    @property
-    def problem(self) -> str:
-        return "" if self._problem.isHidden() else self._problem.text()
+        self._none = label(none, "muted")
+        self._none.setVisible(bool(none))
+        column(self._rows, self._none, spacing=6, on=self)
 
     def show_texts(self, texts: tuple[str, ...]) -> None:
         if texts == self._texts:
@@ -58,6 +43,7 @@ class ListEditor(QWidget):
         clear_layout(self._rows)
         for text in texts:
             self._rows.addWidget(self._row(text))
+        self._none.setVisible(bool(self._none.text()) and not texts)
 
     def _row(self, text: str) -> QWidget:
         made = QWidget()
@@ -73,6 +59,37 @@ class ListEditor(QWidget):
         row((name, 1), remove, spacing=4, margins=(2, 0, 0, 0), on=made)
         return made
 
+    def _take(self, texts: tuple[str, ...]) -> None:
+        self.show_texts(texts)
+        buttons = self.findChildren(IconButton)[-len(texts) :]
+        if texts:  # the button that had the keyboard is gone
+            buttons[0].setFocus()
+        self.edited.emit(texts)
+
+
+class ListEditor(RemovableTexts):
+    """A list with a field that adds a text."""
+
+    def __init__(
+        self, noun: str, accessible_name: str, example: str, problem_of: Callable[[str], str | None]
+    ) -> None:
+        super().__init__(f"{noun}s")
+        self._noun, self._problem_of = noun, problem_of
+        self.field = QLineEdit()
+        self.field.setPlaceholderText(example)
+        self.field.setAccessibleName(accessible_name)
+        self.field.setFont(fixed_font(self.field.font(), 0.92))
+        self.add = push_button("Add", f"Add the {noun}")
+        self._problem = label("", "fault", 0.92, is_wrapped=True)
+        self._problem.hide()
+        inside = self.layout()
+        assert isinstance(inside, QBoxLayout)
+        inside.addLayout(row((self.field, 1), self.add, spacing=6))
+        inside.addWidget(self._problem)
+        self.field.returnPressed.connect(self._add)
+        self.add.clicked.connect(self._add)
+        self.field.textEdited.connect(lambda: self._show_problem(None))
+
     def _add(self) -> None:
         text = self.field.text().strip().rstrip("/")
         if not text:
@@ -83,11 +100,8 @@ class ListEditor(QWidget):
         self._show_problem(problem)
         if problem is None:
             self.field.clear()
-            self._take((*self._texts, text))
-
-    def _take(self, texts: tuple[str, ...]) -> None:
-        self.show_texts(texts)
-        self.edited.emit(texts)
+            self.show_texts((*self._texts, text))
+            self.edited.emit(self._texts)
 
     def _show_problem(self, problem: str | None) -> None:
         self._problem.setText(problem or "")

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
     QLabel,
-    QPushButton,
     QStackedWidget,
     QToolButton,
     QWidget,
@@ -26,8 +25,8 @@ from ui.kit.commands import Command
 from ui.kit.dialogs import confirm
 from ui.kit.fields import NumberField, SearchLineEdit, TextArea
 from ui.kit.icon_engine import themed_icon
-from ui.kit.labels import ElidedLabel, clear_layout, label, show_text
-from ui.kit.layouts import STRETCH, Item, column, row, scrolling
+from ui.kit.labels import label, show_text
+from ui.kit.layouts import STRETCH, FlowLayout, Item, column, row, scrolling
 from ui.kit.tasks import start_task
 from ui.kit.windows import OwnDialog, fit_to_screen, lay_out_hidden
 from ui.preferences import (
@@ -47,7 +46,7 @@ from ui.preferences import (
 )
 from ui.preferences_state import PreferencesState
 from ui.server.local_server import LocalServerState
-from ui.server.server_settings import ServerSettings
+from ui.server.server_settings import RemovableTexts, ServerSettings
 from ui.stops.stop_lists import StopLists
 from ui.stops.stop_lists_page import StopListsPage
 from ui.words import TRACES_DELETED
@@ -63,46 +62,6 @@ _ICONS = {
 }
 _CONTROL_PX = 240
 _PROMPTS_DELETED = "The model reads a conversation again when you continue it."
-
-
-class RemovableRows(QWidget):
-    """A row for each entry of a preference, with a button that removes it."""
-
-    def __init__(self, preferences: PreferencesState, preference: Declaration) -> None:
-        super().__init__()
-        setting = preference
-        self.setAccessibleName(setting.accessible_name or setting.label)
-        self._preferences = preferences
-        self._path = preference.path
-        self.buttons: list[QPushButton] = []
-        column(spacing=6, on=self)
-        self._fill()
-
-    def _fill(self) -> None:
-        clear_layout(self.layout())
-        self.buttons = []
-        column = self.layout()
-        assert column is not None
-        for entry in self._preferences.value_of(self._path):
-            line = QWidget()
-            text = " · ".join(entry[:2])  # the later parts are only for the program
-            button = push_button("Remove", f"Remove {text}")
-            button.setAutoDefault(False)
-            button.clicked.connect(lambda _=False, removed=entry: self._remove(removed))
-            row((ElidedLabel(text), 1), button, on=line)
-            self.buttons.append(button)
-            column.addWidget(line)
-        if not self.buttons:
-            column.addWidget(label("None", "muted"))
-
-    def _remove(self, removed: tuple[str, ...]) -> None:
-        entries = self._preferences.value_of(self._path)
-        self._preferences.change_value(
-            self._path, tuple(entry for entry in entries if entry != removed)
-        )
-        self._fill()
-        if self.buttons:
-            self.buttons[0].setFocus()
 
 
 class KeptFiles(Protocol):
@@ -208,9 +167,9 @@ class PreferencesDialog(OwnDialog):
         self._cards: list[QFrame] = []
         self.note = label("", "muted")
         self._problem = label("", "fault", 0.95, is_wrapped=True)
-        bar, icons = QFrame(), row(spacing=4)
+        bar, icons = QFrame(), FlowLayout()
         bar.setObjectName("chat_header")
-        row(icons, STRETCH, self.search, margins=(12, 8, 16, 8), on=bar)
+        row((icons, 1), self.search, margins=(12, 8, 16, 8), on=bar)
         texts = column(self.note, self._problem, margins=(24, 0, 24, 0))
         column(bar, (self.panes, 1), texts, spacing=0, margins=(0, 0, 0, 12), on=self)
         for text in (self.note, self._problem):
@@ -290,12 +249,17 @@ class PreferencesDialog(OwnDialog):
     def _control(self, preference: Declaration) -> QWidget:
         """Return a control that changes a preference, and that follows it."""
         path, name = preference.path, preference.accessible_name or preference.label
+        now = self._preferences.value_of(path)
+        change = partial(self._preferences.change_value, path)
         if get_origin(preference.kind) is tuple:
-            return RemovableRows(self._preferences, preference)
-        now, change = (
-            self._preferences.value_of(path),
-            partial(self._preferences.change_value, path),
-        )
+            texts = RemovableTexts(name, "None")
+            entries = partial(self._preferences.value_of, path)
+            texts.edited.connect(
+                lambda kept: change(tuple(one for one in entries() if _entry_text(one) in kept))
+            )
+            self._follow[path] = lambda value: texts.show_texts(tuple(map(_entry_text, value)))
+            self._follow[path](now)
+            return texts
         if preference.kind is str and not preference.choices:
             text = TextArea(name, preference.unset, 92, now)
             self._take_texts.append(lambda: change(text.text))
@@ -337,11 +301,15 @@ class PreferencesDialog(OwnDialog):
             show(self._preferences.value_of(path))
 
 
+def _entry_text(entry: tuple[str, ...]) -> str:
+    return " · ".join(entry[:2])  # the later parts are only for the program
+
+
 def _setting(name: str, control: QWidget) -> QWidget:
     """Return a line of a card: a name with its control at the right, or a text field below."""
     line, named = QFrame(), label(name)
     line.setObjectName("setting")
-    if isinstance(control, TextArea | RemovableRows):
+    if isinstance(control, TextArea | RemovableTexts):
         column(named, control, spacing=8, margins=(16, 10, 16, 12), on=line)
     else:
         row(named, STRETCH, control, spacing=16, margins=(16, 6, 12, 6), on=line)
