@@ -1,6 +1,6 @@
 """The list of models; each row has its action as a button at the right. Main thread."""
 
-from PySide6.QtCore import QModelIndex, QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QModelIndex, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -104,7 +104,7 @@ class ModelList(QListView):
         super().__init__()
         self.entries = entries
         self.pointer = QPoint(-1, -1)
-        self._pressed = QModelIndex()
+        self._pressed: Entry | None = None
         self._kept: Entry | None = None
         self._top_px = 0
         self.setObjectName("conversation_list")
@@ -142,11 +142,10 @@ class ModelList(QListView):
         super().keyPressEvent(event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        entry = self.current
-        if entry is not None:
-            area = self.visualRect(self.currentIndex())
-            is_key = event.reason() == QContextMenuEvent.Reason.Keyboard
-            below = self.viewport().mapToGlobal(area.bottomLeft())
+        index, entry = self.currentIndex(), self.current
+        is_key = event.reason() == QContextMenuEvent.Reason.Keyboard
+        if entry is not None and (is_key or self.indexAt(event.pos()) == index):
+            below = self.viewport().mapToGlobal(self.visualRect(index).bottomLeft())
             self.menu_requested.emit(entry, below if is_key else event.globalPos())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
@@ -154,31 +153,36 @@ class ModelList(QListView):
         self.pointer = event.position().toPoint()
         self.viewport().update(self.visualRect(self.indexAt(self.pointer)))
 
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self.pointer = QPoint(-1, -1)
+
     def mousePressEvent(self, event: QMouseEvent) -> None:
         super().mousePressEvent(event)
         is_left = event.button() == Qt.MouseButton.LeftButton
-        self._pressed = self._button_at(event.position().toPoint()) if is_left else QModelIndex()
+        self._pressed = self._button_at(event.position().toPoint()) if is_left else None
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         super().mouseReleaseEvent(event)
-        pressed, self._pressed = self._pressed, QModelIndex()
-        entry = self.current
-        if pressed.isValid() and entry is not None and pressed == self.currentIndex():
-            if self._button_at(event.position().toPoint()) != pressed:
-                return
-            if self.entries.state(entry).action == "loaded":
-                corner = button_area(self.visualRect(pressed)).bottomLeft()
-                self.menu_requested.emit(entry, self.viewport().mapToGlobal(corner))
-            else:
-                self.action_requested.emit(entry)
+        pressed, self._pressed = self._pressed, None
+        entry = self._button_at(event.position().toPoint())
+        # The rows may have changed since the button was pressed.
+        if entry is None or pressed is None or entry.key != pressed.key:
+            return
+        if self.entries.state(entry).action == "loaded":
+            corner = button_area(self.visualRect(self.currentIndex())).bottomLeft()
+            self.menu_requested.emit(entry, self.viewport().mapToGlobal(corner))
+        else:
+            self.action_requested.emit(entry)
 
-    def _button_at(self, position: QPoint) -> QModelIndex:
-        """Return the row whose button is at a position; an invalid index for none."""
+    def _button_at(self, position: QPoint) -> Entry | None:
+        """Return the entry whose button is at a position."""
         index = self.indexAt(position)
-        state = index.data(STATE)
-        is_button = isinstance(state, EntryState) and bool(state.action)
+        entry = index.data(ENTRY)
+        if not isinstance(entry, Entry) or entry.note is not None:
+            return None
         is_inside = button_area(self.visualRect(index)).contains(position)
-        return index if is_button and is_inside else QModelIndex()
+        return entry if is_inside and self.entries.state(entry).action else None
 
     def _keep_position(self) -> None:
         self._kept, self._top_px = self.current, self.verticalScrollBar().value()

@@ -26,7 +26,7 @@ _PHASES = {
 }
 # What the models that come with the program are for.
 BUNDLED_PURPOSES = {
-    "demo-model": "Counts and spells, to try out stops. Get another model to chat with.",
+    "demo-model": "Counts, spells and explains what a stop sequence is. Get another model to chat.",
     "seeing-model": "Names colors and shapes in pictures, to try them out.",
 }
 

@@ -346,12 +346,10 @@ class ModelsWindow(OwnWindow):
 
     def commands(self, entry: Entry | None) -> list[MenuEntry]:
         """Return the menu of an entry."""
-        if entry is None or ((folder := entry.folder) is not None and entry.local is not None):
-            return []
-        if folder is not None:
-            remove = Command("Remove from List", partial(self._remove, folder))
-            return [self._show_command(folder), None, remove]
-        if entry.local is None:
+        if entry is not None and entry.folder is not None:
+            remove = Command("Remove from List", partial(self._remove, entry.folder))
+            return [self._show_command(entry.folder), None, remove]
+        if entry is None or entry.local is None:
             return []
         model, found = entry.local, entry.local.found
         commands: list[MenuEntry] = []
