@@ -68,6 +68,8 @@ def _filter_condition(filter_: SearchFilter, created_at: str) -> tuple[str, list
     if filter_.folder_id:
         parts.append("c.folder_id = ?")
         values.append(filter_.folder_id)
+    if filter_.in_archive:
+        parts.append("c.is_archived = 1")
     if filter_.since:
         parts.append(f"{created_at} >= ?")
         values.append(filter_.since)

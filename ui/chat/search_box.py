@@ -1,6 +1,7 @@
 """The search field of the sidebar and its results. Main thread."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from ui.kit.layouts import FlowLayout, column
 from ui.kit.menus import escape_mnemonics
 from ui.kit.rows import Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
-from ui.records.store import EVERYWHERE, Hit, SearchFilter
+from ui.records.store import EVERYWHERE, Hit
 
 _ELIDE = Qt.TextElideMode.ElideRight
 _DAYS = (("Today", 0), ("Last 7 Days", 6), ("Last 30 Days", 29), ("Last 12 Months", 364))
@@ -141,10 +142,11 @@ class SearchResults(QWidget):
     def _narrow(self) -> None:
         days = self.time.value
         self._search.narrow(
-            SearchFilter(
-                self.folder.value or "",
-                0.0 if days is None else since_days(days),
-                self.speaker.value or "",
+            replace(
+                self._search.filter,
+                folder_id=self.folder.value or "",
+                since=0.0 if days is None else since_days(days),
+                speaker=self.speaker.value or "",
             )
         )
 

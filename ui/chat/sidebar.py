@@ -315,12 +315,18 @@ class Sidebar(QFrame):
         self.results.left.connect(self.search_field.setFocus)
         self._workspace.selection_changed.connect(self._show_current)
         self.rows.layoutChanged.connect(self._show_current)
-        self.rows.filtered.connect(lambda: self.archive.setVisible(self.rows.shows_archive))
+        self.rows.filtered.connect(self._show_archive)
         self._workspace.answering_changed.connect(self._refresh_hint)
         conversations.undoable.connect(
             lambda text: self.undo_bar.offer(text, conversations.undo_last)
         )
         conversations.undone.connect(self.undo_bar.hide)
+
+    def _show_archive(self) -> None:
+        search, in_archive = self._workspace.search, self.rows.shows_archive
+        self.archive.setVisible(in_archive)
+        self.search_field.setPlaceholderText("Search Archive" if in_archive else "Search")
+        search.narrow(replace(search.filter, in_archive=in_archive))
 
     def _open(self, conversation: Conversation) -> None:
         if conversation is not self._workspace.selected:

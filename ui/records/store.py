@@ -18,6 +18,11 @@ MAX_HITS = 100
 Speaker = Literal["", "you", "model", "tool"]
 """The author that a search is narrowed to; empty for all."""
 _SNIPPET_CHARS = 110
+_BEFORE_CHARS = 12  # more would push the match out of a narrow sidebar
+_MARKUP = re.compile(
+    r"!?\[([^\]\n]*)\]\([^)\s]*\)|^\s*(?:#{1,6}|>|[-*+]|\d+\.)\s+|\*\*(?=\S)|(?<=\S)\*\*|`+",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +40,12 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """The folder, the Unix time and the speaker that a search is narrowed to."""
+    """The folder, the Unix time and the speaker that a search is narrowed to, or the archive."""
 
     folder_id: str = ""
     since: float = 0.0
     speaker: Speaker = ""
+    in_archive: bool = False
 
 
 EVERYWHERE = SearchFilter()
@@ -59,13 +65,19 @@ def matches(text: str, terms: Sequence[str]) -> bool:
 
 
 def snippet_of(text: str, terms: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Return a line of text around the first match, and the places of the words in it."""
+    """Return a line of text around the first match, and the places of the words in it.
+
+    The line is without Markdown's signs, unless the match is in them.
+    """
     pattern = re.compile("|".join(re.escape(word) for word in terms) or r"(?!)", re.IGNORECASE)
     first = pattern.search(text)
-    begin = max(0, (first.start() if first else 0) - 24)
-    if begin and (space := text.find(" ", begin, begin + 12)) >= 0:
+    match = first.start() if first else 0
+    begin = max(0, match - _BEFORE_CHARS)
+    if begin and (space := text.find(" ", begin, match)) >= 0:
         begin = space + 1
     piece = text[begin : begin + _SNIPPET_CHARS]
+    plain = _MARKUP.sub(lambda found: found[1] or "", piece)
+    piece = plain if pattern.search(plain) else piece
     line = ("…" if begin else "") + re.sub(r"\s", " ", piece)
     if begin + _SNIPPET_CHARS < len(text):
         line += "…"

@@ -202,7 +202,7 @@ class Search(QAbstractListModel):
         for identity, hits in by_conversation.items():
             named = next((hit for hit in hits if hit.message_id is None), None)
             below = [hit for hit in hits if hit.message_id is not None]
-            rows.append(FoundConversation(identity, hits[0].title, len(below), named))
+            rows.append(FoundConversation(identity, hits[0].title, len(hits), named))
             is_whole = identity in self._whole or len(below) <= 4
             shown = below if is_whole else below[:3]
             rows += shown

@@ -55,7 +55,7 @@ async def test_hits_stand_below_their_conversation_and_the_rest_below_a_row(
     rows = [search.at(row) for row in range(search.rowCount())]
     headings = [row for row in rows if isinstance(row, FoundConversation)]
     assert {(row.title, row.hits, row.named is not None) for row in headings} == {
-        ("Cats", 7, True),
+        ("Cats", 8, True),
         ("Dogs", 1, False),
     }
     (more,) = [row for row in rows if isinstance(row, MoreHits)]
@@ -76,9 +76,18 @@ async def test_a_narrowed_search_asks_anew_and_an_outdated_answer_is_dropped(
 ) -> None:
     save(store, "Inside", "a needle", folder="folder")
     save(store, "Outside", "a needle")
+    archived = Conversation("Archived", [ConversationMessage("user", "a [needle](x) in **hay**")])
+    archived.placement = Placement(is_archived=True)
+    store.save(archived)
+    store.save_messages(archived, archived.messages)
     search = Search(store)
     await looked_for(search, "needle")
-    assert search.summary.startswith("2 results")
+    assert search.summary.startswith("3 results")
+    search.narrow(SearchFilter(in_archive=True))
+    await eventually(lambda: search.summary == "1 result in 1 conversation")
+    hit = search.hit_at(search.first_hit())
+    assert hit is not None
+    assert (hit.title, hit.snippet) == ("Archived", "a needle in hay")
     search.narrow(SearchFilter(folder_id="folder", speaker="you"))
     await eventually(lambda: search.summary == "1 result in 1 conversation")
     search.narrow(SearchFilter(folder_id="other"))
