@@ -30,6 +30,7 @@ from engine.values.verdict import (
     VerdictText,
     interrupted,
     plain_cause,
+    stopped_by_quit,
     verdict_text,
 )
 from engine.wording import as_sentence, counted, visible
@@ -135,8 +136,10 @@ def display_name(name: str) -> str:
     return title if title.startswith("gpt-oss") else title[:1].upper() + title[1:]
 
 
-def interrupted_verdict(*, has_text: bool) -> Verdict:
-    """Return the verdict on an answer that was not over when the program ended."""
+def interrupted_verdict(*, has_text: bool, is_quit: bool) -> Verdict:
+    """Return the verdict on an answer that was not over when the program ended or was quit."""
+    if is_quit:
+        return Verdict("cancelled", "quiet", stopped_by_quit(has_text=has_text))
     return Verdict("fault", "fault", interrupted(has_text=has_text))
 
 

@@ -96,6 +96,13 @@ def interrupted(*, has_text: bool) -> VerdictText:
     return _unjudged("Interrupted", "This answer was interrupted.", detail)
 
 
+def stopped_by_quit(*, has_text: bool) -> VerdictText:
+    """Return the words about an answer that was stopped because the user quit the program."""
+    detail = "The text up to then is kept." if has_text else ""
+    sentence = "This answer stopped when Fullstop quit."
+    return _unjudged("Stopped when Fullstop quit", sentence, detail)
+
+
 WRITTEN = _unjudged(
     "Written by you",
     "You wrote this answer.",

@@ -9,7 +9,9 @@ from typing import Any
 from PySide6.QtCore import QPoint, QRect, QRectF, QSizeF, Qt, QUrl
 from PySide6.QtGui import (
     QColor,
+    QFocusEvent,
     QKeyEvent,
+    QMouseEvent,
     QTextBlock,
     QTextCharFormat,
     QTextCursor,
@@ -121,7 +123,8 @@ class FlowText(QTextBrowser):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         flags = Qt.TextInteractionFlag
-        # The caret shows the keyboard position and selects text to quote or copy.
+        # The caret, shown while keys move it, selects text to quote or copy.
+        self.setCursorWidth(0)
         self.setTextInteractionFlags(flags.TextBrowserInteraction | flags.TextSelectableByKeyboard)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setTabChangesFocus(True)
@@ -220,7 +223,16 @@ class FlowText(QTextBrowser):
         before = self.textCursor().position()
         super().keyPressEvent(event)
         if self.textCursor().position() != before:
+            self.setCursorWidth(1)
             self._ensure_visible(self.cursorRect(), 0)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self.setCursorWidth(0)
+        super().mousePressEvent(event)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        self.setCursorWidth(0)
+        super().focusOutEvent(event)
 
     def _ensure_visible(self, area: QRect, margin: float) -> None:
         """Scroll the column around this text; ``margin`` is a share of the column's height."""

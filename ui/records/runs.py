@@ -223,7 +223,8 @@ class Run:
     def verdict(self) -> Verdict | None:
         """Why it ended; None while it is running, and if it was refused."""
         if self.state == "interrupted":
-            return interrupted_verdict(has_text=self.has_text)
+            is_quit = self.finished is not None  # a crash leaves no end
+            return interrupted_verdict(has_text=self.has_text, is_quit=is_quit)
         if self.finished is None:
             ends = {"written": WRITTEN_VERDICT, "unrecorded": UNRECORDED_VERDICT}
             return ends.get(self.state)

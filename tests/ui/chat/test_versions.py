@@ -116,7 +116,7 @@ async def test_an_answer_goes_on_past_its_stop_with_the_text_that_was_cut_off(
 
 
 @pytest.mark.parametrize("begins_with", ["the program", "a person"])
-async def test_an_answer_that_ends_with_the_program_was_stopped_by_nobody(
+async def test_answer_stopped_by_quit_is_not_called_interrupted(
     scripted: ScriptedEngine, begins_with: str
 ) -> None:
     chat = session(scripted, Conversation())
@@ -129,9 +129,9 @@ async def test_an_answer_that_ends_with_the_program_was_stopped_by_nobody(
     await ended(chat)
     assert answer.verdict is not None
     stopped = "You stopped this answer."
-    interrupted = "This answer was interrupted."
+    by_quit = "This answer stopped when Fullstop quit."
     sentence = answer.verdict.text.sentence
-    assert sentence == (stopped if begins_with == "a person" else interrupted)
+    assert sentence == (stopped if begins_with == "a person" else by_quit)
     assert "The text up to" in answer.verdict.text.detail
     assert answer.can_be_continued
     again = run_from(Fields(run_values(answer)), answer.text)

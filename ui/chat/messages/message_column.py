@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QResizeEvent, QShowEvent, QWheelEvent
+from PySide6.QtGui import (
+    QColor,
+    QLinearGradient,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QShowEvent,
+    QWheelEvent,
+)
 from PySide6.QtWidgets import QApplication, QButtonGroup, QFrame, QPushButton, QScrollArea, QWidget
 
 from ui.chat.messages.answer_view import AnswerView
@@ -19,6 +27,8 @@ from ui.kit.theme import current_theme, restyle
 from ui.records.messages import ConversationMessage
 from ui.records.prompt_fit import last_left_out
 from ui.records.runs import LeftOut, Run
+
+_FADE_PX = 24
 
 
 class JumpButton(QPushButton):
@@ -74,6 +84,25 @@ class JumpButton(QPushButton):
         self.move_to_bottom()
 
 
+class BottomFade(QWidget):
+    """Lets the text fade at the bottom edge while it goes on below."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.hide()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        canvas = QColor(current_theme().colors.canvas)
+        fade = QLinearGradient(0, 0, 0, self.height())
+        fade.setColorAt(1, canvas)
+        canvas.setAlpha(0)
+        fade.setColorAt(0, canvas)
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), fade)
+        painter.end()
+
+
 class MessageColumn(QScrollArea):
     """Shows messages."""
 
@@ -103,6 +132,7 @@ class MessageColumn(QScrollArea):
         self._anchor = ScrollAnchor(self, self._stack)
         self._near = ViewportCache(self, self._stack)
         self._near.view_needed.connect(self._make_view)
+        self._fade = BottomFade(self)
         self.jump = JumpButton(self)
         self.jump.clicked.connect(self.jump_to_latest)
         self._anchor.moved.connect(self._near.fill_near)
@@ -273,6 +303,8 @@ class MessageColumn(QScrollArea):
             self._anchor.hold()
         self._fit()
         self._anchor.keep_end()
+        seen = self.viewport()
+        self._fade.setGeometry(0, seen.height() - _FADE_PX, seen.width(), _FADE_PX)
         self.jump.move_to_bottom()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -367,6 +399,7 @@ class MessageColumn(QScrollArea):
             self._mark_last()
 
     def _refresh_jump(self) -> None:
+        self._fade.setVisible(not self._anchor.is_end_seen)
         self.jump.show_match(self._anchor.is_end_seen)
 
     def _append_text(self, run: Run, text: str) -> None:

@@ -435,7 +435,7 @@ class MarkdownView(FlowText):
         painter = QPainter(self.viewport())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         target = QRectF(event.rect())
-        for decoration in self._seen(target):
+        for decoration in self._text.decorations:
             area = self.area(decoration)
             if area.intersects(target):
                 self._geometry.paint(painter, decoration, area)
@@ -450,18 +450,6 @@ class MarkdownView(FlowText):
             self._paint_text(part_area.intersected(target))
             top = max(top, part_area.bottom())
         self._paint_text(QRectF(target.left(), top, target.width(), target.bottom() + 1 - top))
-
-    def _seen(self, target: QRectF) -> list[Decoration]:
-        """Return the decorations that may be in an area, found by text position, which is fast."""
-        layout, around = self.document().documentLayout(), 4 * self._style.code_head_px
-        fuzzy = Qt.HitTestAccuracy.FuzzyHit
-        first = layout.hitTest(QPointF(0, target.top() - around), fuzzy)
-        last = layout.hitTest(QPointF(0, target.bottom() + around), fuzzy)
-        return [
-            decoration
-            for decoration in self._text.decorations
-            if last < 0 or (decoration.end >= first and decoration.start <= last + 1)
-        ]
 
     def _paint_text(self, area: QRectF) -> None:
         if area.isValid():

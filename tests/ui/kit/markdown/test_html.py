@@ -3,7 +3,7 @@
 import base64
 
 import pytest
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, Qt, QUrl
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QRect, Qt, QUrl
 from PySide6.QtGui import QColor, QImage, QTextBlock
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -178,3 +178,11 @@ def test_no_other_picture_is_loaded_or_lost(
     assert view.toPlainText() == (source if is_source else card)
     view.selectAll()
     assert view.createMimeDataFromSelection().text() == source
+
+
+def test_bar_of_a_long_quote_is_painted_in_every_part(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, "> " + "w " * 600 + f"\n\n{DETAILS}")
+    whole, (quote, *_) = view.grab().toImage(), view.decorations
+    for top in range(5, round(view.area(quote).height()) - 8, 5):
+        part = QRect(0, top, 12, 3)
+        assert view.grab(part).toImage() == whole.copy(part), top
