@@ -2,13 +2,13 @@
 
 from functools import partial
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QMenu
 
 from engine.library.local_models import Origin
 from engine.library.suggestions import SuggestedModel, first_models
 from engine.wording import as_sentence, format_size
-from ui.kit.buttons import IconBadge, push_button
+from ui.kit.buttons import push_button
 from ui.kit.commands import Command, Entry, fill_menu
 from ui.kit.labels import label, show_text, thin_bar
 from ui.kit.layouts import STRETCH, column, row
@@ -36,8 +36,6 @@ class FirstModel(QFrame):
         self._library = library
         self._offered: tuple[SuggestedModel, ...] = ()
         self._suggestion: SuggestedModel | None = None
-        badge = IconBadge(40)
-        badge.show_icon("download", "match")
         self.name = label("", "title", 1.2, is_wrapped=True)
         self.description = label("", "", is_wrapped=True)
         self.figures = label("", "muted", 0.95, is_wrapped=True)
@@ -52,13 +50,7 @@ class FirstModel(QFrame):
         fill_menu(menu, (), self._alternatives)
         texts = column(self.name, self.description, self.figures, self.problem, self.bar, spacing=4)
         buttons = row(self.download, self.others, STRETCH, spacing=8)
-        row(
-            (badge, 0, Qt.AlignmentFlag.AlignTop),
-            (column(texts, buttons, spacing=12), 1),
-            spacing=16,
-            margins=16,
-            on=self,
-        )
+        column(texts, buttons, spacing=12, margins=16, on=self)
         self._loading = LoadingAfter(library, self)
         self._loading.ready.connect(lambda _: self.ready.emit())
         self._loading.not_loaded.connect(lambda _, why: show_text(self.problem, why))

@@ -91,6 +91,8 @@ class Welcome(QWidget):
             goes_sideways=False,
         )
         self.below.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        # A bar would take width from one side: the edges are those of the composer.
+        self.below.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.below.setMinimumHeight(1)
         model.changed.connect(self.refresh)
         library.changed.connect(self.refresh)
@@ -115,7 +117,7 @@ class Welcome(QWidget):
         is_demo = model.folder is None or self._library.is_bundled(model.folder)
         ready = f"{model.title} runs on this computer, and nothing leaves it."
         if is_demo:
-            ready = f"{model.title} can count, spell and explain what a stop sequence is."
+            ready = f"{model.title} can count, spell and explain stop sequences."
         text = {
             "none": "No model is loaded. Find one below, or open a folder from the File menu.",
             "loading": f"Loading {model.title}. You can write your first message meanwhile.",
