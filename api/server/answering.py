@@ -49,8 +49,9 @@ _log = logging.getLogger(__name__)
 SERVICE = web.AppKey("service", Service)
 BODIES = web.AppKey("bodies", BodyReceiver)
 RECORD = web.RequestKey("record", RequestRecord)
-# Larger bodies are parsed on a thread, so that streams continue meanwhile.
-_ON_LOOP_BYTES = 1 << 20
+# Larger bodies are parsed on a thread, so that streams continue meanwhile: calls and their results,
+# thousands of each, take seconds to match.
+_ON_LOOP_BYTES = 1 << 17
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -107,9 +108,11 @@ async def receive_request(
         return params
 
     def read() -> Sequence[GenerationRequest]:
-        if route.read is None:
-            return ()
-        return read_generations(params, context, route.read, record.not_applied)
+        generations: Sequence[GenerationRequest] = ()
+        if route.read is not None:
+            generations = read_generations(params, context, route.read, record.not_applied)
+        record.tools_left_out = left_out_tools(params)
+        return generations
 
     async with receiver.receive(request) as raw:
         is_on_loop = len(raw) <= _ON_LOOP_BYTES and not is_packed
@@ -128,7 +131,6 @@ async def receive_request(
         generations = read() if is_on_loop else await asyncio.to_thread(read)
     if generations:
         record.not_applied = generations[0].not_applied
-    record.tools_left_out = left_out_tools(params)
     return ParsedRequest(service, record, params, generations, url)
 
 

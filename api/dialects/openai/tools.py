@@ -8,8 +8,10 @@ https://platform.openai.com/docs/guides/function-calling
 """
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from api.dialects.openai.wire import CustomFormat
@@ -128,7 +130,7 @@ def choose_tools(
         case "required":
             is_required = True
         case dict() if choice.get("type") in _KINDS:
-            return tuple(tools), ToolChoice("required", _found(choice, offered).name)
+            return tuple(tools), ToolChoice("required", _found(choice, _by_name(offered)).name)
         case dict() if choice.get("type") == "allowed_tools":
             tools, is_required = _allowed(choice, offered)
         case str(kind) | {"type": kind}:
@@ -146,21 +148,35 @@ def _allowed(choice: dict[str, object], offered: Sequence[OfferedTool]) -> tuple
     listed = inner.get("tools") if isinstance(inner, dict) else None
     if not isinstance(listed, list):
         raise invalid((_FIELD, "tools"), "must be a list of tools")
-    allowed: list[Tool] = []
+    by_name, by_namespace = _by_name(offered), defaultdict[str, list[Tool]](list)
+    for tool in offered:
+        by_namespace[tool.namespace or ""].append(tool.function)
+    allowed: dict[str, Tool] = {}
     for listed_tool in listed:
         kind = listed_tool.get("type", "function") if isinstance(listed_tool, dict) else None
         if kind == "namespace":
-            allowed += [
-                tool.function for tool in offered if tool.namespace == listed_tool.get("name")
-            ]
+            # Removed, because a list can repeat a namespace thousands of times.
+            tools = by_namespace.pop(str(listed_tool.get("name")), [])
         elif kind in _KINDS:
-            allowed.append(_found(listed_tool, offered))
-        # Other kinds do not run here and were left out, so that they cannot be called either.
-    kept = [tool for index, tool in enumerate(allowed) if tool not in allowed[:index]]
-    return kept, isinstance(inner, dict) and inner.get("mode") == "required"
+            tools = [_found(listed_tool, by_name)]
+        else:
+            # Other kinds do not run here and were left out, so that they cannot be called either.
+            continue
+        for function in tools:
+            allowed.setdefault(function.name, function)
+    return list(allowed.values()), isinstance(inner, dict) and inner.get("mode") == "required"
 
 
-def _found(choice: dict[str, object], offered: Sequence[OfferedTool]) -> Tool:
+def _by_name(offered: Sequence[OfferedTool]) -> dict[tuple[str, str | None, bool], Tool]:
+    """Return the functions by the names that a choice may have for them, namespace and kind."""
+    functions: dict[tuple[str, str | None, bool], Tool] = {}
+    for tool in offered:
+        for name, namespace in product((tool.name, tool.function.name), (None, tool.namespace)):
+            functions.setdefault((name, namespace, tool.is_custom), tool.function)
+    return functions
+
+
+def _found(choice: dict[str, object], by_name: Mapping[tuple[str, str | None, bool], Tool]) -> Tool:
     """Return the function of a tool that the client names; its namespace may be left out."""
     kind = str(choice.get("type") or "function")
     inner = choice.get(kind, choice)
@@ -169,8 +185,7 @@ def _found(choice: dict[str, object], offered: Sequence[OfferedTool]) -> Tool:
     if not isinstance(name, str) or not name:
         raise invalid(path, "must be the name of one of the tools")
     namespace = choice.get("namespace")
-    for tool in offered:
-        is_meant = name in (tool.name, tool.function.name) and namespace in (None, tool.namespace)
-        if is_meant and tool.is_custom == (kind == "custom"):
-            return tool.function
-    raise invalid((_FIELD,), f"{shown(name)} is not among the tools")
+    key = (name, None if namespace is None else str(namespace), kind == "custom")
+    if key not in by_name:
+        raise invalid((_FIELD,), f"{shown(name)} is not among the tools")
+    return by_name[key]

@@ -8,6 +8,7 @@ ignored. Any thread.
 
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, NotRequired, Self
 
 from pydantic import (
@@ -344,17 +345,23 @@ class ResponseParams(ConversationParams):
             isinstance(item, ItemReference) for item in self.input
         )
 
-    @property
+    @cached_property
     def all_tools(self) -> list[ResponseTool]:
+        """The tools of the field and those of items, each of these once."""
         tools = list(self.tools or ())
+        # Comparing each with each would block the server for minutes: there can be thousands.
+        known = {tool.model_dump_json() for tool in tools}
         for item in self.input:
-            if isinstance(item, AdditionalToolsItem):
-                tools += [tool for tool in item.tools if tool not in tools]
+            for tool in item.tools if isinstance(item, AdditionalToolsItem) else ():
+                if (text := tool.model_dump_json()) not in known:
+                    known.add(text)
+                    tools.append(tool)
         return tools
 
     def with_recalled(self, earlier: Sequence[Item], own: Sequence[Item]) -> Self:
         """Return a copy with the items of stored answers before its own."""
         copy = self.model_copy(update={"input": [*earlier, *own]})
+        copy.__dict__.pop("all_tools", None)  # cached
         copy._recalled = len(earlier)  # noqa: SLF001 - its own
         return copy
 

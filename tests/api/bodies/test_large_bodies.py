@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,11 @@ from api.dialects.anthropic.wire import MessageCreateParams
 from api.dialects.ollama.wire import ChatParams
 from api.dialects.openai.chat_wire import ChatCompletionParams
 from api.dialects.openai.completions import CompletionParams
+from api.dialects.responses.read import requests_from_wire
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.sglang.wire import GenerateParams
 from api.dialects.shared.body import WireModel, parse_body
+from api.dialects.shared.parameters import ReadContext
 from api.service.errors import ApiError
 
 ASK: dict[str, Any] = {
@@ -77,3 +80,24 @@ def test_unfinished_bodies_are_bounded(
             one.close()
     ends = [site.send("POST", "/v1/messages", ASK).status for _ in range(3)]
     assert ends == [200] * 3
+
+
+def test_thousands_of_tools_are_read_in_linear_time() -> None:
+    tools = [{"type": "function", "name": f"t{number}"} for number in range(20_000)]
+    body = {
+        "model": "m",
+        "input": [
+            {"role": "user", "content": "Hi"},
+            {"type": "additional_tools", "tools": tools[9_000:]},
+        ],
+        "tools": tools[:10_000],
+        "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": tools},
+    }
+    params, _ = parse_body(json.dumps(body).encode(), ResponseParams)
+    assert isinstance(params, ResponseParams)
+
+    began_s = time.monotonic()
+    [request] = requests_from_wire(params, ReadContext())
+    assert [tool.name for tool in request.tools] == [tool["name"] for tool in tools]
+    # Comparing each with each takes minutes.
+    assert time.monotonic() - began_s < 10
