@@ -89,6 +89,7 @@ class RunningBatch:
         if not self.can_draft:
             sequence.sources = ()
         self._admit(sequence)
+        self.prompt_cache.shrink_to()  # files or another sequence may have filled it beyond
         if not self.prompt_cache.can_cut_anywhere:
             self._plan_snapshots(sequence)
         self.sequences[sequence.number] = sequence
@@ -162,6 +163,9 @@ class RunningBatch:
         ]
         for sequence in admitted:
             self._end_wait(sequence)
+        # Only now: evicted before, a beginning would be copied again for each of them.
+        if admitted:
+            self.prompt_cache.shrink_to()
         return admitted
 
     def _end_wait(self, sequence: Sequence) -> None:

@@ -178,7 +178,8 @@ class PrefixIndex:
     def fetch(self, owner: str, tokens: Sequence[int]) -> tuple[list[Any] | None, int, int]:
         """Return a fresh cache of the longest prefix in memory, not all of a prompt.
 
-        Also returns its tokens, and how many of them were read from files for this prompt.
+        Also returns its tokens, and how many of them were read from files for this prompt. Evicts
+        nothing: ``shrink_to`` follows once all prompts that begin alike have fetched.
         """
         with self._lock:
             path, count, entry = self._match(owner, key_of(tokens[:-1]))
@@ -192,9 +193,7 @@ class PrefixIndex:
                 self._use(last)
                 disk_tokens, last.disk_tokens = disk_tokens + last.disk_tokens, 0
             segments = [block.content for block in path if isinstance(block.content, Segment)]
-            cache = join_cache(segments, snapshot, count)
-            self.shrink_to()  # what was read or shared for this prompt may exceed the limit
-            return cache, count, disk_tokens
+            return join_cache(segments, snapshot, count), count, disk_tokens
 
     def count_common(self, owner: str, tokens: Sequence[int]) -> int:
         with self._lock:
@@ -203,7 +202,7 @@ class PrefixIndex:
     def store(
         self, owner: str, tokens: Sequence[int], cache: Sequence[Any]
     ) -> tuple[list[tuple[bytes, Segment | None]], Snapshot] | None:
-        """Store a cache in memory, beyond the limit until a prompt is fetched.
+        """Store a cache in memory, beyond the limit until ``shrink_to``.
 
         Returns:
             Its blocks, each with keys and values if the model has any, and its other layers, which
@@ -456,7 +455,7 @@ class PrefixIndex:
     def hold_read(
         self, owner: str, read: Sequence[tuple[FilePart, Segment, Snapshot]], tokens: int
     ) -> None:
-        """Hold what files had of a prompt, beyond the limit until it is fetched.
+        """Hold what files had of a prompt, beyond the limit until ``shrink_to``.
 
         ``tokens`` is how many tokens all of it adds to memory.
         """

@@ -58,6 +58,7 @@ class Room:
             return [], 0
         self.model.read([(owner, ids)]).result(PATIENCE_S)
         cache, cached, from_disk = self.model.fetch(owner.name, ids)
+        self.model.shrink_to()
         assert cached == from_disk
         return cache or [], cached
 

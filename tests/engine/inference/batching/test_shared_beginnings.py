@@ -5,6 +5,7 @@ Real models, the caches of which are of all kinds; no test looks at a clock.
 
 import pytest
 
+from engine.inference.cache.segments import Segment
 from engine.values.request import CacheOwner
 from tests.engine.inference.batching.stepped import SYSTEM, Stepped
 
@@ -37,6 +38,23 @@ def test_shared_beginning_needs_no_memory_for_earlier_prompts() -> None:
     stepped.answer(*rows)
     assert [stepped.sequences[row].cached for row in rows] == [0] + [len(SYSTEM)] * 5
     assert stepped.batch.cached_bytes == 0
+
+
+def test_shared_beginning_is_copied_once_for_all_that_waited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copied: list[int] = []
+
+    def copy(segment: Segment) -> Segment:
+        copied.append(segment.layers[0][0].shape[-2])
+        return copied_segment(segment)
+
+    copied_segment = Segment.copied
+    monkeypatch.setattr(Segment, "copied", copy)
+    stepped = Stepped("full", cache_bytes=0)
+    rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4]) for n in range(6)]
+    stepped.answer(*rows)
+    assert sum(copied) == len(SYSTEM)
 
 
 def test_a_later_prompt_waits_only_for_the_rest_of_the_shared_beginning(stepped: Stepped) -> None:

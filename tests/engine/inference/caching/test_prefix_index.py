@@ -292,6 +292,27 @@ def test_files_add_to_memory_what_it_lacks() -> None:
     assert index.fetch(ME, [*tokens, 7])[1:] == (40, 0)
 
 
+@pytest.mark.parametrize("kind", ["mixed", "windowed"])
+def test_long_prompt_keeps_a_beginning_that_can_be_continued(kind: str) -> None:
+    tokens, fits = list(range(80)), 12 * BLOCK
+    index = index_of(kind, stored(index_of(kind), tokens[:fits], kind=kind).size_bytes)
+    for end in range(2 * BLOCK, len(tokens), 2 * BLOCK):
+        stored(index, tokens[:end], kind=kind).shrink_to()
+    found, count, _ = index.fetch(ME, tokens)
+    assert found is not None
+    assert count >= fits - 2 * BLOCK
+    check(found, tokens[:count])
+
+
+@pytest.mark.parametrize("kind", ["mixed", "windowed"])
+def test_newest_snapshot_outlives_earlier_ones_while_its_blocks_fit(kind: str) -> None:
+    tokens = list(range(10 * BLOCK))
+    index = index_of(kind, stored(index_of(kind), tokens, kind=kind).size_bytes)
+    for end in range(2 * BLOCK, len(tokens) + 1, 2 * BLOCK):
+        stored(index, tokens[:end], kind=kind).shrink_to()
+    assert index.fetch(ME, [*tokens, 7])[1] == len(tokens)
+
+
 def test_snapshots_are_taken_less_often_where_memory_is_small() -> None:
     fresh = [ArraysCache(2), KVCache()]
     cache = PromptCache(fresh, 1 << 30)
