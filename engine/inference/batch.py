@@ -71,7 +71,7 @@ class RunningBatch:
         self._batch = ContinuousBatch(
             model, limits.rows, pads_prompts=can.prompts, sequences=self.sequences, vision=vision
         )
-        self.prompt_cache = PromptCache(fresh, limits.cache_bytes)
+        self.prompt_cache = PromptCache(fresh, limits.cache_bytes, is_shared=limits.is_shared)
         self._drafting = Drafting(model, self.sequences, costs or PassCosts())
         head = head_of(model) if self.can_draft else None
         self.own_head = None if head is None else OwnHead(head.origin)

@@ -142,16 +142,19 @@ class Entry:
 
 
 class PrefixIndex:
-    """The cached tokens of one model, whose fresh cache shows its kinds of layers."""
+    """The cached tokens of one model, whose fresh cache shows its kinds of layers.
 
-    def __init__(self, fresh: Sequence[Any], max_bytes: int) -> None:
+    ``is_shared`` where other processes evict the same entries, in an order that no bytes decide.
+    """
+
+    def __init__(self, fresh: Sequence[Any], max_bytes: int, *, is_shared: bool = False) -> None:
         self.can_cut_anywhere = can_cut_anywhere(fresh)
         self._segment_layers = count_segments(fresh)
         # The layers of a cache that can be cut anywhere.
         self._layers = segments_only(fresh) if self.can_cut_anywhere else []
         # Snapshots alone are no larger for having all tokens before them.
         self.block_bytes = (BLOCK_TOKENS if self._segment_layers else 1 << 40) * TOKEN_BYTES
-        self._max_bytes = max_bytes
+        self._max_bytes, self._is_shared = max_bytes, is_shared
         self._lock = threading.RLock()
         self._roots: dict[str, Entry] = {}
         # Roots and blocks, by their hashes.
@@ -189,9 +192,10 @@ class PrefixIndex:
             if entry is not None and isinstance(entry.content, Snapshot):
                 snapshot = entry.content
             disk_tokens = 0
-            for last in (*([] if entry is None else [entry]), *path[-1:]):
-                self._use(last)
-                disk_tokens, last.disk_tokens = disk_tokens + last.disk_tokens, 0
+            last = [*([] if entry is None else [entry]), *path[-1:]]
+            self._use(last)
+            for one in last:
+                disk_tokens, one.disk_tokens = disk_tokens + one.disk_tokens, 0
             segments = [block.content for block in path if isinstance(block.content, Segment)]
             return join_cache(segments, snapshot, count), count, disk_tokens
 
@@ -219,6 +223,7 @@ class PrefixIndex:
             if not self.can_cut_anywhere:
                 snapshot.compact()
             before = last = self._root(owner)
+            used: list[Entry] = []
             blocks: list[tuple[bytes, Segment | None]] = []
             for part in parts:
                 before = last
@@ -230,10 +235,9 @@ class PrefixIndex:
                     held = last.content if isinstance(last.content, Segment) else None
                 blocks.append((part, held))
             if not self.can_cut_anywhere:
-                self._hold(self._add(before, parts[-1], is_snapshot=True), snapshot)
-                self._use(before.snapshots[parts[-1]])
-            if self._segment_layers:
-                self._use(last)
+                used = [self._add(before, parts[-1], is_snapshot=True)]
+                self._hold(used[0], snapshot)
+            self._use([*used, last] if self._segment_layers else used)
             return blocks, snapshot
 
     def shrink_to(self, entries: int | None = None, size_bytes: int | None = None) -> None:
@@ -319,11 +323,21 @@ class PrefixIndex:
         if total + entries == 0:
             del self._usage[entry.owner]
 
-    def _use(self, last: Entry) -> None:
-        """Mark an entry as used now, and then the blocks before it, the first one last."""
-        for entry in reversed(last.path()):
-            if entry.content is not None:
-                self._used.move_to_end(entry)
+    def _use(self, last: Sequence[Entry]) -> None:
+        """Mark a snapshot and its last block as used now, then the blocks before, the first last.
+
+        Where they exceed the limit, earlier snapshots are used with their blocks, so that prompts
+        can continue from the longest beginning that fits.
+        """
+        used = [*last[:-1], *reversed(last[-1].path())] if last else []
+        used = [entry for entry in used if entry.content is not None]
+        size = sum(self._used[entry] for entry in used)
+        for entry in used:
+            if size > self._max_bytes and not self._is_shared and entry.parent is not None:
+                snapshots = entry.parent.snapshots
+                for key in sorted(filter(entry.key.startswith, snapshots), key=len, reverse=True):
+                    self._used.move_to_end(snapshots[key])
+            self._used.move_to_end(entry)
 
     def _root(self, owner: str) -> Entry:
         if owner not in self._roots:
@@ -474,8 +488,7 @@ class PrefixIndex:
                 if part.is_snapshot:
                     last.append(self._add(parent, part.key, is_snapshot=True))
                     self._hold(last[-1], snapshot)
-            for entry in reversed(last):
-                self._use(entry)
+            self._use(last[::-1])
             if last:
                 last[-1].disk_tokens = tokens
 

@@ -72,8 +72,8 @@ class _File(NamedTuple):
 class PromptCache(PrefixIndex):
     """The caches of earlier prompts."""
 
-    def __init__(self, fresh: Sequence[Any], max_bytes: int) -> None:
-        super().__init__(fresh, max_bytes)
+    def __init__(self, fresh: Sequence[Any], max_bytes: int, *, is_shared: bool = False) -> None:
+        super().__init__(fresh, max_bytes, is_shared=is_shared)
         self.disk: DiskCache | None = None
         self.recent = RecentPrompts()
         self._kinds = kinds_of(fresh)
