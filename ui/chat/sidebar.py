@@ -374,7 +374,7 @@ class Sidebar(QFrame):
     def _folder_entries(self, folder: ConversationFolder) -> list[Entry]:
         conversations = self._workspace.conversations
         return [
-            Command("New &Conversation in Folder", lambda: self._begin_in(folder)),
+            Command("New &Chat in Folder", lambda: self._begin_in(folder)),
             Command("Folder &Settings…", lambda: self.edit_folder(folder)),
             Command("&New Folder…", self.conversation_actions.new_folder),
             None,

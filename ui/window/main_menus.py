@@ -88,7 +88,7 @@ class MainMenus(QObject):
         window, others, files = self._window, self._window.others, self._window.files
         actions = self._sidebar.conversation_actions
         return [
-            Command("&New Conversation", self._chat.new_conversation, (_KEYS.New,)),
+            Command("&New Chat", self._chat.new_conversation, (_KEYS.New,)),
             Command("&Open Model Folder…", self._choosing_model.choose_folder, (_KEYS.Open,)),
             Command("&Models", others.show_models, ("Ctrl+Shift+M",), works_everywhere=True),
             Command("&Find Models", others.find_models, ("Ctrl+Shift+F",), works_everywhere=True),

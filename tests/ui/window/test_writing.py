@@ -28,7 +28,7 @@ async def test_after_new_conversation_from_button_menu_or_keys(
     window: MainWindow, scripted: ScriptedEngine, has_one_already: bool
 ) -> None:
     for begin in (
-        lambda: press(window, "New conversation"),
+        lambda: press(window, "New Chat"),
         lambda: QTest.keyClick(keyboard(), Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier),
     ):
         if not has_one_already:
