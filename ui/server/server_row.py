@@ -10,7 +10,7 @@ from ui.kit.layouts import row
 from ui.kit.menus import copy_text
 from ui.server.local_server import LocalServerState
 from ui.server.requests import usage_text
-from ui.server.server_switch import WINDOW_TITLE
+from ui.server.server_switch import WINDOW_TITLE, pill_of
 
 _COLORS = {"off": "faint", "on": "done", "failed": "fault"}
 
@@ -59,10 +59,12 @@ class ServerRow(QFrame):
             "starting": "Server starting…",
             "on": on,
             "stopping": "Server stopping…",
-            "failed": server.message,
+            "failed": pill_of(server)[0],  # the whole reason does not fit
         }[server.stage]
-        detail = f"{server.url}\n{self._server.reach_text}" if server.stage == "on" else text
+        detail = server.message or text
+        if server.stage == "on":
+            detail = f"{server.url}\n{self._server.reach_text}"
         self.state.setText(text)
         self.state.setIcon(themed_icon("mark", _COLORS.get(server.stage, "limit")))
-        self.state.setAccessibleName(f"Local server: {text}")
+        self.state.setAccessibleName(f"Local server: {server.message or text}")
         self.state.setToolTip(detail)

@@ -16,6 +16,7 @@ from ui.preferences import KeyLocation, Preferences, ServerPreferences
 from ui.server.local_server import ApiKeyState, LocalServerState
 from ui.server.request_log import RequestColumn
 from ui.server.requests import RequestBody, RequestEntry, RequestLog
+from ui.server.server_row import ServerRow
 from ui.server.server_switch import AddressRefused, pill_of
 from ui.server.server_window import ServerWindow
 
@@ -88,13 +89,19 @@ async def test_the_switch_is_remembered_but_not_that_the_program_turned_it_off()
     assert state.preferences.now.server.was_on
 
 
-async def test_a_port_that_is_taken_is_named_and_does_not_change_what_is_remembered() -> None:
+async def test_a_port_that_is_taken_is_named_and_does_not_change_what_is_remembered(
+    theme: Theme,
+) -> None:
     control = Control()
     control.error = OSError(errno.EADDRINUSE, "port 8642 is taken")
     state = state_with(control, server=ServerPreferences(was_on=True))
     state.start()
     await eventually(lambda: state.switch.stage == "failed")
     assert pill_of(state.switch)[0] == "Port taken"
+    row = ServerRow(state)
+    assert row.state.text() == "Port taken"
+    assert "8642" in row.state.toolTip()
+    row.deleteLater()
     assert state.preferences.now.server.was_on
     control.error = None
     state.switch.turn(True)
