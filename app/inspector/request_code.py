@@ -86,5 +86,5 @@ def _arguments(body: dict[str, Any], own: frozenset[str]) -> str:
 
 
 def _literal(value: Any) -> str:
-    assert json.dumps(value)
-    return repr(value)
+    # By way of JSON, because the representation of an enum's member is no literal.
+    return repr(json.loads(json.dumps(value)))

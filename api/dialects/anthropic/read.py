@@ -36,8 +36,8 @@ from engine.values.request import GenerationRequest, Message, OutputConstraint, 
 
 # What the types of the vendor's own searches for deferred tools begin with.
 _VENDORS_SEARCH = "tool_search_tool"
-# Its sampling parameters.
-_SAMPLING = ("temperature", "top_p", "top_k")
+# Sampling parameters that this API has no field for.
+_NOT_SAMPLING = ("logit_bias", "xtc_probability", "xtc_threshold")
 
 
 def requests_from_wire(
@@ -189,16 +189,18 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
         return None
     form = constraint and {"type": "json_schema", "schema": dict(constraint.json_schema or {})}
     sampling = sampling_to_wire(request.sampling)
+    if any(name in sampling for name in _NOT_SAMPLING):
+        return None
     return {
         "model": model,
         **drop_empty(
-            # The API requires a limit.
-            max_tokens=4096 if request.max_tokens is None else request.max_tokens,
+            # The API requires the field.
+            max_tokens=-1 if request.max_tokens is None else request.max_tokens,
             system=system,
             messages=[_turn_to_wire(message) for message in turns],
             stop_sequences=list(request.stops.strings),
             stop_token_ids=list(request.stops.token_ids),
-            **{name: sampling[name] for name in _SAMPLING if name in sampling},
+            **sampling,
             thinking=_thinking_to_wire(request),
             output_config=drop_empty(effort=request.effort, format=form),
             tools=[

@@ -193,20 +193,23 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
         return None
     if constraint is not None and constraint.text_form is not None:
         return None
+    # The API has no fields for these.
+    if request.stops.token_ids or request.sampling.logit_bias or request.thinking_budget:
+        return None
     form = None if constraint is None else dict(constraint.json_schema or {}) or "json"
     sampling = sampling_to_wire(request.sampling, {"repetition_penalty": "repeat_penalty"})
-    sampling.pop("logit_bias", None)  # the API has none
     options = drop_empty(
         stop=list(request.stops.strings),
         num_predict=request.max_tokens,
         **sampling,
     )
+    # An effort also switches reasoning on.
+    think = request.thinking if request.thinking is False else request.effort or request.thinking
+    tools = functions(request) if request.tool_choice.mode != "none" else []
     return {
         "model": model,
         "messages": [_turn_to_wire(message) for message in request.messages],
-        **drop_empty(
-            options=options, think=request.thinking, tools=functions(request), format=form
-        ),
+        **drop_empty(options=options, think=think, tools=tools, format=form),
     }
 
 

@@ -139,8 +139,9 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
         "model": model,
         "prompt": list(raw) if isinstance(raw, tuple) else prompt,
         **sampling_and_stops(request, OPENAI_STOP_OPTIONS),
+        # Without the field the answer would have the default, 16 tokens.
+        "max_tokens": -1 if request.max_tokens is None else request.max_tokens,
         **drop_empty(
-            max_tokens=request.max_tokens,
             **format_fields(request.constraint),
             **scoring_fields(request),
         ),

@@ -20,7 +20,6 @@ from api.dialects.shared.parameters import (
 )
 from api.dialects.shared.request_bodies import (
     JsonObject,
-    drop_empty,
     picture_url,
     sampling_and_stops,
 )
@@ -162,10 +161,9 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
         body["image_data"] = [picture_url(picture) for picture in pictures]
     body["sampling_params"] = {
         **sampling_and_stops(request, SGLANG_STOP_OPTIONS, {"seed": "sampling_seed"}),
-        **drop_empty(
-            max_new_tokens=request.max_tokens,
-            **_form(request.constraint),
-        ),
+        # Without the field the answer would have the default, 128 tokens; null is no limit.
+        "max_new_tokens": request.max_tokens,
+        **_form(request.constraint),
     }
     scoring = request.prompt_scoring
     if scoring is not None:

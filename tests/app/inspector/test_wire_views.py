@@ -12,6 +12,7 @@ import pytest
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import Severity
+from api.dialects.ollama.dialect import OLLAMA
 from api.dialects.openai.chat import CHAT
 from api.dialects.sglang.dialect import GENERATE
 from api.dialects.shared.body import parse_body
@@ -20,11 +21,13 @@ from api.dialects.shared.parameters import ReadContext
 from api.server.routes import DIALECTS
 from api.server.server import ServerThread
 from api.service.config import ServerConfig
+from app.inspector.request_code import python_of
 from app.inspector.shown_apis import body_of, wire_views
 from engine.engine import Engine
 from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.request import (
     PICTURE_MARK,
+    Effort,
     GenerationRequest,
     Message,
     OutputConstraint,
@@ -204,6 +207,40 @@ def test_constraint_is_in_the_body_or_there_is_none(
     if body_of(dialect, asked, "m", "") is not None:
         again = asked_again(dialect, asked)
         assert (again.constraint, again.tool_choice) == (asked.constraint, asked.tool_choice)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"max_tokens": None},
+        {"sampling": Sampling(min_p=0.1, repetition_penalty=1.2, presence_penalty=0.5, seed=7)},
+        {"sampling": Sampling(logit_bias=((5, 1.0),))},
+        {"sampling": Sampling(xtc_probability=0.5)},
+        {"stops": StopRules.of("END", token_ids=(9,))},
+        {"thinking": True, "thinking_budget": 100},
+        {"thinking": True, "effort": Effort.HIGH},
+    ],
+    ids=["no limit", "sampling", "bias", "xtc", "token id", "budget", "effort"],
+)
+def test_each_setting_is_in_the_body_or_there_is_none(
+    dialect: Dialect, fields: dict[str, Any]
+) -> None:
+    prompt = {"messages": (Message("user", "Hi"),)} if dialect in WITH_TURNS else {"prompt": (5,)}
+    asked = GenerationRequest(**{**prompt, "max_tokens": 50, "thinking": False, **fields})
+    if dialect in WITH_PROMPTS and asked.thinking:
+        return  # a prompt contains the effect itself
+    if body_of(dialect, asked, "m", "") is not None:
+        again = asked_again(dialect, asked)
+        names = ("max_tokens", "sampling", "stops", "thinking_budget", "effort")
+        assert [getattr(again, name) for name in names] == [getattr(asked, name) for name in names]
+
+
+def test_a_program_contains_an_effort_as_text() -> None:
+    asked = GenerationRequest((Message("user", "Hi"),), thinking=True, effort=Effort.HIGH)
+    program = python_of("/api/chat", "http://h", body_of(OLLAMA, asked, "m", "") or {})
+    compile(program, "program", "exec")
+    assert "'think': 'high'" in program
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
