@@ -344,6 +344,12 @@ class Preferences:
         section=APPEARANCE,
         label="Increase contrast",
     )
+    reduces_motion: bool = declare(
+        False,
+        help="whether nothing slides, fades or shimmers; as well if the Mac reduces motion",
+        section=APPEARANCE,
+        label="Reduce motion",
+    )
     text_percent: int = declare(
         100,
         help="zoom of the text of messages: Zoom In and Zoom Out in the View menu",

@@ -17,8 +17,9 @@ from ui.stops.stop_lists import StopLists
 
 
 def preferences_state(preferences: Preferences | None = None) -> PreferencesState:
-    """Return preferences, the usual ones unless others are given."""
-    return PreferencesState(preferences or Preferences(), lambda _: None)
+    """Return preferences, the usual ones without motion unless others are given."""
+    usual = Preferences(reduces_motion=True)
+    return PreferencesState(preferences or usual, lambda _: None)
 
 
 def model_library(engine: Engine) -> ModelLibrary:

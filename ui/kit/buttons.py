@@ -20,6 +20,7 @@ from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import WrappedLabel
 from ui.kit.layouts import column, row
 from ui.kit.menus import COPIED_MS, copy_text
+from ui.kit.motion import fade
 from ui.kit.theme import current_theme
 from ui.words import Tone
 
@@ -211,7 +212,7 @@ class UndoBar(QFrame):
         row((self.message, 1), self.button, margins=(12, 6, 6, 6), on=card)
         column(card, margins=(10, 4, 10, 10), on=self)
         self._timer = QTimer(self, singleShot=True, interval=10_000)
-        self._timer.timeout.connect(self.hide)
+        self._timer.timeout.connect(lambda: fade(self, is_in=False, then=self.hide))
         self._undo: Callable[[], object] = self.hide
         self.button.clicked.connect(self._run)
         self.hide()
@@ -222,6 +223,7 @@ class UndoBar(QFrame):
         self.message.setText(text)
         self.button.setAccessibleName(f"Undo: {text}")
         self.show()
+        fade(self, is_in=True)
         self._timer.start()
 
     def _run(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import ClassVar
 
-from PySide6.QtCore import QObject, Qt, QTemporaryDir, Signal
+from PySide6.QtCore import QObject, QSettings, Qt, QTemporaryDir, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo, QFontMetricsF, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -367,6 +367,7 @@ class Theme(QObject):
         self._app = app
         self.mode: ThemeMode = mode
         self._has_high_contrast = False
+        self.has_motion = False
         self.text_percent = 100
         self.code_wraps = self.code_has_numbers = False
         self.columns: tuple[tuple[str, str], ...] = ()  # (table, visible column)
@@ -464,6 +465,11 @@ def restyle(widget: QWidget, name: str, value: object) -> None:
     widget.style().polish(widget)
     if widget.font().pointSizeF() != font.pointSizeF():
         widget.setFont(font)
+
+
+def system_reduces_motion() -> bool:
+    """Return whether the Mac reduces motion, for which Qt has no property."""
+    return QSettings("apple.com", "universalaccess").value("reduceMotion") in (1, "1", True)
 
 
 def _system_has_high_contrast(app: QApplication) -> bool:

@@ -33,7 +33,7 @@ from ui.chat.unsaved_text import UnsavedText
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit import icons
-from ui.kit.theme import current_theme
+from ui.kit.theme import current_theme, system_reduces_motion
 from ui.kit.windows import bring_forward, fit_to_screen, move_focus
 from ui.models.model_choices import ChoicesState
 from ui.models.model_library import ModelLibrary
@@ -314,6 +314,7 @@ class MainWindow(WindowParts):
         if theme.mode != now.theme:
             theme.set_mode(now.theme)
         theme.set_high_contrast(now.has_high_contrast)
+        theme.has_motion = not (now.reduces_motion or system_reduces_motion())
         theme.set_code_look(code_wraps=now.code_wraps, code_has_numbers=now.code_has_numbers)
         theme.columns = now.columns
         if now.text_percent != theme.text_percent:

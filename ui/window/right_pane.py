@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QStackedWidget, 
 
 from ui.kit.buttons import IconButton
 from ui.kit.layouts import STRETCH, column, row
+from ui.kit.motion import slide_in
 from ui.kit.theme import HEAD_PX
 from ui.kit.windows import move_focus
 
@@ -82,7 +83,10 @@ class RightPane(QDockWidget):
     def setVisible(self, is_visible: bool) -> None:  # noqa: N802 - Qt's name
         if is_visible and self.isHidden():
             self.opening.emit()
+        is_opened = is_visible and not self.isVisible()
         super().setVisible(is_visible)
+        if is_opened and not self.isFloating():
+            slide_in(self.widget())
         if not is_visible:
             self.closed.emit()
 

@@ -20,6 +20,7 @@ from ui.kit.labels import ElidedLabel, label, thin_bar
 from ui.kit.layouts import column, row
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
+from ui.kit.motion import Shimmer
 from ui.kit.theme import current_theme
 from ui.models.model_words import passed
 from ui.records.attachments import Attachment
@@ -43,6 +44,7 @@ class PromptProgressBar(QWidget):
         self._ticks = QTimer(self, interval=1000)
         self._ticks.timeout.connect(self._show_progress)
         self._caption = label("", "muted", 0.95)
+        self._shimmer = Shimmer(self._caption)
         self._bar = thin_bar("Prompt read")
         self._bar.setMaximumWidth(260)
         column(self._caption, self._bar, spacing=6, margins=(0, 2, 0, 2), on=self)
@@ -52,6 +54,7 @@ class PromptProgressBar(QWidget):
         waits = not run.is_over and not (run.text or run.thinking or run.tool_calls)
         self.setVisible(waits)
         self._run = run
+        self._shimmer.show_active(waits)
         if not waits:
             self._ticks.stop()
             return
@@ -120,6 +123,7 @@ class ThinkingView(QWidget):
         super().__init__()
         self.head = fold_button("Thinking…")
         self.head.setAccessibleName("Show the thinking")
+        self._shimmer = Shimmer(self.head)
         self._tail = ""
         self.preview = ElidedLabel("", "faint", 0.95, mode=Qt.TextElideMode.ElideLeft)
         self.text_view = FlowText()
@@ -152,6 +156,7 @@ class ThinkingView(QWidget):
         end = None if finished is None else finished.details.budget_end
         is_cycle = end is not None and end.repetition is not None
         until = ", until it repeated itself" if is_cycle else ""
+        self._shimmer.show_active(run.thinking_s is None and not run.is_over)
         if run.thinking_s is not None:
             self.head.setText(f"Thought for {seconds(run.thinking_s)}{until}")
         elif run.is_over:
