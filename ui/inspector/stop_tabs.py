@@ -314,7 +314,7 @@ class WhatIfTab(InspectorTab):
         for button in (self.reset, self.use, self.several, self.save):
             actions.addWidget(button)
         column(self.sentence, actions, STRETCH, spacing=12, on=right)
-        panes = row((self.editor, 2), (right, 3), spacing=24)
+        panes = row((column(self.editor, STRETCH), 2), (right, 3), spacing=24)
         # The two panes side by side are wider than a narrow window.
         area = scrolling(panes, "", self)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)

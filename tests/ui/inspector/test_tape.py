@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from engine.recording.replay import replay
 from engine.recording.run_trace import RunTrace
 from engine.stopping.rules import StopRules
 from tests.support.scripted import END
@@ -29,6 +30,19 @@ def test_the_tape_shows_what_was_held_matched_and_cut(record: Record) -> None:
         ("!", TokenMark.CUT),
     ]
     assert tape.first_matched_row() == 2
+
+
+def test_tape_marks_what_another_list_would_cut_or_keep(record: Record) -> None:
+    trace = trace_of(record(["ab", " x", " EN", "D!"], "END"))
+    earlier = Tape(trace, tried=replay(trace, StopRules.of("x")))
+    assert [(text, mark) for text, mark in marks(earlier) if mark & TokenMark.LOST] == [
+        ("x", TokenMark.LOST),
+        (" ", TokenMark.LOST),
+    ]
+    later = Tape(trace, tried=replay(trace, StopRules()))
+    gained = [text for text, mark in marks(later) if mark & TokenMark.GAINED]
+    assert "".join(gained) == "END!"
+    assert not any(mark & TokenMark.CUT for _, mark in marks(later))
 
 
 # 256 bytes and the three special tokens of every script come before the first of its own.
