@@ -229,9 +229,7 @@ class ServerThread:
         if self.address is not None:
             return self.address
         started: Future[Address] = Future()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(started)), name="api", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, args=(started,), name="api", daemon=True)
         self._thread.start()
         try:
             return started.result()
@@ -253,15 +251,20 @@ class ServerThread:
             self._loop.call_soon_threadsafe(self._stopping.set)
         thread.join()
 
+    def _run(self, started: Future[Address]) -> None:
+        try:
+            # The loop itself cannot be created without file descriptors.
+            with asyncio.Runner() as runner:
+                runner.run(self._serve(started))
+        except BaseException as error:
+            if started.done():
+                raise
+            started.set_exception(error)
+
     async def _serve(self, started: Future[Address]) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        try:
-            address = await self._server.start()
-        except BaseException as error:
-            started.set_exception(error)
-            return
-        started.set_result(address)
+        started.set_result(await self._server.start())
         try:
             await self._stopping.wait()
         finally:

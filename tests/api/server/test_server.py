@@ -80,6 +80,27 @@ def test_failed_start_frees_the_port(engine: Engine, tmp_path: Path) -> None:
     assert caught.value.setting == "kept_responses_folder"
 
 
+def test_a_loop_that_cannot_be_created_fails_the_start(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    errors: list[OSError] = []
+
+    def start() -> None:
+        try:
+            ServerThread(engine).start()
+        except OSError as error:
+            errors.append(error)
+
+    monkeypatch.setattr(asyncio.events, "new_event_loop", fail)
+    thread = threading.Thread(target=start, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert [error.errno for error in errors] == [errno.EMFILE]
+
+
 async def test_failing_model_is_not_loaded_again_by_every_poll(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
