@@ -38,8 +38,9 @@ class Heartbeat:
 class EngineContext:
     """What the models of one engine thread share.
 
-    ``prompt_pool`` renders prompts and compiles grammars; ``question_pool`` counts tokens and
-    tokenises other texts.
+    ``prompt_pool`` renders prompts; ``slow_prompt_pool`` those with pictures, and those of
+    constrained answers, whose grammars it compiles. ``question_pool`` counts tokens and tokenises
+    other texts.
     """
 
     limits: Limits
@@ -50,4 +51,5 @@ class EngineContext:
     statuses: ModelList
     heartbeat: Heartbeat
     prompt_pool: ThreadPoolExecutor
+    slow_prompt_pool: ThreadPoolExecutor
     question_pool: ThreadPoolExecutor

@@ -60,8 +60,9 @@ class EngineThread:
             Outbox(),
             statuses,
             Heartbeat(),
-            # A long prompt, or a grammar that is slow to compile, holds up few others.
-            prompt_pool=ThreadPoolExecutor(4, "fullstop-prompts"),
+            # A long prompt holds up few others.
+            prompt_pool=ThreadPoolExecutor(2, "fullstop-prompts"),
+            slow_prompt_pool=ThreadPoolExecutor(4, "fullstop-slow-prompts"),
             question_pool=ThreadPoolExecutor(1, "fullstop-counting"),
         )
         before = None if previous is None else previous.models
@@ -116,7 +117,7 @@ class EngineThread:
                 generation.loop.call_soon_threadsafe(generation.wake)
         for future in self.queue.futures.copy():
             settle(future, why)
-        for pool in (context.prompt_pool, context.question_pool):
+        for pool in (context.prompt_pool, context.slow_prompt_pool, context.question_pool):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _fail(self, cause: str, *, is_stuck: bool) -> None:

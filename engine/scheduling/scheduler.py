@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError, InvalidRequest, QueueFull, not_numbers
 from engine.generation import Generation
+from engine.grammar.masks import is_constrained
 from engine.inference.backend import Prompt, RowStep, Step
 from engine.scheduling.admission import admit, check, choices_field, prepare
 from engine.scheduling.call_queue import settle
@@ -125,7 +126,10 @@ class Scheduler:
         except Exception as error:
             settle(future, request_error(error))
             return
-        task = self._context.prompt_pool.submit(prepare, self.backend, generations)
+        context = self._context
+        is_slow = any(is_constrained(one) or one.all_pictures for one in requests)
+        pool = context.slow_prompt_pool if is_slow else context.prompt_pool
+        task = pool.submit(prepare, self.backend, generations)
         self._rendering[future] = generations, task
         self._admit_after(task, future, submitted_at)
 

@@ -9,6 +9,7 @@ import pytest
 from engine.errors import PromptTooLong
 from engine.generation import Generation
 from engine.values.limits import Limits
+from engine.values.request import OutputConstraint
 from tests.engine.scheduling.stages import HeldRendering, rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage
@@ -46,6 +47,22 @@ async def test_rendering_a_prompt_delays_no_other_request(tmp_path: Path) -> Non
         answer = await (await slow).collect()
         assert answer.finished.usage.prompt_tokens > 50_000
         await asyncio.gather(*counting)
+
+
+async def test_grammars_being_compiled_delay_no_plain_request(tmp_path: Path) -> None:
+    held = HeldRendering(stage_of(tmp_path), lambda asked: text_of(asked) == "{}")
+    constrained = request("{}", constraint=OutputConstraint({"const": {}}))
+
+    async with loaded_engine(tmp_path, loader=held.load) as engine:
+        slow = [asyncio.ensure_future(engine.generate(constrained)) for _ in range(8)]
+        await asyncio.to_thread(held.begun.wait, 60)
+        try:
+            async with asyncio.timeout(5):
+                assert (await ask(engine, "short")).text == "yes"
+        finally:
+            held.goes_on.set()
+            for generation in await asyncio.gather(*slow):
+                await generation.collect()
 
 
 @pytest.mark.parametrize("choices", [1, 3])
