@@ -41,8 +41,8 @@ from ui.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
 from ui.records.store import ConversationStore
 from ui.server.requests import RequestLog
+from ui.window.help_window import HelpFiles
 from ui.window.main_window import MainWindow
-from ui.window.other_windows import HelpFiles
 from ui.window.tray import Tray, has_tray
 
 _log = logging.getLogger(__name__)
@@ -258,7 +258,11 @@ def create_main_window(
         agents=CopiedLines(),
         trace_store=traces,
         help_files=HelpFiles(
-            paths.page("WINDOW.md"), paths.page("CHANGELOG.md"), paths.log_folder()
+            paths.page("HELP.md"),
+            paths.page("WINDOW.md"),
+            paths.page("CHANGELOG.md"),
+            paths.page("LICENSE.md"),
+            paths.log_folder(),
         ),
     )
     feed.traces = window.workspace.traces

@@ -1,3 +1,4 @@
+import re
 import shutil
 import tomllib
 from dataclasses import replace
@@ -34,8 +35,15 @@ def test_bundled_models_and_pages_of_wheel(monkeypatch: pytest.MonkeyPatch, tmp_
     packaged = {Path(source): REPOSITORY / target for source, target in included.items()}
     pages = {
         file.name: packaged.pop(file)
-        for file in map(Path, (".github/WINDOW.md", ".github/CHANGELOG.md"))
+        for file in map(
+            Path, (f".github/{name}.md" for name in ("HELP", "WINDOW", "CHANGELOG", "LICENSE"))
+        )
     }
+    help_page = (REPOSITORY / ".github" / "HELP.md").read_text(encoding="utf-8")
+    for name in re.findall(r"\]\(\.\./assets/(.*?)\)", help_page):
+        for file in {Path("assets", name), Path("assets", name.replace("-light.", "-dark."))}:
+            if (REPOSITORY / file).is_file():
+                assert packaged.pop(file) == REPOSITORY / "app" / file
     for folder in (paths.PACKAGED_DEMO_MODEL, paths.PACKAGED_SEEING_MODEL):
         source = Path("assets", folder.name)
         files = {path.name for path in (REPOSITORY / source).iterdir() if path.is_file()}

@@ -209,6 +209,7 @@ QListView[kind="rows"] {
     background: $raised; border: 1px solid $line; border-radius: 8px; padding: 4px; outline: none;
 }
 QListView[kind="rows"]::item { border-radius: 6px; padding: 5px 8px; color: $text; }
+QListView[kind="rows"]::item:disabled { color: $faint; }
 QListView[kind="rows"]::item:selected { background: $accent_soft; color: $text; }
 QListView[kind="rows"]::indicator, #stop_table::indicator {
     width: 15px; height: 15px; background: $raised; border: 1px solid $control; border-radius: 4px;

@@ -430,13 +430,9 @@ class MainMenus(QObject):
 
     def _help(self) -> list[Entry]:
         others = self._window.others
-        pages: list[Entry] = []
-        if others.help_files.guide is not None:
-            pages.append(Command("Fullstop &Guide", others.show_guide))
-        if others.help_files.changes is not None:
-            pages.append(Command("What’s &New in Fullstop", others.show_changes))
         return [
-            *pages,
+            Command("Fullstop &Help", others.show_help, (_KEYS.HelpContents,)),
+            Command("What’s &New in Fullstop", others.show_changes),
             Command(
                 "&Keyboard Shortcuts", others.show_shortcuts, ("Ctrl+/",), works_everywhere=True
             ),

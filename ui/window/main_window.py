@@ -49,8 +49,9 @@ from ui.tools.toolbox import Toolbox
 from ui.window.answer_notices import AnswerNotices
 from ui.window.choosing_model import ChoosingModel
 from ui.window.comparing import ComparingAnswers
+from ui.window.help_window import HelpFiles
 from ui.window.main_menus import MainMenus
-from ui.window.other_windows import HelpFiles, OtherWindows
+from ui.window.other_windows import OtherWindows
 from ui.window.right_pane import WIDTH_PX, RightPane
 from ui.window.window_parts import WindowParts
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
     QDialogButtonBox,
@@ -19,7 +18,6 @@ from PySide6.QtWidgets import (
     QMainWindow,
     QMenu,
     QMenuBar,
-    QMessageBox,
     QWidget,
 )
 
@@ -28,10 +26,9 @@ from engine.values.request import GenerationRequest
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools, ShownRun
 from ui.kit.commands import Command
-from ui.kit.dialogs import confirm, confirm_link, show_in_files, show_message
+from ui.kit.dialogs import confirm, confirm_link, show_in_files
 from ui.kit.labels import label
 from ui.kit.layouts import column, scrolling
-from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.menus import copy_text
 from ui.kit.windows import OwnDialog, OwnWindow, bring_forward
 from ui.models.model_library import ModelLibrary
@@ -43,6 +40,7 @@ from ui.server.local_server import LocalServerState
 from ui.server.requests import RequestEntry
 from ui.server.server_window import ServerWindow
 from ui.tools.toolbox import Toolbox
+from ui.window.help_window import CHANGES, LICENSE, AboutDialog, HelpFiles, HelpWindow
 from ui.window.preferences_dialog import KeptFiles, PreferencesDialog
 
 if TYPE_CHECKING:
@@ -54,41 +52,8 @@ if TYPE_CHECKING:
     from ui.models.template_window import TemplateWindow
     from ui.tools.servers_window import ToolServersWindow
 
-_PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)\n?")
-# A link to another page, which is not shown here.
-_PAGE_LINK = re.compile(r"\[([^\]]+)\]\((?!#|https?:)[^)]*\)")
-_PURPOSE = (
-    "Chat with MLX language models, serve them to other apps, and see exactly why a model stopped."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class HelpFiles:
-    """Paths of the pages and the log; None for missing ones."""
-
-    guide: Path | None = None
-    changes: Path | None = None
-    log_folder: Path | None = None
-
-
-def page_text(path: Path) -> str:
-    """Return a page as it is shown: without pictures and links to files."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    return _PAGE_LINK.sub(r"\1", _PICTURE.sub("", text))
-
-
-class PageWindow(OwnWindow):
-    """Shows one page."""
-
-    def __init__(self, title: str, path: Path, parent: QWidget) -> None:
-        super().__init__(title, (820, 760), parent)
-        self.page = DocumentPage(title)
-        self.page.link_chosen.connect(partial(confirm_link, self))
-        column((self.page, 1), margins=(28, 18, 12, 12), on=self)
-        try:
-            self.page.show_markdown(page_text(path))
-        except OSError:
-            self.page.show_markdown("This page cannot be read.")
+PROJECT_ADDRESS = ""
+"""Where the project is published; About shows it, and problems are reported there."""
 
 
 def report_details(version: str, model: str, verdict: str) -> str:
@@ -104,6 +69,9 @@ def report_details(version: str, model: str, verdict: str) -> str:
 def ask_what_to_report(parent: QWidget, details: str, log_folder: Path | None) -> QWidget:
     """Say how to report a problem; copy the details, or show the log."""
     answers = [Command("Copy Details", lambda: copy_text(details))]
+    if PROJECT_ADDRESS:
+        url = QUrl(PROJECT_ADDRESS)
+        answers.append(Command("Open Project Page…", lambda: confirm_link(parent, url)))
     if log_folder is not None and log_folder.is_dir():
         answers.append(Command("Show the Log", lambda: show_in_files(parent, log_folder)))
     return confirm(
@@ -115,11 +83,6 @@ def ask_what_to_report(parent: QWidget, details: str, log_folder: Path | None) -
         answers=answers,
         title="Report a Problem",
     )
-
-
-def show_about(parent: QWidget) -> QMessageBox:
-    """Show version and purpose of the program."""
-    return show_message(parent, f"Fullstop {_version()}", _PURPOSE, title="About Fullstop")
 
 
 def _version() -> str:
@@ -212,7 +175,6 @@ class OtherWindows(QObject):
     ) -> None:
         super().__init__(main)
         self.help_files = help_files
-        self.pages: dict[str, PageWindow] = {}
         self._main = main
         self._make_tools = make_tools
         self._preferences, self._inspected, self._models = preferences, inspector, models
@@ -278,6 +240,10 @@ class OtherWindows(QObject):
         window.detail.inspector_requested.connect(self._inspect_request)
         window.settings_requested.connect(lambda: self.show_preferences(SERVER))
         return window
+
+    @cached_property
+    def help(self) -> HelpWindow:
+        return HelpWindow(self.help_files, self._main)
 
     @cached_property
     def tool_servers(self) -> ToolServersWindow:
@@ -353,18 +319,15 @@ class OtherWindows(QObject):
     def show_shortcuts(self) -> None:
         ShortcutsDialog(self._main.menuBar(), self._main).open()
 
-    def show_guide(self) -> None:
-        self._show_page("Fullstop Guide", self.help_files.guide)
+    def show_help(self) -> None:
+        bring_forward(self.help)
 
     def show_changes(self) -> None:
-        self._show_page("What’s New in Fullstop", self.help_files.changes)
+        self._show_topic(CHANGES)
 
-    def _show_page(self, title: str, path: Path | None) -> None:
-        if path is None:
-            return
-        if title not in self.pages:
-            self.pages[title] = PageWindow(title, path, self._main)
-        bring_forward(self.pages[title])
+    def _show_topic(self, title: str) -> None:
+        self.help.choose(title)
+        bring_forward(self.help)
 
     def report_problem(self) -> None:
         workspace = self._inspected.workspace
@@ -374,7 +337,9 @@ class OtherWindows(QObject):
         ask_what_to_report(self._main, details, self.help_files.log_folder)
 
     def show_about(self) -> None:
-        show_about(self._main)
+        about = AboutDialog(_version(), PROJECT_ADDRESS, self._main)
+        about.license_requested.connect(lambda: self._show_topic(LICENSE))
+        about.open()
 
     def close_all(self) -> None:
         for window in self._opened():

@@ -1,37 +1,64 @@
-"""The Help menu shows the guide and what is new, and says how to report a problem."""
+"""Help, what is new, About, and how to report a problem."""
 
-from pathlib import Path
+import re
 
+import pytest
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox, QPushButton
 
 from app.paths import page
 from tests.ui.driving import entry
+from ui.window import other_windows
+from ui.window.help_window import AboutDialog, HelpFiles, topics_of
 from ui.window.main_window import MainWindow
-from ui.window.other_windows import HelpFiles, page_text
 
 
-def test_the_pages_of_the_program_are_found_and_shown_without_pictures() -> None:
-    for name, heading in (("WINDOW.md", "# The window in detail"), ("CHANGELOG.md", "# Changes")):
-        path = page(name)
-        assert path is not None
-        text = page_text(path)
-        assert text.startswith(heading)
-        assert "![" not in text
-        assert "](OPTIONS.md" not in text
+def test_help_has_topics_with_pictures_and_the_sections_of_the_guide() -> None:
+    files = HelpFiles(page("HELP.md"), page("WINDOW.md"), page("CHANGELOG.md"))
+    topics = {topic.title: topic for topic in topics_of(files)}
+    short = [topic for topic in topics.values() if topic.folder is not None]
+    assert len(short) > 10
+    assert all(len(topic.text) < 1_000 for topic in short)
+    for topic in short:
+        for name in re.findall(r"!\[.*?\]\((.*?)\)", topic.text):
+            assert topic.folder is not None
+            assert (topic.folder / name).is_file()
+    assert "Stop sequences" in topics
+    assert "What’s New in Fullstop" in topics
+    for topic in topics.values():
+        if topic.folder is None:
+            assert "![" not in topic.text
+            assert "](OPTIONS.md" not in topic.text
     assert page("NONE.md") is None
 
 
-async def test_the_guide_opens_in_a_window_of_its_own(window: MainWindow, tmp_path: Path) -> None:
-    guide = tmp_path / "guide.md"
-    guide.write_text("# How to\n\nSee [options](OPTIONS.md)\nand [below](#how-to).\n")
-    window.others.help_files = HelpFiles(guide)
-    window.others.show_guide()
-    shown = window.others.pages["Fullstop Guide"]
+async def test_help_search_filters_topics_and_shows_the_best_one(window: MainWindow) -> None:
+    window.others.help_files = HelpFiles(page("HELP.md"), page("WINDOW.md"), page("CHANGELOG.md"))
+    entry(window, "Fullstop Help").trigger()
+    shown = window.others.help
     assert shown.isVisible()
-    assert "See options and below." in shown.page.toPlainText()
-    window.others.show_changes()
-    assert list(window.others.pages) == ["Fullstop Guide"], "there is no other page here"
+    assert shown.topics.currentItem().text() == "Start a chat"
+    shown.search.setText("privacy")
+    assert shown.topics.currentItem().text() == "Privacy"
+    assert "leaves it" in shown.page.toPlainText()
+    shown.search.setText("zzqx")
+    assert shown.topics.count() == 0
+    entry(window, "What’s New in Fullstop").trigger()
+    assert shown.topics.currentItem().text() == "What’s New in Fullstop"
+
+
+async def test_about_and_report_have_the_projects_address_if_it_is_known(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(other_windows, "PROJECT_ADDRESS", "https://project.test")
+    entry(window, "About Fullstop").trigger()
+    (about,) = window.findChildren(AboutDialog)
+    names = [one.accessibleName() for one in about.findChildren(QPushButton) if one.isVisible()]
+    assert names == ["Show the MIT License", "Open https://project.test"]
+    about.close()
+    entry(window, "Report a Problem").trigger()
+    (box,) = window.findChildren(QMessageBox)
+    assert "Open Project Page…" in [one.text() for one in box.findChildren(QPushButton)]
 
 
 async def test_a_report_has_versions_and_the_reason_and_nothing_of_the_conversation(

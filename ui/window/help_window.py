@@ -1,0 +1,190 @@
+"""Help: short topics with pictures, sections of the guide, what is new; and About. Main thread."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QSizeF, Qt, QUrl, Signal
+from PySide6.QtGui import QTextDocument
+from PySide6.QtWidgets import QListWidget, QListWidgetItem, QWidget
+
+from ui.kit.buttons import IconBadge, push_button
+from ui.kit.dialogs import confirm_link
+from ui.kit.fields import ListSearchField
+from ui.kit.labels import label, show_text
+from ui.kit.layouts import STRETCH, column, row
+from ui.kit.markdown.document_page import DocumentPage
+from ui.kit.markdown.pictures import picture_from
+from ui.kit.theme import current_theme
+from ui.kit.windows import OwnDialog, OwnWindow
+
+CHANGES, LICENSE = "What’s New in Fullstop", "License"
+_HEADING = re.compile(r"^#{2,3} (?=\S)", re.MULTILINE)
+_PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)\n?")
+# A link to another page, which is not shown here.
+_PAGE_LINK = re.compile(r"\[([^\]]+)\]\((?!#|https?:)[^)]*\)")
+_PURPOSE = (
+    "Chat with MLX language models, serve them to other apps, and see exactly why a model stopped."
+)
+_LIST_PX, _ABOUT_PX, _ICON_PX = 240, 320, 64
+_PICTURE_SIZE = QSizeF(560, 420)
+
+
+@dataclass(frozen=True, slots=True)
+class HelpFiles:
+    """Paths of the pages and the log; None for missing ones."""
+
+    topics: Path | None = None
+    guide: Path | None = None
+    changes: Path | None = None
+    license: Path | None = None
+    log_folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A page of help; pictures are files of the folder."""
+
+    title: str
+    text: str
+    folder: Path | None = None
+
+
+def topics_of(files: HelpFiles) -> Iterator[Topic]:
+    """Yield the short topics, what is new, and the sections of the guide; raises ``OSError``."""
+    if files.topics is not None:
+        yield from _sections(files.topics.read_text(encoding="utf-8"), files.topics.parent)
+    if files.changes is not None:
+        yield Topic(CHANGES, _without_pictures(files.changes.read_text(encoding="utf-8")))
+    if files.guide is not None:
+        yield from _sections(_without_pictures(files.guide.read_text(encoding="utf-8")))
+    if files.license is not None:
+        yield Topic(LICENSE, files.license.read_text(encoding="utf-8"))
+
+
+def _sections(page: str, folder: Path | None = None) -> Iterator[Topic]:
+    for section in _HEADING.split(page)[1:]:
+        title, _, text = section.partition("\n")
+        yield Topic(title, f"## {title}\n{text}", folder)
+
+
+def _without_pictures(page: str) -> str:
+    return _PAGE_LINK.sub(r"\1", _PICTURE.sub("", page))
+
+
+class HelpPage(DocumentPage):
+    """One topic, with the pictures of its folder."""
+
+    folder: Path | None = None
+
+    def loadResource(self, kind: int, url: QUrl | str) -> object:
+        """Load a picture of the topic."""
+        name = url if isinstance(url, str) else url.toString()
+        if self.folder is not None and kind == QTextDocument.ResourceType.ImageResource.value:
+            dark = self.folder / name.replace("-light.", "-dark.")
+            has_dark = current_theme().colors.is_dark and dark.is_file()
+            image = picture_from(dark if has_dark else self.folder / name, _PICTURE_SIZE)
+            if image is not None:
+                return image
+        return super().loadResource(kind, url)
+
+
+class HelpWindow(OwnWindow):
+    """Lists topics beside the chosen one."""
+
+    def __init__(self, files: HelpFiles, parent: QWidget) -> None:
+        super().__init__("Fullstop Help", (900, 700), parent)
+        self.search = ListSearchField("Search help", "Clear the search")
+        self.search.setPlaceholderText("Search")
+        self.topics = QListWidget()
+        self.topics.setProperty("kind", "rows")
+        self.topics.setAccessibleName("Topics")
+        self.topics.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._empty = label("", "muted", 0.95, is_wrapped=True)
+        self.page = HelpPage("Help")
+        self.page.link_chosen.connect(partial(confirm_link, self))
+        side = QWidget()
+        side.setFixedWidth(_LIST_PX)
+        column(self.search, self._empty, (self.topics, 1), spacing=8, on=side)
+        row(side, (self.page, 1), spacing=16, margins=(16, 16, 16, 16), on=self)
+        try:
+            self._all = list(topics_of(files))
+        except OSError:
+            self._all = [Topic("Help", "This page cannot be read.")]
+        self.topics.currentItemChanged.connect(self._show)
+        current_theme().changed.connect(self._show_again)
+        self.search.textChanged.connect(self._fill)
+        self.search.step_requested.connect(self._step)
+        self.search.chosen.connect(self.page.setFocus)
+        self.search.left.connect(self.search.clear)
+        self._fill("")
+
+    def choose(self, title: str) -> None:
+        """Show a topic."""
+        self.search.clear()
+        for item in self.topics.findItems(title, Qt.MatchFlag.MatchExactly):
+            self.topics.setCurrentItem(item)
+
+    def _fill(self, typed: str) -> None:
+        """List the topics that have all the words, those with a word in their title first."""
+        terms = typed.casefold().split()
+        found = [t for t in self._all if all(term in t.text.casefold() for term in terms)]
+        found.sort(key=lambda topic: not any(term in topic.title.casefold() for term in terms))
+        self.topics.clear()
+        for topic in found:
+            if topic.title == CHANGES and not terms:
+                heading = QListWidgetItem("In Detail", self.topics)
+                heading.setFlags(Qt.ItemFlag.NoItemFlags)
+            item = QListWidgetItem(topic.title, self.topics)
+            item.setData(Qt.ItemDataRole.UserRole, topic)
+        show_text(self._empty, "" if found else f"No topic has “{typed}”.")
+        self.topics.setCurrentRow(0)
+
+    def _step(self, by: int) -> None:
+        row = max(0, min(self.topics.currentRow() + by, self.topics.count() - 1))
+        if self.topics.count() and not self.topics.item(row).flags():
+            row += 1 if by > 0 else -1  # the heading
+        self.topics.setCurrentRow(row)
+
+    def _show_again(self) -> None:
+        self._show(self.topics.currentItem())
+
+    def _show(self, item: QListWidgetItem | None) -> None:
+        if item is not None:
+            topic = item.data(Qt.ItemDataRole.UserRole)
+            self.page.folder = topic.folder
+            self.page.show_markdown(topic.text)
+
+
+class AboutDialog(OwnDialog):
+    """Shows icon, version, purpose, license and, if it is known, the address of the project."""
+
+    license_requested = Signal()
+
+    def __init__(self, version: str, address: str, parent: QWidget) -> None:
+        super().__init__("About Fullstop", parent)
+        center = Qt.AlignmentFlag.AlignHCenter
+        icon, about = IconBadge(_ICON_PX), label(_PURPOSE, "muted", 0.95, is_wrapped=True)
+        icon.show_icon("stop-match", "match")
+        about.setAlignment(center)
+        about.setFixedWidth(_ABOUT_PX)
+        name = label("Fullstop", "heading", 1.4)
+        license_link = push_button("MIT License", "Show the MIT License", kind="link")
+        license_link.clicked.connect(self.license_requested)
+        link = push_button("Project Page", f"Open {address}", kind="link")
+        link.setVisible(bool(address))
+        link.clicked.connect(lambda: confirm_link(self, QUrl(address)))
+        column(
+            (icon, 0, center),
+            (name, 0, center),
+            (label(f"Version {version}", "muted", 0.95), 0, center),
+            about,
+            (label("© 2026 The Fullstop authors", "faint", 0.9), 0, center),
+            row(STRETCH, license_link, link, STRETCH, spacing=16),
+            spacing=8,
+            margins=24,
+            on=self,
+        )
+        self.setFixedSize(self.sizeHint())
