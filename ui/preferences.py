@@ -64,7 +64,6 @@ class Declaration:
     option: str = ""  # empty for none, or for one of the field's name
     section: str = ""
     label: str = ""
-    accessible_name: str = ""
     choices: Mapping[Any, str] = field(default_factory=dict)
     unset: str = ""  # the words for None
     step: float = 1
@@ -141,7 +140,6 @@ class ServerPreferences:
         help="whether the server is turned on when Fullstop starts",
         section=SERVER,
         label="Server at launch",
-        accessible_name="The server at launch",
         choices={"as_left": "Last State", "on": "On", "off": "Off"},
     )
     task_max_tokens: int = declare(
@@ -151,8 +149,7 @@ class ServerPreferences:
         minimum=0,
         maximum=1_000_000,
         section=SERVER,
-        label="Background tasks",
-        accessible_name="Maximum length of answers to background tasks, in tokens",
+        label="Longest answer to background tasks",
         unit="tokens",
     )
     was_on: bool = declare(False, help="whether the server was on when Fullstop ended")
@@ -228,7 +225,6 @@ class ToolPreferences:
         maximum=1_000,
         section=TOOLS,
         label="Calls per message",
-        accessible_name="Calls of tools that one question may lead to before you are asked",
         unit="calls",
     )
     time_out_s: int = declare(
@@ -238,7 +234,6 @@ class ToolPreferences:
         maximum=86_400,
         section=TOOLS,
         label="Timeout",
-        accessible_name="Seconds that a call of a tool may take",
         unit="s",
     )
     most_result_kb: int = declare(
@@ -248,15 +243,13 @@ class ToolPreferences:
         maximum=16_000,
         section=TOOLS,
         label="Maximum result size",
-        accessible_name="Kilobytes of a tool’s result that the model is given",
         unit="kB",
     )
     allowed: tuple[tuple[str, str, str], ...] = declare(
         (),
         help="tools that may run without asking, as server, tool and fingerprint",
         section=TOOLS,
-        label="Always allowed",
-        accessible_name="Tools that may run without asking",
+        label="Tools that run without asking",
     )
 
 
@@ -271,7 +264,6 @@ class NewConversation:
         option="--system",
         section=NEW_CHATS,
         label="System prompt",
-        accessible_name="System prompt of new conversations",
         unset="Instructions that the model reads before the conversation",
     )
     temperature: float | None = declare(
@@ -283,7 +275,6 @@ class NewConversation:
         option="--temperature",
         section=NEW_CHATS,
         label="Temperature",
-        accessible_name="Temperature of new conversations",
         unset="Model default",
         step=0.05,
     )
@@ -296,7 +287,6 @@ class NewConversation:
         option="--max-tokens",
         section=NEW_CHATS,
         label="Maximum length",
-        accessible_name="Maximum length of answers in new conversations, in tokens",
         unset="No limit",
         step=64,
         unit="tokens",
@@ -317,7 +307,6 @@ class NewConversation:
         option="--thinking-budget",
         section=NEW_CHATS,
         label="Thinking budget",
-        accessible_name="Thinking budget of new conversations, in tokens",
         unset="No limit",
         step=64,
         unit="tokens",
@@ -363,7 +352,6 @@ class Preferences:
         maximum=TEXT_PERCENTS[-1],
         section=APPEARANCE,
         label="Interface size",
-        accessible_name="Interface size; applies at the next start",
         choices={percent: f"{percent}%" for percent in TEXT_PERCENTS},
     )
     code_wraps: bool = declare(
@@ -389,7 +377,6 @@ class Preferences:
         help="treatment of the oldest messages of a conversation longer than the context",
         section=GENERAL,
         label="Long conversations",
-        accessible_name="Oldest messages of a long conversation",
         choices={
             "leave_out": "Drop Oldest Messages",
             "summarize": "Summarize Oldest Messages",
@@ -415,7 +402,6 @@ class Preferences:
         help="what the list of conversations is sorted by",
         section=GENERAL,
         label="Sort conversations",
-        accessible_name="Order of the list of conversations",
         choices={
             "recent": "By Last Message",
             "created": "Newest First",
@@ -442,7 +428,6 @@ class Preferences:
         maximum=1_000,
         section=STORAGE,
         label="Cached prompts",
-        accessible_name="Disk space for the cached prompts of conversations",
         choices={
             0: "Off",
             1: "Keep up to 1 GB",
@@ -459,7 +444,6 @@ class Preferences:
         maximum=100_000,
         section=STORAGE,
         label="Recorded tokens",
-        accessible_name="Disk space for the recorded tokens of answers",
         choices={
             0: "Off",
             100: "Keep up to 100 MB",

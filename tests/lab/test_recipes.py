@@ -252,7 +252,6 @@ def test_preference_is_in_the_dialog_and_the_tables_and_acts(tree: Path) -> None
         maximum=100,
         section=GENERAL,
         label="Opacity",
-        accessible_name="Opacity of the window",
         unit="%",
     )
 """

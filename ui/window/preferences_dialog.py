@@ -248,7 +248,7 @@ class PreferencesDialog(OwnDialog):
 
     def _control(self, preference: Declaration) -> QWidget:
         """Return a control that changes a preference, and that follows it."""
-        path, name = preference.path, preference.accessible_name or preference.label
+        path, name = preference.path, preference.label
         now = self._preferences.value_of(path)
         change = partial(self._preferences.change_value, path)
         if get_origin(preference.kind) is tuple:
