@@ -147,6 +147,7 @@ class ToggleSwitch(QAbstractButton):
         colors = current_theme().colors
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setOpacity(1.0 if self.isEnabled() else 0.4)
         # Where all lines are strong, a switch that is off is an outline: on and off would be alike.
         is_hollow = colors.is_strong and not self.isChecked()
         has_line = self.hasFocus() or is_hollow

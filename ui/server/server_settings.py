@@ -6,15 +6,14 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
-    QCheckBox,
     QFrame,
     QLabel,
+    QLayout,
     QLineEdit,
-    QRadioButton,
     QWidget,
 )
 
-from ui.kit.buttons import IconButton, copy_button, push_button
+from ui.kit.buttons import IconButton, ToggleSwitch, copy_button, push_button
 from ui.kit.labels import ElidedLabel, clear_layout, label
 from ui.kit.layouts import STRETCH, Item, column, row
 from ui.kit.theme import fixed_font, restyle
@@ -138,8 +137,7 @@ class ServerSettings(QWidget):
     def __init__(self, server: LocalServerState) -> None:
         super().__init__()
         self._server = server
-        self.this_computer = _radio("This computer only")
-        self.network = _radio(declaration("server.is_on_network").label)
+        self.network = ToggleSwitch(declaration("server.is_on_network").label)
         self._reach_hint = label("", "faint", 0.92, is_wrapped=True)
         self._in_clear = label(
             "Traffic is not encrypted. Use a network that you trust: anyone on it can read the API "
@@ -148,7 +146,7 @@ class ServerSettings(QWidget):
             0.92,
             is_wrapped=True,
         )
-        self.requires_key = QCheckBox(declaration("server.is_key_required").label)
+        self.requires_key = ToggleSwitch(declaration("server.is_key_required").label)
         self._key_state = label("", "muted", 0.95, is_wrapped=True)
         self.key_field = QLineEdit()
         self.key_field.setReadOnly(True)
@@ -193,8 +191,7 @@ class ServerSettings(QWidget):
         column(
             _card(
                 "Access",
-                self.this_computer,
-                self.network,
+                _switched(self.network),
                 self._reach_hint,
                 self._in_clear,
             ),
@@ -204,7 +201,7 @@ class ServerSettings(QWidget):
                 row((self.key_field, 1), self._copy_key, spacing=4),
                 self._once,
                 row(self.renew, self.forget, STRETCH),
-                self.requires_key,
+                _switched(self.requires_key),
             ),
             _card(declaration("server.allowed_origins").label, _hint(pages), self.origins),
             _card(declaration("server.allowed_hosts").label, _hint(names), self.hosts),
@@ -232,7 +229,6 @@ class ServerSettings(QWidget):
     def _show_preferences(self) -> None:
         server = self._server.preferences.now.server
         self.network.setChecked(server.is_on_network)
-        self.this_computer.setChecked(not server.is_on_network)
         self._in_clear.setVisible(server.is_on_network)
         self.requires_key.setChecked(server.is_key_required)
         self.origins.show_texts(server.allowed_origins)
@@ -269,10 +265,8 @@ class ServerSettings(QWidget):
         self._reach_hint.setText(hint)
 
 
-def _radio(text: str) -> QRadioButton:
-    made = QRadioButton(text)
-    made.setAccessibleName(text)
-    return made
+def _switched(switch: ToggleSwitch) -> QLayout:
+    return row(label(switch.accessibleName()), STRETCH, switch)
 
 
 def _hint(text: str) -> QLabel:
@@ -283,5 +277,5 @@ def _card(title: str, *items: Item) -> QFrame:
     card = QFrame()
     card.setObjectName("card")
     heading = label(title, "title")
-    column(heading, *items, spacing=8, margins=(16, 12, 16, 14), on=card)
+    column(heading, *items, spacing=8, margins=(16, 12, 13, 14), on=card)
     return card
