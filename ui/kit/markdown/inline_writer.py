@@ -192,7 +192,7 @@ class InlineWriter:
     def write_formula(self, token: Token, form: QTextCharFormat, *, is_display: bool) -> float:
         """Show a formula as a picture, or as its source; it is always copied as its source."""
         source = formula_source(token)
-        points = self._style.font.pointSizeF() * (1.12 if is_display else 1.0)
+        points = self._style.font.pointSizeF() * 1.12  # small signs are legible
         color = self._style.colors.text
         drawn = formula(token.content.strip(), points, color, is_display=is_display)
         if drawn is None:

@@ -147,6 +147,13 @@ def markdown_style() -> MarkdownStyle:
     return MarkdownStyle(font, fixed, theme.colors, theme.code_wraps, theme.code_has_numbers)
 
 
+def code_head_font(font: QFont) -> QFont:
+    """Return the font of the language and the buttons above code."""
+    small = QFont(font)
+    small.setPointSizeF(font.pointSizeF() * 0.8)
+    return small
+
+
 def table_at(block: QTextBlock) -> QTextTable | None:
     """Return the table that a block is in; None if it is in none."""
     # Qt's type stubs lack that the result may be None.
@@ -216,13 +223,11 @@ class Decorations:
         painter.setBrush(QColor(style.colors.code))
         outline = QRectF(area.toAlignedRect()).adjusted(0.5, 0.5, -0.5, -0.5)
         painter.drawRoundedRect(outline, 9, 9)
-        font = QFont(style.font)
-        font.setPointSizeF(font.pointSizeF() * 0.86)
-        painter.setFont(font)
+        painter.setFont(code_head_font(style.font))
         painter.setPen(QColor(style.colors.muted))
         pad = style.code_pad_px
         height = style.code_head_px - 3
-        head = QRectF(area.left() + pad, area.top() + 1, area.width() - style.px(200), height)
+        head = QRectF(area.left() + pad, area.top() + 2, area.width() - style.px(120), height)
         label = painter.fontMetrics().elidedText(
             decoration.label or "code", Qt.TextElideMode.ElideRight, int(head.width())
         )

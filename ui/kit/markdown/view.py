@@ -19,15 +19,17 @@ from PySide6.QtGui import (
     QTextLength,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QScrollBar, QToolButton, QWidget
+from PySide6.QtWidgets import QMenu, QScrollBar, QToolButton, QWidget
 
 from engine.wording import visible
+from ui.kit.commands import Command, context_menu
 from ui.kit.flow_text import FlowText, Highlight, anchor_position, link_targets
+from ui.kit.icon_engine import themed_icon
 from ui.kit.markdown.block_writer import TAB_CHARS
 from ui.kit.markdown.clipboard import mime_of, text_between
 from ui.kit.markdown.growing_text import GrowingText
 from ui.kit.markdown.inline_writer import FOLD_PREFIX, NOTE_PREFIX, REFERENCE_PREFIX
-from ui.kit.markdown.style import Decoration, Decorations, MarkdownStyle
+from ui.kit.markdown.style import Decoration, Decorations, MarkdownStyle, code_head_font
 from ui.kit.menus import copy_from
 from ui.kit.theme import current_theme
 
@@ -49,6 +51,7 @@ def _import_on_thread(module: str) -> None:
 
 def _code_button(parent: QWidget, text: str, accessible_name: str) -> QToolButton:
     button = QToolButton(parent)
+    button.setFont(code_head_font(current_theme().message_font()))
     button.setText(text)
     button.setProperty("kind", "code")
     button.setAccessibleName(accessible_name)
@@ -58,14 +61,17 @@ def _code_button(parent: QWidget, text: str, accessible_name: str) -> QToolButto
     return button
 
 
-def _code_switch(parent: QWidget, text: str, accessible_name: str, name: str) -> QToolButton:
-    """Return a button that switches ``code_wraps`` or ``code_has_numbers`` for all code."""
+def _code_menu(button: QToolButton, *, can_wrap: bool) -> QMenu:
+    """Return the menu that sets how all code is shown."""
     theme = current_theme()
-    button = _code_button(parent, text, accessible_name)
-    button.setCheckable(True)
-    button.setChecked(getattr(theme, name))
-    button.clicked.connect(lambda is_on: theme.set_code_look(**{name: is_on}))
-    return button
+
+    def switch(label: str, name: str) -> Command:
+        is_on = getattr(theme, name)
+        return Command(label, lambda: theme.set_code_look(**{name: not is_on}), checked=is_on)
+
+    entries = [switch("Number Lines", "code_has_numbers")]
+    entries += [switch("Wrap Lines", "code_wraps")] if can_wrap else []
+    return context_menu(button, "How code is shown", entries)
 
 
 # It moves the lines of a card in their layout, and a table by its margin, so that selection and
@@ -220,7 +226,7 @@ class MarkdownView(FlowText):
     @property
     def copy_buttons(self) -> tuple[QToolButton, ...]:
         """A button for each code block, once the text is complete."""
-        return tuple(buttons[0] for buttons in self._cards)
+        return tuple(buttons[-1] for buttons in self._cards)
 
     def area(self, decoration: Decoration) -> QRectF:
         return self._geometry.area(decoration, self.viewport().width(), self._text.decorations)
@@ -350,21 +356,27 @@ class MarkdownView(FlowText):
 
     def _show_wide(self) -> None:
         """Give each part that is wider than the view a scroll bar."""
-        width, style = self.viewport().width(), self._style
         parts = []
         for decoration in self._text.decorations:
-            if not decoration.width_px:
-                continue
-            is_code = decoration.kind == "code"
-            inset = style.code_pad_px if is_code else 0
-            numbers_px = style.code_numbers_px if is_code else 0
-            available_px = width - decoration.left_px - 2 * inset - numbers_px
-            if decoration.width_px > available_px:
+            if self._is_wide(decoration):
                 area = self.area(decoration)
-                area.setLeft(decoration.left_px + inset + numbers_px)
-                area.setWidth(available_px)
+                area.setLeft(decoration.left_px + self._insets_px(decoration)[0])
+                area.setWidth(self._available_px(decoration))
                 parts.append((decoration, area, decoration.width_px))
         self._sideways.show(parts)
+
+    def _insets_px(self, decoration: Decoration) -> tuple[float, float]:
+        """Return what a card keeps free at the left and at the right of its lines."""
+        if decoration.kind != "code":
+            return 0, 0
+        return self._style.code_pad_px + self._style.code_numbers_px, self._style.code_pad_px
+
+    def _available_px(self, decoration: Decoration) -> float:
+        width = self.viewport().width() - decoration.left_px
+        return width - sum(self._insets_px(decoration))
+
+    def _is_wide(self, decoration: Decoration) -> bool:
+        return decoration.width_px > self._available_px(decoration)
 
     def show_moved(self, decoration: Decoration) -> None:
         """Show a part that was scrolled sideways."""
@@ -496,14 +508,18 @@ class MarkdownView(FlowText):
         parent = self.viewport()
         copy = _code_button(parent, "Copy", f"Copy {card.label or 'code'}")
         copy.clicked.connect(lambda: copy_from(copy, card.text))
-        if "\n" not in card.text:
+        can_wrap = self._style.code_wraps or self._is_wide(card)
+        if "\n" not in card.text and not can_wrap:
             return [copy]
-        numbers = _code_switch(parent, "Numbers", "Number the lines of code", "code_has_numbers")
-        return [
-            copy,
-            numbers,
-            _code_switch(parent, "Wrap", "Wrap long lines of code", "code_wraps"),
-        ]
+        more = _code_button(parent, "", "How code is shown")
+        more.setIcon(themed_icon("more"))
+
+        def open_menu() -> None:
+            menu = _code_menu(more, can_wrap=self._style.code_wraps or self._is_wide(card))
+            menu.popup(more.mapToGlobal(more.rect().bottomLeft()))
+
+        more.clicked.connect(open_menu)
+        return [more, copy]
 
     def _move_buttons(self, _: QSizeF) -> None:
         """Put the buttons at the corner of each code card."""

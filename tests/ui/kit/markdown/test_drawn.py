@@ -1,6 +1,6 @@
 """Formulas stand on the base line, sharp on any screen; code is numbered, wrapped and colored."""
 
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMenu, QToolButton
 
 from tests.ui.kit.markdown.views import shown, sideways_bars
 from ui.kit.theme import Theme
@@ -14,12 +14,18 @@ def test_code_wraps_and_has_numbers_where_a_person_wants_that(
     assert len(sideways_bars(view)) == 1
     chosen: list[tuple[bool, bool]] = []
     theme.code_look_chosen.connect(lambda *look: chosen.append(look))
-    switches = [b for b in view.viewport().children() if getattr(b, "isCheckable", bool)()]
-    names = [switch.accessibleName() for switch in switches]
-    assert names == ["Number the lines of code", "Wrap long lines of code"]
+    [more] = [b for b in view.viewport().findChildren(QToolButton) if b not in view.copy_buttons]
     try:
-        for switch in switches:
-            switch.click()
+        for label in ("Number Lines", "Wrap Lines"):
+            more.click()
+            menu = more.findChildren(QMenu)[-1]
+            next(action for action in menu.actions() if action.text() == label).trigger()
+            menu.close()
+            [more] = [
+                button
+                for button in view.viewport().findChildren(QToolButton)
+                if button not in view.copy_buttons and button.isVisible()
+            ][-1:]
         assert chosen[-1] == (theme.code_wraps, theme.code_has_numbers) == (True, True)
         again = shown(theme, qapp, text, width=400)
         assert not sideways_bars(again)
@@ -29,3 +35,23 @@ def test_code_wraps_and_has_numbers_where_a_person_wants_that(
         assert plain != numbered
     finally:
         theme.set_code_look(code_wraps=False, code_has_numbers=False)
+
+
+def test_code_of_one_short_line_has_no_menu_and_only_long_lines_can_be_wrapped(
+    theme: Theme, qapp: QApplication
+) -> None:
+    for code, labels in (
+        ("x", []),
+        ("x\ny", ["Number Lines"]),
+        ("x" * 300, ["Number Lines", "Wrap Lines"]),
+    ):
+        view = shown(theme, qapp, f"```\n{code}\n```\n", width=400)
+        others = view.viewport().findChildren(QToolButton)
+        found: list[str] = []
+        for more in others:
+            if more not in view.copy_buttons:
+                more.click()
+                [menu] = more.findChildren(QMenu)
+                found = [action.text() for action in menu.actions()]
+                menu.close()
+        assert found == labels

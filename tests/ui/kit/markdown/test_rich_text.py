@@ -76,7 +76,7 @@ def test_found_words_are_marked_where_they_stand(theme: Theme, qapp: QApplicatio
     assert place is not None
     picture = view.grab().toImage()
     corner = place.topLeft().toPoint()
-    marked = {picture.pixelColor(corner + QPoint(x, 2)).name() for x in range(int(place.width()))}
+    marked = {picture.pixelColor(corner + QPoint(x, 2)).name() for x in range(2)}
     assert theme.colors.found in marked
     assert picture.pixelColor(corner - QPoint(3, -2)).name() != theme.colors.found
     view.append_markdown(" and one more: stop")
