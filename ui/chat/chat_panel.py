@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -14,13 +14,7 @@ from engine.wording import as_sentence
 from ui.chat.composer.composer import Composer
 from ui.chat.composer.picture_notice import PictureNotice
 from ui.chat.composer.pictures import store_picture
-from ui.chat.composer.settings_popover import (
-    PresetOffers,
-    SettingsBasis,
-    SettingsPopover,
-    settings_summary,
-)
-from ui.chat.composer.tools_popover import ToolsPopover
+from ui.chat.composer.presets import PresetOffers
 from ui.chat.composer.writing import ContextBar, MessageSender, QueueCards
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.find_bar import FindBar, TextFinder
@@ -32,7 +26,9 @@ from ui.chat.problem_bar import MissingModelBar, ProblemBar
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.model_selection import ModelSelection
 from ui.chat.session.workspace import Workspace
+from ui.chat.settings_page import SettingsBasis, SettingsPage, settings_summary
 from ui.chat.sides import SidesPage
+from ui.chat.tools_page import ToolsPage
 from ui.chat.welcome import EMPTY_PX, SIDE_PX, Suggestion, Welcome
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import confirm_link, prompt_text
@@ -43,7 +39,6 @@ from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import HEAD_PX, current_theme
 from ui.kit.windows import in_reading_order
 from ui.records.attachments import Attachment
-from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
@@ -96,7 +91,6 @@ class ChatHeader(QFrame):
 class ToolsInChat(QObject):
     """The tools of the open conversation."""
 
-    servers_requested = Signal()
     lost_changed = Signal(object)  # names of the failed servers
 
     def __init__(
@@ -112,27 +106,16 @@ class ToolsInChat(QObject):
         self._composer = composer
         self._dialogs_on = parent
         self._lost: frozenset[str] = frozenset()
-        composer.tools.clicked.connect(self.pop_up)
+        self.page = ToolsPage(toolbox, self)
+        self.page.edited.connect(workspace.change_tools)
+        self.page.resource_requested.connect(self._attach)
+        self.page.prompt_requested.connect(self._ask_for_arguments)
         toolbox.changed.connect(self._refresh)
         toolbox.changed.connect(workspace.meter.recount)
         workspace.opened.connect(self._refresh)
         workspace.settings_changed.connect(self._refresh)
+        workspace.model_selection.changed.connect(self._refresh)
         self._refresh()
-
-    @cached_property
-    def popover(self) -> ToolsPopover:
-        popover = ToolsPopover(self._dialogs_on, self._toolbox, self)
-        popover.edited.connect(self._workspace.change_tools)
-        popover.servers_requested.connect(self.servers_requested)
-        popover.resource_requested.connect(self._attach)
-        popover.prompt_requested.connect(self._ask_for_arguments)
-        return popover
-
-    def pop_up(self) -> None:
-        info = self._workspace.model_selection.state.info
-        can_call = info is None or info.can_call_tools
-        self.popover.show_choice(self._workspace.current.conversation.tools, can_call)
-        self.popover.pop_up(self._composer.tools)
 
     def follow_view(self, view: AnswerView, session: ConversationController | None = None) -> None:
         message = view.message
@@ -172,6 +155,8 @@ class ToolsInChat(QObject):
             self.lost_changed.emit(lost)
         choice = self._workspace.current.conversation.tools
         self._composer.show_tools(*tools_button_texts(self._toolbox.servers, choice))
+        info = self._workspace.model_selection.state.info
+        self.page.show_choice(choice, info is None or info.can_call_tools)
 
     def _attach(self, resource: ResourceInfo) -> None:
         current = self._workspace.current.conversation
@@ -259,7 +244,8 @@ class ChatPanel(QWidget):
         self.find_bar = FindBar(TextFinder(workspace, self.column))
         self.composer = Composer()
         self.offers = PresetOffers(workspace.presets, self.composer, self)
-        self.offers.chosen.connect(self._use_preset)
+        self.offers.chosen.connect(workspace.use_preset)
+        self.settings = SettingsPage(workspace.presets)
         self.queue = QueueCards()
         self.context_bar = ContextBar()
         self.picture_notice = PictureNotice(workspace, self.composer)
@@ -350,22 +336,6 @@ class ChatPanel(QWidget):
                 return
         self.composer.show_notice("There is no question to edit yet.")
 
-    def show_settings(self) -> None:
-        self.settings.show_basis(self._settings_basis())
-        self.settings.show_settings(self._workspace.current.conversation.settings)
-        self.settings.pop_up(self.composer.settings)
-
-    @cached_property
-    def settings(self) -> SettingsPopover:
-        workspace = self._workspace
-        card = SettingsPopover(self, workspace.presets)
-        card.show_settings(workspace.current.conversation.settings)
-        card.edited.connect(workspace.change_settings)
-        card.kept.connect(self._keep_for_model)
-        card.presets.chosen.connect(self._use_preset)
-        card.presets.save_requested.connect(workspace.save_preset)
-        return card
-
     def _settings_basis(self) -> SettingsBasis:
         model, listed = self._workspace.model_selection.state, self._workspace.conversations
         info, folder = model.info, model.folder
@@ -381,7 +351,7 @@ class ChatPanel(QWidget):
         folder = self._workspace.model_selection.state.folder
         if folder is not None:
             self._workspace.library.choices.keep_settings(folder, settings)
-            self.settings.show_basis(self._settings_basis())
+            self._refresh()
 
     def _lay_out(self) -> None:
         middle = self._middle = QWidget()
@@ -426,7 +396,10 @@ class ChatPanel(QWidget):
         self.problem.recovery_requested.connect(workspace.files.recover)
         composer.stop_requested.connect(self.stop_answer)
         composer.thinking.clicked.connect(self._set_thinking)
-        composer.settings.clicked.connect(self.show_settings)
+        self.settings.edited.connect(workspace.change_settings)
+        self.settings.kept.connect(self._keep_for_model)
+        self.settings.presets.chosen.connect(workspace.use_preset)
+        self.settings.presets.save_requested.connect(workspace.save_preset)
         self._drops.files_given.connect(composer.attachments.attach)
         self._drops.hovering.connect(composer.show_drop)
         self.welcome.suggestion_chosen.connect(self._try)
@@ -522,6 +495,7 @@ class ChatPanel(QWidget):
         settings = conversation.settings
         self.composer.show_thinking(info is not None and info.can_think, settings.is_thinking)
         self.composer.show_settings(settings_summary(settings))
+        self.settings.show_settings(self._settings_basis(), settings)
 
     def _show_page(self, page: QWidget) -> None:
         """Show what is above the composer, which an empty chat has at 40% of the height."""
@@ -570,12 +544,6 @@ class ChatPanel(QWidget):
     def _show_reason(self, run: Run) -> None:
         self._workspace.show_run(run)
         self.stops_requested.emit()
-
-    def _use_preset(self, preset: Preset) -> None:
-        # The new settings are shown first, because a card applies its values when it closes.
-        if "settings" in self.__dict__:
-            self.settings.show_settings(preset.settings)
-        self._workspace.use_preset(preset)
 
     def _set_thinking(self, is_thinking: bool) -> None:
         settings: ConversationSettings = self._workspace.current.conversation.settings

@@ -23,9 +23,9 @@ from PySide6.QtWidgets import (
 from engine.stopping.record import StopKind
 from engine.stopping.rules import Stop
 from engine.wording import as_sentence, counted, escaped
-from ui.chat.composer.settings_popover import sampling_field, tokens_field
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_controller import ConversationController
+from ui.chat.settings_page import sampling_field, tokens_field
 from ui.chat.sidebar_rows import NEEDS_YOU
 from ui.differences import Span, differences, without_spaces
 from ui.kit.buttons import Choice, push_button

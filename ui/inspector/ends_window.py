@@ -18,7 +18,7 @@ from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest
 from engine.values.verdict import shortest
 from engine.wording import counted, percent, quoted
-from ui.chat.composer.settings_popover import sampling_field, tokens_field
+from ui.chat.settings_page import sampling_field, tokens_field
 from ui.inspector.ends_plot import EndsPlot
 from ui.inspector.inspector import Inspector, listed_rules, stops_of
 from ui.inspector.pages import ReadingPage

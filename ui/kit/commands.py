@@ -153,10 +153,10 @@ class ValueChange(QUndoCommand):
         text: str = "",
     ) -> None:
         super().__init__(text)
-        self._show, self._before, self._after = show, before, after
+        self._show, self._before, self.after = show, before, after
 
     def redo(self) -> None:
-        self._show(*self._after)
+        self._show(*self.after)
 
     def undo(self) -> None:
         self._show(*self._before)

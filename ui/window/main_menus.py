@@ -37,6 +37,12 @@ ORDERS: dict[ListOrder, str] = {
     "title": "By &Title",
 }
 _KEYS = QKeySequence.StandardKey
+# The pages of the right pane, with the shortcuts that show and hide them.
+_PAGES = (
+    ("&Stops", ("Ctrl+Alt+1",)),
+    ("S&ettings", ("Ctrl+Alt+2", "Ctrl+Shift+S")),
+    ("T&ools", ("Ctrl+Alt+3", "Ctrl+T")),
+)
 _ADD_MESSAGE = "&Add Message Without Reply"
 # On a Mac, Qt's "Ctrl" is the Command key, and Command-Tab belongs to the system.
 _CONTROL = "Meta" if sys.platform == "darwin" else "Ctrl"
@@ -166,13 +172,22 @@ class MainMenus(QObject):
                 "Hide Side&bar",
                 self._sidebar.toggle,
                 ("Ctrl+B",),
-                title=lambda: f"{_verb(self._sidebar)} Side&bar",
+                title=partial(_show_or_hide, self._sidebar, "Side&bar"),
             ),
             Command(
                 "Hide &Right Pane",
                 pane.toggleViewAction().trigger,
                 ("Ctrl+I",),
-                title=lambda: f"{_verb(pane)} &Right Pane",
+                title=partial(_show_or_hide, pane, "&Right Pane"),
+            ),
+            *(
+                Command(
+                    f"Show {title}",
+                    partial(pane.toggle, page),
+                    keys,
+                    title=partial(_show_or_hide, page, title),
+                )
+                for (title, keys), (_, page, _) in zip(_PAGES, pane.pages, strict=True)
             ),
             None,
             Submenu(
@@ -229,10 +244,8 @@ class MainMenus(QObject):
         ]
 
     def _conversation(self) -> list[Entry]:
-        chat, sidebar = self._chat, self._sidebar
+        sidebar = self._sidebar
         return [
-            Command("Conversation Se&ttings…", chat.show_settings, ("Ctrl+Shift+S",)),
-            Command("T&ools…", chat.tools.pop_up, ("Ctrl+T",)),
             Command("Switch &Model…", self._choosing_model.pop_up, ("Ctrl+K",)),
             Command("Compare Ans&wers…", self._comparing.ask, ("Ctrl+Shift+K",)),
             None,
@@ -506,8 +519,8 @@ class MainMenus(QObject):
             self._workspace.show_version(message, step)
 
 
-def _verb(column: QWidget) -> str:
-    return "Hide" if column.isVisible() else "Show"
+def _show_or_hide(column: QWidget, title: str) -> str:
+    return f"{'Hide' if column.isVisible() else 'Show'} {title}"
 
 
 def _is_front(title: str) -> bool:

@@ -52,7 +52,7 @@ from ui.window.comparing import ComparingAnswers
 from ui.window.help_window import HelpFiles
 from ui.window.main_menus import MainMenus
 from ui.window.other_windows import OtherWindows
-from ui.window.right_pane import WIDTH_PX, RightPane
+from ui.window.right_pane import WIDTH_PX, Page, RightPane
 from ui.window.window_parts import WindowParts
 
 _SEPARATOR = b"\0fullstop\0"  # between the parts of a saved layout
@@ -145,7 +145,13 @@ class MainWindow(WindowParts):
         self.sidebar = Sidebar(self.workspace, self.files, self.local_server)
         self.chat = ChatPanel(self.workspace)
         self.stop_panel = StopPanel(self.workspace)
-        self.pane = RightPane([("Stops", self.stop_panel, self.stop_panel.show_list)], self)
+        settings, tools_page = self.chat.settings, self.chat.tools.page
+        pages: list[Page] = [
+            ("Stops", self.stop_panel, self.stop_panel.show_list),
+            ("Settings", settings, settings.system_prompt.setFocus),
+            ("Tools", tools_page, tools_page.focus),
+        ]
+        self.pane = RightPane(pages, self)
         self.choosing_model = ChoosingModel(self)
         self.comparing = ComparingAnswers(self)
         self._lay_out()
@@ -289,7 +295,7 @@ class MainWindow(WindowParts):
         self.others.chat_requested.connect(self._start_chat)
         self.chat.handling.several_requested.connect(self.others.answer_several)
         self.chat.handling.fork_requested.connect(self.others.choose_fork)
-        self.chat.tools.servers_requested.connect(self.others.show_tool_servers)
+        self.chat.tools.page.servers_requested.connect(self.others.show_tool_servers)
         self.chat.problem.solved.connect(self._unsaved.note_saved)
         show_stops = partial(self.pane.open, self.stop_panel)
         self.chat.stops_requested.connect(show_stops)
@@ -300,7 +306,9 @@ class MainWindow(WindowParts):
         self.stop_panel.visibility_changed.connect(self.chat.column.show_marks)
         self.pane.opening.connect(self._make_room)
         self.pane.closed.connect(self._take_room)
-        self.chat.composer.stops.clicked.connect(partial(self.pane.toggle, self.stop_panel))
+        chips = (self.chat.composer.stops, self.chat.composer.settings, self.chat.composer.tools)
+        for chip, (_, page, _) in zip(chips, self.pane.pages, strict=True):
+            chip.clicked.connect(partial(self.pane.toggle, page))
         self.stop_panel.verdict.inspect.clicked.connect(self.others.inspect_answer)
         self.sidebar.server.details.clicked.connect(self.others.show_server)
         self.theme.code_look_chosen.connect(self._save_code_look)

@@ -145,9 +145,13 @@ class DailyWork:
         window, host = self._window, self._host
         host.become(tools=(ADD, LOOK), version="sums 1.2")
         window.workspace.change_tools(SUMS_ON)
-        window.chat.tools.pop_up()
-        await self._show("tools-card", window.chat.tools.popover)
-        window.chat.tools.popover.hide()
+        for page, name in (
+            (window.chat.settings, "settings-page"),
+            (window.chat.tools.page, "tools-page"),
+        ):
+            window.pane.open(page)
+            await self._show(name, window)
+        window.pane.hide()
         window.others.show_tool_servers()
         servers = window.others.tool_servers
         await self._show("tool-servers-running", servers)

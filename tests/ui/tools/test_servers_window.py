@@ -19,7 +19,7 @@ from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost, NoTools
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually, press
 from ui.chat.composer.pictures import encode_picture
-from ui.chat.composer.tools_popover import ToolsPopover
+from ui.chat.tools_page import ToolsPage
 from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
 from ui.records.pictures import kept_name
@@ -139,11 +139,11 @@ async def test_tool_servers_window_lists_and_switches(theme: Theme, parent: QWid
     window.close()
 
 
-async def test_tools_popover_switches_servers_and_tools(theme: Theme, parent: QWidget) -> None:
+async def test_tools_page_switches_servers_and_tools(theme: Theme, parent: QWidget) -> None:
     edited: list[Any] = []
     host = DictatedHost()
     tasks = object()
-    card = ToolsPopover(parent, Toolbox(host, preferences_state()), tasks)
+    card = ToolsPage(Toolbox(host, preferences_state()), tasks)
     card.edited.connect(edited.append)
     card.show_choice(ToolsInUse(), can_call=True)
     assert list(card.boxes) == [("sums",)]
@@ -158,11 +158,11 @@ async def test_tools_popover_switches_servers_and_tools(theme: Theme, parent: QW
     card.deleteLater()
 
 
-async def test_tools_popover_revokes_approval(theme: Theme, parent: QWidget) -> None:
+async def test_tools_page_revokes_approval(theme: Theme, parent: QWidget) -> None:
     edited: list[ToolsInUse] = []
     allowed = ToolsInUse(("sums",), approved=(approval_of(ADD),))
     tasks = object()
-    card = ToolsPopover(parent, Toolbox(DictatedHost(), preferences_state()), tasks)
+    card = ToolsPage(Toolbox(DictatedHost(), preferences_state()), tasks)
     card.edited.connect(edited.append)
     card.show_choice(allowed, can_call=True)
     card.approved[ADD.key].click()
@@ -176,15 +176,15 @@ async def test_tools_popover_revokes_approval(theme: Theme, parent: QWidget) -> 
     card.deleteLater()
 
 
-async def test_tools_popover_starts_servers(theme: Theme, parent: QWidget) -> None:
+async def test_tools_page_starts_servers(theme: Theme, parent: QWidget) -> None:
     stopped = replace(SUMS, stage="stopped", tools=())
     unused = replace(stopped, config=replace(SUMS.config, name="unused"))
     host = DictatedHost(unused, stopped)
     tasks = object()
-    card = ToolsPopover(parent, Toolbox(host, preferences_state()), tasks)
+    card = ToolsPage(Toolbox(host, preferences_state()), tasks)
     card.show_choice(ToolsInUse(("sums",)), can_call=True)
     assert host.ready_for == []
-    card.pop_up(parent)
+    card.show()
     await eventually(lambda: host.ready_for == [("sums",)])
     await finish_tasks(tasks)
     card.deleteLater()
@@ -210,15 +210,15 @@ class Offering(DictatedHost):
 async def test_mcp_resource_and_prompt_are_attached(engine: Engine, theme: Theme) -> None:
     async with shown(main_window(engine, theme, tool_host=Offering())) as window:
         tools, composer = window.chat.tools, window.chat.composer
-        tools.popover.resource_requested.emit(ResourceInfo("sums", "sums://1", "Table"))
+        tools.page.resource_requested.emit(ResourceInfo("sums", "sums://1", "Table"))
         await eventually(lambda: composer.attachments.files != ())
         [file] = composer.attachments.files
         assert (file.name, file.text) == ("Table", "text of sums://1")
-        tools.popover.prompt_requested.emit(PromptInfo("sums", "review", "Review"))
+        tools.page.prompt_requested.emit(PromptInfo("sums", "review", "Review"))
         await eventually(lambda: composer.text == "review {}")
         composer.set_text("")
         asked = (QuestionField("file", "File", is_required=True), QuestionField("focus", "Focus"))
-        tools.popover.prompt_requested.emit(PromptInfo("sums", "review", "Review", asked))
+        tools.page.prompt_requested.emit(PromptInfo("sums", "review", "Review", asked))
         for typed in ("a.py", ""):
             [dialog] = (one for one in window.findChildren(QInputDialog) if one.isVisible())
             dialog.setTextValue(typed)
@@ -226,8 +226,8 @@ async def test_mcp_resource_and_prompt_are_attached(engine: Engine, theme: Theme
         await eventually(lambda: composer.text == "review {'file': 'a.py'}")
         before = window.workspace.current.conversation
         composer.set_text("")
-        tools.popover.resource_requested.emit(ResourceInfo("sums", "sums://2", "Other"))
-        tools.popover.prompt_requested.emit(PromptInfo("sums", "review", "Review"))
+        tools.page.resource_requested.emit(ResourceInfo("sums", "sums://2", "Other"))
+        tools.page.prompt_requested.emit(PromptInfo("sums", "review", "Review"))
         window.workspace.new_conversation()
         await eventually(lambda: len(before.attachments) == 2 and before.draft == "review {}")
         assert (composer.text, composer.attachments.files) == ("", ())
@@ -239,12 +239,12 @@ async def test_mcp_image_resource_is_attached_as_picture(
     monkeypatch.setattr(MemoryConversationStore, "pictures_folder", tmp_path / "pictures")
     async with shown(main_window(engine, theme, tool_host=Offering())) as window:
         tools, composer = window.chat.tools, window.chat.composer
-        tools.popover.resource_requested.emit(ResourceInfo("sums", "sums://1.png", "A cat"))
+        tools.page.resource_requested.emit(ResourceInfo("sums", "sums://1.png", "A cat"))
         await eventually(lambda: len(composer.attachments.files) == 2)
         text, picture = composer.attachments.files
         assert (text.name, text.text) == ("A cat", "text of sums://1.png")
         assert (picture.name, picture.kept_file) == ("A cat", kept_name(_drawn()))
-        tools.popover.prompt_requested.emit(PromptInfo("sums", "look", "Look"))
+        tools.page.prompt_requested.emit(PromptInfo("sums", "look", "Look"))
         await eventually(lambda: composer.text == "look {}")
         assert composer.attachments.files[-1].name == "Look"
 

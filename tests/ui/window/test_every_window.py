@@ -150,10 +150,6 @@ async def open_template(window: MainWindow, _: Path) -> None:
     models.template_requested.emit(model)
 
 
-async def open_settings(window: MainWindow, _: Path) -> None:
-    window.chat.show_settings()
-
-
 async def open_sheet(window: MainWindow, _: Path) -> None:
     window.comparing.ask()
     dialog = window.comparing.dialog
@@ -201,12 +197,10 @@ OPENED: dict[str, Open] = {
     "ProbeWindow": by("others.show_probe"),
     "ServerForm": open_form,
     "ServerWindow": by("others.show_server"),
-    "SettingsPopover": open_settings,
     "ShortcutsDialog": by("others.show_shortcuts"),
     "CompareDialog": open_sheet,
     "TemplateWindow": open_template,
     "ToolServersWindow": by("others.show_tool_servers"),
-    "ToolsPopover": by("chat.tools.pop_up"),
 }
 
 

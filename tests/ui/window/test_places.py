@@ -50,7 +50,8 @@ async def test_a_key_goes_through_the_panes_and_back(window: MainWindow) -> None
     window.resize(1280, 800)  # in a narrow window the sidebar gives way to the pane
     window.pane.open(window.stop_panel)
     window.chat.focus_composer()
-    order: list[QWidget] = [window.stop_panel, window.sidebar, window.chat.messages_pane]
+    composer, messages = window.chat.composer, window.chat.messages_pane
+    order: list[QWidget] = [window.stop_panel, window.sidebar, messages, composer, window.pane]
     for pane in order:
         QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_F6)
         focused = QApplication.focusWidget()
@@ -58,7 +59,25 @@ async def test_a_key_goes_through_the_panes_and_back(window: MainWindow) -> None
         assert pane.isAncestorOf(focused), pane
     shift = Qt.KeyboardModifier.ShiftModifier
     QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_F6, shift)
-    assert window.sidebar.isAncestorOf(QApplication.focusWidget() or window)
+    assert composer.isAncestorOf(QApplication.focusWidget() or window)
+
+
+async def test_keys_and_chips_show_and_hide_the_pages_of_the_pane(window: MainWindow) -> None:
+    composer, pane = window.chat.composer, window.pane
+    keys = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
+    chips = (composer.stops, composer.settings, composer.tools)
+    for number, (chip, (title, page, _)) in enumerate(zip(chips, pane.pages, strict=True), 1):
+        QTest.keyClick(window, getattr(Qt.Key, f"Key_{number}"), keys)
+        assert (pane.page, pane.windowTitle()) == (page, title)
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        assert page.isAncestorOf(focused)
+        QTest.keyClick(focused, Qt.Key.Key_Escape)
+        assert composer.input.hasFocus()
+        assert pane.page is page
+        chip.click()
+        assert pane.page is None
+        assert composer.input.hasFocus()
 
 
 async def saying(window: MainWindow, scripted: ScriptedEngine) -> None:

@@ -16,8 +16,8 @@ from tests.support.kept import preferences_state
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
-from ui.chat.composer.settings_popover import SettingsBasis, SettingsPopover, settings_summary
 from ui.chat.session.presets import PresetList
+from ui.chat.settings_page import SettingsBasis, SettingsPage, settings_summary
 from ui.kit.buttons import Choice
 from ui.kit.fields import NumberField
 from ui.kit.theme import Theme
@@ -50,24 +50,30 @@ def parent(qtbot: QtBot) -> QWidget:
     return widget
 
 
-def settings_card(parent: QWidget) -> tuple[SettingsPopover, list[ConversationSettings]]:
-    """Return the card, and what a person changes in it."""
-    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
+@pytest.fixture
+def page(qtbot: QtBot, theme: Theme) -> SettingsPage:
+    page = SettingsPage(PresetList(MemoryConversationStore()))
+    qtbot.addWidget(page)
+    page.show()
+    return page
+
+
+def edits_of(page: SettingsPage) -> list[ConversationSettings]:
+    """Return what a user changes in the page, in a list that grows."""
     edited: list[ConversationSettings] = []
-    popover.edited.connect(edited.append)
-    return popover, edited
+    page.edited.connect(lambda settings, _: edited.append(settings))
+    return edited
 
 
 @pytest.mark.parametrize("settings", ODD)
 def test_opening_and_closing_the_settings_of_a_conversation_changes_none(
-    parent: QWidget, theme: Theme, settings: ConversationSettings
+    page: SettingsPage, settings: ConversationSettings
 ) -> None:
-    popover, edited = settings_card(parent)
-    popover.show_settings(settings)
-    popover.pop_up(parent)
-    for field in popover.findChildren(NumberField):
+    edited = edits_of(page)
+    page.show_settings(SettingsBasis(), settings)
+    for field in page.findChildren(NumberField):
         field.setFocus()
-    popover.hide()
+    page.hide()
     assert edited == []
 
 
@@ -90,31 +96,28 @@ def test_opening_and_closing_the_preferences_changes_none(
     assert preferences.now == kept
 
 
-def test_an_edited_number_changes_alone(parent: QWidget, theme: Theme) -> None:
-    popover, edited = settings_card(parent)
-    before = ODD[1]
-    popover.show_settings(before)
-    popover.pop_up(parent)
-    field = popover.sampling["temperature"]
+def test_an_edited_number_changes_alone(page: SettingsPage) -> None:
+    edited, before = edits_of(page), ODD[1]
+    page.show_settings(SettingsBasis(), before)
+    field = page.sampling["temperature"]
     field.selectAll()
     QTest.keyClicks(field, "0.375")
-    QTest.keyClick(field, Qt.Key.Key_Return)
-    assert [(one.temperature, one.top_p) for one in edited] == [(0.375, before.top_p)]
-    assert edited[0].system_prompt == before.system_prompt
-    QTest.keyClicks(popover.system_prompt, "!")
-    popover.hide()
+    assert field.text() == "0.375", "it counts while it is typed"
+    assert (edited[-1].temperature, edited[-1].top_p) == (0.375, before.top_p)
+    assert edited[-1].system_prompt == before.system_prompt
+    QTest.keyClicks(page.system_prompt, "!?")
     assert edited[-1].temperature == 0.375
-    assert edited[-1].system_prompt.startswith("!")
+    assert edited[-1].system_prompt.startswith("!?")
 
 
 def test_every_stop_option_has_a_control_and_is_named_where_it_differs(
-    parent: QWidget, theme: Theme
+    page: SettingsPage,
 ) -> None:
-    popover, edited = settings_card(parent)
-    popover.show_settings(ConversationSettings(temperature=0.5))
+    edited = edits_of(page)
+    page.show_settings(SettingsBasis(), ConversationSettings(temperature=0.5))
     # In the window each stop has a scope of its own.
-    assert {*popover.stop_options} == {one.name for one in STOP_OPTIONS} - {"scope"}
-    for control in popover.stop_options.values():
+    assert {*page.stop_options} == {one.name for one in STOP_OPTIONS} - {"scope"}
+    for control in page.stop_options.values():
         if isinstance(control, NumberField):
             control.setValue(3)
         else:
@@ -125,8 +128,8 @@ def test_every_stop_option_has_a_control_and_is_named_where_it_differs(
     assert said.startswith("Temperature 0.5, keep the stop in the answer, ")
     assert all(one.title.lower() in said for one in STOP_OPTIONS if one.name != "scope")
     count = len(edited)
-    popover.show_settings(ConversationSettings())
-    popover.show_settings(edited[-1])
+    page.show_settings(SettingsBasis(), ConversationSettings())
+    page.show_settings(SettingsBasis(), edited[-1])
     assert len(edited) == count
 
 
@@ -138,11 +141,11 @@ def scroll_over(field: QWidget) -> None:
     QApplication.sendEvent(field, event)
 
 
-def test_scrolling_past_fields_changes_none(parent: QWidget, theme: Theme, qtbot: QtBot) -> None:
-    popover, edited = settings_card(parent)
-    popover.show_settings(ConversationSettings(max_tokens=12))
-    scroll_over(popover.max_tokens)
-    assert (popover.max_tokens.number, edited) == (12, [])
+def test_scrolling_past_fields_changes_none(page: SettingsPage, qtbot: QtBot) -> None:
+    edited = edits_of(page)
+    page.show_settings(SettingsBasis(), ConversationSettings(max_tokens=12))
+    scroll_over(page.max_tokens)
+    assert (page.max_tokens.number, edited) == (12, [])
     choice = Choice("Size", [("s", "Small"), ("m", "Medium"), ("l", "Large")])
     qtbot.addWidget(choice)
     choice.choose("m")
@@ -155,36 +158,33 @@ BASIS = SettingsBasis(
 )
 
 
-def test_the_models_own_numbers_and_its_context_are_shown(parent: QWidget, theme: Theme) -> None:
-    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
-    popover.show_basis(BASIS)
-    popover.show_settings(ConversationSettings())
-    assert popover.about.text() == "m · context of 4,096 tokens"
-    assert popover.sampling["temperature"].text() == "0.7 (model)"
-    assert popover.sampling["top_p"].text() == "1 (model)"
-    assert popover.max_tokens.text() == "No limit (4,096)"
-    assert popover.sampling["seed"].text() == "Random"
-    share = popover.sliders["temperature"].value() / popover.sliders["temperature"].maximum()
+def test_the_models_own_numbers_and_its_context_are_shown(page: SettingsPage) -> None:
+    page.show_settings(BASIS, ConversationSettings())
+    assert page.about.text() == "m · context of 4,096 tokens"
+    assert page.sampling["temperature"].text() == "0.7"
+    assert page.sampling["temperature"].accessibleDescription() == "Model default"
+    assert page.sampling["top_p"].text() == "1"
+    assert page.max_tokens.text() == "No limit"
+    assert page.sampling["seed"].text() == "Random"
+    share = page.sliders["temperature"].value() / page.sliders["temperature"].maximum()
     assert share == pytest.approx(0.35)
 
 
-def test_each_number_says_where_it_comes_from_and_goes_back_there(
-    parent: QWidget, theme: Theme
-) -> None:
-    popover, edited = settings_card(parent)
-    popover.show_basis(BASIS)
-    popover.show_settings(ConversationSettings(temperature=1.5, top_p=0.5, top_k=9))
-    said = {name: popover.sampling[name].accessibleDescription() for name in popover.sampling}
+def test_each_number_says_where_it_comes_from_and_goes_back_there(page: SettingsPage) -> None:
+    edited = edits_of(page)
+    page.show_settings(BASIS, ConversationSettings(temperature=1.5, top_p=0.5, top_k=9))
+    said = {name: page.sampling[name].accessibleDescription() for name in page.sampling}
     assert said["temperature"] == "Set in this chat"
     assert said["top_p"] == "For new chats with m"
     assert said["top_k"] == "From Settings"
-    assert said["min_p"] == ""
-    assert popover.resets["top_p"].isHidden()
-    popover.resets["temperature"].click()
+    assert said["min_p"] == "Model default"
+    assert page.resets["top_p"].isHidden()
+    page.resets["temperature"].click()
     assert edited[-1] == ConversationSettings(top_p=0.5, top_k=9)
-    popover.reset.click()
+    assert page.sampling["temperature"].hasFocus()
+    page.reset.click()
     assert edited[-1] == BASIS.saved
-    assert not popover.reset.isEnabled()
+    assert not page.reset.isEnabled()
 
 
 async def test_new_chats_with_a_model_begin_with_what_was_kept_for_it(
@@ -194,19 +194,16 @@ async def test_new_chats_with_a_model_begin_with_what_was_kept_for_it(
         window.start()
         workspace = window.workspace
         await eventually(lambda: workspace.model_selection.state.info is not None)
-        window.chat.show_settings()
         card = window.chat.settings
+        window.pane.open(card)
         card.sampling["temperature"].setValue(0.4)
         card.keep.click()
         assert not card.keep.isEnabled()
-        card.hide()
         workspace.send("Count from 1 to 3")
         window.chat.new_conversation()
         assert workspace.current.conversation.settings.temperature == 0.4
-        window.chat.show_settings()
         card.forget.click()
         assert workspace.current.conversation.settings.temperature is None
-        card.hide()
 
 
 async def test_verdict_of_a_limit_names_its_preset_until_the_limit_is_changed(
@@ -230,3 +227,32 @@ async def test_verdict_of_a_limit_names_its_preset_until_the_limit_is_changed(
             assert run is not None
             assert run.verdict is not None
             assert run.verdict.text.line.endswith(f"set by {source}")
+
+
+async def test_changes_of_a_setting_are_undone_together(engine: Engine, theme: Theme) -> None:
+    async with shown(main_window(engine, theme)) as window:
+        card, current = window.chat.settings, window.workspace.current
+        for value in (0.4, 0.5, 0.6):
+            card.sampling["temperature"].setValue(value)
+        card.sampling["top_k"].setValue(3)
+        assert current.undo_stack.undoText() == "Change Top k"
+        current.undo_stack.undo()
+        assert card.sampling["top_k"].number is None
+        current.undo_stack.undo()
+        assert current.conversation.settings.temperature is None
+        assert card.sampling["temperature"].number is None
+        current.undo_stack.redo()
+        assert card.sampling["temperature"].number == 0.6
+
+
+async def test_settings_stay_with_their_conversation(engine: Engine, theme: Theme) -> None:
+    async with shown(main_window(engine, theme)) as window:
+        window.pane.open(window.chat.settings)
+        card, workspace = window.chat.settings, window.workspace
+        card.system_prompt.setFocus()
+        QTest.keyClicks(card.system_prompt, "Be brief.")
+        first = workspace.current.conversation
+        workspace.send("Count from 1 to 3")
+        window.chat.new_conversation()
+        assert card.system_prompt.toPlainText() == ""
+        assert first.settings.system_prompt == "Be brief."

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtGui import QUndoCommand
 
 from engine import Engine
 from engine.wording import quoted
@@ -44,6 +45,19 @@ from ui.records.tool_choice import ToolsInUse
 from ui.records.variants import Variant
 from ui.stops.stop_lists import StopLists, list_name
 from ui.tools.toolbox import Toolbox
+
+
+class _SettingChange(ValueChange):
+    """Changes of the same setting, one after another, are undone together."""
+
+    def id(self) -> int:
+        return 1
+
+    def mergeWith(self, other: QUndoCommand) -> bool:  # noqa: N802 - Qt's name
+        if not isinstance(other, _SettingChange) or other.text() != self.text():
+            return False
+        self.after = other.after
+        return True
 
 
 class Workspace(QObject):
@@ -215,14 +229,19 @@ class Workspace(QObject):
         if edited is not None:
             self.conversations.changed(edited)
 
-    def change_settings(self, settings: ConversationSettings) -> None:
+    def change_settings(self, settings: ConversationSettings, title: str = "") -> None:
+        """Change the open conversation's settings; with a title, this can be undone."""
         conversation = self.current.conversation
         if (before := conversation.settings) != settings:
             limits = (settings.max_tokens, settings.thinking_budget)
             is_presets = limits == (before.max_tokens, before.thinking_budget)
-            conversation.settings = replace(settings, preset=before.preset if is_presets else "")
-            self.conversations.changed(conversation)
-            self.settings_changed.emit()
+            settings = replace(settings, preset=before.preset if is_presets else "")
+            show = partial(self.show_settings, conversation)
+            if title:
+                change = _SettingChange(show, (before,), (settings,), f"Change {title}")
+                self.current.undo_stack.push(change)
+            else:
+                show(settings)
 
     def change_tools(self, tools: ToolsInUse) -> None:
         conversation = self.current.conversation
@@ -293,10 +312,15 @@ class Workspace(QObject):
         current.undo_stack.endMacro()
 
     def show_settings(
-        self, conversation: Conversation, settings: ConversationSettings, origin: str
+        self,
+        conversation: Conversation,
+        settings: ConversationSettings,
+        stops_from: str | None = None,
     ) -> None:
         """Give a conversation other settings, and note where its stop list comes from."""
-        conversation.settings, conversation.stops_from = settings, origin
+        conversation.settings = settings
+        if stops_from is not None:
+            conversation.stops_from = stops_from
         self.conversations.changed(conversation)
         self.settings_changed.emit()
 

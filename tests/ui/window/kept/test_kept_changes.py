@@ -1,6 +1,7 @@
 """What a person changes in a conversation, on a real store and the real engine."""
 
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from tests.ui.driving import ended, entry, eventually, press
@@ -67,18 +68,17 @@ async def test_a_preset_brings_settings_and_stops_and_can_be_undone(start: Start
     async with start() as window:
         limit(window, 9)
         window.workspace.current.stops.add("END")
-        window.chat.settings.presets.save_requested.emit("Short")
+        window.chat.settings.presets.name.setText("Short")
+        QTest.keyClick(window.chat.settings.presets.name, Qt.Key.Key_Return)
     async with start() as window:
         window.workspace.new_conversation()
         limit(window, 3)
         window.workspace.current.stops.remove([0])
-        window.chat.show_settings()
         button = window.chat.settings.presets
         button.menu_of_presets.aboutToShow.emit()
-        chosen = button.menu_of_presets.actions()[0]
+        chosen = button.menu_of_presets.actions()[1]  # below the field
         assert chosen.text() == "Short"
         chosen.trigger()
-        window.chat.settings.hide()
         conversation = window.workspace.current.conversation
         assert conversation.settings.max_tokens == 9
         assert conversation.stops == [StopEntry.of("END")]

@@ -1,8 +1,9 @@
-"""The tools that the model may use in a conversation, in a small card. Main thread."""
+"""The tools that the model may use in a conversation. Main thread."""
 
 from functools import partial
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from ui.kit.buttons import push_button
@@ -11,11 +12,8 @@ from ui.kit.labels import clear_layout, label, plain_tooltip, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import escape_mnemonics
 from ui.kit.tasks import start_task
-from ui.kit.windows import Popover, move_within_screen
 from ui.records.tool_choice import ToolsInUse, approval_of
 from ui.records.tool_servers import (
-    PromptInfo,
-    ResourceInfo,
     ServerState,
     ToolInfo,
     ToolsRefused,
@@ -26,7 +24,7 @@ from ui.tools.toolbox import Toolbox
 _INDENT_PX = 24
 
 
-class ToolsPopover(Popover):
+class ToolsPage(QWidget):
     """Switches servers and their tools on and off."""
 
     edited = Signal(object)  # ToolsInUse
@@ -34,8 +32,8 @@ class ToolsPopover(Popover):
     resource_requested = Signal(object)  # ResourceInfo
     prompt_requested = Signal(object)  # PromptInfo
 
-    def __init__(self, parent: QWidget, toolbox: Toolbox, owner: object) -> None:
-        super().__init__(parent)
+    def __init__(self, toolbox: Toolbox, owner: object) -> None:
+        super().__init__()
         self._toolbox = toolbox
         self._owner = owner
         self._choice = ToolsInUse()
@@ -45,54 +43,45 @@ class ToolsPopover(Popover):
         self._shown: object = None
         self._hint = label("", "muted", 0.92, is_wrapped=True)
         self._list = QWidget()
-        column(spacing=11, margins=(0, 0, 4, 0), on=self._list)
+        column(spacing=12, margins=(16, 0, 16, 16), on=self._list)
         self._scroll = scrolling(self._list, "Servers and tools", goes_sideways=False)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.attach = push_button("Attach…", "Attach a resource or a prompt of a tool server")
         self.attach.clicked.connect(self._offer)
         self.manage = push_button("MCP Servers…", "Show the MCP servers")
-        self.manage.clicked.connect(self._manage)
+        self.manage.clicked.connect(self.servers_requested)
         column(
-            label("Tools in this conversation", "title"),
-            self._hint,
-            self._scroll,
-            row(self.attach, STRETCH, self.manage),
-            spacing=9,
-            margins=(16, 14, 16, 14),
+            row((self._hint, 1), margins=(16, 16, 16, 0)),
+            (self._scroll, 1),
+            row(self.attach, STRETCH, self.manage, margins=(16, 8, 16, 16)),
+            spacing=0,
             on=self,
         )
         toolbox.changed.connect(self._refresh)
 
     def show_choice(self, choice: ToolsInUse, can_call: bool) -> None:
         self._choice, self._can_call = choice, can_call
-        self._shown = None
         self._refresh()
+        if self.isVisible():
+            self._start_chosen()
 
-    def pop_up(self, anchor: QWidget) -> None:
-        self._move_above(anchor.mapToGlobal(QPoint(0, -8)), anchor)
-        self.show()
+    def focus(self) -> None:
+        """Move the keyboard to the first server that can be switched."""
         first = next((box for box in self.boxes.values() if box.isEnabled()), None)
         (first or self.manage).setFocus()
-        # Start the servers now, so that their tools and resources are listed.
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Start the servers of the conversation, so that their tools are listed."""
+        super().showEvent(event)
+        self._start_chosen()
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _start_chosen(self) -> None:
         known = (server for server in self._toolbox.servers if server.name in self._choice.servers)
         stopped = [server.name for server in known if server.stage == "stopped"]
         if stopped:
             start_task(self._owner, self._start(stopped), "start tool servers")
-
-    # -- inside ----------------------------------------------------------------------------
-
-    def _move_above(self, above: QPoint, anchor: QWidget) -> None:
-        width = 360
-        self.setFixedWidth(width)
-        column = self._list.layout()
-        assert column is not None
-        column.activate()
-        # Wrapped text has its height only at this width; the stretch at the end takes the rest.
-        height = column.totalHeightForWidth(width - 46)  # without edges and scroll bar
-        # It keeps its height while it is open: there is space for tools from the start.
-        self._scroll.setFixedHeight(min(340, max(220, height)))
-        self.adjustSize()
-        move_within_screen(self, above - QPoint(0, self.height()), self.size(), anchor)
 
     def _refresh(self) -> None:
         servers = self._toolbox.servers
@@ -101,8 +90,7 @@ class ToolsPopover(Popover):
             return
         self._shown = shown
         focused = next((key for key, box in self.boxes.items() if box.hasFocus()), None)
-        bottom = self.geometry().bottom()
-        had_list, scrolled = self._scroll.isVisible(), self._scroll.verticalScrollBar().value()
+        scrolled = self._scroll.verticalScrollBar().value()
         show_text(self._hint, self._hint_text(servers))
         self.boxes.clear()
         self.approved.clear()
@@ -112,17 +100,13 @@ class ToolsPopover(Popover):
         column = self._list.layout()
         assert isinstance(column, QVBoxLayout)
         column.addStretch(1)
-        self._scroll.setVisible(bool(servers))
         in_use = [server for server in servers if server.name in self._choice.servers]
         self.attach.setVisible(any(server.resources or server.prompts for server in in_use))
         if self.isVisible():
             # New boxes have no size and get no keys before the event loop has shown them.
-            new_bottom = None if had_list == bool(servers) else bottom + 1
-            QTimer.singleShot(0, self, partial(self._settle, new_bottom, scrolled, focused))
+            QTimer.singleShot(0, self, partial(self._settle, scrolled, focused))
 
-    def _settle(self, bottom: int | None, scrolled: int, focused: tuple[str, ...] | None) -> None:
-        if bottom is not None:
-            self._move_above(QPoint(self.x(), bottom), self)
+    def _settle(self, scrolled: int, focused: tuple[str, ...] | None) -> None:
         self._scroll.verticalScrollBar().setValue(scrolled)
         if focused is not None and focused in self.boxes:
             self.boxes[focused].setFocus()
@@ -209,21 +193,9 @@ class ToolsPopover(Popover):
                 continue
             for resource in server.resources:
                 text = escape_mnemonics(f"{resource.title}  ({server.name})")
-                entries.append(Command(text, partial(self._want_resource, resource)))
+                entries.append(Command(text, partial(self.resource_requested.emit, resource)))
             for prompt in server.prompts:
                 text = escape_mnemonics(f"Prompt: {prompt.title}  ({server.name})")
-                entries.append(Command(text, partial(self._want_prompt, prompt)))
+                entries.append(Command(text, partial(self.prompt_requested.emit, prompt)))
         menu = context_menu(self, "What can be attached", entries)
         menu.popup(self.attach.mapToGlobal(QPoint(0, self.attach.height())))
-
-    def _want_resource(self, resource: ResourceInfo) -> None:
-        self.hide()
-        self.resource_requested.emit(resource)
-
-    def _want_prompt(self, prompt: PromptInfo) -> None:
-        self.hide()
-        self.prompt_requested.emit(prompt)
-
-    def _manage(self) -> None:
-        self.hide()
-        self.servers_requested.emit()
