@@ -93,7 +93,7 @@ class StopOptions:
     )
     ignore_template_eos: bool = _option(
         False,
-        "Go on after an end token of the chat template",
+        "Go on after the template’s end tokens",
         "go on after an end token that the chat template names and no file of the model does",
     )
     min_tokens: int = _option(

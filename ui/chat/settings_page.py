@@ -101,7 +101,8 @@ class SettingsPage(QWidget):
         super().__init__()
         self._settings = ConversationSettings()
         self._basis = SettingsBasis()
-        self.about = ElidedLabel("", "muted", 0.95)
+        self.about = ElidedLabel("", "title")
+        self.limits = label("Limits", "muted", 0.95)
         self.sliders: dict[str, Slider] = {}
         self.resets: dict[str, IconButton] = {}
         self.keep = QPushButton()
@@ -118,6 +119,7 @@ class SettingsPage(QWidget):
         )
         self.sampling = {option.name: sampling_field(option.name) for option in SAMPLING_OPTIONS}
         self.max_tokens = tokens_field("Maximum length, in tokens")
+        self.max_tokens.setSuffix("")  # no room beside the slider
         self.thinking_budget = tokens_field("Thinking budget, in tokens", minimum=0)
         # The controls of all numbers, by their names.
         self.fields: dict[str, NumberField] = {
@@ -146,9 +148,10 @@ class SettingsPage(QWidget):
             return
         if basis != self._basis:
             self._basis = basis
+            self.about.setText(basis.model)
             context = counted(basis.context_length, "token")
-            parts = (basis.model, f"context of {context}" if basis.context_length else "")
-            self.about.setText(" · ".join(filter(None, parts)))
+            shown = f"Limits · context of {context}" if basis.context_length else "Limits"
+            self.limits.setText(shown)
             for name, control in self.fields.items():
                 control.setSpecialValueText(basis.unset_text(name, control.unset_text))
         self._settings = settings
@@ -160,8 +163,10 @@ class SettingsPage(QWidget):
             if isinstance(stop_control, QCheckBox):
                 with QSignalBlocker(stop_control):
                     stop_control.setChecked(value)
-            elif stop_control.number != (value or None):
-                stop_control.show_number(value or None)
+            else:
+                restyle(stop_control, "is_set", bool(value))
+                if stop_control.number != (value or None):
+                    stop_control.show_number(value or None)
         if self.system_prompt.text != settings.system_prompt:
             with QSignalBlocker(self.system_prompt):
                 self.system_prompt.show_text(settings.system_prompt)
@@ -175,8 +180,8 @@ class SettingsPage(QWidget):
         grid.setColumnStretch(2, 1)
         grid.addWidget(label("Prompt", "muted", 0.95), 0, 1, 1, 2)
         grid.addWidget(self.system_prompt, 1, 1, 1, 2)
-        for group, names in (("Sampling", tuple(self.sampling)), ("Limits", tuple(_LIMITS))):
-            heading = label(group, "muted", 0.95)
+        sampling = label("Sampling", "muted", 0.95)
+        for heading, names in ((sampling, self.sampling), (self.limits, _LIMITS)):
             heading.setContentsMargins(0, 8, 0, 0)
             grid.addWidget(heading, grid.rowCount(), 1, 1, 2)
             for name in names:
@@ -204,6 +209,7 @@ class SettingsPage(QWidget):
         """Add a row: title, slider, field, and a dot before it where the value differs."""
         title, control = _TITLES[name], self.fields[name]
         reset = self.resets[name] = IconButton("mark", f"Reset {title.lower()}", "accent", size=16)
+        reset.setProperty("kind", "dot")
         reset.setFixedSize(_DOT_PX, _ROW_PX)
         reset.clicked.connect(lambda: self._reset_number(name))
         if name not in _NOT_SLID:

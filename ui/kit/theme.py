@@ -123,6 +123,7 @@ QToolButton:hover { background: $hover; }
 QToolButton:pressed, QToolButton:checked { background: $line; }
 QToolButton::menu-indicator { image: none; }
 QMenuBar > QToolButton { padding: 0; border: none; background: $hover; }
+QToolButton[kind="dot"] { padding: 0; }
 QToolButton[kind="send"] { background: $accent; border-radius: 16px; padding: 0; }
 QToolButton[kind="send"]:hover { background: $accent_hover; }
 QToolButton[kind="send"]:disabled { background: $line; }

@@ -160,7 +160,8 @@ BASIS = SettingsBasis(
 
 def test_the_models_own_numbers_and_its_context_are_shown(page: SettingsPage) -> None:
     page.show_settings(BASIS, ConversationSettings())
-    assert page.about.text() == "m · context of 4,096 tokens"
+    assert page.about.text() == "m"
+    assert page.limits.text() == "Limits · context of 4,096 tokens"
     assert page.sampling["temperature"].text() == "0.7"
     assert page.sampling["temperature"].accessibleDescription() == "Model default"
     assert page.sampling["top_p"].text() == "1"

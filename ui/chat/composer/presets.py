@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QLineEdit,
@@ -44,6 +44,7 @@ class PresetButton(QPushButton):
         self.setAccessibleName("Presets: use, save, delete, import or export")
         self.setToolTip("Saved system prompts, sampling, limits and stop lists")
         self.menu_of_presets = QMenu(self)
+        self.menu_of_presets.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self.name = QLineEdit()
         self.name.setAccessibleName("Name of a new preset")
         self.name.setPlaceholderText("Save as…")
@@ -54,7 +55,7 @@ class PresetButton(QPushButton):
         self.name.returnPressed.connect(self._save)
         self._add_field()
         fill_menu(self.menu_of_presets, (), self._entries)
-        self.menu_of_presets.aboutToShow.connect(self.name.clear)
+        self.menu_of_presets.aboutToShow.connect(self._begin)
         self.setMenu(self.menu_of_presets)
 
     def _add_field(self) -> None:
@@ -76,6 +77,10 @@ class PresetButton(QPushButton):
             Command("Import…", self._import),
             Command("Export All…", self._export),
         ]
+
+    def _begin(self) -> None:
+        self.name.clear()
+        QTimer.singleShot(0, self.name, self.name.setFocus)  # once the menu is shown
 
     def _save(self) -> None:
         if name := self.name.text().strip():
