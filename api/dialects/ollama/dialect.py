@@ -57,12 +57,13 @@ class OllamaRoute(AnswerRoute[_Params]):
         return params.stream is not False
 
     async def admit(self, service: Service, params: _Params) -> None:
-        name = await check_name(service, params.model)
-        if wants_thinking(params) and not (await loaded_model(service, name)).can_think:
-            raise invalid(("think",), f"{add_tag(name)} does not support thinking")
+        await check_name(service, params.model)
+        check_thinking(service, params)
 
     def on_accepted(self, service: Service, params: _Params) -> None:
         apply_keep_alive(service, params)
+        # The model may have been loaded since its admission, while the stream had keepalives.
+        check_thinking(service, params)
 
     async def reply_without_prompt(
         self, service: Service, params: _Params, head: Head
@@ -77,6 +78,15 @@ class OllamaRoute(AnswerRoute[_Params]):
         answer = LineEncoder(params, head).line()
         answer["done"], answer["done_reason"] = True, reason
         return answer
+
+
+def check_thinking(service: Service, params: AnswerParams) -> None:
+    """Refuse ``think`` if the model is known not to reason, which its first load shows."""
+    status = service.resolve_model(params.model)
+    if not wants_thinking(params) or status is None or status.info is None:
+        return
+    if not status.info.can_think:
+        raise invalid(("think",), f"{add_tag(status.id)} does not support thinking")
 
 
 def apply_keep_alive(service: Service, params: ModelParams) -> None:

@@ -154,6 +154,38 @@ def test_keep_alive_sets_how_long_a_model_stays_and_can_unload_it(
     assert "keep_alive" in wrong.json["error"]
 
 
+def test_a_stream_with_thinking_gets_keepalives_while_its_model_is_loaded(
+    serve: Callable[..., Any], held: tuple[Engine, _Held], models: list[OfferedModel]
+) -> None:
+    engine, loader = held
+    site = serve(engine, keepalive_s=0.05)
+    body = ask("/api/chat", models[1].id, stream=True, think=True)
+    with site.open("POST", "/api/chat", body) as response:
+        assert response.readline().startswith(b"{")
+        assert not loader.may_go_on.is_set()
+        loader.may_go_on.set()
+        assert b'"thinking":"' in response.read()
+
+
+def test_thinking_is_refused_once_the_loaded_model_cannot_reason(
+    serve: Callable[..., Any], models: list[OfferedModel]
+) -> None:
+    def load(folder: Path, **options: Any) -> Any:
+        backend = load_model(folder, **options)
+        backend.info = replace(backend.info, can_think=False)
+        return backend
+
+    engine = Engine(loader=load)
+    engine.offer(models)
+    with closing(engine):
+        run(engine.load(models[0].folder))
+        site = serve(engine)
+        for _ in range(2):  # before it has been loaded, and after
+            reply = site.send("POST", "/api/chat", ask("/api/chat", models[1].id, think=True))
+            assert reply.status == 400
+            assert "does not support thinking" in reply.json["error"]
+
+
 def test_a_stream_gets_keepalives_while_its_model_is_loaded(
     serve: Callable[..., Any], held: tuple[Engine, _Held], models: list[OfferedModel]
 ) -> None:
