@@ -133,11 +133,17 @@ class ModelRows(QStandardItemModel):
         super().__init__(parent)
         self._library = library
         self._chosen: Path | None = None
+        self._used: frozenset[Path] = frozenset()
         self._terms: tuple[str, ...] = ()
 
     def show(self, chosen: Path | None) -> None:
         """List the models again; the chosen one answers the open conversation."""
         self._chosen = chosen
+        models = self._library.models
+        used = [model.folder for model in models.in_memory]
+        if models.stage == "loading" and models.path is not None:
+            used.append(models.path.resolve())
+        self._used = frozenset(used)
         self._fill()
 
     def look_for(self, text: str) -> None:
@@ -152,9 +158,7 @@ class ModelRows(QStandardItemModel):
 
     def is_used(self, model: LibraryModel) -> bool:
         """Return whether a model is in memory or being loaded."""
-        in_memory = [loaded.folder for loaded in self._library.models.in_memory]
-        is_loaded = model.found.folder.resolve() in in_memory
-        return is_loaded or self._library.is_loading(model.found)
+        return model.folder in self._used
 
     def row_of(self, model: LibraryModel) -> int:
         """Return the row of a model; -1 if it is not shown."""
@@ -162,9 +166,16 @@ class ModelRows(QStandardItemModel):
         return folders.index(model.found.folder) if model.found.folder in folders else -1
 
     def data(self, index: Index, role: int = DISPLAY) -> object:
-        # Its colors are those of the present theme.
-        is_content = role == CONTENT and index.isValid()
-        return self._content(self.at(index.row())) if is_content else super().data(index, role)
+        # Colors are those of the present theme, and most rows are not visible.
+        if role not in (CONTENT, Qt.ItemDataRole.AccessibleTextRole) or not index.isValid():
+            return super().data(index, role)
+        model = self.at(index.row())
+        content = self._content(model)
+        if role == CONTENT:
+            return content
+        chosen = "answers this conversation" if content.title.icon else ""
+        names = content.title.text, model.found.name
+        return ", ".join(filter(None, (*names, content.right.text, content.subtitle.text, chosen)))
 
     def _fill(self) -> None:
         self.clear()
@@ -174,16 +185,12 @@ class ModelRows(QStandardItemModel):
             if all(word in text for word in self._terms):
                 item = QStandardItem(name)
                 item.setData(model, _MODEL)
-                content = self._content(model)
-                chosen = "answers this conversation" if content.title.icon else ""
-                parts = (name, found.name, content.right.text, content.subtitle.text, chosen)
-                item.setAccessibleText(", ".join(filter(None, parts)))
                 item.setToolTip("\n".join(filter(None, (found.trouble, str(found.folder)))))
                 item.setEnabled(found.can_be_loaded)
                 self.appendRow(item)
 
     def _is_chosen(self, model: LibraryModel) -> bool:
-        return self._chosen is not None and model.found.folder.resolve() == self._chosen
+        return self._chosen is not None and model.folder == self._chosen
 
     def _order(self, model: LibraryModel) -> tuple[bool, bool, bool, float, str]:
         found = model.found

@@ -62,7 +62,7 @@ class LoadingAfter(QObject):
         if self._loading is None or state.stage == "loading":
             return
         (folder, repository), self._loading = self._loading, None
-        if state.stage == "ready" and state.is_at(folder):
+        if state.stage == "ready" and state.is_at(folder.resolve()):
             self.ready.emit(repository)
 
 

@@ -120,9 +120,7 @@ class ModelDetails(QFrame):
         self.primary.clicked.connect(lambda: self.action_requested.emit(self.entry))
         self.unload.clicked.connect(lambda: self.unload_requested.emit(self._local.found.folder))
         self.update_button.clicked.connect(lambda: self._upkeep.update(self._local.found))
-        self.pin.clicked.connect(
-            lambda is_on: self._library.pin(self._local.found.folder.resolve(), is_on)
-        )
+        self.pin.clicked.connect(lambda is_on: self._library.pin(self._local.folder, is_on))
         self.dismiss.clicked.connect(self._dismiss)
         self.page.clicked.connect(lambda: QDesktopServices.openUrl(self._address()))
         self.template.clicked.connect(lambda: self.template_requested.emit(self._local))
@@ -177,7 +175,7 @@ class ModelDetails(QFrame):
         if entry.local is None:
             return "" if entry.hub is None else " · ".join(filter(None, entry.hub.facts))
         text = facts(entry.local.found, entry.local.draft)
-        shown = self._library.models.status(entry.local.found.folder.resolve())
+        shown = self._library.models.status(entry.local.folder)
         return text if shown.info is None else f"{text}{_draft_head_text(shown.info)}"
 
     def _show_hub(self, result: HubResult | None, download: Download | None) -> None:
@@ -198,7 +196,7 @@ class ModelDetails(QFrame):
 
     def _show_local(self, model: LibraryModel | None, state: EntryState) -> None:
         """Show what can be done with a model of this computer."""
-        folder = None if model is None else model.found.folder.resolve()
+        folder = None if model is None else model.folder
         in_memory = {m.folder: m for m in self._library.models.in_memory}
         loaded = None if folder is None else in_memory.get(folder)
         self.pin.setVisible(loaded is not None)

@@ -108,7 +108,7 @@ def state_of(entry: Entry, library: ModelLibrary) -> EntryState:
 
 def _local_state(model: LibraryModel, library: ModelLibrary) -> EntryState:
     found, models = model.found, library.models
-    folder = found.folder.resolve()
+    folder = model.folder
     shown = models.status(folder)
     if models.failed_at in (folder, found.folder):
         action: Action = "retry" if shown.stage != "ready" else "loaded"

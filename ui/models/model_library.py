@@ -24,6 +24,7 @@ class LibraryModel:
     """A model, and whether it fits into the memory of this computer."""
 
     found: FoundModel
+    folder: Path  # resolved
     need: MemoryNeed | None
     fit: Fit
     used_at: float  # Unix time of the last load; 0 for never
@@ -101,7 +102,7 @@ class ModelLibrary(QObject):
 
     def unlisted(self) -> list[LibraryModel]:
         """Return the loaded and the failed models whose folders the last scan did not find."""
-        listed = {model.found.folder.resolve() for model in self.local}
+        listed = {model.folder for model in self.local}
         shown = {
             status.folder: FoundModel(
                 status.id,
@@ -120,7 +121,7 @@ class ModelLibrary(QObject):
         if not self.has_looked:
             return []
         return [
-            LibraryModel(found, None, Fit.FITS, used_at=0.0)
+            LibraryModel(found, folder, None, Fit.FITS, used_at=0.0)
             for folder, found in shown.items()
             if folder not in listed
         ]
@@ -136,12 +137,6 @@ class ModelLibrary(QObject):
     def is_bundled(self, folder: Path) -> bool:
         bundled = self._model_folders.bundled
         return bundled is not None and folder.resolve() == bundled.resolve()
-
-    def is_loaded(self, model: FoundModel) -> bool:
-        return self.models.status(model.folder.resolve()).stage == "ready"
-
-    def is_loading(self, model: FoundModel) -> bool:
-        return self.models.status(model.folder.resolve()).stage == "loading"
 
     def replace_loaded(self, old: Path, new: Path) -> Path:
         """Load a newer revision of a used model; return the folder to load."""
@@ -221,6 +216,7 @@ class ModelLibrary(QObject):
         self.local = [
             LibraryModel(
                 model,
+                folder,
                 target,
                 Fit.FITS if target is None else target.fit(self.memory),
                 self.choices.of(model.folder).used_at,
@@ -228,7 +224,7 @@ class ModelLibrary(QObject):
                 self.choices.template_of(model.folder) is not None,
                 vocabulary,
             )
-            for model, target, vocabulary in listed
+            for model, folder, target, vocabulary in listed
         ]
         self.changed.emit()
 
@@ -252,15 +248,16 @@ class ModelLibrary(QObject):
 
 def _found(
     positions: ModelFolders, draft_of: Callable[[Path], Path | None]
-) -> list[tuple[FoundModel, MemoryNeed | None, str]]:
-    listed: list[tuple[FoundModel, MemoryNeed | None, str]] = []
+) -> list[tuple[FoundModel, Path, MemoryNeed | None, str]]:
+    listed: list[tuple[FoundModel, Path, MemoryNeed | None, str]] = []
     for model in discover(positions):
+        folder = model.folder.resolve()
         vocabulary = vocabulary_key(model.folder) if model.can_be_loaded else ""
         try:
             draft = draft_of(model.folder)
             # If a draft model is gone, loading the model reports that.
             there = draft if draft is not None and draft.is_dir() else None
-            listed.append((model, need(model.folder, there), vocabulary))
+            listed.append((model, folder, need(model.folder, there), vocabulary))
         except (ModelLoadFailed, OSError):
-            listed.append((model, None, vocabulary))
+            listed.append((model, folder, None, vocabulary))
     return listed

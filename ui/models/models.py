@@ -136,9 +136,12 @@ class Models(QObject):
         )
 
     def is_at(self, folder: Path | None) -> bool:
+        """Return whether the default model is that of a resolved folder."""
         if folder is None or self.stage == "none":
             return False
-        path = self.path if (info := self._ready_info) is None else info.path
+        if (info := self._ready_info) is not None:
+            return info.path == folder  # both are resolved: this is asked for each row of a list
+        path = self.path
         return path is not None and (path == folder or path.resolve() == folder.resolve())
 
     def answers_under_way(self, folder: Path | None = None) -> int:

@@ -355,7 +355,7 @@ class ModelsWindow(OwnWindow):
         commands: list[MenuEntry] = []
         if self.entries.state(entry).action == "loaded":
             loaded = {m.folder: m for m in self._library.models.in_memory}
-            status = loaded.get(found.folder.resolve())
+            status = loaded.get(model.folder)
             commands.append(Command("Unload", partial(self._unload_at, found.folder)))
             if status is not None:
                 pin = partial(self._library.pin, status.folder, not status.is_pinned)
@@ -474,7 +474,7 @@ class ModelsWindow(OwnWindow):
         if draft == model.draft:
             return
         self._library.choose_draft(model.found.folder, draft)
-        if not self._library.is_loaded(model.found):
+        if self._library.models.status(model.folder).stage != "ready":
             return
         # Each chat keeps its model, and the default model stays.
         folder, state = model.found.folder, self._library.models

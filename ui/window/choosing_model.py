@@ -69,6 +69,6 @@ class ChoosingModel(QObject):
     def open_folder(self, folder: Path) -> None:
         """Load the model in a folder, and list it with the others from now on."""
         self._workspace.models.load(folder)
-        known = {model.found.folder.resolve() for model in self._library.local}
+        known = {model.folder for model in self._library.local}
         if folder.resolve() not in known and (folder / "config.json").is_file():
             self._library.add_folder(folder)

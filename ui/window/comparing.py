@@ -52,7 +52,7 @@ class ComparingAnswers(QObject):
         choice, info = self._workspace.model_selection.choice, self._workspace.models.status().info
         own = choice.folder if choice is not None else None if info is None else info.path
         models = [
-            (display_name(model.found.name), model.found.folder.resolve())
+            (display_name(model.found.name), model.folder)
             for model in self._library.local
             if model.found.can_be_loaded
         ]

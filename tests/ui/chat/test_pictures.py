@@ -152,7 +152,7 @@ async def test_a_text_model_is_named_before_a_picture_is_sent_and_one_that_sees_
         )
         assert not notice.use.isVisible()
         found = FoundModel("Qwen3-VL", Path("/models/vl"), Origin.FOLDER, can_see=True)
-        library.local = [LibraryModel(found, None, Fit.FITS, used_at=0.0)]
+        library.local = [LibraryModel(found, found.folder, None, Fit.FITS, used_at=0.0)]
         library.changed.emit()
         assert notice.use.text() == "Use Qwen3-VL"
         chosen: list[Path] = []
