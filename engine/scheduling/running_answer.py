@@ -41,6 +41,8 @@ class RunningAnswer:
         request, setting = generation.request, generation.setting
         self.generation, self.prompt, self.builder = generation, prompt, builder
         self.sequence = Sequence(prompt.tokens, owner=request.cache_owner)
+        # Whether files have a beginning of its prompt that is not read from there yet.
+        self.is_on_disk = prompt.is_on_disk
         self.submitted_at = self._last_at = submitted_at
         self.is_fully_traced = request.trace is TraceLevel.FULL
         # Where its thinking was ended.

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
 _log = logging.getLogger(__name__)
-# Waiting requests whose caches are read from disk ahead of their turn: each takes memory.
-_MAX_READ_AHEAD = 4
 # Between two wake-ups of the readers for text. The first text and the end of an answer do not wait;
 # progress of prompts alone waits for several intervals.
 _WAKE_UP_INTERVAL_S = 0.02
@@ -55,11 +53,13 @@ class Scheduler:
         self._context = context
         self._limits: Limits = context.limits
         self._outbox = context.outbox
-        # The choices of requests whose prompts are rendered or read, with the task that renders.
+        # The choices of requests whose prompts are rendered, with the task that does it.
         self._rendering: dict[Future[Any], tuple[list[Generation], Future[Any]]] = {}
         # The texts that become vectors: None until they are tokenised; the first is read next.
         self._embeddings: dict[Future[Any], EmbeddingPass | None] = {}
         self._questions: set[Future[Any]] = set()
+        # The prompt whose cache is read from disk: one at a time, because each takes memory.
+        self._reading: Prompt | None = None
         self._put_at = 0.0
         self._unchecked_steps = 0
 
@@ -73,7 +73,7 @@ class Scheduler:
 
     @property
     def is_starved(self) -> bool:
-        return bool(self.waiting) and not self.is_running
+        return not self.is_running and self._next_waiting() is not None
 
     @property
     def waiting_answers(self) -> int:
@@ -131,37 +131,18 @@ class Scheduler:
         pool = context.slow_prompt_pool if is_slow else context.prompt_pool
         task = pool.submit(prepare, self.backend, generations)
         self._rendering[future] = generations, task
-        self._admit_after(task, future, submitted_at)
+        calls = context.queue.calls
+        task.add_done_callback(lambda _: calls.put(lambda _: self._admit(future, submitted_at)))
 
-    def _admit_after(
-        self, work: "Future[Any]", future: "Future[Any]", at: float, *, is_read: bool = False
-    ) -> None:
-        """Admit a request once its prompts are rendered, or what files hold of them was read."""
-        calls = self._context.queue.calls
-        work.add_done_callback(
-            lambda _: calls.put(lambda _: self._admit(future, at, is_read=is_read))
-        )
-
-    def _admit(self, future: "Future[Any]", at: float, *, is_read: bool) -> None:
-        if is_read and (future not in self._rendering or future.cancelled()):
-            self.backend.batch.evict_prompts()  # its caches from disk may exceed the limit
+    def _admit(self, future: "Future[Any]", at: float) -> None:
+        """Let the choices of a request wait for the batch, once its prompts are rendered."""
         if future not in self._rendering:
             return
-        generations, rendering = self._rendering[future]
+        generations, rendering = self._rendering.pop(future)
         model = self.backend.info
         max_tokens = self.plan.max_tokens(model, len(generations))
         try:
             prompts: tuple[Prompt, ...] = rendering.result()
-            on_disk = [
-                (generation.request.cache_owner, prompt.keys)
-                for generation, prompt in zip(generations, prompts, strict=True)
-                if prompt.is_on_disk
-            ]
-            if on_disk and not is_read and len(self.waiting) < _MAX_READ_AHEAD:
-                reading = self.backend.batch.prompt_cache.read(on_disk)
-                self._admit_after(reading, future, at, is_read=True)
-                return
-            del self._rendering[future]
             answers = [
                 admit(self.backend, generation, prompt, at, max_tokens=max_tokens)
                 for generation, prompt in zip(generations, prompts, strict=True)
@@ -169,7 +150,6 @@ class Scheduler:
             requests = [generation.request for generation in generations]
             self.plan.check(model, requests, prompts)
         except BaseException as error:
-            self._rendering.pop(future, None)
             settle(future, request_error(error))
             return
         if not future.set_running_or_notify_cancel():
@@ -267,16 +247,20 @@ class Scheduler:
         if self._unchecked_steps >= 64:
             self._unchecked_steps = 0
             self._end_unbounded()
-        while self.waiting and len(self.running) < self.backend.batch.max_rows:
-            if self.is_admission_paused and self.running:
+        while len(self.running) < self.backend.batch.max_rows:
+            answer = self._next_waiting()
+            if answer is None or (self.is_admission_paused and self.running):
                 return
-            lengths = [answer.reserved_tokens for answer in self.running.values()]
-            lengths.append(self.waiting[0].reserved_tokens)
+            lengths = [one.reserved_tokens for one in self.running.values()]
+            lengths.append(answer.reserved_tokens)
             if not self.plan.fits(self.backend.info, lengths, self._embedding_bytes):
                 if self.running or not is_forced:
                     return
                 is_forced = False
-            answer = self.waiting.popleft()
+            if answer.is_on_disk:
+                self._read_cache(answer)
+                continue
+            self.waiting.remove(answer)
             try:
                 self.backend.join(answer.sequence, answer.generation, answer.prompt)
             except BaseException as error:
@@ -285,6 +269,27 @@ class Scheduler:
                 self._finish(answer, StopKind.ERROR, cause_of(error))
             else:
                 self._begin(answer)
+
+    def _next_waiting(self) -> RunningAnswer | None:
+        """Return the answer that joins next; others overtake those whose cache is on disk."""
+        is_free = self._reading is None
+        return next((one for one in self.waiting if is_free or not one.is_on_disk), None)
+
+    def _read_cache(self, answer: RunningAnswer) -> None:
+        """Read the cache of an answer's prompt from disk, on the disk's thread, before it joins."""
+        self._reading = prompt = answer.prompt
+        reading = self.backend.batch.prompt_cache.read([(answer.sequence.owner, prompt.keys)])
+        calls = self._context.queue.calls
+        reading.add_done_callback(lambda _: calls.put(lambda _: self._join_read(prompt)))
+
+    def _join_read(self, prompt: Prompt) -> None:
+        self._reading = None
+        answers = [one for one in self.waiting if one.prompt is prompt]
+        for answer in answers:
+            answer.is_on_disk = False
+        if not answers:  # they were cancelled: no prompt that joins evicts the rest
+            self.backend.batch.evict_prompts()
+        self.fill()
 
     def _begin(self, answer: RunningAnswer) -> None:
         self.running[answer.sequence.number] = answer
@@ -326,6 +331,8 @@ class Scheduler:
                 removed[answer] = 0
             else:
                 self.waiting.remove(answer)
+                if answer.prompt.is_on_disk:
+                    self.backend.batch.evict_prompts()
             self._finish(answer, StopKind.CANCELLED)
         self._remove(removed)
 

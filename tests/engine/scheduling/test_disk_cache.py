@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from engine.engine import Engine
+from engine.errors import PromptTooLong
 from engine.generation import Answer
 from engine.inference.cache import index
 from engine.inference.cache.disk import DiskCache
+from engine.inference.cache.prompt_cache import PromptCache
+from engine.stopping.rules import StopRules
 from engine.values.events import Usage
 from engine.values.limits import Limits
 from engine.values.request import CacheOwner, GenerationRequest, Message, Sampling
@@ -114,3 +117,37 @@ async def test_choices_of_one_request_read_the_disk_once(
     assert len({one.text for one in answers}) == 1
     assert all(one.finished.usage.cached_tokens for one in answers)
     assert sum(one.finished.usage.disk_tokens > 0 for one in answers) == 1
+
+
+def conversation(number: int) -> GenerationRequest:
+    turns = (Message("user", f"{number} {LONG}Count from 1 to 5"),)
+    return replace(FIRST, messages=turns, cache_owner=CacheOwner("me", f"conversation {number}"))
+
+
+async def test_all_waiting_prompts_are_read_from_disk_at_their_turn(
+    tmp_path: Path, demo_model_path: Path
+) -> None:
+    numbers = range(10)
+    async with running(tmp_path, demo_model_path) as engine:
+        for number in numbers:
+            await asked(engine, conversation(number))
+    async with running(tmp_path, demo_model_path, Limits(max_rows=1)) as engine:
+        endless = replace(FIRST, stops=StopRules(ignore_eos=True), max_tokens=None)
+        first = await engine.generate(endless)
+        generations = [await engine.generate(conversation(one)) for one in numbers]
+        first.cancel()
+        answers = await asyncio.gather(*(one.collect() for one in generations))
+    assert all(answer.finished.usage.disk_tokens > 0 for answer in answers)
+
+
+async def test_refused_prompt_is_not_read_from_disk(
+    tmp_path: Path, demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, demo_model_path) as engine:
+        await asked(engine, FIRST)
+    async with running(tmp_path, demo_model_path) as engine:
+        read: list[object] = []
+        monkeypatch.setattr(PromptCache, "read", lambda _, prompts: read.append(prompts))
+        with pytest.raises(PromptTooLong):
+            await engine.generate(replace(FIRST, messages=(Message("user", LONG * 400),)))
+    assert read == []
