@@ -27,6 +27,7 @@ from api.dialects.shared.requests import Content
 from api.service.errors import FieldPath, invalid
 from engine.stopping.rules import StopRules, checked_token_ids
 from engine.values.request import (
+    PICTURE_MARK,
     GenerationRequest,
     LimitSource,
     OutputConstraint,
@@ -62,12 +63,10 @@ def requests_from_wire(params: GenerateParams, context: ReadContext) -> list[Gen
         constraint=_constraint(sampling),
         allows_more_keys=params.fullstop.additional_properties,
     )
-    prompts = _prompts(params)
     has_note = context.allows_image_note(params.fullstop, is_new=True)
-    shown = _pictures(params.image_data, len(prompts), has_note)
     requests = [
         choice
-        for prompt, pictures in zip(prompts, shown, strict=True)
+        for prompt, pictures in _prompts_with_pictures(params, has_note=has_note)
         for choice in choices_of(replace(common, prompt=prompt, pictures=pictures), sampling.n or 1)
     ]
     if len(requests) > MAX_PROMPTS:
@@ -104,23 +103,33 @@ def _prompts(params: GenerateParams) -> list[str | tuple[int, ...]]:
     return [tuple(ids)] if isinstance(ids[0], int) else [tuple(prompt) for prompt in ids]
 
 
-def _pictures(given: Any, prompts: int, has_note: bool) -> list[tuple[Picture, ...]]:
-    """Return the pictures of each prompt: one or a list for the only prompt, else a list each."""
+def _prompts_with_pictures(
+    params: GenerateParams, *, has_note: bool
+) -> list[tuple[str | tuple[int, ...], tuple[Picture, ...]]]:
+    """Return each prompt with its pictures: one or a list for the only prompt, else a list each.
+
+    The notes for pictures that are not read come before a text; token ids take none.
+    """
+    prompts, given = _prompts(params), params.image_data
     path: FieldPath = ("image_data",)
     if given is None:
-        return [()] * prompts
-    each = [given] if prompts == 1 else given
-    if prompts == 1 and isinstance(given, list) and len(given) == 1 and isinstance(given[0], list):
+        return [(prompt, ()) for prompt in prompts]
+    is_single = len(prompts) == 1
+    each: Any = [given] if is_single else given
+    if is_single and isinstance(given, list) and len(given) == 1 and isinstance(given[0], list):
         each = given
-    if not isinstance(each, list) or len(each) != prompts:
-        raise invalid(path, f"must be a list for {prompts} prompts")
-    shown = []
-    for index, images in enumerate(each):
-        content = Content()
+    if not isinstance(each, list) or len(each) != len(prompts):
+        raise invalid(path, f"must be a list for {len(prompts)} prompts")
+    read: list[tuple[str | tuple[int, ...], tuple[Picture, ...]]] = []
+    for index, (prompt, images) in enumerate(zip(prompts, each, strict=True)):
+        content, place = Content(), path if is_single else (*path, index)
+        may_note = has_note and isinstance(prompt, str)
         for image in images if isinstance(images, list) else [images] if images else []:
-            content.add_media(image, path if prompts == 1 else (*path, index), has_note=has_note)
-        shown.append(tuple(content.pictures))
-    return shown
+            content.add_media(image, place, has_note=may_note)
+        if isinstance(prompt, str):
+            prompt = "\n".join(filter(None, (*content.text.split(PICTURE_MARK), prompt)))
+        read.append((prompt, tuple(content.pictures)))
+    return read
 
 
 def _prompt_scoring(params: GenerateParams, sampling: SamplingParams) -> PromptScoring | None:

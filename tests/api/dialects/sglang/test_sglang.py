@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from api.dialects.sglang.wire import GenerateAnswer
+from api.dialects.sglang.read import requests_from_wire
+from api.dialects.sglang.wire import GenerateAnswer, GenerateParams
+from api.dialects.shared.parameters import ReadContext
 from api.service.errors import ApiError, ErrorKind
 from engine.stopping.record import Channel
 from engine.values.events import Event, TextDelta, TokenTrace
@@ -123,3 +125,26 @@ def test_clients_can_ask_about_the_model(site: Any) -> None:
 
     assert told["model_path"] == "demo-model"
     assert told["is_generation"] is True
+
+
+ADDRESS = "https://example.com/a.png"
+NOTE = "[Image not shown: an image at an address is not fetched.]"
+
+
+def test_a_note_for_an_image_at_an_address_comes_before_the_prompt() -> None:
+    body = {
+        "text": ["Why?", "And?"],
+        "image_data": [[ADDRESS], None],
+        "fullstop": {"images": "note"},
+    }
+    requests = requests_from_wire(GenerateParams.model_validate(body), ReadContext())
+    assert [(request.prompt, request.pictures) for request in requests] == [
+        (f"{NOTE}\nWhy?", ()),
+        ("And?", ()),
+    ]
+
+
+def test_an_image_that_is_not_read_is_refused_with_token_ids() -> None:
+    body = {"input_ids": [5, 6], "image_data": ADDRESS, "fullstop": {"images": "note"}}
+    with pytest.raises(ApiError, match="an image at an address is not fetched"):
+        requests_from_wire(GenerateParams.model_validate(body), ReadContext())
