@@ -4,7 +4,6 @@ Main thread. The window is created when it is first opened. It follows the run t
 shows, and does no work while it is hidden.
 """
 
-import asyncio
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,7 +27,7 @@ from engine.stopping.record import StopKind
 from engine.values.figures import figures
 from engine.values.request import TraceLevel
 from engine.values.verdict import steps
-from engine.wording import format_size, percent, quoted
+from engine.wording import percent, quoted
 from ui.chat.verdict_view import verdict_text
 from ui.inspector.fork_menu import show_fork_menu
 from ui.inspector.forks import Forks
@@ -50,16 +49,15 @@ from ui.inspector.tape_view import TapeView
 from ui.inspector.tokens_tab import TokensTab
 from ui.kit.buttons import Choice, IconBadge, IconButton, UndoBar
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
-from ui.kit.dialogs import choose_file, choose_target, confirm
+from ui.kit.dialogs import choose_file, choose_target
 from ui.kit.fields import FileDrops
 from ui.kit.labels import ElidedLabel, label, show_text
 from ui.kit.layouts import FlowLayout, column, row, scrolling
 from ui.kit.menus import copy_from
-from ui.kit.tasks import start_task
 from ui.kit.windows import OwnWindow
 from ui.records.run_report import markdown_report
 from ui.records.runs import Run
-from ui.words import TRACES_DELETED, Tone
+from ui.words import Tone
 
 _LEVELS = (
     (TraceLevel.OFF, "Stop Reason Only", "No tokens are recorded"),
@@ -78,7 +76,7 @@ _HINT = (
 class RunBar(QWidget):
     """The choice among several answers, *Copy Report*, and the menu of recordings."""
 
-    def __init__(self, inspector: Inspector) -> None:
+    def __init__(self, inspector: Inspector, several: Callable[[], object]) -> None:
         super().__init__()
         self._inspector = inspector
         self.choice = Choice("Which of the answers is shown")
@@ -95,9 +93,9 @@ class RunBar(QWidget):
         self.back.clicked.connect(inspector.show_open_conversation)
         self.copy.clicked.connect(self._copy_report)
         inspector.traces.forgotten.connect(self.undo_bar.hide)
+        fill_menu(self.menu, self._entries(several))
 
-    def fill(self, several: Callable[[], object]) -> None:
-        """Fill the menu; ``several`` asks the run's question several times."""
+    def _entries(self, several: Callable[[], object]) -> list[Entry]:
         inspector, traces = self._inspector, self._inspector.traces
         levels = [
             Command(
@@ -112,7 +110,7 @@ class RunBar(QWidget):
         def can_be_saved() -> bool:
             return inspector.shown is not None and inspector.shown.can_be_replayed
 
-        entries: list[Entry] = [
+        return [
             Submenu("Record", levels),
             None,
             Command(
@@ -130,13 +128,7 @@ class RunBar(QWidget):
                 enabled=lambda: inspector.has_recording,
                 is_destructive=True,
             ),
-            Command(
-                "Delete All Recordings…",
-                lambda: start_task(self, self._confirm_deletion(), "size of the recordings"),
-                is_destructive=True,
-            ),
         ]
-        fill_menu(self.menu, entries)
 
     def show_run(self, shown: ShownRun | None) -> None:
         self.choice.clear()
@@ -158,18 +150,6 @@ class RunBar(QWidget):
 
     def _delete(self) -> None:
         self.undo_bar.offer("Recording deleted.", self._inspector.delete_recording())
-
-    async def _confirm_deletion(self) -> None:
-        traces = self._inspector.traces
-        size = await asyncio.wrap_future(traces.measured())
-        freed = f"This frees {format_size(size)} of disk and" if size else "This"
-        confirm(
-            self,
-            "Delete all recordings?",
-            f"{freed} cannot be undone. {TRACES_DELETED}",
-            answers=[Command("Delete", traces.forget_all, is_destructive=True)],
-            prefers_cancel=True,
-        )
 
     def _copy_report(self) -> None:
         shown = self._inspector.shown
@@ -339,8 +319,7 @@ class InspectorWindow(OwnWindow):
         super().__init__("Stop Inspector", (1080, 820), parent)
         FileDrops(self).files_given.connect(lambda paths: inspector.open_file(paths[0]))
         self.inspector = inspector
-        self.bar = RunBar(inspector)
-        self.bar.fill(lambda: self.several_requested.emit(inspector.shown, None))
+        self.bar = RunBar(inspector, lambda: self.several_requested.emit(inspector.shown, None))
         self.forks = Forks(inspector, self)
         self.head = VerdictHead(inspector, self.forks, self.bar)
         self.tape = TapeView()

@@ -27,7 +27,7 @@ from ui.kit.fields import NumberField, SearchLineEdit, TextArea
 from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import label, show_text
 from ui.kit.layouts import STRETCH, FlowLayout, Item, column, row, scrolling
-from ui.kit.tasks import start_task
+from ui.kit.tasks import cancel_tasks, restart_task
 from ui.kit.windows import OwnDialog, fit_to_screen, lay_out_hidden
 from ui.preferences import (
     APPEARANCE,
@@ -89,7 +89,6 @@ class KeptFilesRow(QWidget):
         super().__init__()
         self._kept = kept
         self._consequence = consequence
-        self._looking: asyncio.Task[None] | None = None
         self.size_label = label("…", "muted")
         self._what = what.replace("&", "")
         self.forget = push_button(f"Delete {what}…", f"Delete {self._what} of conversations")
@@ -105,8 +104,7 @@ class KeptFilesRow(QWidget):
     def hideEvent(self, event: QHideEvent) -> None:
         """Stop reading the disk: the widget may be deleted now."""
         super().hideEvent(event)
-        if self._looking is not None:
-            self._looking.cancel()
+        cancel_tasks(self)
 
     def _confirm_deletion(self) -> None:
         confirm(
@@ -122,11 +120,8 @@ class KeptFilesRow(QWidget):
         self._refresh()
 
     def _refresh(self) -> None:
-        if not self.isVisible():
-            return
-        if self._looking is not None:
-            self._looking.cancel()
-        self._looking = start_task(self, self._look(), "size of kept files")
+        if self.isVisible():
+            restart_task(self, self._look(), "size of kept files")
 
     async def _look(self) -> None:
         self.forget.setEnabled(False)

@@ -15,8 +15,7 @@ from engine.engine import Engine
 from tests.support.kept import preferences_state
 from tests.support.scripted import Stage
 from tests.support.shown import whole_window
-from tests.ui.driving import confirm_deletion, eventually
-from tests.ui.inspector.inspecting import run_entry
+from tests.ui.driving import eventually
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.prompt_tab import PromptTab
 from ui.inspector.stop_tabs import MatcherTab
@@ -177,8 +176,7 @@ async def test_each_of_several_choices_can_be_shown(theme: Theme, stage: Stage) 
             assert inspector.bar.choice.currentIndex() == row
             seen.append(shown.trace)
         assert len({id(trace) for trace in seen}) == 3
-        run_entry(inspector, "Delete All Recordings").trigger()
-        await confirm_deletion(inspector)
+        window.workspace.traces.forget_all()
         assert window.inspector.shown is not None
         assert window.inspector.shown.trace is None
         assert inspector.bar.choice.currentIndex() == 2, "the chosen answer stays"

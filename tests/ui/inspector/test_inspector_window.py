@@ -4,10 +4,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QMessageBox
 
 from tests.support.answers.said import sentence_of_stop
-from tests.ui.driving import confirm_deletion, eventually
+from tests.ui.driving import eventually
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.inspecting import COUNT, ask, run_entry
 from tests.ui.walks import settled
@@ -84,10 +83,7 @@ async def test_forgetting_all_leaves_the_reason(
     window: MainWindow, inspector: InspectorWindow
 ) -> None:
     await ask(window, COUNT, "6")
-    run_entry(inspector, "Delete All Recordings").trigger()
-    await eventually(lambda: bool(inspector.findChildren(QMessageBox)))
-    assert run_entry(inspector, "Save Run").isEnabled(), "nothing is deleted before it is confirmed"
-    await confirm_deletion(inspector)
+    window.workspace.traces.forget_all()
     assert inspector.head.sentence.text() == sentence_of_stop("6")
     assert "forgotten" in inspector.tape.placeholderText()
     assert inspector.tape.toPlainText() == ""

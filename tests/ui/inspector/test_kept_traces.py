@@ -21,14 +21,16 @@ from engine.values.request import (
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, confirm_deletion, eventually
 from tests.ui.inspector.conftest import Record
-from tests.ui.inspector.inspecting import COUNT, ask, run_entry
+from tests.ui.inspector.inspecting import COUNT, ask
 from tests.ui.inspector.reading import THINK, trace_of
 from ui.inspector.prompt_tab import PromptTab
 from ui.inspector.request_tabs import ApiTab
 from ui.inspector.shown_run import alternatives
 from ui.kit.theme import Theme
+from ui.preferences import STORAGE
 from ui.records.messages import runs_of
 from ui.records.pictures import keep_picture
+from ui.window.preferences_dialog import PreferencesDialog
 
 
 def test_a_trace_is_the_same_after_it_was_packed(record: Record) -> None:
@@ -159,8 +161,13 @@ def test_kept_trace_fills_every_tab_until_deleted(
                 assert not api.api.isVisible(), "nothing is offered before there is an answer"
                 await eventually(lambda: "HTTP/1.1 200" in api.page.toPlainText())
                 assert api.api.isVisible()
-                run_entry(inspector, "Delete All Recordings").trigger()
-                assert " kB of disk" in await confirm_deletion(inspector)
+                window.others.show_preferences(STORAGE)
+                dialog = window.findChild(PreferencesDialog)
+                assert dialog is not None
+                assert dialog.traces is not None
+                await eventually(dialog.traces.forget.isEnabled)
+                dialog.traces.forget.click()
+                assert " kB" in await confirm_deletion(dialog)
                 assert count() == 0
         await asyncio.to_thread(traces.close)
         await store.aclose()
