@@ -33,7 +33,7 @@ PANES = {
 }
 # The dialog shows beside these how much is kept now.
 KEPT_PROMPTS, KEPT_TRACES = "kept_prompts_gb", "kept_traces_mb"
-SERVER_ACCESS, MODELS_WINDOW = f"Preferences, {SERVER}", "the Models window"
+SERVER_ACCESS, MODELS_WINDOW = f"Settings, {SERVER}", "the Models window"
 
 T = TypeVar("T")
 

@@ -110,7 +110,7 @@ def _may_be(one: Declaration) -> str:
 def _place(setting: Declaration) -> str:
     if not setting.section:
         return "kept by Fullstop"
-    place = f"Preferences, {setting.section}" if setting.section in PANES else setting.section
+    place = f"Settings, {setting.section}" if setting.section in PANES else setting.section
     return f"{place}: {setting.label}"
 
 
