@@ -31,7 +31,9 @@ class _Bar(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         outline = QPainterPath()
         outline.addRoundedRect(area, area.height() / 2, area.height() / 2)
-        painter.fillPath(outline, QColor(colors.line))
+        painter.fillPath(outline, QColor(colors.sunken))
+        painter.setPen(QColor(colors.strong_line))
+        painter.drawPath(outline)
         painter.setClipPath(outline)
         left, whole = area.left(), max(self.limit, sum(self.sizes), 1)
         for size in self.sizes:
