@@ -95,6 +95,8 @@ class MainMenus(QObject):
         actions = self._sidebar.conversation_actions
         return [
             Command("&New Chat", self._chat.new_conversation, (_KEYS.New,)),
+            Command("Ne&w Folder…", actions.new_folder, ("Ctrl+Shift+N",)),
+            None,
             Command("&Open Model Folder…", self._choosing_model.choose_folder, (_KEYS.Open,)),
             Command("&Models", others.show_models, ("Ctrl+Shift+M",), works_everywhere=True),
             Command("&Find Models", others.find_models, ("Ctrl+Shift+F",), works_everywhere=True),
@@ -102,12 +104,12 @@ class MainMenus(QObject):
             Command("&Import Conversations…", files.import_file),
             Command("Import from Fol&der…", files.import_folder),
             Command("Restore &Backup…", files.restore_backup),
+            None,
             Submenu(
                 "&Export Conversation",
                 actions.exports(lambda: [self._workspace.selected], "Ctrl+Shift+E"),
             ),
             Command("Export &All Conversations…", files.export_all, enabled=self._has_any),
-            Command("Ne&w Folder…", actions.new_folder, ("Ctrl+Shift+N",)),
             None,
             Command(
                 "&Settings…",
