@@ -89,7 +89,7 @@ async def test_a_preset_brings_settings_and_stops_and_can_be_undone(start: Start
 
 
 async def test_a_deleted_conversation_comes_back_from_the_menu(window: MainWindow) -> None:
-    undo = entry(window, "Undo")
+    undo = entry(window.menuBar(), "Undo")
     await ask(window, COUNT)
     window.workspace.delete(*window.sidebar.chosen())
     undo.trigger()
