@@ -1,1 +1,1 @@
-"""The three columns of the window: the conversations, the chat, and the stop panel."""
+"""The three columns of the window: the conversations, the chat, and the pages of the right pane."""

@@ -46,7 +46,7 @@ class ToolsPage(QWidget):
         column(spacing=12, margins=(16, 0, 16, 16), on=self._list)
         self._scroll = scrolling(self._list, "Servers and tools", goes_sideways=False)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.attach = push_button("Attach…", "Attach a resource or a prompt of a tool server")
+        self.attach = push_button("Attach…", "Attach a resource or a prompt of an MCP server")
         self.attach.clicked.connect(self._offer)
         self.manage = push_button("MCP Servers…", "Show the MCP servers")
         self.manage.clicked.connect(self.servers_requested)
@@ -114,7 +114,7 @@ class ToolsPage(QWidget):
     def _hint_text(self, servers: tuple[ServerState, ...]) -> str:
         if not servers:
             return (
-                "There are no tool servers yet. Add one, for example by pasting the mcpServers "
+                "There are no MCP servers yet. Add one, for example by pasting the mcpServers "
                 "JSON from its page."
             )
         if not self._can_call:

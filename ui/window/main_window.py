@@ -227,7 +227,8 @@ class MainWindow(WindowParts):
     def save_layout(self) -> bytes:
         """Return size, position and columns, for ``restore_layout``."""
         parts = (bytes(self.saveGeometry().data()), bytes(self.saveState().data()))
-        columns = (("sidebar", self.sidebar), ("panel", self.pane))
+        pages = ((title, page) for title, page, _ in self.pane.pages)
+        columns = (("sidebar", self.sidebar), ("panel", self.pane), *pages)
         gave_way = self.sidebar if self._narrow_px else None
         shown = " ".join(
             name for name, column in columns if column is gave_way or not column.isHidden()
@@ -243,6 +244,9 @@ class MainWindow(WindowParts):
                 self._splitter.set_first(int(parts[2]))
             shown = parts[3].split()
             self.sidebar.setVisible(b"sidebar" in shown)
+            titles = (title.encode() for title, _, _ in self.pane.pages)
+            shown_page = (index for index, title in enumerate(titles) if title in shown)
+            self.pane.tabs.setCurrentIndex(next(shown_page, 0))
             self.pane.setVisible(b"panel" in shown)
             # This comes last, because only now can the window become as narrow as it was.
             self.restoreGeometry(parts[0])
