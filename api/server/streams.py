@@ -1,7 +1,7 @@
 """Writes one streamed answer, with keepalives. Runs on the server's loop."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -11,6 +11,8 @@ from api.dialects.shared.answers import AnswerEncoder
 from api.dialects.shared.dialect import LINES
 from api.service.config import ServerConfig
 from api.service.record import RequestRecord
+
+_PART_BYTES = 1 << 16
 
 
 class StreamWriter:
@@ -41,7 +43,7 @@ class StreamWriter:
         self._writes_lines = content_type == LINES
         self._silence_s, self._timeout_s = config.keepalive_s, config.write_timeout_s
         self._loop = asyncio.get_running_loop()
-        self._begun_at = self._written_at = self._loop.time()
+        self._written_at = self._loop.time()
         self._lock = asyncio.Lock()
         self._timer: asyncio.Task[None] | None = None
 
@@ -61,37 +63,44 @@ class StreamWriter:
 
     async def finish(self) -> None:
         async with self._lock:
-            self._begun_at = self._loop.time()
-            await self.response.write_eof()
+            await self._send(self.response.write_eof())
             self._record.is_delivered = True
 
     async def _write(self, data: bytes) -> None:
         async with self._lock:
-            self._begun_at = self._loop.time()
             if not self.response.prepared:
                 await self.response.prepare(self._request)
-            # Returns at once while the client has less than some 64 kB unread.
-            await self.response.write(data)
+            # Returns at once while the client has less than some 64 kB unread. The whole may take
+            # a client that reads slowly longer than the time limit.
+            for begin in range(0, len(data), _PART_BYTES):
+                await self._send(self.response.write(data[begin : begin + _PART_BYTES]))
             self._written_at = self._loop.time()
             self._record.add_streamed(data)
 
+    async def _send(self, writing: Awaitable[None]) -> None:
+        """Wait until the client has read enough; disconnect one that has stopped reading."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await writing
+        except TimeoutError:
+            self._abort()
+            raise ConnectionResetError("the client has stopped reading") from None
+
+    def _abort(self) -> None:
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
     async def _keep_alive(self) -> None:
-        """Send keepalives, and disconnect a client that has stopped reading."""
-        with suppress(ConnectionError, TimeoutError):
+        """Send keepalives, and disconnect a client that does not read them."""
+        with suppress(ConnectionError):
             while True:
                 now = self._loop.time()
-                if self._lock.locked():
-                    # The client is slow, not the server: it has unread bytes.
-                    if now - self._begun_at >= self._timeout_s:
-                        break
-                    await asyncio.sleep(min(self._silence_s, self._timeout_s))
+                if self._lock.locked():  # the client is slow, not the server: it has unread bytes
+                    await asyncio.sleep(self._silence_s)
                 elif now - self._written_at < self._silence_s:
-                    due_s = self._silence_s - (now - self._written_at)
-                    await asyncio.sleep(min(due_s, self._timeout_s))
+                    await asyncio.sleep(self._silence_s - (now - self._written_at))
                 elif self.encoder is None:  # its events are complete
                     await asyncio.sleep(self._silence_s)
                 else:
-                    async with asyncio.timeout(self._timeout_s):
-                        await self._write(self.encoder.keepalive().encode())
-        if self._request.transport is not None:
-            self._request.transport.abort()
+                    await self._write(self.encoder.keepalive().encode())
+        self._abort()

@@ -87,6 +87,24 @@ def test_a_stream_that_the_client_does_not_read_is_ended(tmp_path: Path) -> None
         assert site.send("POST", "/v1/messages", ASK).status == 200
 
 
+def test_a_long_frame_is_sent_whole_to_a_client_that_reads_slowly(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {FLOOD: ["x" * 12_000_000]}, context=1000)
+    ask = {"text": f"user:{FLOOD}{GO}", "stream": True, "sampling_params": {"max_new_tokens": 1}}
+    body = json.dumps(ask).encode()
+    with acting(stage, write_timeout_s=1.5) as (site, _), connected(site) as connection:
+        connection.sendall(
+            b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s"
+            % (len(body), body)
+        )
+        found = bytearray()
+        while not found.endswith(b"\r\n0\r\n\r\n"):
+            part = connection.recv(65536)
+            assert part, "the server has ended the connection"
+            found += part
+            time.sleep(0.03)
+        assert b"[DONE]" in found[-100:]
+
+
 def test_a_connection_beyond_the_limit_is_refused_in_words(serve: Callable[..., Any]) -> None:
     site = serve(max_connections=3)
     with ExitStack() as stack:
