@@ -97,6 +97,7 @@ class ModelsWindow(OwnWindow):
         self.fits_only = QCheckBox("Only models that fit")
         self.bar = thin_bar("Searching")
         self.bar.setRange(0, 0)
+        self.bar.setFixedWidth(96)
         self.stop = push_button("Cancel", "Cancel the search")
         self.problem = label("", "", is_wrapped=True)
         self.again = QPushButton("Retry")
@@ -156,9 +157,9 @@ class ModelsWindow(OwnWindow):
         self._problem_bar.setObjectName("question_bar")
         row((self.problem, 1), self.again, margins=(12, 8, 8, 8), on=self._problem_bar)
         self._narrowing = QWidget()
-        row(self.order, self.bits, self.fits_only, STRETCH, spacing=8, on=self._narrowing)
-        self._asking = QWidget()
-        row((self.bar, 1), self.stop, spacing=8, on=self._asking)
+        # One line, so that the list does not jump while a search runs.
+        narrowing = (self.order, self.bits, self.fits_only, STRETCH, self.bar, self.stop)
+        row(*narrowing, spacing=8, on=self._narrowing)
         left = QWidget()
         self.empty.setContentsMargins(16, 16, 16, 16)
         more = row(16, self.more, 16)
@@ -175,7 +176,6 @@ class ModelsWindow(OwnWindow):
             column(
                 row((self.field, 1), self.check, self.add, spacing=8),
                 self._narrowing,
-                self._asking,
                 self.outcome,
                 self._problem_bar,
                 self.question,
@@ -288,9 +288,10 @@ class ModelsWindow(OwnWindow):
         self.check.setVisible(upkeep.can_check)
         self.check.setText("Checking…" if upkeep.is_checking else "Check for Updates")
         show_text(self.outcome, upkeep.outcome)
-        self._narrowing.setVisible(bool(finder.query) and finder.stage == "listed")
+        self._narrowing.setVisible(bool(finder.query) and finder.stage != "failed")
         self._fill_bits()
-        self._asking.setVisible(finder.stage == "asking" and bool(finder.query))
+        for part in (self.bar, self.stop):
+            part.setVisible(finder.stage == "asking")
         self.problem.setText(finder.problem)
         self._problem_bar.setVisible(bool(finder.problem))
         self.more.setVisible(finder.can_show_more)
