@@ -158,6 +158,7 @@ class ToolServersWindow(OwnWindow):
         self.detail = ServerDetail()
         self._pages = QStackedWidget()
         self.gallery = scrolling(self._gallery(), "Known MCP servers", goes_sideways=False)
+        self.gallery.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._pages.addWidget(self.gallery)
         self._pages.addWidget(self.detail)
         self._lay_out()

@@ -196,7 +196,9 @@ class PreferencesDialog(OwnDialog):
             if hint:
                 cards.append(label(hint, "faint", 0.92, is_wrapped=True))
             inside = column(*cards, STRETCH, spacing=12, margins=(24, 16, 24, 12))
-            self.panes.addWidget(scrolling(inside, title, goes_sideways=False))
+            pane = scrolling(inside, title, goes_sideways=False)
+            pane.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+            self.panes.addWidget(pane)
             self._rows += [(button, each) for each in rows]
         self.buttons.idClicked.connect(self.panes.setCurrentIndex)
         self.search.textChanged.connect(self._find)
