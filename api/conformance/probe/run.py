@@ -151,7 +151,8 @@ class ProbeRun:
         server = self._server
         if server is None:
             return None
-        self._record_health(server.client)
+        # Not kept, because the harmful checks may still follow.
+        results = self._results | {_HEALTH: self._health(server.client)}
         sentence = f"Not asked: {self._cut_short or 'the probe has not come to it'}."
         omitted = Evaluation(sentence, outcome=CheckOutcome.NOT_RUN)
         dialect = server.client.driver.dialect
@@ -162,8 +163,7 @@ class ProbeRun:
             server=server.server,
             is_deterministic=self._is_deterministic,
             results=tuple(
-                self._results.get(code) or omitted.result(case_of(code), dialect)
-                for code in self._codes
+                results.get(code) or omitted.result(case_of(code), dialect) for code in self._codes
             ),
             requests=self._budget.requests,
             duration_s=self._took_s,
@@ -305,7 +305,8 @@ class ProbeRun:
         self._deaths.append(replace(fault, exchange=client.index_of(blamed)))
         return after.is_answer
 
-    def _record_health(self, client: Client) -> None:
+    def _health(self, client: Client) -> CheckResult | None:
+        """Return whether all requests were answered; None if nothing shows it."""
         faults, lost = [*self._deaths], client.lost
         failures = sum(run.status >= 500 for run in lost)
         requests = f"{self._budget.requests} requests"
@@ -322,11 +323,17 @@ class ProbeRun:
         if lost and not faults:
             sentence = f"{len(lost)} of {requests} got an answer only when repeated."
             evaluation = Evaluation(sentence, outcome=CheckOutcome.FLAKY)
-        if faults or not self._cut_short:
-            self._record(_HEALTH, evaluation, len(client.exchanges))
+        if self._cut_short and not faults:
+            return None
+        return self._result(_HEALTH, evaluation, len(client.exchanges))
 
     def _record(self, code: str, evaluation: Evaluation, before: int) -> CheckResult | None:
         """Keep a result with the exchanges since ``before``."""
+        if (result := self._result(code, evaluation, before)) is not None:
+            self._results[code] = result
+        return result
+
+    def _result(self, code: str, evaluation: Evaluation, before: int) -> CheckResult | None:
         server = self._server
         if code not in self._codes or server is None:
             return None
@@ -345,7 +352,6 @@ class ProbeRun:
         if not result.cause:
             others = (name for name in self._codes if name in self._results and name != code)
             result = replace(result, cause=cause_of(result, map(self._results.__getitem__, others)))
-        self._results[code] = result
         return result
 
     def _publish(self, progress: Progress) -> None:

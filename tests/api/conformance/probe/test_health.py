@@ -1,5 +1,6 @@
 """A server that breaks in the middle has one finding; what may harm it comes after all dialects."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from aiohttp import web
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import CASES, case_of
 from api.conformance.probe.markdown import as_text
-from api.conformance.probe.run import Probing, is_selected
+from api.conformance.probe.run import ProbeRun, Probing, is_selected
 from api.conformance.probe.suite import summary
 from api.conformance.probe.values import CheckOutcome, ProbeOptions, Progress, Verdict
 from tests.api.conformance.probe.family.probing import report_on
@@ -134,6 +135,26 @@ def test_what_may_harm_a_server_comes_after_all_dialects() -> None:
     assert {one.verdict for one in reports} == {Verdict.HELD}
     harms = [case_of(one.result.code).may_harm for one in told if one.result is not None]
     assert harms == [False] * 4 + [True] * 4
+
+
+def test_health_is_not_asked_if_the_harmful_checks_are_cut_short() -> None:
+    only = ("server.answers", "stop.one_character", "stops.empty")
+
+    async def work() -> list[CheckOutcome]:
+        async with FamilyServer(MESSAGES).listening() as url:
+            options = ProbeOptions(url, only=only, timeout_s=60)
+            whole = ProbeRun(options)
+            await whole.check()
+            report = whole.report()
+            assert report is not None
+            limited = ProbeRun(replace(options, max_requests=report.requests))
+            await limited.check()
+            reports = [limited.report()]
+            await limited.check_harm()
+            reports.append(limited.report())
+            return [report.results[0].outcome for report in reports if report is not None]
+
+    assert run(work()) == [CheckOutcome.HELD, CheckOutcome.NOT_RUN]
 
 
 @pytest.mark.parametrize("dialect", FamilyServer.DIALECTS)
