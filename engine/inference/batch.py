@@ -377,6 +377,8 @@ class RunningBatch:
         """Drop the caches of an owner's earlier prompts; return how many, and their bytes."""
         held = self.prompt_cache.usage.get(owner, MemoryUsage())
         self.prompt_cache.clear(owner)
+        if self.vision is not None:
+            self.vision.forget(owner)
         self._note_use()
         mx.clear_cache()
         return held.entries, held.size_bytes

@@ -8,6 +8,7 @@ import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,6 +36,8 @@ from engine.values.request import GenerationRequest, Picture
 # Of pictures of recent requests as the processor made them, and of their features: an agent's next
 # turn has the same ones.
 _MAX_KEPT_BYTES = PICTURE_BYTES // 2
+# Pictures whose tokens are known, some kilobytes each: those of a long conversation.
+_MAX_KNOWN = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,16 +45,22 @@ class PreparedPicture:
     """A picture of a prompt.
 
     Attributes:
-        image: Pillow's; the arrays that its processor makes of it take eight times its memory.
+        owner: The name of its owner; nothing of one is used for another.
+        picture: Its file; the arrays that its processor makes of it take up to 40 MB.
         text: What stands for it in a prompt, with a placeholder for each of its ``tokens``.
         grid: Its tokens in time, height and width, where positions have three dimensions.
     """
 
+    owner: str
     digest: bytes
-    image: Any
+    picture: Picture
     text: str
     tokens: int
     grid: tuple[int, int, int] | None
+
+    @property
+    def key(self) -> tuple[str, bytes]:
+        return self.owner, self.digest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +73,7 @@ class PlacedPictures:
         delta: How far positions behind the prompt are from the number of tokens.
         positions: (3, tokens), where the model has positions in three dimensions.
         features: Those of the pictures that are read next, by their numbers.
+        processing: The pictures whose arrays are made on another thread, by their numbers.
     """
 
     pictures: tuple[PreparedPicture, ...]
@@ -72,6 +82,9 @@ class PlacedPictures:
     delta: int = 0
     positions: np.ndarray | None = None
     features: dict[int, Features] = field(default_factory=dict, init=False)
+    processing: "dict[int, Future[tuple[PreparedPicture, dict[str, Any]]]]" = field(
+        default_factory=dict, init=False
+    )
 
 
 class Vision:
@@ -86,16 +99,19 @@ class Vision:
 
     def __init__(self, folder: Path, config: dict[str, Any], model: Any, tower: Tower) -> None:
         self._folder, self._tower = folder, tower
-        # Decoders take up to 200 MB: one runs at a time, and the engine thread never waits for it.
-        self._decoding = threading.Lock()
-        self._lock = threading.Lock()  # processors are not made for several threads
+        # Decoders take up to 200 MB, and processors are not made for several threads. The engine
+        # thread never waits for this lock.
+        self._processing = threading.Lock()
+        self._pool = ThreadPoolExecutor(1, "fullstop-pictures")
         self._loaded: Any = None
         self.reading = Reading()
         self.reading.special = tower.special
-        self._prepared: OrderedDict[bytes, tuple[PreparedPicture, dict[str, Any]]] = OrderedDict()
-        self._features: OrderedDict[bytes, Features] = OrderedDict()
+        self._lock = threading.Lock()  # of the next two
+        self._known: OrderedDict[tuple[str, bytes], PreparedPicture] = OrderedDict()
+        self._pixels: OrderedDict[tuple[str, bytes], dict[str, Any]] = OrderedDict()
+        self._features: OrderedDict[tuple[str, bytes], Features] = OrderedDict()
         # Two prompts may wait for one picture.
-        self._incomplete: WeakValueDictionary[bytes, Features] = WeakValueDictionary()
+        self._incomplete: WeakValueDictionary[tuple[str, bytes], Features] = WeakValueDictionary()
         text, vision = config.get("text_config") or config, config["vision_config"]
         rope = text.get("rope_scaling") or text.get("rope_parameters") or {}
         self._has_grid = "mrope_section" in rope
@@ -123,7 +139,8 @@ class Vision:
         prepared: list[PreparedPicture] = []
         tokens = 0
         for picture, name in given:
-            prepared.append(self._prepare(picture, picture.field or name))
+            owner = request.cache_owner.name
+            prepared.append(self._prepare(owner, picture, picture.field or name))
             tokens += prepared[-1].tokens
             if tokens >= context:
                 raise PromptTooLong(name.partition("[")[0], tokens, context)
@@ -134,26 +151,22 @@ class Vision:
         """What a template writes for a picture."""
         return mark_of(self._processor, self._tower.kind)
 
-    def _prepare(self, picture: Picture, field: str) -> PreparedPicture:
-        digest = digest_of(picture)
+    def _prepare(self, owner: str, picture: Picture, field: str) -> PreparedPicture:
+        key = owner, digest_of(picture)
         with self._lock:
-            if (found := self._prepared.get(digest)) is not None:
-                self._prepared.move_to_end(digest)
-                return found[0]
-        with self._decoding:
-            image = decoded(picture, field)
+            if (known := self._known.get(key)) is not None:
+                self._known.move_to_end(key)
+                return replace(known, picture=picture)
+        found, pixels = self._process(owner, picture, field)
         with self._lock:
-            try:
-                found = self._prepared[digest] = self._processed(digest, image)
-            except Exception as error:  # processors raise whatever their libraries do
-                why = " ".join(str(error).split())[:160] or type(error).__name__
-                reason = f"the processor of this model cannot read the picture: {why}"
-                raise InvalidRequest(field, reason) from error
-            size = sum(_pixel_bytes(pixels) for _, pixels in self._prepared.values())
-            while size > _MAX_KEPT_BYTES and len(self._prepared) > 1:
-                _, (_, pixels) = self._prepared.popitem(last=False)
-                size -= _pixel_bytes(pixels)
-        return found[0]
+            self._known[key] = replace(found, picture=replace(picture, data=b""))
+            self._pixels[key] = pixels
+            if len(self._known) > _MAX_KNOWN:
+                self._known.popitem(last=False)
+            size = sum(map(_pixel_bytes, self._pixels.values()))
+            while size > _MAX_KEPT_BYTES and len(self._pixels) > 1:
+                size -= _pixel_bytes(self._pixels.popitem(last=False)[1])
+        return found
 
     @property
     def _processor(self) -> Any:
@@ -161,25 +174,39 @@ class Vision:
             self._loaded = read_processor(self._folder)
         return self._loaded
 
-    def _processed(self, digest: bytes, image: Any) -> tuple[PreparedPicture, dict[str, Any]]:
-        """Return a picture, and the arrays that the tower reads."""
-        tokenizer = self._processor.tokenizer
+    def _process(
+        self, owner: str, picture: Picture, field: str
+    ) -> tuple[PreparedPicture, dict[str, Any]]:
+        """Return a picture, and the arrays that the tower reads; raises ``InvalidRequest``."""
+        with self._processing:
+            image = decoded(picture, field)
+            try:
+                ids, pixels = self._arrays_of(image)
+            except Exception as error:  # processors raise whatever their libraries do
+                why = " ".join(str(error).split())[:160] or type(error).__name__
+                reason = f"the processor of this model cannot read the picture: {why}"
+                raise InvalidRequest(field, reason) from error
+        grid = None
+        if self._has_grid:
+            frames, height, width = np.array(pixels["image_grid_thw"]).ravel().tolist()
+            grid = (frames, height // self._merge, width // self._merge)
+        text = self._processor.tokenizer.decode(
+            ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+        tokens = ids.count(self.token)
+        return PreparedPicture(owner, digest_of(picture), picture, text, tokens, grid), pixels
+
+    def _arrays_of(self, image: Any) -> tuple[list[int], dict[str, Any]]:
         made = self._processor(text=[self.mark], images=[image], add_special_tokens=False)
         values = {name: value for name, value in made.items() if value is not None}
         ids = np.array(values.pop("input_ids")).ravel().tolist()
         if self.token not in ids:
             raise ValueError("it makes no tokens of it")
-        pixels = {
+        return ids, {
             name: np.array(value) if isinstance(value, mx.array) else value
             for name, value in values.items()
             if name not in ("attention_mask", "token_type_ids", "mm_token_type_ids")
         }
-        grid = None
-        if self._has_grid:
-            frames, height, width = np.array(pixels["image_grid_thw"]).ravel().tolist()
-            grid = (frames, height // self._merge, width // self._merge)
-        text = tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        return PreparedPicture(digest, image, text, ids.count(self.token), grid), pixels
 
     def expand(self, text: str, placeholders: Sequence[str]) -> str | None:
         """Return a rendered prompt with the texts of its pictures; None where it lacks some.
@@ -234,38 +261,65 @@ class Vision:
                 placed.features.pop(number, None)
             elif indices[0] < end:
                 if number not in placed.features:
-                    placed.features[number] = self._find_features(picture)
+                    found = self._find_features(placed, number, max_s)
+                    if found is None:
+                        return True
+                    placed.features[number] = found
                 features = placed.features[number]
                 if not features.is_complete:
                     if features.compute(max_s):
-                        self._keep(picture.digest, features)
+                        self._keep(picture.key, features)
                     return True
         return False
 
-    def _find_features(self, picture: PreparedPicture) -> Features:
-        digest = picture.digest
-        if (complete := self._features.get(digest)) is not None:
-            self._features.move_to_end(digest)
+    def _find_features(self, placed: PlacedPictures, number: int, max_s: float) -> Features | None:
+        """Return the features of a picture; None while its arrays are made on another thread."""
+        picture = placed.pictures[number]
+        if (complete := self._features.get(picture.key)) is not None:
+            self._features.move_to_end(picture.key)
             return complete
-        if (incomplete := self._incomplete.get(digest)) is not None:
+        if (incomplete := self._incomplete.get(picture.key)) is not None:
             return incomplete
-        # Without the lock: another thread may process a picture meanwhile.
-        known = self._prepared.get(digest)
-        if known is None:
-            with self._lock:
-                known = self._processed(digest, picture.image)
-        pixels = {
+        with self._lock:
+            pixels = self._pixels.get(picture.key)
+        if pixels is None:
+            self._process_ahead(placed, number)
+            if not wait([placed.processing[number]], max_s).done:
+                return None
+            pixels = placed.processing.pop(number).result()[1]
+        arrays = {
             name: mx.array(value) if isinstance(value, np.ndarray) else value
-            for name, value in known[1].items()
+            for name, value in pixels.items()
         }
-        features = self._incomplete[digest] = self._tower.features(picture.tokens, pixels)
+        features = self._incomplete[picture.key] = self._tower.features(picture.tokens, arrays)
+        following = number + 1
+        if following < len(placed.pictures):
+            key = placed.pictures[following].key
+            with self._lock:
+                is_known = key in self._pixels or key in self._features or key in self._incomplete
+            if not is_known:
+                self._process_ahead(placed, following)
         return features
 
-    def _keep(self, digest: bytes, features: Features) -> None:
-        self._features[digest] = features
+    def _process_ahead(self, placed: PlacedPictures, number: int) -> None:
+        picture = placed.pictures[number]
+        if number not in placed.processing:
+            placed.processing[number] = self._pool.submit(
+                self._process, picture.owner, picture.picture, "messages"
+            )
+
+    def _keep(self, key: tuple[str, bytes], features: Features) -> None:
+        self._features[key] = features
         size = sum(each.size_bytes for each in self._features.values())
         while size > _MAX_KEPT_BYTES and len(self._features) > 1:
             size -= self._features.popitem(last=False)[1].size_bytes
+
+    def forget(self, owner: str) -> None:
+        """Drop what is kept of an owner's pictures."""
+        with self._lock:
+            for kept in (self._known, self._pixels, self._features):
+                for key in [key for key in kept if key[0] == owner]:
+                    del kept[key]
 
     @contextmanager
     def shown(self, placed: PlacedPictures | None, start: int, end: int) -> Iterator[None]:

@@ -236,6 +236,51 @@ async def test_tower_runs_once_for_each_picture_of_prompts_read_in_turns(
     await engine.aclose()
 
 
+async def test_pictures_beyond_the_kept_ones_delay_no_stream_and_no_later_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vision, "_MAX_KEPT_BYTES", 1)
+    write_seeing_model(tmp_path)
+    threads: list[str] = []
+    process = vision.Vision._arrays_of
+
+    def noting(self: vision.Vision, image: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return process(self, image)
+
+    monkeypatch.setattr(vision.Vision, "_arrays_of", noting)
+    with closing(Engine()) as engine:
+        await engine.load(tmp_path)
+        first = question("Compare them", RED, BLUE, TALL)
+        one = await answer(engine, first)
+        assert "fullstop-engine" not in threads
+        threads.clear()
+        await engine.count_tokens(GenerationRequest(messages=(first,)))
+        await answer(engine, first, Message("assistant", one.text), question("And?"))
+        assert threads == []
+        again = await answer(engine, first, cache_owner=CacheOwner("another"))
+        assert (again.text, len(threads) > 0) == (one.text, True)
+
+
+async def test_picture_of_one_owner_is_processed_anew_for_another_and_once_forgotten(
+    seeing: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[Picture] = []
+    decode = vision.decoded
+
+    def noting(shown: Picture, field: str) -> Any:
+        decoded.append(shown)
+        return decode(shown, field)
+
+    monkeypatch.setattr(vision, "decoded", noting)
+    for name in ("one", "another", "one"):
+        await answer(seeing, question("What is it?", RED), cache_owner=CacheOwner(name))
+    assert len(decoded) == 2
+    await seeing.forget_prompts(CacheOwner("one"))
+    await answer(seeing, question("What is it?", RED), cache_owner=CacheOwner("one"))
+    assert len(decoded) == 3
+
+
 async def test_model_without_its_tower_reads_text(tmp_path: Path) -> None:
     write_seeing_model(tmp_path)
     file = tmp_path / "model.safetensors"

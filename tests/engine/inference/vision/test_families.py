@@ -66,7 +66,8 @@ def pictures(family: str) -> list[PreparedPicture]:
             case _:
                 pixels = {"pixel_values": mx.random.uniform(shape=(1, 3, 16, 16))}
         digest = bytes([number + 1]) * 32
-        made.append(PreparedPicture(digest, pixels, "", tokens, grid))
+        shown: Any = pixels
+        made.append(PreparedPicture("me", digest, shown, "", tokens, grid))
     return made
 
 
@@ -96,7 +97,7 @@ def joined(parts: list[Any]) -> Any:
 def test_logits_after_pictures_equal_those_of_mlx_vlm(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Vision, "_processed", lambda _, digest, image: (digest, image))
+    monkeypatch.setattr(Vision, "_process", lambda _, owner, shown, field: (None, shown))
     if family == "gemma3n":
         use_small_mobilenet(monkeypatch)
     whole = write_model(tmp_path, family)
@@ -104,7 +105,8 @@ def test_logits_after_pictures_equal_those_of_mlx_vlm(
     first, second = ([_IMAGE] * one.tokens for one in seen)
     ids = [5, 6, 7, 288, *first, 289, 8, 9, 288, *second, 289, *_BEHIND]
     tokens = mx.array([ids])
-    pixels = {name: joined([one.image[name] for one in seen]) for name in seen[0].image}
+    shown: list[Any] = [one.picture for one in seen]
+    pixels = {name: joined([one[name] for one in shown]) for name in shown[0]}
     text = whole.language_model
     made = oracle_cache.make_prompt_cache(text)
     found = whole.get_input_embeddings(tokens, **pixels, mask=mx.ones_like(tokens)).to_dict()
