@@ -78,7 +78,9 @@ class SettingsBasis:
 
     def unset_text(self, name: str, usual: str) -> str:
         number = self.own_number(name)
-        return usual if number is None or not self.model else f"{number:g}"
+        if number is None:
+            return usual
+        return f"{number:g}" if self.model else "Default"
 
     def source(self, name: str, value: Any) -> str:
         """Return where a value comes from, in short; empty for the model's own."""
@@ -129,6 +131,8 @@ class SettingsPage(QWidget):
         }
         self.stop_options = {option.name: _stop_field(option) for option in _STOP_OPTIONS}
         self._lay_out()
+        self._show_basis()
+        self._show_sources()
         self.system_prompt.textChanged.connect(self._edit_prompt)
         for name, control in self.fields.items():
             # A number that is typed counts at once: Send does not take the focus.
@@ -148,12 +152,7 @@ class SettingsPage(QWidget):
             return
         if basis != self._basis:
             self._basis = basis
-            self.about.setText(basis.model)
-            context = counted(basis.context_length, "token")
-            shown = f"Limits · context of {context}" if basis.context_length else "Limits"
-            self.limits.setText(shown)
-            for name, control in self.fields.items():
-                control.setSpecialValueText(basis.unset_text(name, control.unset_text))
+            self._show_basis()
         self._settings = settings
         for name, control in self.fields.items():
             if control.number != getattr(settings, name):
@@ -242,6 +241,15 @@ class SettingsPage(QWidget):
             return math.log(max(value, 16) / 16) / math.log(limit / 16) if limit > 16 else 1.0
         return (value - minimum) / (limit - minimum)
 
+    def _show_basis(self) -> None:
+        basis = self._basis
+        self.about.setText(basis.model)
+        context = counted(basis.context_length, "token")
+        shown = f"Limits · context of {context}" if basis.context_length else "Limits"
+        self.limits.setText(shown)
+        for name, control in self.fields.items():
+            control.setSpecialValueText(basis.unset_text(name, control.unset_text))
+
     def _show_sources(self) -> None:
         basis, settings = self._basis, self._settings
         for name, control in self.fields.items():
@@ -309,11 +317,13 @@ def _add_row(
     line, named = grid.rowCount(), label(title)
     named.setContentsMargins(0, 0, 8, 0)
     control.setFixedHeight(_ROW_PX)
+    control.setMinimumWidth(_NUMBER_PX)  # Qt's own is that of the greatest number
     grid.addWidget(named, line, 1)
     if slider is None:
         grid.addWidget(control, line, 2)
     else:
         control.setFixedWidth(_NUMBER_PX)
+        slider.setMinimumWidth(_NUMBER_PX // 2)
         grid.addLayout(row((slider, 1), control, spacing=8), line, 2)
 
 

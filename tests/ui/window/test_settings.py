@@ -158,6 +158,14 @@ BASIS = SettingsBasis(
 )
 
 
+def test_settings_page_without_a_model_differs_in_nothing(page: SettingsPage) -> None:
+    assert all(reset.isHidden() for reset in page.resets.values())
+    assert page.sampling["temperature"].text() == "Default"
+    assert not page.keep.isVisible()
+    assert not page.forget.isVisible()
+    assert not page.reset.isEnabled()
+
+
 def test_the_models_own_numbers_and_its_context_are_shown(page: SettingsPage) -> None:
     page.show_settings(BASIS, ConversationSettings())
     assert page.about.text() == "m"
