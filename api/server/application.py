@@ -249,7 +249,7 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
         for name in REQUEST_ID_HEADERS:
             response.headers[name] = record.request_id
         if record.tools_left_out:
-            response.headers[TOOLS_LEFT_OUT_HEADER] = ", ".join(record.tools_left_out)
+            response.headers[TOOLS_LEFT_OUT_HEADER] = _header_list(record.tools_left_out)
         if record.not_applied:
             response.headers[NOT_APPLIED_HEADER] = _header_list(record.not_applied)
         if record.task_limit is not None:

@@ -19,6 +19,9 @@ _ITEM_ADDED, _ITEM_DONE = "response.output_item.added", "response.output_item.do
 _TEXTS_DONE = (_TEXT_DONE, _PART_DONE, "response.reasoning_text.done")
 _ITEM_EVENTS = (_TEXT_DELTA, _PART_ADDED, _PART_DONE, _ITEM_DONE)
 
+# Custom tools take any text, not only JSON.
+_CUSTOM_ARGUMENTS = "{}"
+
 
 def read_responses(draft: Draft) -> None:
     """Read a response, or the events of a stream."""
@@ -38,6 +41,8 @@ def read_responses(draft: Draft) -> None:
             case "function_call":
                 arguments = draft.as_string(0, item.get("arguments"))
                 draft.add_call(number, item.get("name"), arguments)
+            case "custom_tool_call":
+                draft.add_call(number, item.get("name"), _CUSTOM_ARGUMENTS)
             case _:
                 pass
     _read_response(draft, 0, body)
@@ -114,8 +119,9 @@ class _ResponsesStream:
         if draft.is_complete and key != repr(expected):
             draft.report_order(index, f"Item {key} is added where item {expected} is expected.")
         self._items[key] = _Item(added)
-        if added.get("type") == "function_call":
-            draft.add_call(key, added.get("name"), "")
+        if (kind := added.get("type")) in ("function_call", "custom_tool_call"):
+            arguments = _CUSTOM_ARGUMENTS if kind == "custom_tool_call" else ""
+            draft.add_call(key, added.get("name"), arguments)
 
     def _take(self, index: int, kind: str, value: dict[str, Any]) -> None:
         draft, key, part = self._draft, self._item_key(value), repr(value.get("content_index"))

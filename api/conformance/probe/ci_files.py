@@ -17,7 +17,14 @@ from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.markdown import failure_as_text
 from api.conformance.probe.references import reference
 from api.conformance.probe.suite import OUTCOME_NAMES, ProbeSuite, summary
-from api.conformance.probe.values import CheckOutcome, CheckResult, Report, Verdict, tool_name
+from api.conformance.probe.values import (
+    TOOL,
+    CheckOutcome,
+    CheckResult,
+    Report,
+    Verdict,
+    tool_name,
+)
 from api.terminal_text import harmless
 
 # Characters that XML forbids and ``harmless`` does not escape.
@@ -100,10 +107,11 @@ def _text(text: str) -> str:
 
 def as_sarif(suite: ProbeSuite) -> dict[str, Any]:
     """Return the reports as an object that ``json`` can write."""
-    name, _, version = tool_name().rpartition(" ")
+    # Without an installed distribution there is no version.
+    version = tool_name().removeprefix(TOOL).strip()
     dialects = [report.dialect for report in suite.reports]
-    driver = {"name": name or version, "rules": [_rule(case, dialects) for case in CASES]}
-    if name:
+    driver = {"name": TOOL, "rules": [_rule(case, dialects) for case in CASES]}
+    if version:
         driver["version"] = version
     has_run = suite.verdict not in (Verdict.UNREACHABLE, Verdict.INTERRUPTED)
     problems = [suite.problem] if suite.problem else []

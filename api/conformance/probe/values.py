@@ -19,16 +19,17 @@ from api.conformance.probe.references import Reference
 COUNTING = frozenset({Level.SPECIFICATION, Level.EXTENSION})
 # The probe is installed as a part of the application, or by itself.
 _DISTRIBUTIONS = ("fullstop-chat", "fullstop-probe")
+TOOL = "fullstop probe"
 
 
 def tool_name() -> str:
     """Return the name and the version of this probe."""
     for distribution in _DISTRIBUTIONS:
         try:
-            return f"fullstop probe {version(distribution)}"
+            return f"{TOOL} {version(distribution)}"
         except PackageNotFoundError:
             continue
-    return "fullstop probe"
+    return TOOL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

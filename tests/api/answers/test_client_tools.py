@@ -234,3 +234,11 @@ def test_tools_that_do_not_run_here_are_left_out_and_named_in_a_header(
 
     assert reply.status == 200
     assert reply.headers["x-fullstop-tools-left-out"] == named
+
+
+def test_the_header_of_tools_that_are_left_out_has_a_limited_length(site: Site) -> None:
+    tools = [{"type": f"search_{number:050}"} for number in range(200)]
+    body = {"model": "m", "input": "Hi", "max_output_tokens": 4, "tools": tools}
+    reply = site.send("POST", "/v1/responses", body)
+    assert reply.status == 200
+    assert len(reply.headers["x-fullstop-tools-left-out"]) < 2_100

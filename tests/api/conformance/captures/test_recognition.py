@@ -139,6 +139,22 @@ def test_the_arguments_of_a_streamed_call_are_read_once_wherever_they_come(
     assert [(one.name, one.arguments) for one in capture.tool_calls] == [("look", arguments)]
 
 
+def test_a_custom_call_of_a_response_is_read_with_its_name() -> None:
+    call = {"type": "custom_tool_call", "name": "apply_patch", "call_id": "c", "id": "f"}
+    body = {"object": "response", "status": "completed", "model": "m", "output": []}
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": body | {"status": "in_progress"}},
+        {"type": "response.output_item.added", "item": call | {"input": ""}},
+        {"type": "response.custom_tool_call_input.delta", "delta": "*** Begin"},
+        {"type": "response.custom_tool_call_input.done", "input": "*** Begin"},
+        {"type": "response.output_item.done", "item": call | {"input": "*** Begin"}},
+        {"type": "response.completed", "response": body},
+    ]
+    whole = json.dumps(body | {"output": [call | {"input": "*** Begin"}]})
+    for text in (whole, sse([event | {"output_index": 0} for event in events])):
+        assert [one.name for one in parse(text).tool_calls] == ["apply_patch"]
+
+
 def test_completions_are_distinguished_from_chat() -> None:
     choice = {"index": 0, "text": "A", "finish_reason": "length"}
     capture = parse(json.dumps({"choices": [choice], "usage": {"completion_tokens": 1}}))

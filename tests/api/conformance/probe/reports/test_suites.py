@@ -26,6 +26,7 @@ from api.conformance.probe.markdown import suite_as_markdown
 from api.conformance.probe.references import Reference
 from api.conformance.probe.suite import Expectation, ProbeSuite, read_expected
 from api.conformance.probe.values import (
+    TOOL,
     CheckOutcome,
     CheckResult,
     Exchange,
@@ -245,6 +246,15 @@ def test_junit_is_valid_for_jenkins(given: ProbeSuite) -> None:
         assert required <= set(element.keys()) <= allowed, element.tag
         assert {child.tag for child in element} <= children
         assert re.fullmatch(r"[\d.]*", element.get("time", ""))
+
+
+def test_sarif_without_an_installed_distribution_has_no_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("api.conformance.probe.ci_files.tool_name", lambda: TOOL)
+    [run] = as_sarif(suite(EVERY))["runs"]
+    driver = run["tool"]["driver"]
+    assert (driver["name"], driver.get("version")) == ("fullstop probe", None)
 
 
 def test_sarif_has_a_rule_for_each_check_and_a_result_for_each_failure() -> None:
