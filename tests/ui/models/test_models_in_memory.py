@@ -36,7 +36,7 @@ async def test_each_loaded_model_is_listed_pinned_and_unloaded_by_its_name(
         for name in ("alpha", "beta"):
             entry = entry_of(models, name)
             await eventually(lambda entry=entry: "of weights" in models.entries.state(entry).text)
-        assert len(models.memory.bar.sizes) == 2
+        await eventually(lambda: len(models.memory.bar.sizes) == 2)
         assert " of " in models.memory.total.text()
         details = pick(models, "alpha")
         details.pin.click()
