@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
-    QApplication,
     QLabel,
     QMenu,
 )
@@ -96,11 +95,10 @@ async def test_entries_that_cannot_be_used_are_disabled(
     assert enabled() & versions == {"Earlier Version"}
 
 
-async def test_zoom_changes_the_text_of_messages_alone(
-    window: MainWindow, qapp: QApplication
-) -> None:
+async def test_zoom_changes_the_text_of_messages_alone(window: MainWindow) -> None:
     before = {w: w.font().pointSizeF() for w in window.sidebar.findChildren(QLabel)}
-    usual, stack = qapp.font().pointSizeF(), window.chat.column.widget()
+    stack = window.chat.column.widget()
+    usual = stack.font().pointSizeF()
     (zoom_in,) = (a for a in window.findChildren(QAction) if a.text() == "Zoom &In")
     zoom_in.trigger()
     zoom_in.trigger()
