@@ -59,8 +59,10 @@ def render(
     elif request.rendered:
         check_ids(request.rendered, "rendered", model.vocabulary_size)
         tokens = list(request.rendered)
-        if pictures:
-            order = (template or chat_template(tokenizer)).picture_order(request)
+        if pictures and vision is not None:
+            template = template or chat_template(tokenizer)
+            shown = _as_text(tokenizer, template.render(request, model.id)[0])
+            _, order = _with_pictures(vision, texts, template, request, model, shown)
     else:
         if not request.messages:
             raise InvalidRequest("messages", "at least one message is required")
@@ -72,7 +74,7 @@ def render(
             )
         template = template or chat_template(tokenizer)
         text, not_applied = template.render(request, model.id)
-        rendered = decode_ids(inner_tokenizer(tokenizer), text) if isinstance(text, list) else text
+        rendered = _as_text(tokenizer, text)
         if pictures and vision is not None:
             rendered, order = _with_pictures(vision, texts, template, request, model, rendered)
             text = rendered
@@ -86,8 +88,7 @@ def render(
 
     def text_of(request: GenerationRequest) -> str:
         assert template is not None, "it has rendered this request"
-        text, _ = template.render(request, model.id)
-        text = decode_ids(inner_tokenizer(tokenizer), text) if isinstance(text, list) else text
+        text = _as_text(tokenizer, template.render(request, model.id)[0])
         if not texts or vision is None:
             return text
         return _with_pictures(vision, texts, template, request, model, text)[0]
@@ -107,6 +108,13 @@ def render(
         if placed.token_indices[-1][-1] == len(tokens) - 1:  # answers begin behind a token of text
             raise InvalidRequest(field, "ends with a picture; write a text behind it")
     return tokens, not_applied, prompt_text, placed
+
+
+def _as_text(tokenizer: Any, rendered: str | list[int]) -> str:
+    """Return what a template has made; some templates in code make token ids."""
+    if isinstance(rendered, str):
+        return rendered
+    return decode_ids(inner_tokenizer(tokenizer), rendered)
 
 
 def with_notes(request: GenerationRequest, problem: str) -> GenerationRequest:

@@ -3,6 +3,8 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +122,23 @@ async def test_marks_of_pictures_are_in_no_text(engine: Engine) -> None:
     ]
     assert [text for text in texts if PICTURE_MARK in text] == []
     assert prompt.missing == ()
+
+
+async def test_fork_has_the_pictures_of_results_in_the_order_of_its_prompt(tmp_path: Path) -> None:
+    write_seeing_model(tmp_path)
+    file = tmp_path / "chat_template.jinja"
+    unseen = "{%- if message.role == 'tool' and part.type == 'image' %}{%- elif part.type"
+    file.write_text(file.read_text().replace("{%- if part.type", unseen))
+    calls = (CALL, ToolCall("c2", "look", "{}"))
+    messages = (
+        question("Look"),
+        Message("assistant", "", tool_calls=calls),
+        Message("tool", PICTURE_MARK, tool_call_id="c2", pictures=(RED,)),
+        Message("tool", PICTURE_MARK, tool_call_id="c1", pictures=(BLUE,)),
+    )
+    request = GenerationRequest(messages=messages)
+    with closing(Engine()) as engine:
+        await engine.load(tmp_path)
+        prompt = await engine.render_prompt(request)
+        fork = await engine.render_prompt(replace(request, rendered=tuple(prompt.tokens)))
+        assert [one.picture for one in fork.pictures] == [one.picture for one in prompt.pictures]
