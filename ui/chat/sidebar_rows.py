@@ -221,11 +221,12 @@ def _name(row: Row) -> str:
 def section_namer(today: date) -> Callable[[float], str]:
     """Return a function from a Unix time to its section: a day, the last days, or a month."""
     midnight = datetime.combine(today, datetime.min.time())
-    yesterday, last_days = ((midnight - timedelta(days)).timestamp() for days in (1, 7))
+    begins = ((midnight - timedelta(days)).timestamp() for days in (0, 1, 7))
+    this_day, yesterday, last_days = begins
     months = QLocale()
 
     def name(unix_s: float) -> str:
-        if unix_s >= midnight.timestamp():
+        if unix_s >= this_day:
             return "Today"
         if unix_s >= last_days:
             return "Yesterday" if unix_s >= yesterday else "Previous 7 Days"
