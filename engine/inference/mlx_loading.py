@@ -293,7 +293,7 @@ def load(
         RunningBatch(model, limits, vision=vision) if batch_of is None else batch_of(model, limits)
     )
     if disk is not None and stamps is not None:
-        batch.prompt_cache.attach(disk, folder, stamps)
+        batch.prompt_cache.attach(disk, folder, stamps, can_see=batch.vision is not None)
     return MlxBackend(tokenizer, info, vocabulary, batch, drafting)
 
 

@@ -6,7 +6,8 @@ a file deleted continues without it.
 
 Caches that one model made are never used with another: a fingerprint covers the model's folder, the
 name, size and time of change of each file that a model, its tokenizer and its template are read
-from, the versions of mlx and mlx-lm, the device, and the kinds of the cache's parts.
+from, the versions of mlx and mlx-lm, and of mlx-vlm and transformers, which make the features of
+pictures, the device, and the kinds of the cache's parts.
 
 No disk error ends an answer: a cache that cannot be written is dropped, and the model reads a
 prompt again whose cache cannot be read.
@@ -58,11 +59,14 @@ def stamps_of(folder: Path) -> Stamps:
     return tuple(stamps)
 
 
-def fingerprint_of(folder: Path, stamps: Stamps, kinds: tuple[str, ...], device: str) -> str | None:
+def fingerprint_of(
+    folder: Path, stamps: Stamps, kinds: tuple[str, ...], device: str, *, can_see: bool = False
+) -> str | None:
     """Return the fingerprint of a loaded model; None if its files changed since it was loaded."""
     if stamps_of(folder) != stamps:
         return None
-    covered = [FORMAT, version("mlx"), version("mlx-lm"), device, kinds, str(folder), stamps]
+    libraries = ("mlx", "mlx-lm", *(("mlx-vlm", "transformers") if can_see else ()))
+    covered = [FORMAT, *map(version, libraries), device, kinds, str(folder), stamps]
     return hashlib.sha256(repr(covered).encode()).hexdigest()
 
 

@@ -115,11 +115,14 @@ class PromptCache(PrefixIndex):
         if epoch is not None and len(tokens) >= MIN_DISK_TOKENS:
             self._write_later(owner, epoch, self._files_for(owner.name, *stored))
 
-    def attach(self, disk: DiskCache, model: Path, stamps: Stamps) -> None:
+    def attach(
+        self, disk: DiskCache, model: Path, stamps: Stamps, *, can_see: bool = False
+    ) -> None:
         """Use the caches on disk, unless the model has kinds that mlx-lm's files do not know."""
         if not self._can_be_saved:
             return
-        fingerprint = fingerprint_of(model, stamps, self._kinds, str(mx.default_device()))
+        device = str(mx.default_device())
+        fingerprint = fingerprint_of(model, stamps, self._kinds, device, can_see=can_see)
         if fingerprint is None:
             _log.info("no caches are stored: the files of the model changed while it was loaded")
             return

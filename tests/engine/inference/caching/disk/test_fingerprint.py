@@ -77,6 +77,22 @@ def test_kinds_of_caches_devices_and_versions_have_fingerprints_of_their_own(
     assert len(seen) == 6
 
 
+def test_fingerprint_of_a_seeing_model_covers_the_libraries_of_its_tower(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prints(newer: str) -> tuple[str | None, str | None]:
+        monkeypatch.setattr(disk, "version", lambda name: "9" if name == newer else "1")
+        stamps = stamps_of(model)
+        seeing = fingerprint_of(model, stamps, KINDS, "cpu", can_see=True)
+        return print_of(model), seeing
+
+    text, seeing = prints("")
+    for package in ("mlx-vlm", "transformers"):
+        other_text, other_seeing = prints(package)
+        assert other_text == text
+        assert other_seeing != seeing
+
+
 def test_a_model_whose_files_changed_since_it_was_loaded_has_none(model: Path) -> None:
     stamps = stamps_of(model)
     change_config(model)
