@@ -162,10 +162,8 @@ class SettingsPage(QWidget):
             if isinstance(stop_control, QCheckBox):
                 with QSignalBlocker(stop_control):
                     stop_control.setChecked(value)
-            else:
-                restyle(stop_control, "is_set", bool(value))
-                if stop_control.number != (value or None):
-                    stop_control.show_number(value or None)
+            elif stop_control.number != (value or None):
+                stop_control.show_number(value or None)
         if self.system_prompt.text != settings.system_prompt:
             with QSignalBlocker(self.system_prompt):
                 self.system_prompt.show_text(settings.system_prompt)
@@ -243,7 +241,7 @@ class SettingsPage(QWidget):
 
     def _show_basis(self) -> None:
         basis = self._basis
-        self.about.setText(basis.model)
+        self.about.setText(basis.model or "This Conversation")
         context = counted(basis.context_length, "token")
         shown = f"Limits · context of {context}" if basis.context_length else "Limits"
         self.limits.setText(shown)
@@ -264,6 +262,9 @@ class SettingsPage(QWidget):
                 # None means the context length.
                 share = 1.0 if shown is None else self._share(name, float(shown))
                 self.sliders[name].show_share(share, is_set=value is not None)
+        for stop_control in self.stop_options.values():
+            if isinstance(stop_control, NumberField):
+                restyle(stop_control, "is_set", stop_control.number is not None)
         is_kept = settings == basis.beginning
         self.keep.setVisible(bool(basis.model))
         self.keep.setText("Use for New Chats")
