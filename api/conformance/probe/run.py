@@ -14,6 +14,7 @@ from api.conformance.probe.baselines import Baselines, measure_baselines
 from api.conformance.probe.catalogue import CASES, Case, case_of
 from api.conformance.probe.checks import (  # noqa: F401
     agreement_checks,
+    error_checks,
     feature_checks,
     form_checks,
     limit_checks,
@@ -22,6 +23,7 @@ from api.conformance.probe.checks import (  # noqa: F401
     stream_checks,
     thinking_checks,
     tool_checks,
+    usage_checks,
 )
 from api.conformance.probe.checks.check import CHECKS, CheckContext, Evaluation, evaluate
 from api.conformance.probe.client import (

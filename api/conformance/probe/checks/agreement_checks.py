@@ -1,4 +1,4 @@
-"""Compares all answers of a probe: what most of them say is in each. Sends no requests."""
+"""Checks of all answers of a probe together. Sends no requests."""
 
 from collections.abc import Iterator, Sequence
 
@@ -67,3 +67,29 @@ def _missing_counts(ctx: CheckContext, answers: Sequence[Exchange]) -> _Wrong:
             sentence = "The answer has no counts, which others have."
             fault = Fault("usage_missing", sentence, "counts of tokens", "none")
             yield from ((run, fault) for run in alike if run.capture.output_tokens is None)
+
+
+@check("reason.natural")
+async def _natural(ctx: CheckContext) -> Evaluation:
+    client, faults = ctx.client, {}
+    runs = [
+        run
+        for run in client.exchanges
+        if run.is_answer
+        and isinstance(run.body, dict)
+        and ctx.driver.raw_stops(run.body) in (None, [], ())
+    ]
+    natural = ctx.driver.reason_names[CapturedEnding.NATURAL]
+    for run in runs:
+        capture, sentence = run.capture, ""
+        got = str(capture.reason)
+        # Some servers report a template's end token as the stop that matched, so only the reason
+        # counts.
+        if capture.ending is CapturedEnding.STOP and f'"{capture.reason}"' not in natural:
+            sentence = "The request has no stops, but the answer says that one ended it."
+            got += f", {capture.matched!r}"
+        elif capture.ending is CapturedEnding.OTHER:
+            sentence = f"The reason of a plain answer is {capture.reason}."
+        if sentence and run.mode not in faults:
+            faults[run.mode] = ctx.fault(run, Fault("natural_end_misnamed", sentence, natural, got))
+    return Evaluation(f"{len(runs)} answers were read", tuple(faults.values()))

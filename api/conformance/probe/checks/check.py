@@ -32,27 +32,47 @@ CHECKS: dict[str, Run] = {}
 
 @dataclass(slots=True)
 class CheckContext:
-    """The server and its measurements while it is being checked."""
+    """The server and its measurements while it is being checked.
+
+    Checks run in the order of the catalogue, and later ones depend on earlier ones through:
+
+    =================  ====================================  ====================================
+    field              set by                                read by
+    =================  ====================================  ====================================
+    broken_by          run.py, after ``stop.one_character``  ``require_stops``
+    is_thinking_safe   run.py, after ``stop.one_character``  ``simple``
+    found              run.py, after each check              ``answers.agree``
+    is_varying         run.py; ``Recorder.ask``              ``Recorder``; stops.*; limit.*
+    thought            the first of thinking_checks          thinking_checks
+    called             the first of tool_checks              tool_checks
+    several            the first of choices.*                choices.*
+    completing         the first of limit.stop_*             limit.stop_*
+    =================  ====================================  ====================================
+
+    Attributes:
+        short_s: How long an answer of one token takes.
+        broken_by: The check that showed that stops do not work at all.
+        is_thinking_safe: Whether a stop that occurs in the thinking, too, ends the answer alone.
+        found: The codes of the faults that checks have found.
+        is_varying: Whether the same request has had several answers.
+        thought: An answer with thinking; if requesting it is inconclusive, each reader is.
+        called: An answer that calls a tool, and whether the call is forced; likewise.
+        several: An answer with several choices, and its temperature.
+        completing: The limits whose last token completes a stop, or why there is none.
+    """
 
     client: Client
     options: ProbeOptions
     baselines: Sequence[Baseline]
-    # How long an answer of one token takes.
     short_s: float
-    # The check that showed that stops do not work at all.
     broken_by: str = ""
-    # Whether a stop that occurs in the thinking, too, ends the answer alone.
     is_thinking_safe: bool = False
-    # Answers that several checks use. The first check requests them; if that is inconclusive, all
-    # of the checks are.
+    found: set[str] = field(default_factory=set)
+    is_varying: bool = False
     thought: "Baseline | Inconclusive | None" = None
     called: "tuple[Exchange, bool] | Inconclusive | None" = None
     several: tuple[Exchange, float] | None = None
     completing: dict[StopCase, int | str] = field(default_factory=dict)
-    # The codes of the faults that checks have found.
-    found: set[str] = field(default_factory=set)
-    # Whether the same request has had several answers.
-    is_varying: bool = False
 
     @property
     def main(self) -> Baseline:

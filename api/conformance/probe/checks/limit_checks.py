@@ -1,46 +1,32 @@
-"""Checks of token limits, token counts, and of clients that hang up."""
+"""Checks of token limits."""
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 
-from api.conformance.captures.diagnosis import diagnose_usage
-from api.conformance.captures.frames import count, items, parse_object
 from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.checks.check import (
-    NO_ANSWER,
     VARIES,
     CheckContext,
     Evaluation,
     Recorder,
     check,
-    fault_list,
     require_repeatable,
-    require_stops,
     skipped,
     undecided,
     without_cost,
     working_case,
 )
-from api.conformance.probe.client import in_parallel, in_sequence
-from api.conformance.probe.dialects import CHAT, COMPLETIONS, Ask, Driver
+from api.conformance.probe.dialects import CHAT, Driver
 from api.conformance.probe.judgement import judge
 from api.conformance.probe.plan import NEVER, Baseline, StopCase, consecutive_cases, plan
 from api.conformance.probe.values import Exchange, Fault
 
 FEW_TOKENS = 8
-_SMALL_LIMIT = 5
+SMALL_LIMIT = 5
 # The token that completes a stop is at most so many from the counted ones.
 _LIMIT_STEPS = 3
-# At least one of these gets a long answer from any model.
-_LONG_CHAT = (
-    "Count from 1 to 1000, one number per line",
-    "Count from 1 to 40 in words, one number per line.",
-    "Write a long story about a fox.",
-)
-_LONG_PLAIN = ("1\n2\n3\n4\n5\n6\n", "Once upon a time", "The alphabet is A B C D E F")
 
 
 @check("limit")
@@ -51,7 +37,7 @@ async def _usual_limit(ctx: CheckContext) -> Evaluation:
 async def _limit(ctx: CheckContext, driver: Driver) -> Evaluation:
     given, client = ctx.main, ctx.client
     is_newer = driver is not client.driver
-    limit, smallest = max(_SMALL_LIMIT, driver.min_tokens), driver.min_tokens
+    limit, smallest = max(SMALL_LIMIT, driver.min_tokens), driver.min_tokens
     if given.tokens is not None and given.tokens <= limit:
         raise undecided("The answers are too short for a limit.")
     recorder = Recorder(ctx)
@@ -95,7 +81,7 @@ def judge_limit(
     got = capture.text.rstrip("\ufffd")
     full = given.text
     if tokens is not None and tokens > limit:
-        yield _beyond(limit, tokens)
+        yield beyond_limit(limit, tokens)
         return
     if len(got) >= len(given.stable) and got == full:
         sentence = "The limit was ignored: the answer is as long as without it."
@@ -127,7 +113,8 @@ def judge_limit(
         yield Fault("wrong_sequence", sentence, "no stop named", capture.matched)
 
 
-def _beyond(limit: int, tokens: int) -> Fault:
+def beyond_limit(limit: int, tokens: int) -> Fault:
+    """Return the fault of an answer with more tokens than its limit."""
     sentence = "The answer has more tokens than the limit allows."
     return Fault("limit_ignored", sentence, f"at most {limit} tokens", f"{tokens} tokens")
 
@@ -259,148 +246,3 @@ async def _find_limit(ctx: CheckContext, case: StopCase, tokens: int) -> int | N
         if is_found and not await includes_stop(limit - 1):
             return limit
     return None
-
-
-@check("usage.counts")
-async def _counts(ctx: CheckContext) -> Evaluation:
-    answers = [run for run in ctx.client.exchanges if run.is_answer]
-    found = ((run, fault) for run in answers for fault in _judge_counts(ctx.driver, run))
-    return Evaluation(f"{len(answers)} answers were read", fault_list(found, ctx))
-
-
-def _judge_counts(driver: Driver, run: Exchange) -> Iterator[Fault]:
-    usage, tokens = run.capture.usage, run.capture.output_tokens
-    if usage is None:
-        return
-    for finding in diagnose_usage(run.capture):
-        if finding.code in ("usage_negative", "usage_zero", "usage_total"):
-            yield Fault(finding.code, finding.sentence, "possible counts", repr(usage))
-    limit = driver.limit(run.body)
-    if limit is not None and tokens is not None:
-        # The limit is that of each choice.
-        allowed = max(limit, driver.min_tokens) * (count(run.body.get("n")) or 1)
-        if tokens > allowed:
-            yield _beyond(allowed, tokens)
-
-
-@check("usage.streamed")
-async def _streamed_counts(ctx: CheckContext) -> Evaluation:
-    compared = [
-        given
-        for given in ctx.baselines
-        if given.is_repeatable and True in given.modes
-        and None not in (given.tokens, given.streamed_tokens)
-    ]  # fmt: skip
-    if not compared:
-        raise undecided("There are no counts that could be compared.")
-    for given in compared:
-        if given.tokens != given.streamed_tokens:
-            run = ctx.client.answer_to(ctx.body(replace(given.ask, is_streamed=True)))
-            if run is None:
-                raise undecided(NO_ANSWER)
-            sentence = "The same answer has another count of tokens when it is streamed."
-            expected = f"{given.tokens} tokens, as in the whole answer"
-            got = f"{given.streamed_tokens} tokens"
-            fault = ctx.fault(run, Fault("usage_differs", sentence, expected, got))
-            return Evaluation(faults=(fault,))
-    return Evaluation(f"{len(compared)} answers were compared")
-
-
-@check("usage.chunk")
-async def _usage_chunk(ctx: CheckContext) -> Evaluation:
-    driver, given = ctx.driver, ctx.main
-    if ctx.driver.dialect not in (CHAT, COMPLETIONS):
-        raise skipped("The counts of this dialect's streams have no chunk of their own.")
-    if given.tokens is None and given.streamed_tokens is None:
-        raise skipped("The server counts no tokens.")
-    recorder = Recorder(ctx)
-    limit = max(_SMALL_LIMIT, driver.min_tokens)
-    ask = replace(given.ask, max_tokens=limit, is_streamed=True)
-    if "stream_options" not in driver.omitted:
-        await recorder.ask(ctx.body(ask), partial(_judge_chunks, True))
-    body = ctx.body(replace(ask, includes_usage=False))
-    await recorder.ask(body, partial(_judge_chunks, False))
-    return recorder.evaluation("counts where they were asked for, and nowhere else")
-
-
-def _judge_chunks(is_requested: bool, run: Exchange) -> Iterator[Fault]:
-    if not run.capture.is_streamed:
-        return
-    chunks = [parse_object(event.raw) for event in run.capture.events]
-    counted = [chunk for chunk in chunks if isinstance(chunk.get("usage"), dict)]
-    shown = f"usage in {len(counted)} of {len(chunks)} chunks"
-    if not is_requested:
-        sentence = "The stream has counts although include_usage was not sent."
-        yield from [Fault("usage_unasked", sentence, "no usage", shown)] if counted else []
-    elif not counted:
-        sentence = "The stream has no counts although include_usage was sent."
-        yield Fault("usage_missing", sentence, "usage in the last chunk", "none")
-    elif any(items(chunk.get("choices")) for chunk in counted):
-        sentence = "The counts of a stream come in a chunk with choices."
-        yield Fault("usage_with_choices", sentence, "a chunk without choices", shown)
-    elif len(counted) > 1:
-        sentence = "The counts of a stream come more than once."
-        yield Fault("usage_repeated", sentence, "usage in one chunk", shown)
-
-
-@check("usage.stop")
-async def _stop_counts(ctx: CheckContext) -> Evaluation:
-    require_stops(ctx)
-    client, case = ctx.client, ctx.simple(*ctx.baselines)
-    if case is None:
-        raise undecided(NO_ANSWER)
-    given = case.baseline
-    start = len(given.stable) // 4
-    stop = given.stable[start : start + 16]
-    if len(stop) < 8 or stop in given.thinking:
-        raise undecided(NO_ANSWER)
-    before = given.text[: given.stable.find(stop)]
-    run = await client.ask(replace(given.ask, stops=(stop,)))
-    tokens = run.capture.output_tokens
-    if not run.is_answer or run.capture.text != before or not tokens or tokens < 0:
-        raise undecided("The tokens of the answer that the stop ended are not known.")
-    # This many tokens, and one more, must be enough to spell the stop.
-    limit = max(tokens + 1, ctx.driver.min_tokens)
-    plain = await client.ask(replace(given.ask, max_tokens=limit))
-    if not plain.is_answer or stop in plain.capture.text:
-        return Evaluation(f"{tokens} tokens with {stop!r}")
-    if not given.text.startswith(plain.capture.text.rstrip("\ufffd")):
-        raise undecided(VARIES)
-    sentence = f"The tokens of the stop {stop!r} were generated but are not counted."
-    expected = f"more than {tokens} tokens: so many are not enough to complete the stop"
-    fault = Fault("usage_visible_only", sentence, expected, f"{tokens} tokens")
-    return Evaluation(faults=(ctx.fault(run, fault),))
-
-
-# Clients that hang up: the only evidence is how soon the next client is answered.
-
-
-@check("hang_up.streamed")
-async def _hang_up(ctx: CheckContext) -> Evaluation:
-    client = ctx.client
-    prompts = _LONG_CHAT if ctx.driver.has_chat_template else _LONG_PLAIN
-    requests = [Ask(text, max_tokens=1500, is_streamed=True) for text in prompts]
-    short = ctx.body(replace(ctx.main.ask, max_tokens=max(FEW_TOKENS, ctx.driver.min_tokens)))
-    # The machine may have become slower since the first answers.
-    before = await client.send(short)
-    usual_s = max(ctx.short_s, before.total_s if before.is_answer else 0.0)
-    # The next answer may take up to four times as long as usual.
-    allowed_s = ctx.options.patience_s + 4 * usual_s
-    hang_ups = (client.curl(ctx.body(ask), max_time_s=1) for ask in requests)
-    commands = in_sequence(in_parallel(*hang_ups), client.curl(short))
-    for is_last in (False, True):
-        hung_up = await asyncio.gather(*(client.hang_up_on(ask) for ask in requests))
-        after = await client.send(short)
-        if after.is_answer and after.total_s <= allowed_s:
-            if not any(hung_up):
-                raise undecided("The answers ended before a client could hang up.")
-            return Evaluation(f"the next request took {after.total_s:.2f} s")
-        if not is_last:
-            # What still runs must not be blamed on the second attempt.
-            await client.send_short()
-    cause = after.problem or f"the next request got status {after.status}"
-    if after.is_answer:
-        cause = f"the next request took {after.total_s:.1f} s"
-    sentence = f"After {len(requests)} clients hung up {cause}."
-    expected = f"an answer within {allowed_s:.1f} s"
-    return Evaluation(faults=(Fault("not_freed", sentence, expected, cause, curl=commands),))

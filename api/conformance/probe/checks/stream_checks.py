@@ -1,28 +1,36 @@
-"""Checks of streams as such, and of the errors for invalid requests."""
+"""Checks of streams as such, and of clients that leave them."""
 
-import json
+import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from api.conformance.captures.frames import parse_json
-from api.conformance.captures.values import CapturedEnding, WireDialect
+from api.conformance.captures.values import WireDialect
 from api.conformance.probe.checks.check import (
     CheckContext,
     Evaluation,
-    Recorder,
     check,
     fault_list,
     skipped,
+    undecided,
 )
-from api.conformance.probe.dialects import OLLAMA, Ask, Body, Driver, is_error
+from api.conformance.probe.checks.limit_checks import FEW_TOKENS
+from api.conformance.probe.client import in_parallel, in_sequence
+from api.conformance.probe.dialects import OLLAMA, Ask
 from api.conformance.probe.judgement import no_answer
 from api.conformance.probe.values import Exchange, Fault
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _FIELD = re.compile(r"(?:data|event|id|retry)(?::|\Z)|:|\Z")
+# At least one of these gets a long answer from any model.
+_LONG_CHAT = (
+    "Count from 1 to 1000, one number per line",
+    "Count from 1 to 40 in words, one number per line.",
+    "Write a long story about a fox.",
+)
+_LONG_PLAIN = ("1\n2\n3\n4\n5\n6\n", "Once upon a time", "The alphabet is A B C D E F")
 
 
 @check("stream.framing")
@@ -68,7 +76,7 @@ def _judge_events(run: Exchange) -> Iterator[Fault]:
             if is_named and not data:
                 sentence = "An event has a name and no data, so that clients lose what it says."
                 yield Fault(code, sentence, "event: and data: without a blank line")
-            if data and joined.strip() != "[DONE]" and _json(joined) is None:
+            if data and joined.strip() != "[DONE]" and json_or_none(joined) is None:
                 sentence = (
                     "An event of the stream is not JSON: clients join all its data, up to the "
                     "next blank line."
@@ -90,9 +98,17 @@ def _judge_events(run: Exchange) -> Iterator[Fault]:
 def _judge_lines(run: Exchange) -> Iterator[Fault]:
     """Yield where a stream is not one object a line."""
     for line in filter(str.strip, _LINE_END.split(run.text)):
-        if not isinstance(_json(line), dict):
+        if not isinstance(json_or_none(line), dict):
             sentence = "A line of the stream is not one JSON object, as clients read it."
             yield Fault("event_spelled", sentence, "one object a line", line[:200])
+
+
+def json_or_none(text: str) -> Any:
+    """Return a text as JSON values; None if it is not JSON."""
+    try:
+        return parse_json(text)
+    except ValueError:
+        return None
 
 
 @check("stream.pace")
@@ -117,61 +133,35 @@ async def _pace(ctx: CheckContext) -> Evaluation:
     return Evaluation(faults=(ctx.fault(run, fault),))
 
 
-# Invalid requests are refused in the dialect's error format, without harm.
-
-_Spoil = Callable[[Driver, Body], Any]
+# Clients that hang up: the only evidence is how soon the next client is answered.
 
 
-async def _invalid(spoil: _Spoil, ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
+@check("hang_up.streamed")
+async def _hang_up(ctx: CheckContext) -> Evaluation:
     client = ctx.client
-    body = ctx.body(Ask("Hi", max_tokens=8, is_streamed=is_streamed))
-    run = await client.send(spoil(ctx.driver, body))
-    recorder = Recorder(ctx)
-    recorder.note(run, _judge_refusal(ctx.driver, run))
-    return recorder.evaluation(f"refused with status {run.status}")
-
-
-def _judge_refusal(driver: Driver, run: Exchange) -> Iterator[Fault]:
-    shown = f"{run.status} {run.text[:200]}"
-    if run.problem:
-        yield Fault("no_answer", f"There was no answer: {run.problem}.", "400", run.problem)
-        return
-    if run.status >= 500:
-        sentence = f"A mistake of the client gets status {run.status}, as if the server had failed."
-        yield Fault("server_error", sentence, "400", shown)
-        return
-    if run.status < 400:
-        broken = no_answer(run) if run.capture.ending is CapturedEnding.ERROR else None
-        accepted = Fault("wrong_type_accepted", "An invalid request is accepted.", "400", shown)
-        yield broken or accepted
-        return
-    if run.status not in (400, 413, 422):
-        sentence = f"The error has status {run.status}."
-        yield Fault("wrong_status", sentence, "400", str(run.status))
-    kind, body = run.headers.get("content-type", ""), _json(run.text)
-    if "json" not in kind.lower() and body is not None:
-        sentence = "The error has the wrong content type."
-        yield Fault("content_type", sentence, "application/json", kind or "none")
-    if not is_error(driver.dialect, body):
-        sentence, due = "The error does not have this dialect's form.", "the dialect's error object"
-        yield Fault("error_envelope", sentence, due, run.text[:200])
-
-
-def _json(text: str) -> Any:
-    try:
-        return parse_json(text)
-    except ValueError:
-        return None
-
-
-# Each invalid request, and whether it is for a stream, which is refused before there is one.
-_INVALID: dict[str, tuple[_Spoil, bool]] = {
-    "json": (lambda driver, body: json.dumps(body).encode()[:-1] + b", oops", False),
-    "prompt": (lambda driver, body: driver.with_prompt(body, 5), False),
-    "limit": (lambda driver, body: driver.with_limit(body, "ten"), True),
-    "stop_object": (lambda driver, body: driver.with_stops(body, {"a": "b"}), False),
-    "stop_number": (lambda driver, body: driver.with_stops(body, 5), False),
-    "stop_item": (lambda driver, body: driver.with_stops(body, ["END", 1]), True),
-}
-for _code, (_spoil, _is_streamed) in _INVALID.items():
-    check(f"errors.{_code}")(partial(_invalid, _spoil, is_streamed=_is_streamed))
+    prompts = _LONG_CHAT if ctx.driver.has_chat_template else _LONG_PLAIN
+    requests = [Ask(text, max_tokens=1500, is_streamed=True) for text in prompts]
+    short = ctx.body(replace(ctx.main.ask, max_tokens=max(FEW_TOKENS, ctx.driver.min_tokens)))
+    # The machine may have become slower since the first answers.
+    before = await client.send(short)
+    usual_s = max(ctx.short_s, before.total_s if before.is_answer else 0.0)
+    # The next answer may take up to four times as long as usual.
+    allowed_s = ctx.options.patience_s + 4 * usual_s
+    hang_ups = (client.curl(ctx.body(ask), max_time_s=1) for ask in requests)
+    commands = in_sequence(in_parallel(*hang_ups), client.curl(short))
+    for is_last in (False, True):
+        hung_up = await asyncio.gather(*(client.hang_up_on(ask) for ask in requests))
+        after = await client.send(short)
+        if after.is_answer and after.total_s <= allowed_s:
+            if not any(hung_up):
+                raise undecided("The answers ended before a client could hang up.")
+            return Evaluation(f"the next request took {after.total_s:.2f} s")
+        if not is_last:
+            # What still runs must not be blamed on the second attempt.
+            await client.send_short()
+    cause = after.problem or f"the next request got status {after.status}"
+    if after.is_answer:
+        cause = f"the next request took {after.total_s:.1f} s"
+    sentence = f"After {len(requests)} clients hung up {cause}."
+    expected = f"an answer within {allowed_s:.1f} s"
+    return Evaluation(faults=(Fault("not_freed", sentence, expected, cause, curl=commands),))

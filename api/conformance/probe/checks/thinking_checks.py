@@ -1,4 +1,4 @@
-"""Checks of thinking, and of the reason of answers without stops."""
+"""Checks of thinking."""
 
 import re
 from collections.abc import Iterator
@@ -200,29 +200,3 @@ def _judge_cut_thinking(given: Baseline, run: Exchange) -> Iterator[Fault]:
     if text and text in given.thinking and run.capture.ending is CapturedEnding.LIMIT:
         sentence = "The text has thinking that the limit cut."
         yield Fault("thinking_in_text", sentence, "no text", run.capture.text)
-
-
-@check("reason.natural")
-async def _natural(ctx: CheckContext) -> Evaluation:
-    client, faults = ctx.client, {}
-    runs = [
-        run
-        for run in client.exchanges
-        if run.is_answer
-        and isinstance(run.body, dict)
-        and ctx.driver.raw_stops(run.body) in (None, [], ())
-    ]
-    natural = ctx.driver.reason_names[CapturedEnding.NATURAL]
-    for run in runs:
-        capture, sentence = run.capture, ""
-        got = str(capture.reason)
-        # Some servers report a template's end token as the stop that matched, so only the reason
-        # counts.
-        if capture.ending is CapturedEnding.STOP and f'"{capture.reason}"' not in natural:
-            sentence = "The request has no stops, but the answer says that one ended it."
-            got += f", {capture.matched!r}"
-        elif capture.ending is CapturedEnding.OTHER:
-            sentence = f"The reason of a plain answer is {capture.reason}."
-        if sentence and run.mode not in faults:
-            faults[run.mode] = ctx.fault(run, Fault("natural_end_misnamed", sentence, natural, got))
-    return Evaluation(f"{len(runs)} answers were read", tuple(faults.values()))

@@ -1,8 +1,13 @@
 """The catalogue names every check once, and says for every dialect how binding it is."""
 
+import re
+from fnmatch import fnmatchcase
+from functools import partial
+
 import pytest
 
 from api.conformance.captures.values import WireDialect
+from api.conformance.probe import checks
 from api.conformance.probe.catalogue import CASES, Case, Level
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.run import CHECKS
@@ -12,6 +17,15 @@ def test_every_check_is_in_the_catalogue_and_nothing_else_is() -> None:
     codes = [case.code for case in CASES]
     assert len(codes) == len(set(codes))
     assert {*codes} == {"server.answers", "baseline", *CHECKS}
+
+
+def test_every_check_is_in_the_module_of_its_id() -> None:
+    rows = re.findall(r"^(\w+): ((?:.|\n    )+)", checks.__doc__ or "", re.MULTILINE)
+    patterns = [(module, pattern) for module, listed in rows for pattern in listed.split()]
+    for check_id, check in CHECKS.items():
+        function = check.func if isinstance(check, partial) else check
+        module = next(module for module, pattern in patterns if fnmatchcase(check_id, pattern))
+        assert function.__module__.rpartition(".")[2] == module, check_id
 
 
 def test_what_may_harm_a_server_comes_last() -> None:
