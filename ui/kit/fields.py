@@ -151,7 +151,9 @@ class GrowingInput(QPlainTextEdit):
         self._zoom()
 
     def _zoom(self) -> None:
-        self.setFont(current_theme().message_font())
+        font = current_theme().message_font()
+        self.setFont(font)
+        self.viewport().setFont(font)  # draws the placeholder; the style sheet has fixed its font
         self._fit()
 
     def setPlaceholderText(self, text: str) -> None:  # noqa: N802 - Qt's name
