@@ -24,6 +24,7 @@ from ui.kit.flow_text import FlowText
 from ui.kit.theme import Theme
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, progress_label
+from ui.records.tool_calls import CallResult
 
 
 def shown(theme: Theme, run: Run) -> AnswerView:
@@ -123,3 +124,14 @@ def test_cut_text_is_shown_after_the_answer_and_is_no_part_of_it(
     quiet = shown(theme, usual)
     assert "Ended" not in quiet.reason.text()
     assert not usual.cut_text
+
+
+def test_turn_with_calls_has_one_foot(theme: Theme, qapp: QApplication) -> None:
+    result = CallResult("c1", "done", "3", "sums", "add")
+    view = shown(theme, finished_run(results=[result]))
+    assert view.is_step
+    assert not view.reason.isVisible()
+    assert not view.more.isVisible()
+    view.mark_last(is_last=True)  # no answer followed
+    assert view.reason.isVisible()
+    assert view.more.isVisible()

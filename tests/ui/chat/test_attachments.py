@@ -34,6 +34,8 @@ async def test_dropped_files_are_attached_sent_and_gone(
     assert composer.action.isEnabled()
     assert composer.attachments.files == (Attachment("notes.txt", "é\n"),)
     assert "p.png cannot be attached: conversations are not" in composer.attachments.refusal.text()
+    composer.attachments.dismiss.click()
+    assert composer.attachments.refusal.isHidden()
     with qtbot.waitSignal(composer.submitted):
         composer.input.submitted.emit()
     assert [composer.message] == ["notes.txt:\n```\né\n```\n\nLook"]

@@ -95,3 +95,19 @@ async def test_a_deleted_conversation_comes_back_from_the_menu(window: MainWindo
     undo.trigger()
     await eventually(lambda: len(views(window)) == 1)
     assert not window.workspace.conversations.can_undo
+
+
+async def test_undo_takes_back_the_latest_change_of_text_or_sidebar(window: MainWindow) -> None:
+    undo = entry(window.menuBar(), "Undo")
+    await ask(window, COUNT)
+    field = window.chat.composer.input
+    QTest.keyClicks(field, "draft")
+    conversation = window.workspace.current.conversation
+    window.workspace.conversations.pin(conversation, True)
+    window.workspace.delete(*window.sidebar.chosen())
+    undo.trigger()
+    await eventually(lambda: len(views(window)) == 1)
+    field.setFocus()
+    QTest.keyClicks(field, " more")
+    undo.trigger()
+    assert " more" not in field.toPlainText()
