@@ -10,6 +10,7 @@ import time
 from collections import abc, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
@@ -125,11 +126,13 @@ class RunningBatch:
             sequence.cache_miss = CacheMiss.SCORED
 
     def _find_donor(self, sequence: Sequence) -> tuple[Sequence | None, int]:
-        """Return the sequence that shares the most tokens with a prompt, and how many.
+        """Return the sequence from which a prompt takes its beginning, and how many tokens of it.
 
+        It is the one that shares the most tokens, unless another has read nearly as many already.
         Only sequences of one owner share: no number and no time reveals another's prompt.
         """
-        found: list[tuple[Sequence, int]] = []
+        can_cut = self.prompt_cache.can_cut_anywhere
+        found: list[tuple[Sequence, int, int]] = []
         for other in self.sequences.values() if sequence.scorer is None else ():
             if (
                 other is sequence
@@ -140,10 +143,18 @@ class RunningBatch:
             # Each reads at least its last token itself.
             shared = min(common_tokens(sequence.key, other.key), len(sequence) - 1, len(other) - 1)
             is_same = len(other) == len(sequence) == shared + 1
-            is_worth = shared - sequence.cached >= (_WORTH_SAME if is_same else WORTH_TOKENS)
-            if is_worth and (self.prompt_cache.can_cut_anywhere or other.read < shared):
-                found.append((other, shared))
-        return max(found, key=lambda each: (each[1], each[0].read), default=(None, 0))
+            worth = _WORTH_SAME if is_same else WORTH_TOKENS
+            if shared - sequence.cached >= worth and (can_cut or other.read < shared):
+                found.append((other, shared, worth))
+        # One with a cache of its own has not begun to read.
+        ready = [
+            (other, min(shared, other.read))
+            for other, shared, _ in found
+            if can_cut and other.cache is None and other.read > sequence.cached
+        ]
+        nearest = max(ready, key=itemgetter(1), default=(None, sequence.cached))
+        unread = [(other, shared) for other, shared, worth in found if shared - nearest[1] >= worth]
+        return max(unread, key=lambda each: (each[1], each[0].read), default=nearest)
 
     def _store_beginning(self, donor: Sequence, tokens: int) -> None:
         with self._stream():

@@ -71,6 +71,17 @@ def test_a_later_prompt_waits_only_for_the_rest_of_the_shared_beginning(stepped:
     stepped.check(second)
 
 
+def test_prompt_waits_for_no_few_tokens_more_than_another_has_read() -> None:
+    stepped = Stepped("full", cache_bytes=0)
+    first = stepped.insert([*SYSTEM, 1])
+    stepped.answer(first, tokens=1)
+    stepped.insert([*SYSTEM, 5, 6, *range(20, 60)])
+    third = stepped.insert([*SYSTEM, 5, 6, 7, 8])
+    assert stepped.sequences[third].cached == len(SYSTEM)
+    stepped.answer(third)
+    stepped.check(third)
+
+
 def test_when_the_reader_is_cancelled_the_next_one_reads_on(stepped: Stepped) -> None:
     rows = [stepped.insert([*SYSTEM, 10 + n, 3]) for n in range(4)]
     while stepped.read.get(rows[0], 0) < 20:
