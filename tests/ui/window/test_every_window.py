@@ -266,6 +266,18 @@ async def test_tab_reads_a_window_its_controls_are_named_and_a_key_leads_back(
     assert await focus_in(parent.window()) is was
 
 
+async def test_tab_reads_each_page_of_the_right_pane_and_its_controls_are_named(
+    window: MainWindow,
+) -> None:
+    await answered(window)
+    for title, page, _ in window.pane.pages:
+        window.pane.open(page)
+        await settled()
+        found = await wrong(window)
+        # The button of a new chat has its shortcut in its label.
+        assert [fault for fault in found if "shortcut" not in fault] == [], title
+
+
 def pixels_of(top: QWidget, colors: Colors, other: Colors) -> int:
     """Count the pixels in colors that only the first of two palettes has."""
     image = top.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
