@@ -178,7 +178,7 @@ class DailyWork:
         names = ("Apples and pears", "Bananas", "Cherries", "Dates", "Elderberries", "Figs")
         for name in names:
             conversations.insert(_said(name, WORDS))
-        folder = ConversationFolder("Fruit of the week")
+        folder = ConversationFolder("Fruit of the week", is_open=True)
         conversations.folders.keep(folder)
         listed = {one.title: one for one in conversations.every()}
         sidebar.conversation_actions.move([listed["Bananas"], listed["Dates"]], folder)
