@@ -95,7 +95,7 @@ class HelpWindow(OwnWindow):
     """Lists topics beside the chosen one."""
 
     def __init__(self, files: HelpFiles, parent: QWidget) -> None:
-        super().__init__("Fullstop Help", (900, 700), parent)
+        super().__init__("Help", (900, 700), parent)
         self.search = ListSearchField("Search help", "Clear the search")
         self.search.setPlaceholderText("Search")
         self.topics = QListWidget()
