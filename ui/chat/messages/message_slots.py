@@ -119,11 +119,13 @@ class MessageList(QWidget):
         """Drop the view of a message, if it has one; the slot keeps its height."""
         view, slot.view = slot.view, None
         self.filled.discard(slot)
-        if view is not None and now:
-            shiboken6.delete(view)
-        elif view is not None:
+        if view is not None:
+            # The mouse leaves it while all its parts exist: event filters use them.
             view.hide()
-            view.deleteLater()
+            if now:
+                shiboken6.delete(view)
+            else:
+                view.deleteLater()
 
     def slot_of(self, message: ConversationMessage) -> MessageSlot | None:
         return next((slot for slot in reversed(self.slots) if slot.message is message), None)
