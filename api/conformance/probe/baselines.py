@@ -61,7 +61,7 @@ class Baselines:
 
     def __init__(self, client: Client) -> None:
         self.usable: list[Baseline] = []
-        self.runs: list[Exchange] = []
+        self.exchanges: list[Exchange] = []
         self.faults: list[Fault] = []
         self.variations: list[str] = []
         self.conclusions: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Baselines:
         """Request two whole answers and a stream; where one differs, request it again."""
         client, streaming = self._client, replace(ask, is_streamed=True)
         first = first or await client.ask(ask)
-        self.runs.append(first)
+        self.exchanges.append(first)
         if not first.is_answer:
             return
         wholes = [first, await client.ask(ask)]
@@ -83,7 +83,7 @@ class Baselines:
             wholes.append(await client.ask(ask))
         agreed = self._agreed_answer(wholes)
         streams = [await client.ask(streaming)]
-        self.runs += [*wholes[1:], *streams]
+        self.exchanges += [*wholes[1:], *streams]
         modes: tuple[bool, ...] = (False, True)
         if not streams[0].is_answer:
             problem = streams[0].problem or f"status {streams[0].status}"
@@ -92,7 +92,9 @@ class Baselines:
             streams = []
         elif agreed is not None and not _agree(agreed, streams[0]):
             again, whole, third = [await client.ask(each) for each in (streaming, ask, streaming)]
-            right = next((run for run in (again, third) if _agree(agreed, run)), None)
+            right = next(
+                (exchange for exchange in (again, third) if _agree(agreed, exchange)), None
+            )
             if _agree(streams[0], again, third) and _agree(agreed, whole):
                 modes = (False,)
                 fault = stream_differs(agreed.capture.text, again.capture.text)
@@ -110,23 +112,27 @@ class Baselines:
 
     def _agreed_answer(self, wholes: Sequence[Exchange]) -> Exchange | None:
         """Return an answer with the most common text; None if no two agree."""
-        texts = Counter(run.capture.text for run in wholes if run.is_answer)
+        texts = Counter(exchange.capture.text for exchange in wholes if exchange.is_answer)
         text, times = texts.most_common(1)[0]
         if times < 2:
             return None
         if len(texts) > 1:
             self.variations.append("one of three answers had another text")
-        return next(run for run in wholes if run.is_answer and run.capture.text == text)
+        return next(
+            exchange for exchange in wholes if exchange.is_answer and exchange.capture.text == text
+        )
 
-    def _shown(self, fault: Fault, run: Exchange) -> Fault:
+    def _shown(self, fault: Fault, exchange: Exchange) -> Fault:
         client = self._client
-        index = client.index_of(run)
-        return replace(fault, mode=run.mode, curl=client.curl(run.body), exchange=index)
+        index = client.index_of(exchange)
+        return replace(fault, mode=exchange.mode, curl=client.curl(exchange.body), exchange=index)
 
-    def _baseline(self, ask: Ask, runs: Sequence[Exchange], streamed: Exchange | None) -> Baseline:
-        first = runs[0].capture
+    def _baseline(
+        self, ask: Ask, exchanges: Sequence[Exchange], streamed: Exchange | None
+    ) -> Baseline:
+        first = exchanges[0].capture
         stream = streamed.capture if streamed is not None else None
-        texts = [run.capture.text for run in runs if run.is_answer]
+        texts = [exchange.capture.text for exchange in exchanges if exchange.is_answer]
         return Baseline(
             ask=ask,
             text=first.text,
@@ -141,8 +147,11 @@ class Baselines:
         )
 
 
-def _agree(*runs: Exchange) -> bool:
-    return all(run.is_answer for run in runs) and len({run.capture.text for run in runs}) == 1
+def _agree(*exchanges: Exchange) -> bool:
+    return (
+        all(exchange.is_answer for exchange in exchanges)
+        and len({exchange.capture.text for exchange in exchanges}) == 1
+    )
 
 
 async def _choose_limit(
@@ -151,31 +160,31 @@ async def _choose_limit(
     """Return the parameters of ordinary requests, the first answer, and conclusions."""
     max_tokens = options.max_tokens
     ask = Ask(prompt, max_tokens=max_tokens or (40 if options.is_quick else 128))
-    run = await client.ask(ask)
+    exchange = await client.ask(ask)
     conclusions: list[str] = []
-    while max_tokens is None and run.is_refusal and ask.max_tokens > 16:
+    while max_tokens is None and exchange.is_refusal and ask.max_tokens > 16:
         ask = replace(ask, max_tokens=ask.max_tokens // 2)
-        run = await client.ask(ask)
-        if run.is_answer:
+        exchange = await client.ask(ask)
+        if exchange.is_answer:
             conclusions.append(f"Answers are limited to {ask.max_tokens} tokens: more is refused.")
-    if run.capture.thinking and client.driver.can_think:
+    if exchange.capture.thinking and client.driver.can_think:
         # Stops and costs are easier to judge without thinking, which has checks of its own.
         silent = await client.ask(replace(ask, is_thinking=False))
         if silent.is_answer and not silent.capture.thinking:
             return replace(ask, is_thinking=False), silent, conclusions
-    while max_tokens is None and _is_cut_short(run) and ask.max_tokens < 2048:
+    while max_tokens is None and _is_cut_short(exchange) and ask.max_tokens < 2048:
         ask = replace(ask, max_tokens=ask.max_tokens * 4)
-        run = await client.ask(ask)
-        if run.is_answer and not _is_cut_short(run):
+        exchange = await client.ask(ask)
+        if exchange.is_answer and not _is_cut_short(exchange):
             conclusions.append(f"Answers may have {ask.max_tokens} tokens: the model thinks long.")
-    return ask, run, conclusions
+    return ask, exchange, conclusions
 
 
-def _is_cut_short(run: Exchange) -> bool:
+def _is_cut_short(exchange: Exchange) -> bool:
     """Whether the limit was reached before the answer had enough text for stops."""
-    text = run.capture.text
+    text = exchange.capture.text
     is_inline = text.lstrip().startswith("<think") and "</think" not in text
-    is_cut = run.is_answer and run.capture.ending is CapturedEnding.LIMIT
+    is_cut = exchange.is_answer and exchange.capture.ending is CapturedEnding.LIMIT
     # Not every server shows the thinking: little text for so many tokens means hidden thinking.
     return is_cut and (is_inline or len(text.strip()) < MIN_CHARS)
 
@@ -185,8 +194,8 @@ async def _end_token_conclusion(client: Client, ask: Ask, first: Exchange) -> tu
     if not (first.is_answer and first.headers.keys() >= _OWN_HEADERS):
         return ()
     body = client.driver.body(ask, client.model)
-    run = await client.send({**body, "fullstop": {"report": True}})
-    stop = _find_stop(parse_object(run.text))
+    exchange = await client.send({**body, "fullstop": {"report": True}})
+    stop = _find_stop(parse_object(exchange.text))
     if stop.get("source") != "template":
         return ()
     token = stop.get("token_text")

@@ -237,12 +237,16 @@ class Client:
         dialect = self.driver.dialect
         return curl_command(self.url, dialect, body, self.access, max_time_s=max_time_s)
 
-    def index_of(self, run: Exchange) -> int | None:
-        return next((at for at, other in enumerate(self.exchanges) if other is run), None)
+    def index_of(self, exchange: Exchange) -> int | None:
+        return next((at for at, other in enumerate(self.exchanges) if other is exchange), None)
 
     def answer_to(self, body: Any) -> Exchange | None:
         """Return the last answer to a request that was sent already."""
-        answers = (run for run in reversed(self.exchanges) if run.is_answer and run.body == body)
+        answers = (
+            exchange
+            for exchange in reversed(self.exchanges)
+            if exchange.is_answer and exchange.body == body
+        )
         return next(answers, None)
 
     async def ask(self, ask: Ask) -> Exchange:

@@ -42,11 +42,11 @@ class DetectedServer:
     conclusions: tuple[str, ...] = ()
 
 
-def adapt(driver: Driver, run: Exchange) -> tuple[Driver, str] | None:
+def adapt(driver: Driver, exchange: Exchange) -> tuple[Driver, str] | None:
     """Return another driver after a refusal, and a conclusion; None if the error suggests none."""
-    if run.status not in _REFUSED or run.problem:
+    if exchange.status not in _REFUSED or exchange.problem:
         return None
-    error = error_text(run).lower()
+    error = error_text(exchange).lower()
     if driver.dialect is WireDialect.CHAT and not driver.limit_name and _NEW_LIMIT in error:
         conclusion = f"The limit is sent as {_NEW_LIMIT}: the server refuses max_tokens."
         return replace(driver, limit_name=_NEW_LIMIT), conclusion
@@ -68,25 +68,28 @@ def adapt(driver: Driver, run: Exchange) -> tuple[Driver, str] | None:
     return None
 
 
-def names_model(run: Exchange) -> bool:
+def names_model(exchange: Exchange) -> bool:
     """Whether a refusal is about the model's name."""
-    return run.status in _REFUSED and re.search(r"\bmodels?\b", error_text(run).lower()) is not None
+    return (
+        exchange.status in _REFUSED
+        and re.search(r"\bmodels?\b", error_text(exchange).lower()) is not None
+    )
 
 
-def advice(run: Exchange) -> str:
+def advice(exchange: Exchange) -> str:
     """Return advice for a refusal, as the end of a sentence; empty for none."""
-    if run.status in (401, 403):
-        return f"; {run.status} asks for a key: give --api-key KEY, or --header NAME:VALUE"
-    if names_model(run):
-        return f"; {run.status} names the model: give --model NAME"
-    if "header" in error_text(run).lower():
+    if exchange.status in (401, 403):
+        return f"; {exchange.status} asks for a key: give --api-key KEY, or --header NAME:VALUE"
+    if names_model(exchange):
+        return f"; {exchange.status} names the model: give --model NAME"
+    if "header" in error_text(exchange).lower():
         return "; the answer speaks of a header: give --header NAME:VALUE"
     return ""
 
 
-def error_text(run: Exchange) -> str:
+def error_text(exchange: Exchange) -> str:
     """Return the server's own error message."""
-    return run.capture.error or run.text
+    return exchange.capture.error or exchange.text
 
 
 def split_url(url: str) -> tuple[str, WireDialect | None]:
@@ -129,25 +132,27 @@ async def detect_server(
     answering: list[tuple[Client, Exchange, list[str]]] = []
     refusals: list[str] = []
     for driver in drivers:
-        client, run, conclusions = await _try_driver(session, driver, base, models, options, budget)
-        if run.status == 0:
-            raise ProbeFailed(f"{base} does not answer: {run.problem}")
-        if _has_answered(run):
-            answering.append((client, run, conclusions))
-        elif dialect is not None or run.status not in (404, 405, 501) or names_model(run):
-            error = on_one_line(error_text(run) or "an empty answer", 200)
-            cause = f"status {run.status}, {run.problem or error}"
-            if run.problem and run.status < 300:
-                cause = run.problem
-            refusals.append(f"{client.path}: {cause}{advice(run)}")
+        client, exchange, conclusions = await _try_driver(
+            session, driver, base, models, options, budget
+        )
+        if exchange.status == 0:
+            raise ProbeFailed(f"{base} does not answer: {exchange.problem}")
+        if _has_answered(exchange):
+            answering.append((client, exchange, conclusions))
+        elif dialect is not None or exchange.status not in (404, 405, 501) or names_model(exchange):
+            error = on_one_line(error_text(exchange) or "an empty answer", 200)
+            cause = f"status {exchange.status}, {exchange.problem or error}"
+            if exchange.problem and exchange.status < 300:
+                cause = exchange.problem
+            refusals.append(f"{client.path}: {cause}{advice(exchange)}")
     if not answering:
         raise ProbeFailed(_no_dialect(base, refusals, options))
-    client, run, conclusions = answering[0]
-    model = run.capture.model
+    client, exchange, conclusions = answering[0]
+    model = exchange.capture.model
     return DetectedServer(
         client=client,
         others=tuple(other.driver.dialect for other, _, _ in answering[1:]),
-        server=run.headers.get("server", ""),
+        server=exchange.headers.get("server", ""),
         model=model if not options.model and model and _is_name(model) else client.model,
         conclusions=tuple(conclusions),
     )
@@ -167,31 +172,31 @@ async def _try_driver(
     for number, model in enumerate(models):
         for _ in range(6):
             client = Client(session, driver, base, model=model, access=access, budget=budget)
-            run = await client.send_short()
-            change = None if run.is_answer else adapt(driver, run)
+            exchange = await client.send_short()
+            change = None if exchange.is_answer else adapt(driver, exchange)
             if change is None:
                 break
             driver, conclusion = change
             conclusions.append(conclusion)
-        first = first or (client, run, conclusions)
-        if _has_answered(run) and number:
+        first = first or (client, exchange, conclusions)
+        if _has_answered(exchange) and number:
             name = f"{model!r} is asked for" if model else "no model is named"
             status = first[1].status
             conclusions.append(f"The model: {name}, for {models[0]!r} got status {status}.")
-        if _has_answered(run) or not _may_be_model(run):
-            return client, run, conclusions
+        if _has_answered(exchange) or not _may_be_model(exchange):
+            return client, exchange, conclusions
     assert first is not None
     return first
 
 
-def _has_answered(run: Exchange) -> bool:
-    return run.is_answer and bool(run.capture.events)
+def _has_answered(exchange: Exchange) -> bool:
+    return exchange.is_answer and bool(exchange.capture.events)
 
 
-def _may_be_model(run: Exchange) -> bool:
+def _may_be_model(exchange: Exchange) -> bool:
     """Whether another model name might be accepted: some servers report only "not found"."""
-    is_error = run.status >= 400 and run.status not in (401, 403)
-    return names_model(run) or (is_error and "error" in parse_object(run.text))
+    is_error = exchange.status >= 400 and exchange.status not in (401, 403)
+    return names_model(exchange) or (is_error and "error" in parse_object(exchange.text))
 
 
 async def _list_models(

@@ -11,7 +11,7 @@ from typing import Any
 from api.conformance.captures.frames import items, mapping, objects
 from api.conformance.probe.catalogue import CASES, Case, Level
 from api.conformance.probe.dialects import DRIVERS
-from api.conformance.probe.markdown import code
+from api.conformance.probe.markdown import code_span
 from api.conformance.probe.suite import ProbeSuite
 from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange, Report, tool_name
 from api.terminal_text import harmless, on_one_line
@@ -153,5 +153,5 @@ def changes_as_text(found: list[Change]) -> str:
         before, now = (
             on_one_line(one or "not in the report") for one in (change.before, change.now)
         )
-        lines.append(f"- {mark} {code(change.name)}: {before} → {now}")
+        lines.append(f"- {mark} {code_span(change.name)}: {before} → {now}")
     return harmless("\n".join(lines)) + "\n"

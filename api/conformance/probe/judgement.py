@@ -24,51 +24,53 @@ _INDEPENDENT = ("errors.", "form.", "stream.", "hang_up.", "server.")
 _LEVELS = tuple(Level)
 
 
-def judge(case: StopCase, run: Exchange, driver: Driver) -> list[Fault]:
+def judge(case: StopCase, exchange: Exchange, driver: Driver) -> list[Fault]:
     """Return the faults of an answer; [] if it is correct."""
-    broken = no_answer(run)
+    broken = no_answer(exchange)
     if broken is not None:
         return [broken]
-    text_fault = _judge_text(case, run)
+    text_fault = _judge_text(case, exchange)
     if text_fault is not None and text_fault.code in ("stop_ignored", "stop_cut_out"):
         # A wrong reason or cost would only follow from this fault.
         return [text_fault]
-    reasons = (_judge_reason(case, run, driver), _judge_matched(case, run, driver))
+    reasons = (_judge_reason(case, exchange, driver), _judge_matched(case, exchange, driver))
     if text_fault is not None:
         return [fault for fault in (text_fault, *reasons) if fault is not None]
     # A model that varies may end by itself right there; no luck explains another reason or stop.
-    is_own_end = run.capture.ending in NATURAL_ENDINGS
+    is_own_end = exchange.capture.ending in NATURAL_ENDINGS
     certain = [
         replace(one, is_certain=not is_own_end or one.code == "wrong_sequence")
         for one in reasons
         if one is not None
     ]
-    cost = _judge_cost(case, run)
+    cost = _judge_cost(case, exchange)
     return certain if cost is None else [*certain, cost]
 
 
-def no_answer(run: Exchange) -> Fault | None:
+def no_answer(exchange: Exchange) -> Fault | None:
     """Return the fault of a request without an answer."""
-    if run.problem:
-        return Fault("no_answer", f"There was no answer: {run.problem}.", _ANSWER, run.problem)
-    if run.status >= 500:
-        sentence = f"The server failed with status {run.status}."
-        return Fault("server_error", sentence, _ANSWER, run.text[:200])
-    if run.status != 200:
-        sentence = f"The request was refused with status {run.status}."
-        return Fault("refused", sentence, _ANSWER, run.text[:200])
-    if run.capture.error is not None:
+    if exchange.problem:
+        return Fault(
+            "no_answer", f"There was no answer: {exchange.problem}.", _ANSWER, exchange.problem
+        )
+    if exchange.status >= 500:
+        sentence = f"The server failed with status {exchange.status}."
+        return Fault("server_error", sentence, _ANSWER, exchange.text[:200])
+    if exchange.status != 200:
+        sentence = f"The request was refused with status {exchange.status}."
+        return Fault("refused", sentence, _ANSWER, exchange.text[:200])
+    if exchange.capture.error is not None:
         sentence = "The answer broke off with an error."
-        return Fault("server_error", sentence, _ANSWER, run.capture.error[:200])
-    if run.is_streamed and _is_error_alone(run):
+        return Fault("server_error", sentence, _ANSWER, exchange.capture.error[:200])
+    if exchange.is_streamed and _is_error_alone(exchange):
         sentence = "The request was refused by an event of its stream, but with status 200."
-        shown = run.capture.events[0].raw[:200]
+        shown = exchange.capture.events[0].raw[:200]
         return Fault("error_as_answer", sentence, "the status of an error", shown)
     return None
 
 
-def _is_error_alone(run: Exchange) -> bool:
-    events = run.capture.events
+def _is_error_alone(exchange: Exchange) -> bool:
+    events = exchange.capture.events
     try:
         value = json.loads(events[0].raw) if len(events) == 1 else None
     except (ValueError, RecursionError):
@@ -76,12 +78,12 @@ def _is_error_alone(run: Exchange) -> bool:
     return isinstance(value, dict) and list(value) == ["error"]
 
 
-def invariants(case: StopCase, run: Exchange) -> list[Fault]:
+def invariants(case: StopCase, exchange: Exchange) -> list[Fault]:
     """Return the faults of an answer that do not depend on its expected text."""
-    broken = no_answer(run)
+    broken = no_answer(exchange)
     if broken is not None:
         return [broken]
-    capture, faults = run.capture, []
+    capture, faults = exchange.capture, []
     inside = first_occurrence(capture.text, case.stops)
     if inside is not None:
         sentence = f"The answer contains the stop {inside[1]!r}."
@@ -93,40 +95,43 @@ def invariants(case: StopCase, run: Exchange) -> list[Fault]:
     return faults
 
 
-def _judge_text(case: StopCase, run: Exchange) -> Fault | None:
-    got, expected, full = run.capture.text, case.text, case.baseline.text
+def _judge_text(case: StopCase, exchange: Exchange) -> Fault | None:
+    got, expected, full = exchange.capture.text, case.text, case.baseline.text
     # Text of white space alone may be left out: some APIs allow none.
     if got == expected or not (got.strip() or expected.strip()):
         return None
-    is_named = run.capture.matched == case.matched
-    if got == expected + (case.matched or "") and (is_named or _has_fewer_tokens(case, run)):
+    is_named = exchange.capture.matched == case.matched
+    if got == expected + (case.matched or "") and (is_named or _has_fewer_tokens(case, exchange)):
         # At the very end, only the named stop or the tokens show whether it was shown or ignored.
         sentence = f"The answer ends with the stop {case.matched!r}."
         return Fault("stop_included", sentence, expected, got, full, is_certain=True)
     tail = got.removeprefix(expected)
-    if any(found.code == "text_retracted" for found in run.capture.findings) and tail != got:
+    if any(found.code == "text_retracted" for found in exchange.capture.findings) and tail != got:
         sentence = f"The stream shows {tail!r}, the beginning of the stop, and takes it back."
         return Fault("text_retracted", sentence, expected, got, full, is_certain=True)
-    if (spilled := thinking_in_text(case.baseline.thinking, expected, run)) is not None:
+    if (spilled := thinking_in_text(case.baseline.thinking, expected, exchange)) is not None:
         return spilled
-    code, sentence = _difference(case, got, expected, full, run.capture.matched)
+    code, sentence = _difference(case, got, expected, full, exchange.capture.matched)
     is_certain = first_occurrence(got, case.stops) is not None or code in _STRUCTURAL
     return Fault(code, sentence, expected, got, full, is_certain)
 
 
-def thinking_in_text(thinking: str, expected: str, run: Exchange) -> Fault | None:
+def thinking_in_text(thinking: str, expected: str, exchange: Exchange) -> Fault | None:
     """Return the fault of a text that begins with the end of the thinking."""
-    got = run.capture.text
+    got = exchange.capture.text
     head = got[: len(got) - len(expected)] if got.endswith(expected) else ""
-    parted = "".join((run.capture.thinking + head).split())
+    parted = "".join((exchange.capture.thinking + head).split())
     if not head.strip() or parted != "".join(thinking.split()):
         return None
     sentence = f"The text begins with a part of the thinking: {head!r}."
     return Fault("thinking_in_text", sentence, expected, got, is_certain=True)
 
 
-def _has_fewer_tokens(case: StopCase, run: Exchange) -> bool:
-    full, tokens = case.baseline.tokens_in(is_streamed=run.is_streamed), run.capture.output_tokens
+def _has_fewer_tokens(case: StopCase, exchange: Exchange) -> bool:
+    full, tokens = (
+        case.baseline.tokens_in(is_streamed=exchange.is_streamed),
+        exchange.capture.output_tokens,
+    )
     return tokens is not None and full is not None and tokens < full
 
 
@@ -217,8 +222,8 @@ def stream_differs(whole: str, streamed: str) -> Fault:
     return Fault("stream_differs", sentence, whole, streamed, whole)
 
 
-def _judge_reason(case: StopCase, run: Exchange, driver: Driver) -> Fault | None:
-    ending, reason = run.capture.ending, str(run.capture.reason)
+def _judge_reason(case: StopCase, exchange: Exchange, driver: Driver) -> Fault | None:
+    ending, reason = exchange.capture.ending, str(exchange.capture.reason)
     due = CapturedEnding.STOP if case.matched is not None else case.baseline.ending
     name = driver.reason_names.get(due, str(due)) if due is not None else "a reason"
     if ending is None:
@@ -232,8 +237,8 @@ def _judge_reason(case: StopCase, run: Exchange, driver: Driver) -> Fault | None
     return Fault("wrong_reason", "A stop fired, but the reason says otherwise.", name, reason)
 
 
-def _judge_matched(case: StopCase, run: Exchange, driver: Driver) -> Fault | None:
-    capture = run.capture
+def _judge_matched(case: StopCase, exchange: Exchange, driver: Driver) -> Fault | None:
+    capture = exchange.capture
     if case.matched is None:
         is_named = isinstance(capture.matched, str)
         return _wrong_sequence("no stop named", capture.matched) if is_named else None
@@ -253,9 +258,12 @@ def _wrong_sequence(expected: str, got: object) -> Fault:
     return Fault("wrong_sequence", sentence, expected, str(got))
 
 
-def _judge_cost(case: StopCase, run: Exchange) -> Fault | None:
+def _judge_cost(case: StopCase, exchange: Exchange) -> Fault | None:
     """Judge by tokens whether generation ended with the text."""
-    full, tokens = case.baseline.tokens_in(is_streamed=run.is_streamed), run.capture.output_tokens
+    full, tokens = (
+        case.baseline.tokens_in(is_streamed=exchange.is_streamed),
+        exchange.capture.output_tokens,
+    )
     # A stop's cost shows only if enough of the answer comes after it.
     is_late = case.matched is None or case.end > len(case.baseline.text) * 0.65
     if is_late or tokens is None or full is None or not tokens >= full >= 8:

@@ -66,7 +66,7 @@ def failure_as_text(result: CheckResult) -> str:
     return "\n".join(_failure_lines(result, (), has_raw=False)).strip()
 
 
-def code(text: str) -> str:
+def code_span(text: str) -> str:
     """Return any text as a code span."""
     shown = on_one_line(text)
     longest = max((len(found) for found in _TICKS.findall(shown)), default=0)
@@ -78,7 +78,7 @@ def code(text: str) -> str:
 
 def _with_code(sentence: str) -> str:
     """Return a sentence with its quoted texts as code spans."""
-    return _QUOTED.sub(lambda match: code(match[0]), on_one_line(sentence))
+    return _QUOTED.sub(lambda match: code_span(match[0]), on_one_line(sentence))
 
 
 def _fenced(text: str, language: str = "") -> list[str]:
@@ -109,7 +109,7 @@ def _failure_lines(
         mode = f" ({modes})" if modes else ""
         yield from ("", f"- **{fault.code}**{mode}: {_with_code(fault.sentence)}")
         for name, text in compare_texts(fault):
-            yield f"  - {name}: {code(excerpt(repr(text), 300))}"
+            yield f"  - {name}: {code_span(excerpt(repr(text), 300))}"
         if fault.curl:
             yield ""
             yield from (f"  {line}" for line in _fenced(fault.curl, "sh"))
@@ -119,7 +119,10 @@ def _failure_lines(
     if result.reference is not None:
         yield f"{result.reference.sentence} <{result.reference.address}>"
     if similar:
-        yield from ("", f"Fails in the same way: {', '.join(code(one.code) for one in similar)}.")
+        yield from (
+            "",
+            f"Fails in the same way: {', '.join(code_span(one.code) for one in similar)}.",
+        )
     for number, exchange in enumerate(result.exchanges if has_raw else (), 1):
         title = html.escape(exchange_title(number, exchange))
         yield from ("", f"<details><summary>{title}</summary>", "")
@@ -158,7 +161,7 @@ def _closing_lines(suite: ProbeSuite) -> Iterator[str]:
         names = []
         for report, result in pairs:
             line = suite.expectation(report, result)
-            name = code(f"{report.dialect}:{result.code}")
+            name = code_span(f"{report.dialect}:{result.code}")
             names.append(name + (line.suffix if line is not None else ""))
         if names:
             yield from (f"{title}: {', '.join(names)}.", "")

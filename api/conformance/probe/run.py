@@ -198,8 +198,8 @@ class ProbeRun:
         # A server may raise limits that the vendor refuses to the vendor's minimum.
         minimum, main = client.driver.vendor_min_tokens, ctx.main
         if client.driver.min_tokens < minimum < (main.tokens or 0):
-            run = await client.ask(replace(main.ask, max_tokens=minimum // 2))
-            if run.is_answer and run.capture.output_tokens == minimum:
+            exchange = await client.ask(replace(main.ask, max_tokens=minimum // 2))
+            if exchange.is_answer and exchange.capture.output_tokens == minimum:
                 client.driver = replace(client.driver, min_tokens=minimum)
                 conclusion = f"Every request allows {minimum} tokens or more: "
                 self._conclusions += (conclusion + "the server raises fewer to that.",)
@@ -310,7 +310,7 @@ class ProbeRun:
     def _health(self, client: Client) -> CheckResult | None:
         """Return whether all requests were answered; None if nothing shows it."""
         faults, lost = [*self._deaths], client.lost
-        failures = sum(run.status >= 500 for run in lost)
+        failures = sum(exchange.status >= 500 for exchange in lost)
         requests = f"{self._budget.requests} requests"
         # A busy server may lose an answer or two, and fail once.
         if not faults and (failures > 1 or len(lost) > 2):
@@ -361,15 +361,15 @@ class ProbeRun:
             self._on_progress(progress)
 
 
-def _death(run: Exchange, *, is_back: bool) -> tuple[str, str]:
+def _death(exchange: Exchange, *, is_back: bool) -> tuple[str, str]:
     """Return the code and the sentence of a server that no longer answers a plain question."""
     if is_back:
         return "server_restarted", "After this request the server was gone for a while."
-    if run.status in (401, 403):
-        return "key_refused", f"After this request the server refuses access: {_shown(run)}."
-    if run.status >= 500:
-        return "server_broken", f"After this request the server only fails: {_shown(run)}."
-    return "server_died", f"After this request the server no longer answers: {_shown(run)}."
+    if exchange.status in (401, 403):
+        return "key_refused", f"After this request the server refuses access: {_shown(exchange)}."
+    if exchange.status >= 500:
+        return "server_broken", f"After this request the server only fails: {_shown(exchange)}."
+    return "server_died", f"After this request the server no longer answers: {_shown(exchange)}."
 
 
 def _baseline_evaluation(measured: Baselines) -> Evaluation:
@@ -388,7 +388,7 @@ def _baseline_evaluation(measured: Baselines) -> Evaluation:
 
 
 def _too_little_text(measured: Baselines) -> str:
-    failed = next((run for run in measured.runs if not run.is_answer), None)
+    failed = next((exchange for exchange in measured.exchanges if not exchange.is_answer), None)
     if failed is not None:
         return f"the server gives no answer to a plain question: {_shown(failed)}"
     if not measured.is_deterministic:
@@ -396,8 +396,8 @@ def _too_little_text(measured: Baselines) -> str:
     return "the answers are too short to choose stops from; try another model, or --prompt TEXT"
 
 
-def _shown(run: Exchange) -> str:
-    return run.problem or f"status {run.status}, {on_one_line(run.text, 200)}"
+def _shown(exchange: Exchange) -> str:
+    return exchange.problem or f"status {exchange.status}, {on_one_line(exchange.text, 200)}"
 
 
 class Probing:

@@ -20,9 +20,9 @@ _Wrong = Iterator[tuple[Exchange, Fault]]
 async def _agree(ctx: CheckContext) -> Evaluation:
     """All answers have a reason and counts if most have them, whatever the request has."""
     answers = [
-        run
-        for run in ctx.client.exchanges
-        if run.is_answer and run.is_streamed is run.capture.is_streamed
+        exchange
+        for exchange in ctx.client.exchanges
+        if exchange.is_answer and exchange.is_streamed is exchange.capture.is_streamed
     ]
     if not answers:
         raise undecided("There are no answers that could be compared.")
@@ -37,11 +37,11 @@ async def _agree(ctx: CheckContext) -> Evaluation:
 
 
 def _missing_reasons(ctx: CheckContext, answers: Sequence[Exchange]) -> _Wrong:
-    silent = [run for run in answers if run.capture.ending is None]
+    silent = [exchange for exchange in answers if exchange.capture.ending is None]
     if 2 * len(silent) < len(answers):
         due = ctx.driver.reason_names[CapturedEnding.NATURAL]
         fault = Fault("reason_missing", "The answer gives no reason for its end.", due, "none")
-        yield from ((run, fault) for run in silent)
+        yield from ((exchange, fault) for exchange in silent)
 
 
 def _missing_counts(ctx: CheckContext, answers: Sequence[Exchange]) -> _Wrong:
@@ -50,38 +50,42 @@ def _missing_counts(ctx: CheckContext, answers: Sequence[Exchange]) -> _Wrong:
     # Elsewhere streams have counts as whole answers have.
     for modes in ((False,), (True,)) if on_request else ((False, True),):
         alike = [
-            run
-            for run in answers
-            if run.is_streamed in modes
-            and not (on_request and run.is_streamed and "stream_options" not in run.body)
+            exchange
+            for exchange in answers
+            if exchange.is_streamed in modes
+            and not (on_request and exchange.is_streamed and "stream_options" not in exchange.body)
         ]
-        counted = [run for run in alike if run.capture.output_tokens is not None]
-        usages = ((run, run.capture.usage) for run in counted)
-        promptless = [run for run, usage in usages if usage and usage.input_tokens is None]
+        counted = [exchange for exchange in alike if exchange.capture.output_tokens is not None]
+        usages = ((exchange, exchange.capture.usage) for exchange in counted)
+        promptless = [
+            exchange for exchange, usage in usages if usage and usage.input_tokens is None
+        ]
         if len(promptless) < len(counted):
             sentence = "The tokens of the prompt are not counted, which other answers do."
             fault = Fault("prompt_uncounted", sentence, "counts of tokens", "none")
-            yield from ((run, fault) for run in promptless)
+            yield from ((exchange, fault) for exchange in promptless)
         is_usual = not on_request or 2 * len(counted) > len(alike)
         if len(counted) >= 3 and is_usual:
             sentence = "The answer has no counts, which others have."
             fault = Fault("usage_missing", sentence, "counts of tokens", "none")
-            yield from ((run, fault) for run in alike if run.capture.output_tokens is None)
+            yield from (
+                (exchange, fault) for exchange in alike if exchange.capture.output_tokens is None
+            )
 
 
 @check("reason.natural")
 async def _natural(ctx: CheckContext) -> Evaluation:
     client, faults = ctx.client, {}
-    runs = [
-        run
-        for run in client.exchanges
-        if run.is_answer
-        and isinstance(run.body, dict)
-        and ctx.driver.raw_stops(run.body) in (None, [], ())
+    exchanges = [
+        exchange
+        for exchange in client.exchanges
+        if exchange.is_answer
+        and isinstance(exchange.body, dict)
+        and ctx.driver.raw_stops(exchange.body) in (None, [], ())
     ]
     natural = ctx.driver.reason_names[CapturedEnding.NATURAL]
-    for run in runs:
-        capture, sentence = run.capture, ""
+    for exchange in exchanges:
+        capture, sentence = exchange.capture, ""
         got = str(capture.reason)
         # Some servers report a template's end token as the stop that matched, so only the reason
         # counts.
@@ -90,6 +94,8 @@ async def _natural(ctx: CheckContext) -> Evaluation:
             got += f", {capture.matched!r}"
         elif capture.ending is CapturedEnding.OTHER:
             sentence = f"The reason of a plain answer is {capture.reason}."
-        if sentence and run.mode not in faults:
-            faults[run.mode] = ctx.fault(run, Fault("natural_end_misnamed", sentence, natural, got))
-    return Evaluation(f"{len(runs)} answers were read", tuple(faults.values()))
+        if sentence and exchange.mode not in faults:
+            faults[exchange.mode] = ctx.fault(
+                exchange, Fault("natural_end_misnamed", sentence, natural, got)
+            )
+    return Evaluation(f"{len(exchanges)} answers were read", tuple(faults.values()))

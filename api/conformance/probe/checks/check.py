@@ -25,9 +25,9 @@ VARIES = "The server answers differently each time."
 _MAX_SHOWN_CHARS = 20_000
 
 Judge = Callable[[Exchange], Iterable[Fault]]
-Run = Callable[["CheckContext"], Awaitable["Evaluation"]]
+CheckFunction = Callable[["CheckContext"], Awaitable["Evaluation"]]
 # The checks by the ids of their cases; each module of this folder adds its own.
-CHECKS: dict[str, Run] = {}
+CHECKS: dict[str, CheckFunction] = {}
 
 
 @dataclass(slots=True)
@@ -96,16 +96,16 @@ class CheckContext:
         ask = replace(given.ask, stops=stops, **changes)
         return [self.body(replace(ask, is_streamed=mode)) for mode in given.modes]
 
-    def fault(self, run: Exchange, fault: Fault, curl: str = "") -> Fault:
+    def fault(self, exchange: Exchange, fault: Fault, curl: str = "") -> Fault:
         return replace(
             fault,
             sentence=self.driver.with_reason_named(fault.sentence),
             expected=fault.expected[:_MAX_SHOWN_CHARS],
             got=fault.got[:_MAX_SHOWN_CHARS],
             baseline=fault.baseline[:_MAX_SHOWN_CHARS],
-            mode=run.mode,
-            curl=curl or self.client.curl(run.body),
-            exchange=self.client.index_of(run),
+            mode=exchange.mode,
+            curl=curl or self.client.curl(exchange.body),
+            exchange=self.client.index_of(exchange),
         )
 
 
@@ -144,20 +144,20 @@ class Inconclusive(Exception):
         self.evaluation = evaluation
 
 
-def check(code: str) -> Callable[[Run], Run]:
+def check(check_id: str) -> Callable[[CheckFunction], CheckFunction]:
     """Register the function of a case of the catalogue."""
 
-    def register(run: Run) -> Run:
-        CHECKS[code] = run
-        return run
+    def register(function: CheckFunction) -> CheckFunction:
+        CHECKS[check_id] = function
+        return function
 
     return register
 
 
-async def evaluate(code: str, ctx: CheckContext) -> Evaluation:
+async def evaluate(check_id: str, ctx: CheckContext) -> Evaluation:
     """Run a check."""
     try:
-        return await CHECKS[code](ctx)
+        return await CHECKS[check_id](ctx)
     except Inconclusive as ended:
         return ended.evaluation
 
@@ -199,9 +199,9 @@ def working_case(ctx: CheckContext) -> StopCase:
 def fault_list(found: Iterable[tuple[Exchange, Fault]], ctx: CheckContext) -> tuple[Fault, ...]:
     """Return the first fault of each code with its evidence."""
     faults: dict[str, Fault] = {}
-    for run, fault in found:
+    for exchange, fault in found:
         if fault.code not in faults:
-            faults[fault.code] = ctx.fault(run, fault)
+            faults[fault.code] = ctx.fault(exchange, fault)
     return tuple(faults.values())
 
 
@@ -219,11 +219,11 @@ class Recorder:
         self._doubts: list[str] = []
         self._failed_once = ""
 
-    def note(self, run: Exchange, faults: Iterable[Fault], curl: str = "") -> None:
+    def note(self, exchange: Exchange, faults: Iterable[Fault], curl: str = "") -> None:
         where = f"{self.situation}: " if self.situation else ""
         for fault in faults:
             fault = replace(fault, sentence=where + fault.sentence)
-            self.faults.append(self._ctx.fault(run, fault, curl))
+            self.faults.append(self._ctx.fault(exchange, fault, curl))
 
     def doubt(self, sentence: str) -> None:
         self._doubts.append(sentence)
@@ -233,13 +233,13 @@ class Recorder:
     ) -> Exchange:
         """Send a request, and again if the answer has faults; record the repeated ones."""
         ctx, client = self._ctx, self._ctx.client
-        run = first or await client.send(body)
-        if may_refuse and run.is_refusal:
-            return run
-        faults = _judge(run, judged)
-        if not faults or run.problem or run.is_refusal:
-            self.note(run, faults)
-            return run
+        exchange = first or await client.send(body)
+        if may_refuse and exchange.is_refusal:
+            return exchange
+        faults = _judge(exchange, judged)
+        if not faults or exchange.problem or exchange.is_refusal:
+            self.note(exchange, faults)
+            return exchange
         again = await client.send(body)
         if ctx.is_varying and _judge(again, judged):
             again = await client.send(body)
@@ -249,7 +249,7 @@ class Recorder:
             self.note(again, same)
         elif certain:
             begin = len(self.faults)
-            self.note(run, certain, repeat_command(client.curl(body)))
+            self.note(exchange, certain, repeat_command(client.curl(body)))
             for index, fault in enumerate(self.faults[begin:], begin):
                 sentence = f"{fault.sentence} The same request was also answered correctly."
                 self.faults[index] = replace(fault, sentence=sentence, is_intermittent=True)
@@ -271,18 +271,18 @@ class Recorder:
             await self.ask(body, partial(self.stop_faults, case))
             return
         for _ in range(3):
-            run = await self._ctx.client.send(body)
-            if not self.stop_faults(case, run):
+            exchange = await self._ctx.client.send(body)
+            if not self.stop_faults(case, exchange):
                 return
-            if certain := invariants(case, run):
-                self.note(run, certain)
+            if certain := invariants(case, exchange):
+                self.note(exchange, certain)
                 return
         self.doubt("The server answers differently each time, so the text cannot be compared.")
 
-    def stop_faults(self, case: StopCase, run: Exchange) -> list[Fault]:
+    def stop_faults(self, case: StopCase, exchange: Exchange) -> list[Fault]:
         """Return the faults of an answer, unless its thinking may explain them."""
-        faults = judge(case, run, self._ctx.driver)
-        thought, given = run.capture.thinking.strip(), case.baseline.thinking.strip()
+        faults = judge(case, exchange, self._ctx.driver)
+        thought, given = exchange.capture.thinking.strip(), case.baseline.thinking.strip()
         if faults and case.is_thought and len(thought) < len(given):
             self.doubt("The stop occurs in the thinking, too, and this server stops there.")
             return []
@@ -300,9 +300,9 @@ class Recorder:
         return Evaluation(sentence)
 
 
-def _judge(run: Exchange, judged: Judge) -> list[Fault]:
-    broken = no_answer(run)
-    return list(judged(run)) if broken is None else [broken]
+def _judge(exchange: Exchange, judged: Judge) -> list[Fault]:
+    broken = no_answer(exchange)
+    return list(judged(exchange)) if broken is None else [broken]
 
 
 def without_cost(faults: Iterable[Fault]) -> list[Fault]:

@@ -18,36 +18,40 @@ _Spoil = Callable[[Driver, Body], Any]
 async def _invalid(spoil: _Spoil, ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
     client = ctx.client
     body = ctx.body(Ask("Hi", max_tokens=8, is_streamed=is_streamed))
-    run = await client.send(spoil(ctx.driver, body))
+    exchange = await client.send(spoil(ctx.driver, body))
     recorder = Recorder(ctx)
-    recorder.note(run, _judge_refusal(ctx.driver, run))
-    return recorder.evaluation(f"refused with status {run.status}")
+    recorder.note(exchange, _judge_refusal(ctx.driver, exchange))
+    return recorder.evaluation(f"refused with status {exchange.status}")
 
 
-def _judge_refusal(driver: Driver, run: Exchange) -> Iterator[Fault]:
-    shown = f"{run.status} {run.text[:200]}"
-    if run.problem:
-        yield Fault("no_answer", f"There was no answer: {run.problem}.", "400", run.problem)
+def _judge_refusal(driver: Driver, exchange: Exchange) -> Iterator[Fault]:
+    shown = f"{exchange.status} {exchange.text[:200]}"
+    if exchange.problem:
+        yield Fault(
+            "no_answer", f"There was no answer: {exchange.problem}.", "400", exchange.problem
+        )
         return
-    if run.status >= 500:
-        sentence = f"A mistake of the client gets status {run.status}, as if the server had failed."
+    if exchange.status >= 500:
+        sentence = (
+            f"A mistake of the client gets status {exchange.status}, as if the server had failed."
+        )
         yield Fault("server_error", sentence, "400", shown)
         return
-    if run.status < 400:
-        broken = no_answer(run) if run.capture.ending is CapturedEnding.ERROR else None
+    if exchange.status < 400:
+        broken = no_answer(exchange) if exchange.capture.ending is CapturedEnding.ERROR else None
         accepted = Fault("wrong_type_accepted", "An invalid request is accepted.", "400", shown)
         yield broken or accepted
         return
-    if run.status not in (400, 413, 422):
-        sentence = f"The error has status {run.status}."
-        yield Fault("wrong_status", sentence, "400", str(run.status))
-    kind, body = run.headers.get("content-type", ""), json_or_none(run.text)
+    if exchange.status not in (400, 413, 422):
+        sentence = f"The error has status {exchange.status}."
+        yield Fault("wrong_status", sentence, "400", str(exchange.status))
+    kind, body = exchange.headers.get("content-type", ""), json_or_none(exchange.text)
     if "json" not in kind.lower() and body is not None:
         sentence = "The error has the wrong content type."
         yield Fault("content_type", sentence, "application/json", kind or "none")
     if not is_error(driver.dialect, body):
         sentence, due = "The error does not have this dialect's form.", "the dialect's error object"
-        yield Fault("error_envelope", sentence, due, run.text[:200])
+        yield Fault("error_envelope", sentence, due, exchange.text[:200])
 
 
 # Each invalid request, and whether it is for a stream, which is refused before there is one.

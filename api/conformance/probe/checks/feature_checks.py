@@ -44,9 +44,9 @@ async def _first_choices(ctx: CheckContext) -> tuple[Exchange, float]:
             body = _choices_body(temperature, ctx, ctx.main.ask)
             if body is None:
                 raise skipped("The dialect has one choice only.")
-            run = await ctx.client.send(body)
-            ctx.several = run, temperature
-            if not run.is_refusal or "temperature" in ctx.driver.omitted:
+            exchange = await ctx.client.send(body)
+            ctx.several = exchange, temperature
+            if not exchange.is_refusal or "temperature" in ctx.driver.omitted:
                 break
     assert ctx.several is not None, "it was just filled"
     several, temperature = ctx.several
@@ -65,8 +65,8 @@ async def _count(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(f"{_CHOICES} choices")
 
 
-def _judge_count(main: Baseline, run: Exchange) -> Iterator[Fault]:
-    choices, tokens = run.capture.all_choices, run.capture.output_tokens
+def _judge_count(main: Baseline, exchange: Exchange) -> Iterator[Fault]:
+    choices, tokens = exchange.capture.all_choices, exchange.capture.output_tokens
     expected = f"{_CHOICES} choices"
     silent = [at for at, one in enumerate(choices) if not one.text and not one.tool_calls]
     unended = [at for at, one in enumerate(choices) if one.reason is None]
@@ -102,13 +102,13 @@ async def _logprobs(ctx: CheckContext) -> Evaluation:
     body = with_logprobs(ctx.driver.dialect, ctx.body(ctx.main.ask))
     if body is None:
         raise skipped("The probe knows no logprobs of this dialect.")
-    run = await ctx.client.send(body)
-    if run.is_refusal:
-        raise skipped(f"Logprobs are refused with status {run.status}.")
-    text, logged = run.capture.text, "".join(_logged_tokens(run))
-    if run.is_answer and not logged:
+    exchange = await ctx.client.send(body)
+    if exchange.is_refusal:
+        raise skipped(f"Logprobs are refused with status {exchange.status}.")
+    text, logged = exchange.capture.text, "".join(_logged_tokens(exchange))
+    if exchange.is_answer and not logged:
         raise skipped("The answer has no logprobs with tokens in words.")
-    if run.is_answer and text not in logged and logged not in text:
+    if exchange.is_answer and text not in logged and logged not in text:
         raise undecided("The tokens of the logprobs do not spell the text.")
     situation = Situation(
         "With logprobs",
@@ -118,8 +118,8 @@ async def _logprobs(ctx: CheckContext) -> Evaluation:
     return await check_situation(situation, ctx)
 
 
-def _judge_logprobs(run: Exchange) -> Iterator[Fault]:
-    text, tokens = run.capture.text, _logged_tokens(run)
+def _judge_logprobs(exchange: Exchange) -> Iterator[Fault]:
+    text, tokens = exchange.capture.text, _logged_tokens(exchange)
     logged = "".join(tokens)
     # Reasoning may be listed before the text; a token may extend beyond a cut.
     begin = logged.rfind(text) if text else -1
@@ -139,18 +139,18 @@ def _has_text(text: str, logged: str) -> bool:
     return text.rstrip("\ufffd").strip() in logged
 
 
-def _logprob_lists(run: Exchange) -> list[dict[str, Any]]:
-    is_streamed = run.capture.is_streamed
-    raws = [event.raw for event in run.capture.events] if is_streamed else [run.text]
+def _logprob_lists(exchange: Exchange) -> list[dict[str, Any]]:
+    is_streamed = exchange.capture.is_streamed
+    raws = [event.raw for event in exchange.capture.events] if is_streamed else [exchange.text]
     # Several choices may alternate in a stream.
     choices = (one for raw in raws for one in objects(parse_object(raw).get("choices")))
     return [mapping(choice.get("logprobs")) for choice in choices if not choice.get("index")]
 
 
-def _logged_tokens(run: Exchange) -> list[str]:
+def _logged_tokens(exchange: Exchange) -> list[str]:
     """Return the tokens that are listed with logprobs; [] if they are not listed as text."""
     tokens: list[Any] = []
-    for listed in _logprob_lists(run):
+    for listed in _logprob_lists(exchange):
         own = [one.get("token") for one in objects(listed.get("content"))]
         tokens += own or items(listed.get("tokens"))
     # Some servers list ids, or null, instead of the token's text.
@@ -180,13 +180,13 @@ async def _default(ctx: CheckContext) -> Evaluation:
     driver, recorder = ctx.driver, Recorder(ctx)
     body = ctx.body(replace(ctx.main.ask, max_tokens=max(8, driver.min_tokens)))
     del body["stream"]
-    run = await recorder.ask(body, partial(_judge_default, driver.streams_by_default))
-    return recorder.evaluation("a stream" if run.capture.is_streamed else "a whole answer")
+    exchange = await recorder.ask(body, partial(_judge_default, driver.streams_by_default))
+    return recorder.evaluation("a stream" if exchange.capture.is_streamed else "a whole answer")
 
 
-def _judge_default(is_due: bool, run: Exchange) -> Iterator[Fault]:
-    is_events = run.headers.get("content-type", "").startswith("text/event-stream")
-    if is_due is not (run.capture.is_streamed or is_events):
+def _judge_default(is_due: bool, exchange: Exchange) -> Iterator[Fault]:
+    is_events = exchange.headers.get("content-type", "").startswith("text/event-stream")
+    if is_due is not (exchange.capture.is_streamed or is_events):
         got, due = ("a stream", "one JSON object")[:: -1 if is_due else 1]
         sentence = f"A request that does not say stream gets {got}, where {due} is the default."
-        yield Fault("stream_default", sentence, due, run.text[:200])
+        yield Fault("stream_default", sentence, due, exchange.text[:200])

@@ -35,13 +35,15 @@ async def _form_of_whole_answers(ctx: CheckContext) -> Evaluation:
 async def _form(ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
     """Return each fault of form once, with the first answer that shows it."""
     answers = [
-        run for run in ctx.client.exchanges if run.is_answer and run.is_streamed is is_streamed
+        exchange
+        for exchange in ctx.client.exchanges
+        if exchange.is_answer and exchange.is_streamed is is_streamed
     ]
     if not answers:
         raise skipped("There were no such answers.")
     faults: dict[str, Fault] = {}
-    for run in answers:
-        for finding in (*_findings(run.capture), *_disorder(run)):
+    for exchange in answers:
+        for finding in (*_findings(exchange.capture), *_disorder(exchange)):
             # A report has a row for each of the first malformed fields.
             is_field = finding.code in ("field_form", "field_missing") and len(faults) < 5
             key = finding.sentence if is_field else finding.code
@@ -49,7 +51,7 @@ async def _form(ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
             if is_fault and finding.code not in _JUDGED_ELSEWHERE and key not in faults:
                 got = finding.excerpt or finding.sentence
                 fault = Fault(finding.code, finding.sentence, "the dialect's form", got)
-                faults[key] = ctx.fault(run, fault)
+                faults[key] = ctx.fault(exchange, fault)
     return Evaluation(f"{len(answers)} answers were read", tuple(faults.values()))
 
 
@@ -61,11 +63,11 @@ def _findings(capture: Capture) -> Iterator[Finding]:
     yield from diagnose_usage(capture)
 
 
-def _disorder(run: Exchange) -> Iterator[Finding]:
+def _disorder(exchange: Exchange) -> Iterator[Finding]:
     # Models may think again between text and calls.
-    if not run.capture.is_streamed or run.capture.tool_calls:
+    if not exchange.capture.is_streamed or exchange.capture.tool_calls:
         return
-    events = dropwhile(lambda event: not event.text.strip(), run.capture.events)
+    events = dropwhile(lambda event: not event.text.strip(), exchange.capture.events)
     if any(event.thinking.strip() for event in islice(events, 1, None)):
         sentence = "The order is wrong: the thinking comes behind the text, as clients show it."
         yield Finding("thinking_behind", Severity.ERROR, sentence)

@@ -50,10 +50,10 @@ async def _limit(ctx: CheckContext, driver: Driver) -> Evaluation:
         ask = replace(given.ask, max_tokens=number, is_streamed=is_streamed)
         other = whole if number == limit else None
         judged = partial(judge_limit, given, number, driver.reason_names, whole=other)
-        run = await recorder.ask(driver.body(ask, client.model), judged, may_refuse=is_newer)
-        whole = whole or run
-        if run.is_refusal and is_newer:
-            raise skipped(f"{driver.limit_name} is refused with status {run.status}.")
+        exchange = await recorder.ask(driver.body(ask, client.model), judged, may_refuse=is_newer)
+        whole = whole or exchange
+        if exchange.is_refusal and is_newer:
+            raise skipped(f"{driver.limit_name} is refused with status {exchange.status}.")
         if recorder.faults:
             break
     return recorder.evaluation(f"{limit} tokens")
@@ -72,11 +72,11 @@ def judge_limit(
     given: Baseline,
     limit: int,
     reason_names: Mapping[CapturedEnding, str],
-    run: Exchange,
+    exchange: Exchange,
     whole: Exchange | None = None,
 ) -> Iterator[Fault]:
     """Judge an answer that a limit should end; ``whole`` is the whole one with that limit."""
-    capture, tokens = run.capture, run.capture.output_tokens
+    capture, tokens = exchange.capture, exchange.capture.output_tokens
     # A character that is cut in the middle of its bytes is not judged.
     got = capture.text.rstrip("\ufffd")
     full = given.text
@@ -145,8 +145,8 @@ async def _held(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(", ".join(dict.fromkeys(shown)))
 
 
-def _judge_held(driver: Driver, text: str, run: Exchange) -> Iterator[Fault]:
-    got, capture = run.capture.text, run.capture
+def _judge_held(driver: Driver, text: str, exchange: Exchange) -> Iterator[Fault]:
+    got, capture = exchange.capture.text, exchange.capture
     if got != text and text.startswith(got):
         sentence = f"At the limit {text[len(got) :]!r} is missing, which could have become a stop."
         yield Fault("held_text_lost", sentence, text, got, text)
@@ -193,22 +193,22 @@ async def _stop_before_limit(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(", ".join(shown))
 
 
-def _judge_last(case: StopCase, driver: Driver, run: Exchange) -> Iterator[Fault]:
+def _judge_last(case: StopCase, driver: Driver, exchange: Exchange) -> Iterator[Fault]:
     sentence = "The last allowed token completes the stop, but the limit is named as the reason."
-    for fault in judge(case, run, driver):
-        is_limit = fault.code == "wrong_reason" and run.capture.ending is CapturedEnding.LIMIT
+    for fault in judge(case, exchange, driver):
+        is_limit = fault.code == "wrong_reason" and exchange.capture.ending is CapturedEnding.LIMIT
         yield replace(fault, code="stop_lost_to_limit", sentence=sentence) if is_limit else fault
 
 
-def _judge_before(case: StopCase, driver: Driver, run: Exchange) -> list[Fault]:
-    faults = without_cost(judge(case, run, driver))
-    if not faults or run.capture.ending is not CapturedEnding.LIMIT:
+def _judge_before(case: StopCase, driver: Driver, exchange: Exchange) -> list[Fault]:
+    faults = without_cost(judge(case, exchange, driver))
+    if not faults or exchange.capture.ending is not CapturedEnding.LIMIT:
         return faults
     sentence = (
         "The stop is complete a token before the limit, but the limit is named as the reason."
     )
     name = driver.reason_names[CapturedEnding.STOP]
-    return [Fault("stop_lost_to_limit", sentence, name, str(run.capture.reason))]
+    return [Fault("stop_lost_to_limit", sentence, name, str(exchange.capture.reason))]
 
 
 async def _completing_limit(ctx: CheckContext, case: StopCase) -> int | str:
@@ -232,10 +232,10 @@ async def _find_limit(ctx: CheckContext, case: StopCase, tokens: int) -> int | N
 
     async def includes_stop(limit: int) -> bool:
         if limit not in has_stop:
-            run = await ctx.client.ask(replace(case.baseline.ask, max_tokens=limit))
-            if ctx.is_varying and not case.baseline.text.startswith(run.capture.text):
-                run = await ctx.client.send(run.body)
-            has_stop[limit] = run.is_answer and case.stops[0] in run.capture.text
+            exchange = await ctx.client.ask(replace(case.baseline.ask, max_tokens=limit))
+            if ctx.is_varying and not case.baseline.text.startswith(exchange.capture.text):
+                exchange = await ctx.client.send(exchange.body)
+            has_stop[limit] = exchange.is_answer and case.stops[0] in exchange.capture.text
         return has_stop[limit]
 
     limits: Iterable[int] = range(tokens, tokens + _LIMIT_STEPS)

@@ -45,20 +45,20 @@ class Situation:
     name: str
     body: Callable[[CheckContext, Ask], Body | None]
     may_be_refused: bool = True
-    extra: Callable[[Exchange], Iterable[Fault]] = lambda run: ()
+    extra: Callable[[Exchange], Iterable[Fault]] = lambda exchange: ()
     ignored: str = "stop_ignored"
 
 
-def _views(run: Exchange) -> list[Exchange]:
+def _views(exchange: Exchange) -> list[Exchange]:
     """Return an answer as one answer for each of its choices; the counts are those of all."""
-    if not run.capture.choices:
-        return [run]
-    captures = map(run.capture.of_choice, run.capture.all_choices)
-    return [replace(run, capture=replace(one, usage=None, choices=())) for one in captures]
+    if not exchange.capture.choices:
+        return [exchange]
+    captures = map(exchange.capture.of_choice, exchange.capture.all_choices)
+    return [replace(exchange, capture=replace(one, usage=None, choices=())) for one in captures]
 
 
-def _texts(run: Exchange) -> list[str]:
-    return [choice.text for choice in run.capture.all_choices]
+def _texts(exchange: Exchange) -> list[str]:
+    return [choice.text for choice in exchange.capture.all_choices]
 
 
 async def check_situation(
@@ -81,16 +81,20 @@ async def check_situation(
     for is_streamed in ctx.main.modes:
         body = situation.body(ctx, replace(ask, stops=case.stops, is_streamed=is_streamed))
         judged = partial(_judge_stop, situation, recorder, case, given.is_repeatable)
-        run = await recorder.ask(body, judged)
-        if run.is_refusal:
+        exchange = await recorder.ask(body, judged)
+        if exchange.is_refusal:
             break
     return recorder.evaluation(repr(case.stops[0]))
 
 
 def _judge_stop(
-    situation: Situation, recorder: Recorder, case: StopCase, is_repeatable: bool, run: Exchange
+    situation: Situation,
+    recorder: Recorder,
+    case: StopCase,
+    is_repeatable: bool,
+    exchange: Exchange,
 ) -> Iterator[Fault]:
-    views = _views(run)
+    views = _views(exchange)
     for number, view in enumerate(views):
         where = f"Choice {number}: " if len(views) > 1 else ""
         faults = recorder.stop_faults(case, view) if is_repeatable else invariants(case, view)
@@ -104,27 +108,29 @@ async def _without_stops(
 ) -> Baseline:
     client, main = ctx.client, ctx.main
     bodies = [situation.body(ctx, replace(ask, is_streamed=mode)) for mode in main.modes]
-    runs = [client.answer_to(body) or await client.send(body) for body in bodies]
-    if situation.may_be_refused and all(run.is_refusal for run in runs):
-        raise skipped(f"Such requests are refused with status {runs[0].status}.")
-    for run in runs:
-        broken = no_answer(run)
-        recorder.note(run, [broken] if broken is not None else [])
+    exchanges = [client.answer_to(body) or await client.send(body) for body in bodies]
+    if situation.may_be_refused and all(exchange.is_refusal for exchange in exchanges):
+        raise skipped(f"Such requests are refused with status {exchanges[0].status}.")
+    for exchange in exchanges:
+        broken = no_answer(exchange)
+        recorder.note(exchange, [broken] if broken is not None else [])
     if recorder.faults:
         raise Inconclusive(recorder.evaluation())
-    if any(view.capture.tool_calls for run in runs for view in _views(run)):
+    if any(view.capture.tool_calls for exchange in exchanges for view in _views(exchange)):
         raise undecided("The model calls a tool where nobody asks for it.")
-    texts = [_texts(run) for run in runs]
+    texts = [_texts(exchange) for exchange in exchanges]
     is_repeatable = main.is_repeatable and len(set(texts[0])) == 1
-    if len(runs) == 1 or texts[0] != texts[1] or ctx.is_varying:
+    if len(exchanges) == 1 or texts[0] != texts[1] or ctx.is_varying:
         again = [_texts(await client.send(body)) for body in bodies]
         is_same = texts == again
         if is_same and ctx.is_varying:
             is_same = texts == [_texts(await client.send(body)) for body in bodies]
         is_repeatable &= is_same
-    capture, stream = (_views(run)[0].capture for run in (runs[0], runs[-1]))
-    for run in runs:
-        recorder.note(run, [fault for view in _views(run) for fault in situation.extra(view)])
+    capture, stream = (_views(exchange)[0].capture for exchange in (exchanges[0], exchanges[-1]))
+    for exchange in exchanges:
+        recorder.note(
+            exchange, [fault for view in _views(exchange) for fault in situation.extra(view)]
+        )
     return Baseline(
         ask=ask,
         text=capture.text,
@@ -208,13 +214,13 @@ async def _sticky(ctx: CheckContext) -> Evaluation:
         after = ctx.body(replace(case.baseline.ask, is_streamed=is_streamed))
         for is_last in (False, True):
             await client.send(before)
-            run = await client.send(after)
-            faults = _judge_plain(case, run, "stop_sticks", sentence)
+            exchange = await client.send(after)
+            faults = _judge_plain(case, exchange, "stop_sticks", sentence)
             if faults == []:
                 break
             if is_last:
                 commands = in_sequence(client.curl(before), client.curl(after))
-                recorder.note(run, faults or (), commands)
+                recorder.note(exchange, faults or (), commands)
         if faults is None:
             recorder.doubt(_DIFFERS)
     return recorder.evaluation(f"without {case.stops[0]!r} the answer is whole again")
@@ -229,48 +235,52 @@ async def _concurrent(ctx: CheckContext) -> Evaluation:
     stopped, is_comparable = replace(given.ask, stops=case.stops), True in given.modes
     requests = (given.ask, stopped, other.ask, replace(stopped, is_streamed=is_comparable))
     bodies = list(map(ctx.body, requests))
-    runs = await asyncio.gather(*map(client.send, bodies))
+    exchanges = await asyncio.gather(*map(client.send, bodies))
     sentence = f"The stop {case.stops[0]!r} of one request ended another at the same time."
     recorder = Recorder(ctx, "At the same time" if other is not given else "")
     commands = in_parallel(*map(client.curl, bodies))
     # Answers computed at the same time may differ slightly, so only a cut right before the stop
     # counts, or a text that no model makes.
-    for run, baseline in zip(runs[::2], (given, other), strict=True):
+    for exchange, baseline in zip(exchanges[::2], (given, other), strict=True):
         full = replace(case, baseline=baseline, text=case.text if baseline is given else "")
-        faults = _judge_plain(full, run, "stop_leaks", sentence)
+        faults = _judge_plain(full, exchange, "stop_leaks", sentence)
         if faults is None:
-            faults = _judge_mix(ctx, run, (given.text, case.text, other.text), baseline.text)
+            faults = _judge_mix(ctx, exchange, (given.text, case.text, other.text), baseline.text)
             recorder.doubt(_DIFFERS)
-        recorder.note(run, faults, commands)
-    for run in runs[1::2]:
-        broken = no_answer(run)
+        recorder.note(exchange, faults, commands)
+    for exchange in exchanges[1::2]:
+        broken = no_answer(exchange)
         faults = [broken] if broken is not None else []
-        if broken is None and case.stops[0] in run.capture.text:
+        if broken is None and case.stops[0] in exchange.capture.text:
             lost = f"The stop {case.stops[0]!r} was lost beside requests without stops."
-            faults = [Fault("stop_leaks", lost, case.text, run.capture.text, given.text)]
-        faults += _judge_mix(ctx, run, (other.text, given.text), case.text)
-        certain = [one for one in judge(case, run, ctx.driver) if one.is_certain]
-        recorder.note(run, faults or certain, commands)
+            faults = [Fault("stop_leaks", lost, case.text, exchange.capture.text, given.text)]
+        faults += _judge_mix(ctx, exchange, (other.text, given.text), case.text)
+        certain = [one for one in judge(case, exchange, ctx.driver) if one.is_certain]
+        recorder.note(exchange, faults or certain, commands)
     recorder.faults = list(
         {(fault.code, fault.mode): fault for fault in reversed(recorder.faults)}.values()
     )
     return recorder.evaluation(f"{len(bodies)} requests at the same time")
 
 
-def _judge_mix(ctx: CheckContext, run: Exchange, others: Sequence[str], own: str) -> list[Fault]:
-    got = run.capture.text
+def _judge_mix(
+    ctx: CheckContext, exchange: Exchange, others: Sequence[str], own: str
+) -> list[Fault]:
+    got = exchange.capture.text
     if got == own or got not in others or ctx.is_varying:
         return []
     sentence = "The answer is that of another request."
     return [Fault("mixed_up", sentence, own, got, is_certain=True)]
 
 
-def _judge_plain(case: StopCase, run: Exchange, code: str, sentence: str) -> list[Fault] | None:
+def _judge_plain(
+    case: StopCase, exchange: Exchange, code: str, sentence: str
+) -> list[Fault] | None:
     """Judge an answer that no stop should have ended; None if it is a different answer."""
-    broken = no_answer(run)
+    broken = no_answer(exchange)
     if broken is not None:
         return [broken]
-    got, full = run.capture.text, case.baseline.text
+    got, full = exchange.capture.text, case.baseline.text
     if got == full:
         return []
     return [Fault(code, sentence, full, got, full)] if got == case.text else None

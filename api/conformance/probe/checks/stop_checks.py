@@ -121,8 +121,8 @@ async def _send_lookalikes(
         await recorder.ask(body, partial(_judge_lookalike, given, chosen[0]))
 
 
-def _judge_lookalike(given: Baseline, chosen: _Lookalike, run: Exchange) -> Iterator[Fault]:
-    got, (code, sentence, stop) = run.capture.text, chosen
+def _judge_lookalike(given: Baseline, chosen: _Lookalike, exchange: Exchange) -> Iterator[Fault]:
+    got, (code, sentence, stop) = exchange.capture.text, chosen
     if got != given.text and given.text.startswith(got):
         yield Fault(code, sentence.format(repr(stop)), given.text, got, given.text)
     elif got != given.text:
@@ -142,9 +142,9 @@ async def _no_stops(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation("[] and null mean no stops")
 
 
-def _judge_same(given: Baseline, sentence: str, run: Exchange) -> Iterator[Fault]:
-    if run.capture.text != given.text:
-        yield Fault("text_differs", sentence, given.text, run.capture.text, given.text)
+def _judge_same(given: Baseline, sentence: str, exchange: Exchange) -> Iterator[Fault]:
+    if exchange.capture.text != given.text:
+        yield Fault("text_differs", sentence, given.text, exchange.capture.text, given.text)
 
 
 @check("stops.string")
@@ -172,13 +172,13 @@ def _string_case(given: Baseline) -> StopCase | None:
     return None
 
 
-def _judge_string(case: StopCase, driver: Driver, run: Exchange) -> list[Fault]:
-    stop, got, full = case.stops[0], run.capture.text, case.baseline.text
+def _judge_string(case: StopCase, driver: Driver, exchange: Exchange) -> list[Fault]:
+    stop, got, full = case.stops[0], exchange.capture.text, case.baseline.text
     first = min(full.find(char) for char in stop)
     if len(stop) > 1 and got != case.text and got == full[:first]:
         sentence = f"The string {stop!r} was taken for a list of its characters."
         return [Fault("string_as_characters", sentence, case.text, got, full)]
-    return without_cost(judge(case, run, driver))
+    return without_cost(judge(case, exchange, driver))
 
 
 @check("stops.empty")
@@ -186,14 +186,14 @@ async def _empty(ctx: CheckContext) -> Evaluation:
     recorder, given, sentence = Recorder(ctx), ctx.main, "ignored"
     for body in ctx.bodies(given):
         sent = ctx.driver.with_stops(body, [""])
-        run = await recorder.ask(sent, partial(_judge_empty, given), may_refuse=True)
-        if run.is_refusal:
-            sentence = f"refused with status {run.status}"
+        exchange = await recorder.ask(sent, partial(_judge_empty, given), may_refuse=True)
+        if exchange.is_refusal:
+            sentence = f"refused with status {exchange.status}"
     return recorder.evaluation(sentence)
 
 
-def _judge_empty(given: Baseline, run: Exchange) -> Iterator[Fault]:
-    full, got = given.text, run.capture.text
+def _judge_empty(given: Baseline, exchange: Exchange) -> Iterator[Fault]:
+    full, got = given.text, exchange.capture.text
     if len(got) < len(given.stable) and full.startswith(got):
         yield Fault("empty_stop_fires", "An empty stop counts as a match.", full, got, full)
 
@@ -215,9 +215,9 @@ async def _blank(ctx: CheckContext) -> Evaluation:
                 continue
             body = ctx.body(replace(given.ask, stops=case.stops, is_streamed=is_streamed))
             judged = partial(recorder.stop_faults, case)
-            run = await recorder.ask(body, judged, may_refuse=not is_streamed)
-            if run.is_refusal:
-                return recorder.evaluation(f"refused with status {run.status}")
+            exchange = await recorder.ask(body, judged, may_refuse=not is_streamed)
+            if exchange.is_refusal:
+                return recorder.evaluation(f"refused with status {exchange.status}")
     if not shown:
         raise undecided("The answers contain no white space.")
     return recorder.evaluation(", ".join(shown))
@@ -235,9 +235,9 @@ async def _token_ids(ctx: CheckContext) -> Evaluation:
     ids = (given.output_ids[middle],) if middle else tuple(range(256))
     recorder = Recorder(ctx)
     for body in ctx.bodies(given, token_ids=ids):
-        run = await recorder.ask(body, partial(_judge_ids, given), may_refuse=True)
-        if run.is_refusal:
-            raise skipped(f"Token ids are refused with status {run.status}.")
+        exchange = await recorder.ask(body, partial(_judge_ids, given), may_refuse=True)
+        if exchange.is_refusal:
+            raise skipped(f"Token ids are refused with status {exchange.status}.")
         if recorder.faults:
             break
     is_stated = reference(ctx.driver.dialect, "stop token ids") is not None
@@ -247,8 +247,8 @@ async def _token_ids(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(f"ids {shown} ended the answer")
 
 
-def _judge_ids(given: Baseline, run: Exchange) -> Iterator[Fault]:
-    got = run.capture.text
+def _judge_ids(given: Baseline, exchange: Exchange) -> Iterator[Fault]:
+    got = exchange.capture.text
     if got == given.text:
         sentence = "stop_token_ids are ignored: the answer is the same."
         yield Fault("ids_ignored", sentence, "less", got)
@@ -266,17 +266,17 @@ async def _many(ctx: CheckContext) -> Evaluation:
         others = tuple(f"{NEVER}{number}" for number in range(1, size))
         ask = replace(case.baseline.ask, stops=(*others, *case.stops), is_streamed=is_streamed)
         judged = partial(_judge_many, case, ctx.driver, size)
-        run = await recorder.ask(ctx.body(ask), judged, may_refuse=True)
-        if run.is_refusal:
-            return Evaluation(f"{size} stops are refused with status {run.status}")
+        exchange = await recorder.ask(ctx.body(ask), judged, may_refuse=True)
+        if exchange.is_refusal:
+            return Evaluation(f"{size} stops are refused with status {exchange.status}")
         if recorder.faults:
             break
     return recorder.evaluation("the last of 5, 8, 16 stops")
 
 
-def _judge_many(case: StopCase, driver: Driver, size: int, run: Exchange) -> Iterator[Fault]:
+def _judge_many(case: StopCase, driver: Driver, size: int, exchange: Exchange) -> Iterator[Fault]:
     sentence = f"The last of {size} stops was dropped without a word."
-    for fault in judge(case, run, driver):
+    for fault in judge(case, exchange, driver):
         is_ignored = fault.code == "stop_ignored"
         yield replace(fault, code="stops_dropped", sentence=sentence) if is_ignored else fault
 
@@ -302,9 +302,9 @@ async def _long(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(f"a stop of {length} characters")
 
 
-def _judge_long(case: StopCase, driver: Driver, run: Exchange) -> list[Fault]:
-    faults = judge(case, run, driver)
-    codes, length, got = {fault.code for fault in faults}, len(case.stops[0]), run.capture.text
+def _judge_long(case: StopCase, driver: Driver, exchange: Exchange) -> list[Fault]:
+    faults = judge(case, exchange, driver)
+    codes, length, got = {fault.code for fault in faults}, len(case.stops[0]), exchange.capture.text
     if "text_retracted" in codes:
         return faults
     if case.matched is None and faults and case.text.startswith(got) and got != case.text:

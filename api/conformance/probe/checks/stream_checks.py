@@ -35,38 +35,42 @@ _LONG_PLAIN = ("1\n2\n3\n4\n5\n6\n", "Once upon a time", "The alphabet is A B C 
 
 @check("stream.framing")
 async def _framing(ctx: CheckContext) -> Evaluation:
-    answers = [run for run in ctx.client.exchanges if run.is_answer]
-    found = ((run, fault) for run in answers for fault in _judge_framing(ctx.driver.dialect, run))
+    answers = [exchange for exchange in ctx.client.exchanges if exchange.is_answer]
+    found = (
+        (exchange, fault)
+        for exchange in answers
+        for fault in _judge_framing(ctx.driver.dialect, exchange)
+    )
     return Evaluation(f"{len(answers)} answers were read", fault_list(found, ctx))
 
 
-def _judge_framing(dialect: WireDialect, run: Exchange) -> Iterator[Fault]:
-    header = run.headers.get("content-type", "")
+def _judge_framing(dialect: WireDialect, exchange: Exchange) -> Iterator[Fault]:
+    header = exchange.headers.get("content-type", "")
     kind = header.partition(";")[0].strip().lower()
     stream = "application/x-ndjson" if dialect is OLLAMA else "text/event-stream"
-    due = stream if run.is_streamed else "application/json"
-    if run.is_streamed and not run.capture.is_streamed and kind != stream:
+    due = stream if exchange.is_streamed else "application/json"
+    if exchange.is_streamed and not exchange.capture.is_streamed and kind != stream:
         sentence = "A stream was asked for, but the answer came as one JSON object."
-        got = f"{kind or 'no content type'}: {run.text[:200]}"
+        got = f"{kind or 'no content type'}: {exchange.text[:200]}"
         yield Fault("not_a_stream", sentence, f"a stream of type {stream}", got)
     elif kind != due:
         sentence = "The answer has the wrong content type."
         yield Fault("content_type", sentence, due, kind or "none")
-    if run.capture.is_streamed and run.is_streamed:
-        faults = _judge_lines(run) if dialect is OLLAMA else _judge_events(run)
+    if exchange.capture.is_streamed and exchange.is_streamed:
+        faults = _judge_lines(exchange) if dialect is OLLAMA else _judge_events(exchange)
         yield from [fault for fault in (next(faults, None),) if fault is not None]
-    if run.is_open:
+    if exchange.is_open:
         sentence = "The connection stays open after the last event of the stream."
         expected = "the end of the answer"
         yield Fault("connection_left_open", sentence, expected, "nothing more, and no end")
 
 
-def _judge_events(run: Exchange) -> Iterator[Fault]:
+def _judge_events(exchange: Exchange) -> Iterator[Fault]:
     """Yield where a stream is no series of server-sent events, read as clients read it."""
     code, is_named = "event_spelled", False
     data: list[str] = []
     # WHATWG: clients drop one byte order mark at the beginning of a stream.
-    *lines, tail = _LINE_END.split(run.text.removeprefix("\ufeff"))
+    *lines, tail = _LINE_END.split(exchange.text.removeprefix("\ufeff"))
     for line in (*lines, *([tail] if tail else [])):
         if _FIELD.match(line) is None:
             sentence = "A line of the stream is no field of a server-sent event; clients ignore it."
@@ -86,7 +90,7 @@ def _judge_events(run: Exchange) -> Iterator[Fault]:
         elif line.startswith("data:"):
             data.append(line.removeprefix("data:").removeprefix(" "))
         is_named |= line.startswith("event:")
-    if data and "".join(data).strip() != "[DONE]" and not run.is_open:
+    if data and "".join(data).strip() != "[DONE]" and not exchange.is_open:
         sentence = "No blank line ends the last event of the stream, so that clients drop it."
         if len(data) > 1:
             sentence = (
@@ -95,9 +99,9 @@ def _judge_events(run: Exchange) -> Iterator[Fault]:
         yield Fault(code, sentence, "a blank line", "\n".join(data)[:200])
 
 
-def _judge_lines(run: Exchange) -> Iterator[Fault]:
+def _judge_lines(exchange: Exchange) -> Iterator[Fault]:
     """Yield where a stream is not one object a line."""
-    for line in filter(str.strip, _LINE_END.split(run.text)):
+    for line in filter(str.strip, _LINE_END.split(exchange.text)):
         if not isinstance(json_or_none(line), dict):
             sentence = "A line of the stream is not one JSON object, as clients read it."
             yield Fault("event_spelled", sentence, "one object a line", line[:200])
@@ -116,21 +120,25 @@ async def _pace(ctx: CheckContext) -> Evaluation:
     prompt = "Count from 1 to 1000, one number per line"
     ask = replace(ctx.main.ask, prompt=prompt, max_tokens=400, is_streamed=True)
     for _ in range(2):
-        run = await ctx.client.ask(ask)
-        if no_answer(run) is not None or run.first_s is None or not run.capture.is_streamed:
+        exchange = await ctx.client.ask(ask)
+        if (
+            no_answer(exchange) is not None
+            or exchange.first_s is None
+            or not exchange.capture.is_streamed
+        ):
             raise skipped("There was no long stream.")
         # A queue before the first token is no fault: only generated tokens can be held back.
         short = await ctx.client.send_short()
         wait_s = max(ctx.short_s, short.total_s)
         # A faster answer may arrive in one piece.
-        if run.total_s - wait_s < 0.6:
+        if exchange.total_s - wait_s < 0.6:
             raise skipped("The server is too quick for a stream that is held back to show.")
-        shown = f"the first piece after {run.first_s:.2f} of {run.total_s:.2f} s"
-        if run.first_s - wait_s < 0.9 * (run.total_s - wait_s):
+        shown = f"the first piece after {exchange.first_s:.2f} of {exchange.total_s:.2f} s"
+        if exchange.first_s - wait_s < 0.9 * (exchange.total_s - wait_s):
             return Evaluation(shown)
     sentence = "The whole stream comes at once, when the answer is complete."
     fault = Fault("stream_buffered", sentence, "the first piece long before the last", shown)
-    return Evaluation(faults=(ctx.fault(run, fault),))
+    return Evaluation(faults=(ctx.fault(exchange, fault),))
 
 
 # Clients that hang up: the only evidence is how soon the next client is answered.

@@ -33,17 +33,17 @@ async def _off(ctx: CheckContext) -> Evaluation:
         raise skipped("The dialect cannot switch thinking off.")
     for is_streamed in (False, True):
         body = ctx.body(replace(given.ask, is_thinking=False, is_streamed=is_streamed))
-        run = await recorder.ask(body, _judge_off, may_refuse=True)
-        if run.is_refusal:
-            raise skipped(f"Switching thinking off is refused with status {run.status}.")
-        has_tag = any(tag in run.capture.text for tag in _TAGS)
-        if not has_tag and run.capture.thinking.strip() and given.thinking.strip():
+        exchange = await recorder.ask(body, _judge_off, may_refuse=True)
+        if exchange.is_refusal:
+            raise skipped(f"Switching thinking off is refused with status {exchange.status}.")
+        has_tag = any(tag in exchange.capture.text for tag in _TAGS)
+        if not has_tag and exchange.capture.thinking.strip() and given.thinking.strip():
             raise skipped("The model thinks all the same; not every model can do otherwise.")
     return recorder.evaluation("no thinking")
 
 
-def _judge_off(run: Exchange) -> Iterator[Fault]:
-    capture = run.capture
+def _judge_off(exchange: Exchange) -> Iterator[Fault]:
+    capture = exchange.capture
     if capture.thinking.strip() or any(tag in capture.text for tag in _TAGS):
         sentence = "The answer has thinking, though thinking is switched off."
         yield Fault("thinking_shown", sentence, "none", capture.thinking or capture.text)
@@ -90,8 +90,8 @@ async def _streamed(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(f"{len(given.thinking)} characters of thinking")
 
 
-def _judge_streamed(given: Baseline, run: Exchange) -> Iterator[Fault]:
-    thought, whole = run.capture.thinking.strip(), given.thinking.strip()
+def _judge_streamed(given: Baseline, exchange: Exchange) -> Iterator[Fault]:
+    thought, whole = exchange.capture.thinking.strip(), given.thinking.strip()
     if not thought:
         sentence = "The thinking that the whole answer has is missing from the stream."
         yield Fault("thinking_missing", sentence, whole, "none")
@@ -105,8 +105,8 @@ async def _modes(ctx: CheckContext, given: Baseline) -> tuple[bool, ...]:
     if True not in ctx.main.modes:
         return ctx.main.modes
     body = ctx.body(replace(given.ask, is_streamed=True))
-    run = ctx.client.answer_to(body) or await ctx.client.send(body)
-    return ctx.main.modes if run.capture.thinking.strip() else (False,)
+    exchange = ctx.client.answer_to(body) or await ctx.client.send(body)
+    return ctx.main.modes if exchange.capture.thinking.strip() else (False,)
 
 
 @check("thinking.answer")
@@ -157,11 +157,11 @@ async def _send_thought(ctx: CheckContext, recorder: Recorder, case: StopCase, w
 
 
 def _judge_thought(
-    thinking: str, expected: str, stop: str, where: str, run: Exchange
+    thinking: str, expected: str, stop: str, where: str, exchange: Exchange
 ) -> Iterator[Fault]:
-    got = run.capture.text
-    thought, whole = run.capture.thinking.strip(), thinking.strip()
-    if (spilled := thinking_in_text(thinking, expected, run)) is not None:
+    got = exchange.capture.text
+    thought, whole = exchange.capture.thinking.strip(), thinking.strip()
+    if (spilled := thinking_in_text(thinking, expected, exchange)) is not None:
         yield spilled
     elif got != expected and not got.strip() and expected.strip():
         sentence = f"The stop {stop!r} {where}, but there is no answer."
@@ -194,9 +194,9 @@ async def _limit(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(f"{limit} tokens")
 
 
-def _judge_cut_thinking(given: Baseline, run: Exchange) -> Iterator[Fault]:
+def _judge_cut_thinking(given: Baseline, exchange: Exchange) -> Iterator[Fault]:
     """Judge an answer that the limit ended before its thinking was over."""
-    text = run.capture.text.strip()
-    if text and text in given.thinking and run.capture.ending is CapturedEnding.LIMIT:
+    text = exchange.capture.text.strip()
+    if text and text in given.thinking and exchange.capture.ending is CapturedEnding.LIMIT:
         sentence = "The text has thinking that the limit cut."
-        yield Fault("thinking_in_text", sentence, "no text", run.capture.text)
+        yield Fault("thinking_in_text", sentence, "no text", exchange.capture.text)

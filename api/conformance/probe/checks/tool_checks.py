@@ -81,9 +81,11 @@ async def _call(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(f"a call of {plain.capture.tool_calls[0].name}")
 
 
-def judge_call(driver: Driver, plain: Exchange, is_forced: bool, run: Exchange) -> Iterator[Fault]:
+def judge_call(
+    driver: Driver, plain: Exchange, is_forced: bool, exchange: Exchange
+) -> Iterator[Fault]:
     """Judge an answer that has to call the tool as another one does."""
-    capture, expected = run.capture, plain.capture.tool_calls[0]
+    capture, expected = exchange.capture, plain.capture.tool_calls[0]
     if not capture.tool_calls:
         sentence = "The call that another answer to the same request has is missing."
         yield Fault("call_missing", sentence, f"a call of {expected.name}", repr(capture.text))
@@ -91,12 +93,12 @@ def judge_call(driver: Driver, plain: Exchange, is_forced: bool, run: Exchange) 
     call, codes = capture.tool_calls[0], {finding.code for finding in capture.findings}
     if "arguments_form" in codes:
         sentence = "The arguments of a call do not have the form of this dialect."
-        yield Fault("arguments_form", sentence, "a JSON string, or an object", run.text)
+        yield Fault("arguments_form", sentence, "a JSON string, or an object", exchange.text)
     elif not is_object(call.arguments) and capture.ending is not CapturedEnding.LIMIT:
         sentence = "The arguments of a call are not a JSON object."
         yield Fault("arguments_broken", sentence, "a JSON object", call.arguments)
-    elif run.is_streamed and is_object(expected.arguments):
-        yield from _compare_calls(plain, run)
+    elif exchange.is_streamed and is_object(expected.arguments):
+        yield from _compare_calls(plain, exchange)
     if driver.dialect not in _TOOL_REASON:
         return
     name = driver.reason_names[CapturedEnding.TOOL]
@@ -110,8 +112,8 @@ def judge_call(driver: Driver, plain: Exchange, is_forced: bool, run: Exchange) 
         yield Fault("wrong_reason", sentence, name, str(capture.reason))
 
 
-def _compare_calls(plain: Exchange, run: Exchange) -> Iterator[Fault]:
-    wholes, streamed = plain.capture.tool_calls, run.capture.tool_calls
+def _compare_calls(plain: Exchange, exchange: Exchange) -> Iterator[Fault]:
+    wholes, streamed = plain.capture.tool_calls, exchange.capture.tool_calls
     expected, got = ([read_call(call) for call in calls] for calls in (wholes, streamed))
     if expected != got and all(is_object(call.arguments) for call in (*wholes, *streamed)):
         sentence = "The call of the stream is not the one of the whole answer."
@@ -159,8 +161,8 @@ async def _cut(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(f"{limit} tokens")
 
 
-def _judge_cut(driver: Driver, arguments: str, run: Exchange) -> Iterator[Fault]:
-    capture = run.capture
+def _judge_cut(driver: Driver, arguments: str, exchange: Exchange) -> Iterator[Fault]:
+    capture = exchange.capture
     is_whole = bool(capture.tool_calls) and capture.tool_calls[0].arguments == arguments
     is_right = is_whole or capture.ending in (CapturedEnding.LIMIT, None)
     if not is_right and driver.dialect in _TOOL_REASON:
@@ -181,15 +183,15 @@ async def _stop(ctx: CheckContext) -> Evaluation:
         ask = replace(tool_ask(ctx, is_streamed=is_streamed), stops=(stop,))
         judged = partial(_judge_half_call, stop, arguments, whole)
         body = tool_body(ctx, ask, is_forced=is_forced)
-        run = await recorder.ask(body, judged, may_refuse=True)
-        if run.is_refusal:
+        exchange = await recorder.ask(body, judged, may_refuse=True)
+        if exchange.is_refusal:
             raise skipped("Stops beside tools are refused.")
-        whole = run.capture.text
+        whole = exchange.capture.text
     return recorder.evaluation(f"{stop!r} in {arguments}")
 
 
-def _judge_half_call(stop: str, arguments: str, whole: str, run: Exchange) -> Iterator[Fault]:
-    capture = run.capture
+def _judge_half_call(stop: str, arguments: str, whole: str, exchange: Exchange) -> Iterator[Fault]:
+    capture = exchange.capture
     calls, codes = capture.tool_calls, {finding.code for finding in capture.findings}
     got = calls[0].arguments if calls else ""
     is_whole = is_object(got)
@@ -229,21 +231,21 @@ async def _choice(ctx: CheckContext) -> Evaluation:
             )
             if body is None:
                 raise skipped("The dialect has no such choice.")
-            run = await recorder.ask(body, partial(_judge_choice, choice), may_refuse=True)
-            shown += [] if run.is_refusal else [choice]
+            exchange = await recorder.ask(body, partial(_judge_choice, choice), may_refuse=True)
+            shown += [] if exchange.is_refusal else [choice]
     if not shown:
         raise skipped("The server refuses tool_choice.")
     return recorder.evaluation(", ".join(dict.fromkeys(shown)))
 
 
-def _judge_choice(choice: str, run: Exchange) -> Iterator[Fault]:
-    names = ", ".join(call.name for call in run.capture.tool_calls)
+def _judge_choice(choice: str, exchange: Exchange) -> Iterator[Fault]:
+    names = ", ".join(call.name for call in exchange.capture.tool_calls)
     if choice == "none":
-        if run.capture.tool_calls:
+        if exchange.capture.tool_calls:
             sentence = "tool_choice rules calls out, but the answer has one."
             yield Fault("choice_ignored", sentence, "no call", names)
-    elif run.capture.ending is CapturedEnding.LIMIT:
+    elif exchange.capture.ending is CapturedEnding.LIMIT:
         return
-    elif not run.capture.tool_calls:
+    elif not exchange.capture.tool_calls:
         sentence = f"tool_choice wants a call ({choice}), but the answer has none."
-        yield Fault("choice_ignored", sentence, "a call", run.capture.text)
+        yield Fault("choice_ignored", sentence, "a call", exchange.capture.text)

@@ -25,22 +25,24 @@ from api.conformance.probe.values import Exchange, Fault
 
 @check("usage.counts")
 async def _counts(ctx: CheckContext) -> Evaluation:
-    answers = [run for run in ctx.client.exchanges if run.is_answer]
-    found = ((run, fault) for run in answers for fault in _judge_counts(ctx.driver, run))
+    answers = [exchange for exchange in ctx.client.exchanges if exchange.is_answer]
+    found = (
+        (exchange, fault) for exchange in answers for fault in _judge_counts(ctx.driver, exchange)
+    )
     return Evaluation(f"{len(answers)} answers were read", fault_list(found, ctx))
 
 
-def _judge_counts(driver: Driver, run: Exchange) -> Iterator[Fault]:
-    usage, tokens = run.capture.usage, run.capture.output_tokens
+def _judge_counts(driver: Driver, exchange: Exchange) -> Iterator[Fault]:
+    usage, tokens = exchange.capture.usage, exchange.capture.output_tokens
     if usage is None:
         return
-    for finding in diagnose_usage(run.capture):
+    for finding in diagnose_usage(exchange.capture):
         if finding.code in ("usage_negative", "usage_zero", "usage_total"):
             yield Fault(finding.code, finding.sentence, "possible counts", repr(usage))
-    limit = driver.limit(run.body)
+    limit = driver.limit(exchange.body)
     if limit is not None and tokens is not None:
         # The limit is that of each choice.
-        allowed = max(limit, driver.min_tokens) * (count(run.body.get("n")) or 1)
+        allowed = max(limit, driver.min_tokens) * (count(exchange.body.get("n")) or 1)
         if tokens > allowed:
             yield beyond_limit(allowed, tokens)
 
@@ -57,13 +59,13 @@ async def _streamed_counts(ctx: CheckContext) -> Evaluation:
         raise undecided("There are no counts that could be compared.")
     for given in compared:
         if given.tokens != given.streamed_tokens:
-            run = ctx.client.answer_to(ctx.body(replace(given.ask, is_streamed=True)))
-            if run is None:
+            exchange = ctx.client.answer_to(ctx.body(replace(given.ask, is_streamed=True)))
+            if exchange is None:
                 raise undecided(NO_ANSWER)
             sentence = "The same answer has another count of tokens when it is streamed."
             expected = f"{given.tokens} tokens, as in the whole answer"
             got = f"{given.streamed_tokens} tokens"
-            fault = ctx.fault(run, Fault("usage_differs", sentence, expected, got))
+            fault = ctx.fault(exchange, Fault("usage_differs", sentence, expected, got))
             return Evaluation(faults=(fault,))
     return Evaluation(f"{len(compared)} answers were compared")
 
@@ -85,10 +87,10 @@ async def _usage_chunk(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation("counts where they were asked for, and nowhere else")
 
 
-def _judge_chunks(is_requested: bool, run: Exchange) -> Iterator[Fault]:
-    if not run.capture.is_streamed:
+def _judge_chunks(is_requested: bool, exchange: Exchange) -> Iterator[Fault]:
+    if not exchange.capture.is_streamed:
         return
-    chunks = [parse_object(event.raw) for event in run.capture.events]
+    chunks = [parse_object(event.raw) for event in exchange.capture.events]
     counted = [chunk for chunk in chunks if isinstance(chunk.get("usage"), dict)]
     shown = f"usage in {len(counted)} of {len(chunks)} chunks"
     if not is_requested:
@@ -117,9 +119,9 @@ async def _stop_counts(ctx: CheckContext) -> Evaluation:
     if len(stop) < 8 or stop in given.thinking:
         raise undecided(NO_ANSWER)
     before = given.text[: given.stable.find(stop)]
-    run = await client.ask(replace(given.ask, stops=(stop,)))
-    tokens = run.capture.output_tokens
-    if not run.is_answer or run.capture.text != before or not tokens or tokens < 0:
+    exchange = await client.ask(replace(given.ask, stops=(stop,)))
+    tokens = exchange.capture.output_tokens
+    if not exchange.is_answer or exchange.capture.text != before or not tokens or tokens < 0:
         raise undecided("The tokens of the answer that the stop ended are not known.")
     # This many tokens, and one more, must be enough to spell the stop.
     limit = max(tokens + 1, ctx.driver.min_tokens)
@@ -131,4 +133,4 @@ async def _stop_counts(ctx: CheckContext) -> Evaluation:
     sentence = f"The tokens of the stop {stop!r} were generated but are not counted."
     expected = f"more than {tokens} tokens: so many are not enough to complete the stop"
     fault = Fault("usage_visible_only", sentence, expected, f"{tokens} tokens")
-    return Evaluation(faults=(ctx.fault(run, fault),))
+    return Evaluation(faults=(ctx.fault(exchange, fault),))
