@@ -10,7 +10,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from engine.library.configuration import architecture_of, is_count, text_part
 from engine.threads import syntax_of
@@ -18,11 +18,41 @@ from engine.wording import escaped
 
 ASSISTANTS = {"gemma4_assistant", "gemma4_unified_assistant"}
 """Architectures that draft from the cache of another model, and answer nothing by themselves."""
-SEEING = frozenset(
-    {"gemma3", "gemma3n", "gemma4", "lfm2-vl", "lfm2_vl", "mistral3", "qwen2_5_vl", "qwen2_vl",
-     "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"}
-)  # fmt: skip
-"""Architectures whose text models in mlx-lm read what mlx-vlm's towers make of pictures."""
+RopeStyle = Literal["interleaved", "sectioned"]
+
+
+class SeeingFamily(NamedTuple):
+    """How a text model of mlx-lm reads what a tower of mlx-vlm makes of pictures.
+
+    Attributes:
+        mark: The name of the processor's attribute with the mark of a picture in prompts.
+        rope: How frequencies turn by positions in three dimensions, where it has any.
+        scales_embeddings: mlx-lm multiplies what its tables of embeddings return, and gives each
+            layer inputs of its own, in which a picture has those of id 0.
+        needs_audio: Its tower embeds ids of its own, told from those of sound.
+    """
+
+    mark: str = "image_token"
+    rope: RopeStyle = "interleaved"
+    scales_embeddings: bool = False
+    needs_audio: bool = False
+
+
+SEEING = {
+    "gemma3": SeeingFamily(mark="boi_token"),
+    "gemma3n": SeeingFamily(scales_embeddings=True, needs_audio=True),
+    "gemma4": SeeingFamily(scales_embeddings=True),
+    "lfm2-vl": SeeingFamily(),
+    "lfm2_vl": SeeingFamily(),
+    "mistral3": SeeingFamily(),
+    "qwen2_5_vl": SeeingFamily(rope="sectioned"),
+    "qwen2_vl": SeeingFamily(rope="sectioned"),
+    "qwen3_5": SeeingFamily(),
+    "qwen3_5_moe": SeeingFamily(),
+    "qwen3_vl": SeeingFamily(),
+    "qwen3_vl_moe": SeeingFamily(),
+}
+"""The architectures that read pictures."""
 _WITH_ASSISTANTS = {"gemma4", "gemma4_text", "gemma4_unified"}
 
 

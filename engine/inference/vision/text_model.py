@@ -5,11 +5,11 @@ so that its modules, their names and their weights stay as mlx-lm made them. Eng
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import mlx.core as mx
 
-RopeStyle = Literal["interleaved", "sectioned"]
+from engine.library.architectures import RopeStyle
 
 
 class Reading:

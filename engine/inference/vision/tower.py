@@ -14,34 +14,32 @@ import mlx.core as mx
 from mlx import nn
 
 from engine.inference.vision.text_model import subclass
+from engine.library.architectures import SEEING, SeeingFamily
+from engine.library.configuration import architecture_of
 
 _TEXT = "language_model."
-# mlx-lm multiplies what their tables of embeddings return, and gives each layer inputs of its own,
-# in which a picture has those of id 0.
-_SCALED = frozenset({"gemma3n", "gemma4"})
 
 
 class Tower:
     """Turns the pixels of a picture into what the text model reads in place of its tokens.
 
     Attributes:
-        kind: The model's type.
+        family: How the text model reads what it makes.
         token: The id of a picture's tokens.
         placeholder: The id of which the text model looks up what else it needs of them.
         special: The first of the ids that it embeds, such as that behind a picture, and their
             embeddings; None for most models.
     """
 
-    def __init__(self, model: Any, hidden_size: int, dtype: Any) -> None:
-        self._model = model
+    def __init__(self, model: Any, family: SeeingFamily, hidden_size: int, dtype: Any) -> None:
+        self._model, self.family = model, family
         model.language_model = _TextModel(hidden_size, dtype)
         config = model.config
-        self.kind = str(config.model_type)
         self.token = int(getattr(config, "image_token_id", None) or config.image_token_index)
-        self.placeholder = 0 if self.kind in _SCALED else self.token
-        self._divisor = hidden_size**0.5 if self.kind in _SCALED else 1.0
+        self.placeholder = 0 if family.scales_embeddings else self.token
+        self._divisor = hidden_size**0.5 if family.scales_embeddings else 1.0
         self.special: tuple[int, Any] | None = None
-        if self.kind == "gemma3n":
+        if family.needs_audio:
             vision = config.vision_config
             first = int(vision.vocab_offset)
             rows = model.embed_vision(mx.arange(first, first + vision.vocab_size))
@@ -165,12 +163,11 @@ def read_tower(folder: Path, config: dict[str, Any], text_model: Any) -> Tower:
     """Return the tower of a folder; raises whatever mlx-vlm does."""
     from mlx_vlm import utils
 
+    family = SEEING[architecture_of(config)]
     kind, _ = utils.get_model_and_args(dict(config))
     parts = ["text", "vision", "projector"]
-    # Gemma 3n tells tokens of pictures by those of sound, which other models can be without.
-    needs_audio = config.get("model_type") == "gemma3n"
     stated = {**config, "audio_config": None}
-    if needs_audio:
+    if family.needs_audio:
         parts.append("audio")
         stated["audio_config"] = dict(config.get("audio_config") or {})
     for name in ("text_config", "vision_config"):
@@ -188,7 +185,7 @@ def read_tower(folder: Path, config: dict[str, Any], text_model: Any) -> Tower:
             weights = utils.sanitize_weights(getattr(kind, name), weights, getattr(own, part))
     weights = {name: value for name, value in weights.items() if not name.startswith(_TEXT)}
     model.language_model = nn.Module()
-    if needs_audio:
+    if family.needs_audio:
         model.audio_tower = nn.Module()
     if quantization := config.get("quantization"):
         nn.quantize(
@@ -207,7 +204,7 @@ def read_tower(folder: Path, config: dict[str, Any], text_model: Any) -> Tower:
     # The weights of a quantized table are packed; its output has the text model's type.
     embedding = next(part.embed_tokens for part in text_model.modules() if "embed_tokens" in part)
     probe = embedding(mx.array([[0]]))
-    return Tower(model, int(probe.shape[-1]), probe.dtype)
+    return Tower(model, family, int(probe.shape[-1]), probe.dtype)
 
 
 def read_processor(folder: Path) -> Any:
@@ -217,8 +214,3 @@ def read_processor(folder: Path) -> Any:
     return utils.load_processor(
         folder, add_detokenizer=False, trust_remote_code=False, use_fast=False
     )
-
-
-def mark_of(processor: Any, kind: str) -> str:
-    """Return the text of a picture in prompts, which a processor replaces by its tokens."""
-    return str(processor.boi_token if kind == "gemma3" else processor.image_token)

@@ -24,12 +24,11 @@ from engine.inference.vision.pictures import decoded, digest_of
 from engine.inference.vision.positions import grid_positions
 from engine.inference.vision.text_model import (
     Reading,
-    RopeStyle,
     patch_embeddings,
     patch_masks,
     patch_ropes,
 )
-from engine.inference.vision.tower import Features, Tower, mark_of, read_processor
+from engine.inference.vision.tower import Features, Tower, read_processor
 from engine.library.memory_need import PICTURE_BYTES
 from engine.values.request import GenerationRequest, Picture
 
@@ -121,8 +120,7 @@ class Vision:
         if self.sees_both_ways:
             patch_masks(model, self.reading)
         if self._has_grid:
-            style: RopeStyle = "sectioned" if tower.kind.startswith("qwen2") else "interleaved"
-            patch_ropes(model, self.reading, rope["mrope_section"], style)
+            patch_ropes(model, self.reading, rope["mrope_section"], tower.family.rope)
 
     @property
     def token(self) -> int:
@@ -149,7 +147,7 @@ class Vision:
     @property
     def mark(self) -> str:
         """What a template writes for a picture."""
-        return mark_of(self._processor, self._tower.kind)
+        return str(getattr(self._processor, self._tower.family.mark))
 
     def _prepare(self, owner: str, picture: Picture, field: str) -> PreparedPicture:
         key = owner, digest_of(picture)

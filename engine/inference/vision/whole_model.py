@@ -10,7 +10,8 @@ from mlx_vlm.models.cache import make_prompt_cache
 
 from engine.inference.comparison import compare_tokens
 from engine.inference.vision.pictures import decoded
-from engine.inference.vision.tower import mark_of, read_processor
+from engine.inference.vision.tower import read_processor
+from engine.library.architectures import SEEING
 from engine.values.request import Picture
 from engine.values.tokens import Comparison
 
@@ -27,7 +28,7 @@ def compare(
     prompt, tokens = answer
     ids = mx.array([prompt])
     whole, processor = utils.load_model(folder), read_processor(folder)
-    mark = mark_of(processor, str(whole.config.model_type))
+    mark = getattr(processor, SEEING[str(whole.config.model_type)].mark)
     made = processor(text=[mark], images=[decoded(picture, "picture")], add_special_tokens=False)
     pixels = {
         name: mx.array(value) if isinstance(value, np.ndarray) else value
