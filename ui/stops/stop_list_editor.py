@@ -17,6 +17,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
+    QFont,
     QFontMetrics,
     QKeyEvent,
     QKeySequence,
@@ -81,7 +82,9 @@ class StopDelegate(QStyledItemDelegate):
         is_on = enabled.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
         color, icon = colors.muted, ""
         if kind is StopColumn.SEQUENCE:
-            option.font = fixed_font(self._table.font(), 1.0)
+            font = fixed_font(self._table.font(), 1.0)
+            font.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, 0.8)  # signs would touch
+            option.font = font
             color = colors.text if is_on else colors.hint
             option.rect.setRight(option.rect.right() - self._note_px(index))
         elif kind is StopColumn.REMARK:

@@ -9,6 +9,7 @@ from PySide6.QtGui import (
     QBrush,
     QColor,
     QFont,
+    QFontMetricsF,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
@@ -47,6 +48,7 @@ _HEADING_SCALES = {"h1": 1.45, "h2": 1.25, "h3": 1.12}
 # One for all depths, because a font seldom has several of one size.
 _BULLET = "•"
 _HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
+_DRAWN = ("image", "math_inline", "math_inline_double")
 # A table with less width for each column scrolls sideways.
 _COLUMN_EM = 8
 
@@ -323,7 +325,11 @@ def _write_cell(
     alignment = _ALIGNMENTS.get(str(cell.attrGet("style")))
     if alignment is not None:
         block.setAlignment(alignment)
-    block.setLineHeight(120, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+    kinds = QTextBlockFormat.LineHeightTypes
+    if any(child.type in _DRAWN for child in text.children or ()):
+        block.setLineHeight(120, kinds.ProportionalHeight.value)
+    else:  # the letters of another font, as of emoji, do not move the base line
+        block.setLineHeight(1.2 * QFontMetricsF(style.font).lineSpacing(), kinds.FixedHeight.value)
     inline = InlineWriter(cursor, style, pictures)
     form = inline.plain()
     if cell.type == "th_open":
