@@ -83,7 +83,7 @@ class LeadingBatch(RunningBatch):
 
     def reset(self) -> abc.Sequence[int]:
         """Drop all sequences of this process; the other processes are lost already."""
-        self._waiting.clear()
+        self._beginnings.followers.clear()
         return super().reset()
 
     def fault(self) -> str:

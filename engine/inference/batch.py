@@ -10,14 +10,13 @@ import time
 from collections import abc, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import BatchLimits, RowStep, Step
-from engine.inference.cache.index import MemoryUsage, common_tokens, key_of
+from engine.inference.cache.index import MemoryUsage, key_of
 from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import sequence_view
 from engine.inference.continuous_batch import ContinuousBatch
@@ -27,18 +26,13 @@ from engine.inference.mlx_lm_internals import DecodingRows, together
 from engine.inference.prefill import PrefillPacer
 from engine.inference.running_cache import extracted, is_sole
 from engine.inference.sequence import Sequence
+from engine.inference.shared_beginnings import SharedBeginnings
 from engine.inference.speculation.cost import PassCosts
 from engine.inference.speculation.head_drafts import OwnHead, head_of, without_head
 from engine.values.events import CacheMiss
 
 if TYPE_CHECKING:
     from engine.inference.vision.vision import Vision
-
-# A prompt takes its beginning from another where that saves reading so many tokens. Reading fewer
-# takes about as long as copying them.
-WORTH_TOKENS = 256
-# Answers to one prompt with several seeds read it once, unless it is as short as this.
-_WORTH_SAME = 16
 
 
 class RunningBatch:
@@ -67,12 +61,13 @@ class RunningBatch:
         self._stepped_at_s = 0.0
         self._steps = self._tokens_read = self._inserted = 0
         self.sequences: dict[int, Sequence] = {}
-        # The sequences that wait until another has read what both share, with that many tokens.
-        self._waiting: dict[Sequence, tuple[Sequence, int]] = {}
         self._batch = ContinuousBatch(
             model, limits.rows, pads_prompts=can.prompts, sequences=self.sequences, vision=vision
         )
         self.prompt_cache = PromptCache(fresh, limits.cache_bytes, is_shared=limits.is_shared)
+        self._beginnings = SharedBeginnings(
+            self.sequences, can_cut=self.prompt_cache.can_cut_anywhere
+        )
         self._drafting = Drafting(model, self.sequences, costs or PassCosts())
         head = head_of(model) if self.can_draft else None
         self.own_head = None if head is None else OwnHead(head.origin)
@@ -89,7 +84,7 @@ class RunningBatch:
         sequence.key = key_of(sequence.keys)
         if not self.can_draft:
             sequence.sources = ()
-        self._admit(sequence)
+        self._begin_reading(sequence)
         self.prompt_cache.shrink_to()  # files or another sequence may have filled it beyond
         if not self.prompt_cache.can_cut_anywhere:
             self._plan_snapshots(sequence)
@@ -98,12 +93,12 @@ class RunningBatch:
         self._note_use()
         return sequence.number
 
-    def _admit(self, sequence: Sequence) -> None:
+    def _begin_reading(self, sequence: Sequence) -> None:
         """Read a prompt from the end of its cached beginning, or once another has read more."""
         self._fetch(sequence)
-        donor, shared = self._find_donor(sequence)
+        donor, shared = self._beginnings.find_donor(sequence)
         if donor is not None and donor.read < shared:
-            self._waiting[sequence] = donor, shared
+            self._beginnings.followers[sequence] = donor, shared
             if not self.prompt_cache.can_cut_anywhere:
                 donor.snapshots_at.add(shared)
             return
@@ -125,37 +120,6 @@ class RunningBatch:
         if sequence.cache_miss is not None and scorer is not None:
             sequence.cache_miss = CacheMiss.SCORED
 
-    def _find_donor(self, sequence: Sequence) -> tuple[Sequence | None, int]:
-        """Return the sequence from which a prompt takes its beginning, and how many tokens of it.
-
-        It is the one that shares the most tokens, unless another has read nearly as many already.
-        Only sequences of one owner share: no number and no time reveals another's prompt.
-        """
-        can_cut = self.prompt_cache.can_cut_anywhere
-        found: list[tuple[Sequence, int, int]] = []
-        for other in self.sequences.values() if sequence.scorer is None else ():
-            if (
-                other is sequence
-                or other in self._waiting
-                or other.owner.name != sequence.owner.name
-            ):
-                continue
-            # Each reads at least its last token itself.
-            shared = min(common_tokens(sequence.key, other.key), len(sequence) - 1, len(other) - 1)
-            is_same = len(other) == len(sequence) == shared + 1
-            worth = _WORTH_SAME if is_same else WORTH_TOKENS
-            if shared - sequence.cached >= worth and (can_cut or other.read < shared):
-                found.append((other, shared, worth))
-        # One with a cache of its own has not begun to read.
-        ready = [
-            (other, min(shared, other.read))
-            for other, shared, _ in found
-            if can_cut and other.cache is None and other.read > sequence.cached
-        ]
-        nearest = max(ready, key=itemgetter(1), default=(None, sequence.cached))
-        unread = [(other, shared) for other, shared, worth in found if shared - nearest[1] >= worth]
-        return max(unread, key=lambda each: (each[1], each[0].read), default=nearest)
-
     def _store_beginning(self, donor: Sequence, tokens: int) -> None:
         with self._stream():
             cache, row, held = self._batch.cache_of(donor)
@@ -165,23 +129,19 @@ class RunningBatch:
                     part.trim(len(held) - tokens)
                 self.prompt_cache.store(donor.owner.name, held[:tokens], beginning)
 
-    def _admit_waiting(self) -> list[Sequence]:
-        """Admit and return the sequences whose wait has ended, also by the other's end."""
-        admitted = [
-            sequence
-            for sequence, (donor, shared) in self._waiting.items()
-            if donor.number not in self.sequences or donor.read >= shared
-        ]
-        for sequence in admitted:
+    def _end_waits(self) -> list[Sequence]:
+        """Let the sequences read on whose wait has ended; return them."""
+        ready = self._beginnings.ready
+        for sequence in ready:
             self._end_wait(sequence)
         # Only now: evicted before, a beginning would be copied again for each of them.
-        if admitted:
+        if ready:
             self.prompt_cache.shrink_to()
-        return admitted
+        return ready
 
     def _end_wait(self, sequence: Sequence) -> None:
-        del self._waiting[sequence]
-        self._admit(sequence)
+        del self._beginnings.followers[sequence]
+        self._begin_reading(sequence)
 
     def _plan_snapshots(self, sequence: Sequence) -> None:
         tokens, cached = sequence.keys, sequence.cached
@@ -190,7 +150,7 @@ class RunningBatch:
         sequence.snapshots_at.add(min(sequence.turn_end or last, last))
         # Where this prompt diverges from an earlier one, later prompts may diverge, too.
         branch = self.prompt_cache.count_common(sequence.owner.name, tokens)
-        if branch - cached >= WORTH_TOKENS:
+        if branch - cached >= self._beginnings.worth_tokens:
             sequence.snapshots_at.add(branch)
         # Their number depends on the memory, and all processes of a batch must store the same.
         if not self.is_shared:
@@ -198,7 +158,7 @@ class RunningBatch:
 
     def step(self) -> Step:
         """Decode the next tokens of each running row and read as much of the prompts as is fair."""
-        admitted = self._admit_waiting()
+        ready = self._end_waits()
         decoding = len(self._batch.decoding)
         max_tokens = self._pacer.tokens(decoding) if self._batch.can_read else 0
         # Measured from step to step: the device decodes while the last step's tokens are handled.
@@ -225,10 +185,10 @@ class RunningBatch:
         # Unused memory of MLX is freed after so many steps, as in mlx-lm's own loop.
         if self._steps % 512 == 0:
             mx.clear_cache()
-        for sequence in admitted:
+        for sequence in ready:
             step[sequence.number].read = step[sequence.number].read or 0
-        for sequence, (donor, shared) in self._waiting.items():
-            step[sequence.number].read = max(0, min(shared, donor.read) - sequence.cached)
+        for sequence in self._beginnings.followers:
+            step[sequence.number].read = self._beginnings.read_for(sequence)
         self._note_ends(step)
         self._read_drafts()
         return step
@@ -349,7 +309,7 @@ class RunningBatch:
         removed = [self.sequences[number] for number in rows if number in self.sequences]
         joined = []
         for sequence in removed:
-            if self._waiting.pop(sequence, None) is None:
+            if self._beginnings.followers.pop(sequence, None) is None:
                 joined.append(sequence)
             else:
                 sequence.cache = None
@@ -402,7 +362,7 @@ class RunningBatch:
         """Drop the rows of a batch after a step that failed; return the rows that continue."""
         self._batch.clear()
         for sequence in list(self.sequences.values()):
-            if sequence not in self._waiting:
+            if sequence not in self._beginnings.followers:
                 del self.sequences[sequence.number]
                 if sequence.draft is not None:
                     sequence.draft.abandon()
@@ -415,7 +375,7 @@ class RunningBatch:
 
     def close(self) -> None:
         self.sequences.clear()
-        self._waiting.clear()
+        self._beginnings.followers.clear()
         self.prompt_cache.clear()
         self._batch.close()
         del self._drafting

@@ -9,10 +9,10 @@ from engine.distributed.follower import FollowingBatch
 from engine.distributed.leader import LeadingBatch
 from engine.distributed.ranks import Ranks
 from engine.errors import EngineError
-from engine.inference import batch
 from engine.inference.backend import BatchLimits, Step
 from engine.inference.sampling import PromptScorer
 from engine.inference.sequence import Sequence as BatchSequence
+from engine.inference.shared_beginnings import SharedBeginnings
 from engine.values.request import CacheOwner
 from engine.values.tokens import PromptScores, PromptScoring
 from tests.support.scripted import Stage
@@ -115,7 +115,7 @@ def test_follower_evicts_the_prompts_that_rank_0_drops(tmp_path: Path, is_invali
 def test_follower_shares_running_prompts_like_rank_0(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache_bytes: int
 ) -> None:
-    monkeypatch.setattr(batch, "WORTH_TOKENS", 4)
+    monkeypatch.setattr(SharedBeginnings, "worth_tokens", 4)
     both = Both(tmp_path, cache_bytes=cache_bytes)
     prompt = [5] * 30 + both.prompt("go")
     sequences = [BatchSequence([*prompt]) for _ in range(3)]

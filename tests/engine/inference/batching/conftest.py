@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.inference import batch
+from engine.inference.shared_beginnings import SharedBeginnings
 from tests.engine.inference.batching.stepped import Stepped
 from tests.support.models.tiny_models import KINDS
 
@@ -12,7 +12,7 @@ from tests.support.models.tiny_models import KINDS
 @pytest.fixture
 def few_tokens_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tiny prompts be shared."""
-    monkeypatch.setattr(batch, "WORTH_TOKENS", 4)
+    monkeypatch.setattr(SharedBeginnings, "worth_tokens", 4)
 
 
 @pytest.fixture(params=sorted(KINDS))
