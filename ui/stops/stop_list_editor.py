@@ -50,7 +50,7 @@ from ui.kit.commands import Command, Entry, Submenu, context_menu
 from ui.kit.dialogs import prompt_number
 from ui.kit.following import Following
 from ui.kit.labels import ElidedButton, ElidedLabel, clear_layout, label
-from ui.kit.layouts import column, row
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import escape_mnemonics
 from ui.kit.rows import Index
 from ui.kit.theme import current_theme, fixed_font, restyle, sized_font
@@ -471,6 +471,7 @@ class StopListEditor(QWidget):
             self._empty,
             self.apply_bar,
             self.undo_bar,
+            STRETCH,
             spacing=8,
             on=self,
         )
