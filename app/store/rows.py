@@ -38,7 +38,7 @@ from ui.records.codec import (
 from ui.records.conversations import Conversation, ConversationFolder, Placement, QueuedMessage
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun, Run
-from ui.records.titles import preview_of, title_from_file
+from ui.records.titles import title_from_file
 from ui.records.tool_choice import ToolsInUse, choice_from, choice_values
 
 _NAMELESS_FOLDER = "Folder"
@@ -95,9 +95,6 @@ def message_row(conversation: Conversation, message: ConversationMessage) -> Mes
     values = message_values(message)
     if message.run is not None:
         values = {**run_values(message.run), **values}
-    elif values:
-        # ``_PREVIEW`` reads the first number of this JSON.
-        values = {"attached_chars": 0, **values}
     return MessageRow(
         id=message.id,
         conversation_id=conversation.id,
@@ -164,8 +161,8 @@ def _settings(conversation: Conversation) -> dict[str, Any]:
     return {**values, **{name: value for name, value in beside.items() if value}}
 
 
-def conversation_from(stored: ConversationRow, preview: str | None) -> Conversation:
-    """Return a conversation; with a preview, its messages are still to be loaded."""
+def conversation_from(stored: ConversationRow, has_messages: bool) -> Conversation:
+    """Return a conversation, whose messages are still to be loaded."""
     # Settings can be set again; for their sake no conversation is withheld, nor its stops.
     settings, stops, model, tools = None, [], None, ToolsInUse()
     when_full, position, shown_at = None, None, 0.0
@@ -196,8 +193,8 @@ def conversation_from(stored: ConversationRow, preview: str | None) -> Conversat
     conversation.model, conversation.tools = model, tools
     conversation.when_full, conversation.reading_position = when_full, position
     conversation.shown_at = shown_at
-    if preview is not None:
-        conversation.unload(preview_of(preview))
+    if has_messages:
+        conversation.unload()
     return conversation
 
 

@@ -12,25 +12,6 @@ from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 
-_BLANKS = "' ' || char(9, 10, 13)"
-# The start of the newest text, for the sidebar: empty for messages without text, NULL without
-# messages. The text of a question with files begins after them (``{"attached_chars": 9}``).
-_PREVIEW = f"""
-    coalesce(
-        (SELECT coalesce(
-            CASE WHEN m.role = 'user' AND m.run IS NOT NULL THEN nullif(
-                substr(ltrim(substr(
-                    m.text, 1 + CAST(substr(m.run, instr(m.run, ':') + 1) AS INTEGER)
-                ), {_BLANKS}), 1, 200), '')
-            END,
-            substr(ltrim(m.text, {_BLANKS}), 1, 200))
-         FROM messages m
-         WHERE m.conversation_id = conversations.id AND trim(m.text, {_BLANKS}) <> ''
-         ORDER BY m.number DESC LIMIT 1),
-        (SELECT '' FROM messages m WHERE m.conversation_id = conversations.id LIMIT 1)
-    )
-"""
-
 
 def _inserting(table: str, columns: Sequence[str], verb: str = "INSERT") -> str:
     placeholders = ", ".join("?" * len(columns))
@@ -63,15 +44,6 @@ _ADD_ATTACHED = _inserting("attached", rows.ATTACHED, "INSERT OR IGNORE")
 _ADD_MESSAGE = _inserting("messages", MessageRow._fields, "INSERT OR IGNORE")
 _ADD_PRESET = _inserting("presets", rows.PRESETS, "INSERT OR IGNORE")
 _ADD_FOLDER = _inserting("folders", rows.FOLDERS, "INSERT OR IGNORE")
-
-# Conversations in which some message is followed by several versions. Without versions each
-# message but the first follows one of its own.
-_WITH_VERSIONS = """
-SELECT conversation_id FROM messages GROUP BY conversation_id
-    HAVING count(*) > 1 + count(DISTINCT parent_id)
-"""
-# As in ``MessageRow``, without the runs, which a preview does not need.
-_COLUMNS_WITHOUT_RUN = ", ".join("NULL" if name == "run" else name for name in MessageRow._fields)
 
 _RECENT_RUNS = """
 SELECT c.id, c.title, substr(asked.text, 1, 400), m.text, m.run
@@ -115,31 +87,18 @@ def clean_up(connection: sqlite3.Connection) -> None:
 
 def summaries(connection: sqlite3.Connection) -> list[Conversation]:
     """Return all conversations, the newest first; their messages are not loaded."""
+    has_messages = "EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = conversations.id)"
     cursor = connection.execute(
-        f"SELECT {', '.join(ConversationRow._fields)}, {_PREVIEW} FROM conversations "
+        f"SELECT {', '.join(ConversationRow._fields)}, {has_messages} FROM conversations "
         "WHERE deleted_at IS NULL ORDER BY is_pinned DESC, updated_at DESC"
     )
-    read = [rows.conversation_from(ConversationRow(*row), preview) for *row, preview in cursor]
+    read = [rows.conversation_from(ConversationRow(*row), bool(said)) for *row, said in cursor]
     attached = dict(connection.execute("SELECT conversation_id, content FROM attached"))
     for conversation in read:
         if conversation.id in attached:
             unsent = rows.unsent_from(attached[conversation.id])
             conversation.attachments, conversation.queue = unsent
-    with_versions = {identity for (identity,) in connection.execute(_WITH_VERSIONS)}
-    for conversation in read:
-        if conversation.id in with_versions:
-            conversation.unload(_shown_preview(connection, conversation.id))
     return read
-
-
-def _shown_preview(connection: sqlite3.Connection, conversation_id: str) -> str:
-    cursor = connection.execute(
-        f"SELECT {_COLUMNS_WITHOUT_RUN} FROM messages WHERE conversation_id = ? ORDER BY number",
-        (conversation_id,),
-    )
-    conversation = Conversation()
-    conversation.tree.fill(rows.messages_from(MessageRow(*row) for row in cursor))
-    return conversation.preview
 
 
 def messages(connection: sqlite3.Connection, conversation_id: str) -> list[ConversationMessage]:

@@ -27,7 +27,6 @@ from ui.kit.labels import plain_tooltip
 from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.records.conversations import Conversation, ConversationFolder
-from ui.records.titles import preview_of
 
 _MIME = "application/x-fullstop-conversations"
 NEEDS_YOU = "● Needs Approval"
@@ -65,8 +64,7 @@ class SidebarRows(QAbstractListModel):
         if role in (roles.DisplayRole, roles.EditRole):
             return _name(row)
         if role == roles.ToolTipRole:
-            preview = preview_line(row) if isinstance(row, Conversation) else ""
-            return plain_tooltip("\n".join(filter(None, (_name(row), preview))))
+            return plain_tooltip(_name(row))
         return self._spoken(row) if role == roles.AccessibleTextRole else None
 
     def count_in(self, folder: ConversationFolder) -> int:
@@ -235,12 +233,6 @@ def section_namer(today: date) -> Callable[[float], str]:
         return month if then.tm_year == today.year else f"{month} {then.tm_year}"
 
     return name
-
-
-def preview_line(conversation: Conversation) -> str:
-    """Return the first words of the last message, or of a draft that has none before it."""
-    draft = "" if conversation.has_messages else preview_of(conversation.draft.strip())
-    return f"Draft: {draft}" if draft else conversation.preview
 
 
 class ConversationDelegate(RowDelegate):

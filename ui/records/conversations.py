@@ -17,7 +17,7 @@ from engine.values.request import SAMPLING_OPTIONS, LimitSource, Sampling, Sampl
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage, MessageTree, chained, copied, frozen
 from ui.records.stop_entries import StopEntry, rules_of
-from ui.records.titles import UNTITLED, preview_of
+from ui.records.titles import UNTITLED
 from ui.records.tool_choice import ToolsInUse
 
 ListOrder = Literal["recent", "created", "oldest", "title"]
@@ -112,7 +112,6 @@ class Conversation:
         self.updated_at = time.time() if updated_at is None else updated_at
         self.id = id or uuid.uuid4().hex
         self.is_loaded = True
-        self._stored_preview = ""
         self.tree.fill(chained(messages))
 
     @property
@@ -155,27 +154,15 @@ class Conversation:
         """Unix time at which it was shown last, or had its last message."""
         return max(self.shown_at, self.updated_at)
 
-    @property
-    def preview(self) -> str:
-        """The first words of the last message."""
-        if not self.is_loaded:
-            return self._stored_preview
-        for message in reversed(self.messages):
-            if message.content.strip():
-                typed = message.typed if message.attached_chars else ""
-                return preview_of(typed.lstrip() or message.content.lstrip())
-        return ""
-
     def add(self, message: ConversationMessage) -> None:
         """Append a message to the shown ones."""
         shown = self.messages
         self.tree.add(message, shown[-1] if shown else None)
 
-    def unload(self, preview: str) -> None:
-        """Drop the messages from memory and keep a preview, until ``fill`` restores them."""
+    def unload(self) -> None:
+        """Drop the messages from memory, until ``fill`` restores them."""
         self.tree = MessageTree()
         self.is_loaded = False
-        self._stored_preview = preview
 
     def snapshot(self, messages: Iterable[ConversationMessage]) -> "Conversation":
         """Return a copy of the present state, with these messages, for another thread to read."""

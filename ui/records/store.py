@@ -13,16 +13,13 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
+from ui.records.titles import plain_line
 
 MAX_HITS = 100
 Speaker = Literal["", "you", "model", "tool"]
 """The author that a search is narrowed to; empty for all."""
 _SNIPPET_CHARS = 110
 _BEFORE_CHARS = 12  # more would push the match out of a narrow sidebar
-_MARKUP = re.compile(
-    r"!?\[([^\]\n]*)\]\([^)\s]*\)|^\s*(?:#{1,6}|>|[-*+]|\d+\.)\s+|\*\*(?=\S)|(?<=\S)\*\*|`+",
-    re.MULTILINE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,7 @@ def snippet_of(text: str, terms: Sequence[str]) -> tuple[str, tuple[tuple[int, i
     if begin and (space := text.find(" ", begin, match)) >= 0:
         begin = space + 1
     piece = text[begin : begin + _SNIPPET_CHARS]
-    plain = _MARKUP.sub(lambda found: found[1] or "", piece)
+    plain = plain_line(piece)
     piece = plain if pattern.search(plain) else piece
     line = ("…" if begin else "") + re.sub(r"\s", " ", piece)
     if begin + _SNIPPET_CHARS < len(text):

@@ -1,4 +1,4 @@
-"""Titles and previews of conversations: text as one safe, plain line."""
+"""Titles of conversations: text as one safe, plain line."""
 
 import re
 from collections.abc import Iterable
@@ -29,11 +29,6 @@ def plain_line(text: str) -> str:
     for pattern, left in _MARKS:
         text = pattern.sub(left, text)
     return " ".join(text.split())
-
-
-def preview_of(text: str) -> str:
-    """Return the first words of a text, as one plain line."""
-    return plain_line(text[:200])
 
 
 def title_of(question: str, files: Iterable[str] = ()) -> str:

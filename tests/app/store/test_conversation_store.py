@@ -4,11 +4,9 @@ from pathlib import Path
 from engine.stopping.rules import StopRules
 from tests.app.store.conftest import keep, opened
 from tests.support.answers.said import conversation, finished_run
-from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage, runs_of
-from ui.records.messages import question as question_with
 from ui.records.runs import Run
 from ui.records.stop_entries import StopEntry
 
@@ -73,35 +71,8 @@ async def test_store_loads_newest_conversation_at_start(path: Path) -> None:
         first, second = store.conversations()
         assert (first.id, first.is_loaded) == (new.id, True)
         assert (second.is_loaded, second.has_messages) == (False, True)
-        assert second.preview == "the last words"
         await store.fill(second)
         assert len(second.messages) == 2
-
-
-async def test_store_preview_of_shown_version(path: Path) -> None:
-    branched = conversation("old", "the shown answer")
-    question, shown = branched.messages
-    branched.tree.add(ConversationMessage("assistant", "a later version"), question)
-    branched.tree.add(ConversationMessage("user", "a later question"), None)
-    branched.tree.show(shown)
-    # The newest version is shown, and nothing follows it.
-    blank = conversation("older", "an earlier answer")
-    blank.tree.add(ConversationMessage("assistant", "the newest answer"), blank.messages[0])
-    blank.add(ConversationMessage("user", " \n"))
-    # The preview is the typed text, and not the files before it; without text, it is the files.
-    asked, silent = Conversation(), Conversation()
-    asked.add(question_with("\n What is in it?", (Attachment("ü.txt", "all of it"),)))
-    silent.add(question_with(" ", (Attachment("ü.txt", "all of it"),)))
-    branched.updated_at, blank.updated_at, asked.updated_at, silent.updated_at = 4, 3, 2, 1
-    await kept(path, conversation(), branched, blank, asked, silent)
-
-    async with opened(path) as store:
-        _, *others = store.conversations()
-        assert not any(one.is_loaded for one in others)
-        previews = [one.preview for one in others]
-        assert previews == [one.preview for one in (branched, blank, asked, silent)]
-        assert previews[:3] == ["the shown answer", "the newest answer", "What is in it?"]
-        assert previews[3].startswith("ü.txt")
 
 
 async def test_store_running_answer_becomes_interrupted(path: Path) -> None:

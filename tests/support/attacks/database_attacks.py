@@ -13,7 +13,7 @@ from tests.support.answers.said import conversation, finished_run
 from tests.support.attacks.damage import flipped
 from tests.support.memory_store import MemoryConversationStore
 from ui.chat.session.conversation_list import ConversationList
-from ui.chat.sidebar_rows import preview_line, when_text
+from ui.chat.sidebar_rows import when_text
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.exchange.archive import conversation_markdown
@@ -211,7 +211,6 @@ async def _look_at(store: object, listed: ConversationList, one: Conversation) -
     await store.fill(one)  # type: ignore[attr-defined]
     conversation_markdown(one)
     listed.insert(one)
-    preview_line(one)
 
 
 async def _recover(store: object, listed: ConversationList) -> str:

@@ -33,7 +33,6 @@ from tests.support.answers.said import SETTINGS, conversation, finished_run
 from tests.support.attacks.damage import damaged
 from tests.support.memory_store import MemoryConversationStore
 from ui.chat.session.conversation_list import ConversationList
-from ui.chat.sidebar_rows import preview_line
 from ui.inspector.capture_window import read_capture
 from ui.inspector.shown_run import shown_recording
 from ui.kit.tasks import read_text
@@ -155,7 +154,6 @@ def _read_archive(path: Path) -> str:
     listed = ConversationList(MemoryConversationStore())
     for one in found:
         listed.insert(one)
-        preview_line(one)
         conversation_markdown(one)
         for message in one.tree:
             json.loads(rows.message_row(one, message).run or "{}")

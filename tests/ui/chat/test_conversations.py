@@ -7,7 +7,6 @@ from engine.files.json_fields import Fields
 from engine.stopping.rules import Stop, StopRules, StopScope
 from tests.support.memory_store import MemoryConversationStore
 from ui.chat.session.conversation_list import ConversationList
-from ui.chat.sidebar_rows import preview_line
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
@@ -51,12 +50,6 @@ def test_the_first_question_names_a_conversation(conversations: ConversationList
     assert fresh.title == "why does it stop?" + "x" * 90
     conversations.name_after(fresh, "another question")
     assert fresh.title.startswith("why")
-
-
-def test_the_preview_is_what_was_said_last(conversations: ConversationList) -> None:
-    conversation = conversations.every()[0]
-    conversation.add(ConversationMessage("assistant", run=Run(text="two\nlines")))
-    assert preview_line(conversation) == "two lines"
 
 
 def test_pinned_conversations_stay_above_the_others(conversations: ConversationList) -> None:

@@ -125,7 +125,7 @@ class OpenConversations(QObject):
         if conversation is self.requested or not self._context.store.is_saved(conversation):
             return False
         if len(conversation.tree):
-            conversation.unload(conversation.preview)
+            conversation.unload()
         return True
 
     def _offer(self, opened: ConversationController) -> None:

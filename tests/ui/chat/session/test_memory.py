@@ -25,7 +25,6 @@ async def test_conversations_that_are_not_shown_leave_the_memory(
         await show(workspace, conversation)
     await eventually(lambda: len(loaded(workspace)) <= MAX_OPEN)
     assert not first.is_loaded
-    assert first.preview.startswith("answer ")
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     gc.collect()
     assert question() is None
