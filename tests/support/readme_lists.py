@@ -154,7 +154,7 @@ def checks_of_the_probe() -> str:
     return table(
         ("id", "level", "rule", "an extension in"),
         (
-            (f"`{case.code}`", case.level, case.rule.replace("|", "\\|"), extension_in(case))
+            (f"`{case.check_id}`", case.level, case.rule.replace("|", "\\|"), extension_in(case))
             for case in CASES
         ),
     )

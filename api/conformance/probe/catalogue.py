@@ -201,7 +201,7 @@ class Level(StrEnum):
 class Case:
     """A rule that the probe checks."""
 
-    code: str
+    check_id: str
     title: str
     rule: str
     topic: str
@@ -241,11 +241,11 @@ class Case:
 
 def _case(row: str) -> Case:
     head, *rule = row.split("\n    ")
-    code, topic, title, *more = head.split(" | ")
+    check_id, topic, title, *more = head.split(" | ")
     flags = "".join(more).format(other_stop=_OTHER_STOP).split()
     faults = {name: codes.split(",") for name, _, codes in (flag.partition(":") for flag in flags)}
     return Case(
-        code,
+        check_id,
         title,
         " ".join(rule).format(exact=_EXACT, ends=_ENDS, refused=_REFUSED),
         topic,
@@ -258,9 +258,9 @@ def _case(row: str) -> Case:
 
 
 CASES = tuple(_case(row) for row in re.split(r"\n(?=\S)", _TABLE.strip()))
-_BY_CODE = {case.code: case for case in CASES}
+_BY_ID = {case.check_id: case for case in CASES}
 
 
-def case_of(code: str) -> Case:
+def case_of(check_id: str) -> Case:
     """Return the case with an id."""
-    return _BY_CODE[code]
+    return _BY_ID[check_id]

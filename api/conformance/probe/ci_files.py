@@ -76,7 +76,7 @@ def _suite_element(suite: ProbeSuite, report: Report) -> Element:
 
 def _test_element(suite: ProbeSuite, report: Report, result: CheckResult) -> Element:
     seconds = sum(exchange.total_s for exchange in result.exchanges)
-    name, group = f"{result.title} ({result.code})", result.code.partition(".")[0]
+    name, group = f"{result.title} ({result.check_id})", result.check_id.partition(".")[0]
     test = Element(
         "testcase", name=name, classname=f"{report.dialect}.{group}", time=f"{seconds:.3f}"
     )
@@ -137,7 +137,7 @@ def _rule(case: Case, dialects: Sequence[WireDialect]) -> dict[str, Any]:
     pages = [case.reference_in(dialect) for dialect in (*dialects, *DRIVERS)]
     pages += [reference(dialect, "streams") for dialect in (*dialects, *DRIVERS)]
     return {
-        "id": case.code,
+        "id": case.check_id,
         "name": case.title,
         "shortDescription": {"text": case.title},
         "fullDescription": {"text": case.rule},
@@ -149,11 +149,11 @@ def _rule(case: Case, dialects: Sequence[WireDialect]) -> dict[str, Any]:
 
 def _result(suite: ProbeSuite, report: Report, result: CheckResult) -> dict[str, Any]:
     sentence = harmless(f"{report.dialect}: {result.title}. {result.sentence}")
-    check = f"{report.dialect}/{result.code}"
+    check = f"{report.dialect}/{result.check_id}"
     # A server has no files, so the check is the location, which keeps results separate.
     location = {"artifactLocation": {"uri": f"probe/{check}"}, "region": {"startLine": 1}}
     sarif: dict[str, Any] = {
-        "ruleId": result.code,
+        "ruleId": result.check_id,
         "level": _LEVELS[result.level],
         "message": {"text": f"{sentence}\n\n{harmless(failure_as_text(result))}".rstrip()},
         "locations": [{"physicalLocation": location}],

@@ -80,7 +80,7 @@ def _report_lines(suite: ProbeSuite, report: Report, prefix: str) -> Iterator[st
         if title and results:
             yield f"<h1>{title}</h1>"
         for result, similar in failure_groups(results):
-            linked.add(result.code)
+            linked.add(result.check_id)
             line = suite.expectation(report, result)
             note = "" if line is None else f" (an expected failure{line.suffix})"
             yield from _failure_lines(result, similar, prefix, note)
@@ -91,8 +91,8 @@ def _report_lines(suite: ProbeSuite, report: Report, prefix: str) -> Iterator[st
     yield "<tbody>"
     for result in report.results:
         title = _shown(result.title)
-        if result.code in linked:
-            title = f'<a href="#{_shown(prefix + result.code)}">{title}</a>'
+        if result.check_id in linked:
+            title = f'<a href="#{_shown(prefix + result.check_id)}">{title}</a>'
         name = f"{_MARKS.get(result.outcome, '?')} {OUTCOME_NAMES[result.outcome].lower()}"
         cell = f'<td class="{result.outcome.name.lower()}">{name}</td>'
         yield f"<tr><td>{title}</td>{cell}<td>{_shown(table_text(result))}</td></tr>"
@@ -102,8 +102,8 @@ def _report_lines(suite: ProbeSuite, report: Report, prefix: str) -> Iterator[st
 def _failure_lines(
     result: CheckResult, similar: Sequence[CheckResult], prefix: str, note: str
 ) -> Iterator[str]:
-    yield f'<h2 id="{_shown(prefix + result.code)}">{_shown(result.title)}</h2>'
-    yield f"<p><code>{_shown(result.code)}</code>{_shown(note)}</p>"
+    yield f'<h2 id="{_shown(prefix + result.check_id)}">{_shown(result.title)}</h2>'
+    yield f"<p><code>{_shown(result.check_id)}</code>{_shown(note)}</p>"
     for fault, modes in group_faults(result):
         mode = f" ({_shown(modes)})" if modes else ""
         yield f"<p><strong>{_shown(fault.code)}</strong>{mode}: {_shown(fault.sentence)}</p>"
@@ -118,7 +118,7 @@ def _failure_lines(
         link = f'<a href="{address}">{address}</a>'
         yield f"<p>{_shown(result.reference.sentence)} {link}</p>"
     if similar:
-        names = ", ".join(f"<code>{_shown(one.code)}</code>" for one in similar)
+        names = ", ".join(f"<code>{_shown(one.check_id)}</code>" for one in similar)
         yield f"<p>Fails in the same way: {names}.</p>"
     for number, exchange in enumerate(result.exchanges, 1):
         yield f"<details><summary>{_shown(exchange_title(number, exchange))}</summary>"

@@ -37,7 +37,7 @@ def suite_as_data(suite: ProbeSuite) -> dict[str, Any]:
 
 
 def _names(pairs: Sequence[tuple[Report, CheckResult]]) -> list[dict[str, str]]:
-    return [{"dialect": report.dialect, "code": result.code} for report, result in pairs]
+    return [{"dialect": report.dialect, "code": result.check_id} for report, result in pairs]
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -60,8 +60,10 @@ def _result_data(result: CheckResult) -> dict[str, Any]:
     faults = [_fields(fault) for fault in result.faults]
     for fault in faults:
         del fault["is_certain"]
+    fields = _fields(result)
     return {
-        **_fields(result),
+        "code": fields.pop("check_id"),
+        **fields,
         "reference": None if result.reference is None else _fields(result.reference),
         "faults": faults,
         "exchanges": [_exchange_data(exchange) for exchange in result.exchanges],
@@ -81,7 +83,7 @@ def catalogue_as_text() -> str:
 
 
 def _case_lines(case: Case) -> Iterator[str]:
-    yield f"{case.code}  ({case.level})"
+    yield f"{case.check_id}  ({case.level})"
     yield f"    {case.title}: {case.rule}"
     addresses: dict[str, list[str]] = {}
     for dialect in DRIVERS:

@@ -285,11 +285,11 @@ def cause_of(result: CheckResult, earlier: Iterable[CheckResult]) -> str:
         other_kinds = {(fault.code, fault.mode) for fault in other.faults}
         # A stop that affects later requests cuts all their answers.
         is_sticky = any(code == "stop_sticks" for code, _ in other_kinds) and not other.cause
-        if is_sticky and not result.code.startswith(_INDEPENDENT):
-            return other.code
+        if is_sticky and not result.check_id.startswith(_INDEPENDENT):
+            return other.check_id
         is_more_binding = _LEVELS.index(other.level) > _LEVELS.index(result.level)
         if other.cause or is_more_binding or other.outcome is not CheckOutcome.FAILED:
             continue
         if kinds <= other_kinds:
-            return other.code
+            return other.check_id
     return ""

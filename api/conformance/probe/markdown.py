@@ -104,7 +104,7 @@ def _lines(report: Report, *, has_raw: bool) -> Iterator[str]:
 def _failure_lines(
     result: CheckResult, similar: Sequence[CheckResult], *, has_raw: bool
 ) -> Iterator[str]:
-    yield from ("", f"### {result.title} ({result.code})")
+    yield from ("", f"### {result.title} ({result.check_id})")
     for fault, modes in group_faults(result):
         mode = f" ({modes})" if modes else ""
         yield from ("", f"- **{fault.code}**{mode}: {_with_code(fault.sentence)}")
@@ -121,7 +121,7 @@ def _failure_lines(
     if similar:
         yield from (
             "",
-            f"Fails in the same way: {', '.join(code_span(one.code) for one in similar)}.",
+            f"Fails in the same way: {', '.join(code_span(one.check_id) for one in similar)}.",
         )
     for number, exchange in enumerate(result.exchanges if has_raw else (), 1):
         title = html.escape(exchange_title(number, exchange))
@@ -161,7 +161,7 @@ def _closing_lines(suite: ProbeSuite) -> Iterator[str]:
         names = []
         for report, result in pairs:
             line = suite.expectation(report, result)
-            name = code_span(f"{report.dialect}:{result.code}")
+            name = code_span(f"{report.dialect}:{result.check_id}")
             names.append(name + (line.suffix if line is not None else ""))
         if names:
             yield from (f"{title}: {', '.join(names)}.", "")

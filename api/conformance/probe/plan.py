@@ -83,7 +83,7 @@ class Baseline:
 class StopCase:
     """Stops for one prompt, and their expected effect."""
 
-    code: str
+    kind: str
     baseline: Baseline
     stops: tuple[str, ...]
     text: str
@@ -117,17 +117,17 @@ def is_plain(char: str) -> bool:
 
 def plan(baselines: Sequence[Baseline]) -> list[StopCase]:
     """Return the case of each kind for which an answer has suitable stops."""
-    return [case for code in KINDS if (case := stop_case(code, baselines)) is not None]
+    return [case for kind in KINDS if (case := stop_case(kind, baselines)) is not None]
 
 
-def stop_case(code: str, baselines: Sequence[Baseline]) -> StopCase | None:
+def stop_case(kind: str, baselines: Sequence[Baseline]) -> StopCase | None:
     """Return the case of a kind for the first answer that has suitable stops.
 
     Stops that occur in the answer alone come first: some servers stop in the thinking, too.
     """
-    choose, why = KINDS[code]
+    choose, why = KINDS[kind]
     found = (
-        _case(code, baseline, stops, why)
+        _case(kind, baseline, stops, why)
         for baseline in baselines
         for stops in islice(choose(baseline), 64)
         if not any(_NO_CHARACTER in stop for stop in stops)
@@ -160,10 +160,10 @@ def simple_case(given: Baseline, *, is_thinking_safe: bool = False) -> StopCase 
     return None
 
 
-def _case(code: str, baseline: Baseline, stops: tuple[str, ...], why: str = "") -> StopCase:
+def _case(kind: str, baseline: Baseline, stops: tuple[str, ...], why: str = "") -> StopCase:
     end, matched = first_occurrence(baseline.text, stops) or (len(baseline.text), None)
     is_thought = any(stop in baseline.thinking for stop in stops)
-    return StopCase(code, baseline, stops, baseline.text[:end], matched, why, is_thought)
+    return StopCase(kind, baseline, stops, baseline.text[:end], matched, why, is_thought)
 
 
 def _case_within(given: Baseline, begin: int, end: int) -> StopCase | None:

@@ -83,11 +83,11 @@ async def probe(options: ProbeOptions, on_progress: OnProgress | None = None) ->
     return report
 
 
-def is_selected(code: str, options: ProbeOptions) -> bool:
+def is_selected(check_id: str, options: ProbeOptions) -> bool:
     """Whether the options select a case."""
-    is_named = not options.only or any(fnmatchcase(code, pattern) for pattern in options.only)
-    is_named &= not options.is_quick or bool(options.only) or case_of(code).is_quick
-    return is_named and not any(fnmatchcase(code, pattern) for pattern in options.skip)
+    is_named = not options.only or any(fnmatchcase(check_id, pattern) for pattern in options.only)
+    is_named &= not options.is_quick or bool(options.only) or case_of(check_id).is_quick
+    return is_named and not any(fnmatchcase(check_id, pattern) for pattern in options.skip)
 
 
 class ProbeRun:
@@ -108,7 +108,7 @@ class ProbeRun:
         self._conclusions: tuple[str, ...] = ()
         self._cut_short = _CANCELLED
         self._lacks_stops = False
-        self._codes = [case.code for case in CASES if is_selected(case.code, options)]
+        self._check_ids = [case.check_id for case in CASES if is_selected(case.check_id, options)]
 
     async def check(self) -> None:
         """Detect the server, measure it, and run the checks that cannot harm it."""
@@ -165,7 +165,8 @@ class ProbeRun:
             server=server.server,
             is_deterministic=self._is_deterministic,
             results=tuple(
-                results.get(code) or omitted.result(case_of(code), dialect) for code in self._codes
+                results.get(check_id) or omitted.result(case_of(check_id), dialect)
+                for check_id in self._check_ids
             ),
             requests=self._budget.requests,
             duration_s=self._took_s,
@@ -209,14 +210,14 @@ class ProbeRun:
         """Record the faults of answers that have too little text for other checks."""
         if measured.faults:
             self._record("baseline", _baseline_evaluation(measured), len(ctx.client.exchanges))
-        for code in ("form.streamed", "form.whole"):
-            self._record(code, await evaluate(code, ctx), len(ctx.client.exchanges))
+        for check_id in ("form.streamed", "form.whole"):
+            self._record(check_id, await evaluate(check_id, ctx), len(ctx.client.exchanges))
         if any(result.faults for result in self._results.values()):
             raise LimitReached(_too_little_text(measured))
 
     async def _check_all(self, ctx: CheckContext, *, may_harm: bool) -> None:
         # In the order of the catalogue; the cases of health and baseline have no check.
-        cases = [case_of(code) for code in self._codes if code in CHECKS]
+        cases = [case_of(check_id) for check_id in self._check_ids if check_id in CHECKS]
         begin = sum(not case.may_harm for case in cases) if may_harm else 0
         began_s, done = time.monotonic(), begin
         for case in cases:
@@ -228,7 +229,7 @@ class ProbeRun:
                 remaining_s = pace_s * (len(cases) - done)
             self._publish(Progress(done, len(cases), case.title, remaining_s=remaining_s))
             result = await self._check_one(case, ctx)
-            if case.code == _SIMPLEST and result is not None:
+            if case.check_id == _SIMPLEST and result is not None:
                 self._learn_from_simplest(result, ctx)
             done += 1
             self._publish(Progress(done, len(cases), case.title, result))
@@ -243,20 +244,22 @@ class ProbeRun:
         if not ctx.driver.are_stops_standard and codes and codes <= _NO_STOPS and is_everywhere:
             self._lacks_stops = True
             evaluation = Evaluation(_NO_STOPS_SENTENCE, outcome=CheckOutcome.SKIPPED)
-            case = case_of(result.code)
-            self._results[case.code] = evaluation.result(case, ctx.driver.dialect, result.exchanges)
+            case = case_of(result.check_id)
+            self._results[case.check_id] = evaluation.result(
+                case, ctx.driver.dialect, result.exchanges
+            )
             self._conclusions += (_NO_STOPS_SENTENCE,)
-            ctx.broken_by = result.code
+            ctx.broken_by = result.check_id
         elif codes & _BREAKING:
-            ctx.broken_by = result.code
+            ctx.broken_by = result.check_id
 
     async def _check_one(self, case: Case, ctx: CheckContext) -> CheckResult | None:
         client = ctx.client
         before, broken = len(client.exchanges), len(client.broken)
-        if self._lacks_stops and case.code.startswith(_NEED_STOPS):
+        if self._lacks_stops and case.check_id.startswith(_NEED_STOPS):
             evaluation = Evaluation(_NO_STOPS_SENTENCE, outcome=CheckOutcome.SKIPPED)
-            return self._record(case.code, evaluation, before)
-        evaluation = await evaluate(case.code, ctx)
+            return self._record(case.check_id, evaluation, before)
+        evaluation = await evaluate(case.check_id, ctx)
         codes = {fault.code for fault in evaluation.faults}
         if case.level_in(ctx.driver.dialect, codes) in self._options.levels:
             ctx.found |= codes
@@ -273,10 +276,10 @@ class ProbeRun:
                 sentence = f"The server stopped answering: {self._deaths[-1].sentence}"
                 evaluation = Evaluation(sentence, (), CheckOutcome.UNDECIDED, _HEALTH)
             if not is_alive:
-                self._record(case.code, evaluation, before)
+                self._record(case.check_id, evaluation, before)
                 self.death = f"the server no longer answers after {case.title!r}"
                 raise LimitReached(self.death)
-        return self._record(case.code, evaluation, before)
+        return self._record(case.check_id, evaluation, before)
 
     async def _is_alive(self, ctx: CheckContext, blamed: Exchange) -> bool:
         """Whether the server answers a plain question, if need be after some time."""
@@ -329,15 +332,15 @@ class ProbeRun:
             return None
         return self._result(_HEALTH, evaluation, len(client.exchanges))
 
-    def _record(self, code: str, evaluation: Evaluation, before: int) -> CheckResult | None:
+    def _record(self, check_id: str, evaluation: Evaluation, before: int) -> CheckResult | None:
         """Keep a result with the exchanges since ``before``."""
-        if (result := self._result(code, evaluation, before)) is not None:
-            self._results[code] = result
+        if (result := self._result(check_id, evaluation, before)) is not None:
+            self._results[check_id] = result
         return result
 
-    def _result(self, code: str, evaluation: Evaluation, before: int) -> CheckResult | None:
+    def _result(self, check_id: str, evaluation: Evaluation, before: int) -> CheckResult | None:
         server = self._server
-        if code not in self._codes or server is None:
+        if check_id not in self._check_ids or server is None:
             return None
         exchanges = server.client.exchanges
         shown = [fault.exchange for fault in evaluation.faults if fault.exchange is not None]
@@ -350,9 +353,11 @@ class ProbeRun:
         )
         dialect = server.client.driver.dialect
         own = [exchanges[index] for index in indexes]
-        result = replace(evaluation, faults=faults).result(case_of(code), dialect, own)
+        result = replace(evaluation, faults=faults).result(case_of(check_id), dialect, own)
         if not result.cause:
-            others = (name for name in self._codes if name in self._results and name != code)
+            others = (
+                name for name in self._check_ids if name in self._results and name != check_id
+            )
             result = replace(result, cause=cause_of(result, map(self._results.__getitem__, others)))
         return result
 

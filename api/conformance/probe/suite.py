@@ -79,8 +79,8 @@ def read_expected(text: str) -> tuple[Expectation, ...]:
 
 def unknown_patterns(patterns: Iterable[str]) -> list[str]:
     """Return the patterns that match no check."""
-    codes = [case.code for case in CASES]
-    return [one for one in patterns if not any(fnmatchcase(code, one) for code in codes)]
+    check_ids = [case.check_id for case in CASES]
+    return [one for one in patterns if not any(fnmatchcase(name, one) for name in check_ids)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class ProbeSuite:
     def expectation(self, report: Report, result: CheckResult) -> Expectation | None:
         """Return the line of the file that expects a check of a report to fail, or None."""
         lines = (line for line in self.expected if line.dialect in ("", report.dialect))
-        return next((line for line in lines if fnmatchcase(result.code, line.pattern)), None)
+        return next((line for line in lines if fnmatchcase(result.check_id, line.pattern)), None)
 
     def _failed(self) -> Iterator[tuple[Report, CheckResult]]:
         for report in self.reports:
@@ -199,10 +199,10 @@ def failure_groups(results: Sequence[CheckResult]) -> list[tuple[CheckResult, li
 
     The check that the server did not survive comes first.
     """
-    known = {result.code for result in results}
+    known = {result.check_id for result in results}
     heads = [result for result in results if result.cause not in known]
-    heads.sort(key=lambda result: result.code != "server.answers")
-    return [(head, [one for one in results if one.cause == head.code]) for head in heads]
+    heads.sort(key=lambda result: result.check_id != "server.answers")
+    return [(head, [one for one in results if one.cause == head.check_id]) for head in heads]
 
 
 def group_faults(result: CheckResult) -> list[tuple[Fault, str]]:

@@ -162,7 +162,7 @@ class Fault:
 class CheckResult:
     """One row of the report."""
 
-    code: str
+    check_id: str
     title: str
     outcome: CheckOutcome
     sentence: str = ""
@@ -179,7 +179,7 @@ class CheckResult:
 
     @property
     def is_of_stops(self) -> bool:
-        return self.code.startswith(("stop.", "stops."))
+        return self.check_id.startswith(("stop.", "stops."))
 
 
 @dataclass(frozen=True, slots=True)

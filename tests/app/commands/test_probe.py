@@ -224,7 +224,7 @@ def test_the_catalogue_is_listed_without_an_address(
 ) -> None:
     assert program("--list") == 0
     shown = capsys.readouterr().out
-    assert all(case.code in shown for case in CASES)
+    assert all(case.check_id in shown for case in CASES)
 
 
 def test_two_reports_are_compared(

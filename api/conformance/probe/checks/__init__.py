@@ -1,4 +1,6 @@
-"""The checks of the probe, by subject: each is in the module of the first pattern of its id.
+"""The checks of the probe, by subject.
+
+Each is in the module of the first pattern that its id has:
 
 agreement_checks: answers.* reason.*
 error_checks: errors.*

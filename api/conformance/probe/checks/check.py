@@ -123,7 +123,7 @@ class Evaluation:
     ) -> CheckResult:
         sentences = dict.fromkeys(fault.sentence for fault in self.faults)
         return CheckResult(
-            code=case.code,
+            check_id=case.check_id,
             title=case.title,
             outcome=self.outcome or (CheckOutcome.FAILED if self.faults else CheckOutcome.HELD),
             sentence=" ".join(sentences) or self.sentence,

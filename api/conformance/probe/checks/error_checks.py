@@ -63,5 +63,5 @@ _INVALID: dict[str, tuple[_Spoil, bool]] = {
     "stop_number": (lambda driver, body: driver.with_stops(body, 5), False),
     "stop_item": (lambda driver, body: driver.with_stops(body, ["END", 1]), True),
 }
-for _code, (_spoil, _is_streamed) in _INVALID.items():
-    check(f"errors.{_code}")(partial(_invalid, _spoil, is_streamed=_is_streamed))
+for _error, (_spoil, _is_streamed) in _INVALID.items():
+    check(f"errors.{_error}")(partial(_invalid, _spoil, is_streamed=_is_streamed))

@@ -155,7 +155,7 @@ def _sampled(ctx: CheckContext, ask: Ask) -> Body | None:
     return ctx.body(replace(ask, temperature=TEMPERATURE, seed=7))
 
 
-for _code, _situation in {
+for _check_id, _situation in {
     "stops.system": Situation("With a system message", partial(_beside, Ask("", system=SYSTEM))),
     "stops.turn": Situation(
         "In a second turn", partial(_beside, Ask("", earlier=_EARLIER)), may_be_refused=False
@@ -166,7 +166,7 @@ for _code, _situation in {
     ),
     "stops.temperature": Situation("At a temperature", _sampled),
 }.items():
-    check(_code)(partial(check_situation, _situation))
+    check(_check_id)(partial(check_situation, _situation))
 
 
 @check("stops.short")

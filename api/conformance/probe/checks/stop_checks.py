@@ -32,16 +32,16 @@ _LONG_CHAT = "Count from 1 to {}, one number per line"
 _LONG_PLAIN = f"{_LONG_CHAT}\n1\n2\n3\n"
 
 
-async def _stop(code: str, ctx: CheckContext) -> Evaluation:
-    case, recorder = stop_case(code, ctx.baselines), Recorder(ctx)
+async def _stop(kind: str, ctx: CheckContext) -> Evaluation:
+    case, recorder = stop_case(kind, ctx.baselines), Recorder(ctx)
     if case is None:
         raise undecided(NO_TEXT)
     await recorder.judge_modes(case)
     return recorder.evaluation(", ".join(map(repr, case.stops)))
 
 
-for _code in KINDS:
-    check(f"stop.{_code}")(partial(_stop, _code))
+for _kind in KINDS:
+    check(f"stop.{_kind}")(partial(_stop, _kind))
 
 
 # Literal matching: stops that resemble a part of the answer and do not occur in it.

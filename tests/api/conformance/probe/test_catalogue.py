@@ -14,7 +14,7 @@ from api.conformance.probe.run import CHECKS
 
 
 def test_every_check_is_in_the_catalogue_and_nothing_else_is() -> None:
-    codes = [case.code for case in CASES]
+    codes = [case.check_id for case in CASES]
     assert len(codes) == len(set(codes))
     assert {*codes} == {"server.answers", "baseline", *CHECKS}
 
@@ -34,7 +34,7 @@ def test_what_may_harm_a_server_comes_last() -> None:
     assert harms.count(True) == 8
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.code)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.check_id)
 def test_every_case_has_a_rule_and_a_specification_has_a_reference(case: Case) -> None:
     assert case.rule.endswith(".")
     for dialect in DRIVERS:
@@ -46,7 +46,7 @@ def test_every_case_has_a_rule_and_a_specification_has_a_reference(case: Case) -
 
 
 def test_a_rule_that_a_vendor_does_not_state_is_an_extension() -> None:
-    levels = {case.code: case.level_in(WireDialect.RESPONSES) for case in CASES}
+    levels = {case.check_id: case.level_in(WireDialect.RESPONSES) for case in CASES}
     assert levels["stop.one_character"] is Level.EXTENSION
     assert levels["limit"] is Level.SPECIFICATION
     ids = next(case for case in CASES if case.topic == "stop token ids")

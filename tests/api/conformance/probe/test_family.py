@@ -27,7 +27,7 @@ NEARBY = (
 def own_faults(report: Report) -> dict[str, set[str]]:
     """Return the checks that failed for a cause of their own, each with its faults."""
     return {
-        one.code: {fault.code for fault in one.faults}
+        one.check_id: {fault.code for fault in one.faults}
         for one in report.results
         if one.outcome is CheckOutcome.FAILED and not one.cause
     }
@@ -36,7 +36,7 @@ def own_faults(report: Report) -> dict[str, set[str]]:
 def evidence_is_sound(report: Report) -> None:
     for result in report.results:
         for fault in result.faults:
-            assert fault.expected != fault.got, (result.code, fault)
+            assert fault.expected != fault.got, (result.check_id, fault)
             assert fault.code == "not_freed" or fault.exchange is not None, fault
             if fault.exchange is not None:
                 shown = result.exchanges[fault.exchange]

@@ -29,16 +29,16 @@ CHAT, MESSAGES, RESPONSES = WireDialect.CHAT, WireDialect.MESSAGES, WireDialect.
 def test_failures_of_one_kind_are_shown_under_the_first_and_still_count() -> None:
     report = report_on(texts.IgnoresStops(CHAT))
     [first] = [one for one in report.failed if not one.cause]
-    assert first.code == "stop.one_character"
+    assert first.check_id == "stop.one_character"
     under = {
-        one.code: one.outcome
-        for one in (each for each in report.results if each.cause == first.code)
+        one.check_id: one.outcome
+        for one in (each for each in report.results if each.cause == first.check_id)
     }
     assert under["stop.among_others"] is CheckOutcome.FAILED
     assert under["choices.stop"] is CheckOutcome.UNDECIDED
     assert len(under) > 15
-    counted = {one.code for one in (*report.failed, *report.remarks)}
-    assert counted > {one.code for one in report.results if one.cause and one.faults} != set()
+    counted = {one.check_id for one in (*report.failed, *report.remarks)}
+    assert counted > {one.check_id for one in report.results if one.cause and one.faults} != set()
     assert {one.level for one in report.remarks} == {Level.OPINION}
 
 
@@ -78,7 +78,7 @@ def test_a_failure_names_its_rule_and_its_reference() -> None:
     report = report_on(texts.IncludesStops(MESSAGES), only=("stop.one_character",))
     [failed] = report.failed
     assert failed.level is Level.SPECIFICATION
-    assert failed.rule == next(one.rule for one in CASES if one.code == failed.code)
+    assert failed.rule == next(one.rule for one in CASES if one.check_id == failed.check_id)
     assert failed.reference is not None
     assert failed.reference.address.startswith("https://docs.claude.com/")
     assert {one.status for one in failed.exchanges} == {200}
@@ -118,8 +118,8 @@ def test_a_cancelled_probe_reports_what_it_found_and_leaves_no_request_behind() 
             report = probing.report()
             assert report is not None
             assert report.cut_short == "the probe was cancelled"
-            assert report.failed[0].code == "stop.one_character"
-            assert [one.code for one in report.results] == [one.code for one in CASES]
+            assert report.failed[0].check_id == "stop.one_character"
+            assert [one.check_id for one in report.results] == [one.check_id for one in CASES]
             assert len(report.not_run) > 20
             async with asyncio.timeout(60):
                 while server.open_requests:  # noqa: ASYNC110 - the server's own count
@@ -130,7 +130,7 @@ def test_a_cancelled_probe_reports_what_it_found_and_leaves_no_request_behind() 
 
 def test_only_the_chosen_checks_send_requests() -> None:
     report = report_on(FamilyServer(CHAT), only=("stop.*", "errors.json"), skip=("stop.un*",))
-    codes = [one.code for one in report.results]
+    codes = [one.check_id for one in report.results]
     assert codes[0] == "stop.one_character"
     assert codes[-1] == "errors.json"
     assert "stop.unicode" not in codes
@@ -143,7 +143,7 @@ def test_only_the_chosen_checks_send_requests() -> None:
 )
 def test_check_that_needs_an_answer_of_others_works_alone(code: str) -> None:
     [result] = (
-        one for one in report_on(FamilyServer(CHAT), only=(code,)).results if one.code == code
+        one for one in report_on(FamilyServer(CHAT), only=(code,)).results if one.check_id == code
     )
     assert result.outcome is CheckOutcome.HELD, result.sentence
 

@@ -74,7 +74,7 @@ def test_what_breaks_a_server_is_one_finding_with_its_request_at_the_top(
     report = report_on(make(MESSAGES), recovery_s=0.1, timeout_s=0.5)
     [failed] = (*report.failed, *report.remarks)
     [fault] = failed.faults
-    assert (failed.code, fault.code) == ("server.answers", code)
+    assert (failed.check_id, fault.code) == ("server.answers", code)
     assert said in fault.sentence
     assert '"stop_sequences": ["#~never~1"' in fault.curl
     assert report.verdict is Verdict.FAILED
@@ -87,9 +87,9 @@ def test_what_breaks_a_server_is_one_finding_with_its_request_at_the_top(
 def test_a_server_that_answers_again_is_probed_to_the_end() -> None:
     report = report_on(Restarts(MESSAGES), recovery_s=20.0)
     [failed] = (*report.failed, *report.remarks)
-    assert (failed.code, failed.faults[0].code) == ("server.answers", "server_restarted")
+    assert (failed.check_id, failed.faults[0].code) == ("server.answers", "server_restarted")
     assert report.not_run == ()
-    outcomes = {one.code: one.outcome for one in report.results}
+    outcomes = {one.check_id: one.outcome for one in report.results}
     assert outcomes["stop.among_others"] is CheckOutcome.UNDECIDED
     assert outcomes["errors.stop_item"] is CheckOutcome.HELD
 
@@ -108,7 +108,7 @@ def test_refused_request_is_blamed_if_all_later_ones_are_refused() -> None:
     report = report_on(server, skip=("errors.*",), recovery_s=0.1)
     [failed] = (*report.failed, *report.remarks)
     [fault] = failed.faults
-    assert (failed.code, fault.code) == ("server.answers", "server_died")
+    assert (failed.check_id, fault.code) == ("server.answers", "server_died")
     assert '"n": 2' in fault.curl
     assert report.cut_short == "the server no longer answers after 'Several choices'"
 
@@ -133,7 +133,7 @@ def test_what_may_harm_a_server_comes_after_all_dialects() -> None:
     assert [one.dialect for one in reports] == [MESSAGES, CHAT]
     assert [one.other_dialects for one in reports] == [(), ()]
     assert {one.verdict for one in reports} == {Verdict.HELD}
-    harms = [case_of(one.result.code).may_harm for one in told if one.result is not None]
+    harms = [case_of(one.result.check_id).may_harm for one in told if one.result is not None]
     assert harms == [False] * 4 + [True] * 4
 
 
@@ -170,8 +170,10 @@ def test_the_quick_checks_need_few_tokens_and_are_judged(dialect: WireDialect) -
     server = Counts(dialect)
     report = report_on(server, is_quick=True)
     assert report.verdict is Verdict.HELD, as_text(report)
-    quick = [one.code for one in CASES if is_selected(one.code, ProbeOptions("", is_quick=True))]
-    assert [one.code for one in report.results] == quick
+    quick = [
+        one.check_id for one in CASES if is_selected(one.check_id, ProbeOptions("", is_quick=True))
+    ]
+    assert [one.check_id for one in report.results] == quick
     assert sum(one.outcome is CheckOutcome.HELD for one in report.results) > 0.7 * len(quick)
     # Two minutes at 8 tokens/s.
     assert server.tokens < 2 * 60 * 8

@@ -53,7 +53,7 @@ def test_a_server_whose_answers_vary_is_judged_as_far_as_possible(dialect: WireD
     assert report.failed == (), as_text(report)
     assert report.remarks == (), as_text(report)
     assert not report.is_deterministic
-    outcomes = {one.code: one.outcome for one in report.results}
+    outcomes = {one.check_id: one.outcome for one in report.results}
     assert outcomes["stop.one_character"] is CheckOutcome.HELD
     assert outcomes["stops.sticky"] is CheckOutcome.UNDECIDED
 
@@ -80,7 +80,7 @@ def test_answers_that_sometimes_differ_are_no_fault(
 
 def test_several_choices_are_judged_where_they_have_to_be_sampled() -> None:
     report = report_on(odd.SamplesSeveral(CHAT), only=("stop.one_character", "choices.*"))
-    assert {one.code: one.outcome for one in report.results} == {
+    assert {one.check_id: one.outcome for one in report.results} == {
         "stop.one_character": CheckOutcome.HELD,
         "choices.count": CheckOutcome.HELD,
         "choices.stop": CheckOutcome.HELD,

@@ -52,7 +52,7 @@ def test_progress_is_reported_before_and_after_each_check() -> None:
     told: list[Progress] = []
     report = report_on(FamilyServer(MESSAGES), on_progress=told.append)
     results = [one.result for one in told if one.result is not None]
-    assert {one.code for one in results} == {one.code for one in report.results[2:]}
+    assert {one.check_id for one in results} == {one.check_id for one in report.results[2:]}
     assert any(one.remaining_s is not None for one in told)
     assert (told[-1].done, told[-1].total) == (len(results), len(results))
     assert [one.done for one in told] == sorted(one.done for one in told)

@@ -48,9 +48,9 @@ def check_everything(site: Any, dialect: WireDialect) -> None:
     # Whether a long answer is still running when clients leave, and whether a stream takes
     # long enough to show its pace, depends on the machine.
     skipped = {
-        one.code
+        one.check_id
         for one in report.results
         if one.outcome is not CheckOutcome.HELD
-        and not one.code.startswith(("hang_up", "stream.pace"))
+        and not one.check_id.startswith(("hang_up", "stream.pace"))
     }
     assert skipped == SKIPPED[dialect], as_text(report)

@@ -117,7 +117,7 @@ def test_an_expected_failure_passes_and_a_new_one_fails() -> None:
 def test_an_expected_failure_that_passes_fails_the_call() -> None:
     found = suite(report(HELD, LIMIT), expected="limit")
     assert found.verdict is Verdict.FAILED
-    assert [one.code for _, one in found.unexpected_passes] == ["limit"]
+    assert [one.check_id for _, one in found.unexpected_passes] == ["limit"]
     skipped = suite(report(HELD, LIMIT, SKIPPED), expected="stops.blank")
     assert skipped.verdict is Verdict.HELD
 
@@ -262,7 +262,7 @@ def test_sarif_has_a_rule_for_each_check_and_a_result_for_each_failure() -> None
     [run] = found["runs"]
     assert found["version"] == "2.1.0"
     rules = run["tool"]["driver"]["rules"]
-    assert {rule["id"] for rule in rules} == {one.code for one in CASES}
+    assert {rule["id"] for rule in rules} == {one.check_id for one in CASES}
     assert all(rule["helpUri"].startswith("https://") for rule in rules)
     results = {one["ruleId"]: one for one in run["results"]}
     assert set(results) == {"stop.very_first", "stops.string", "thinking.stop"}
@@ -336,4 +336,4 @@ def test_a_file_that_is_not_a_report_is_not_compared(wrong: Any) -> None:
 def test_the_list_has_every_check_with_its_level_and_its_references() -> None:
     text = catalogue_as_text()
     for case in CASES:
-        assert f"{case.code}  ({case.level})" in text
+        assert f"{case.check_id}  ({case.level})" in text
