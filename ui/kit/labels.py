@@ -4,7 +4,7 @@ import re
 from html import escape
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, QSizeF, Qt
-from PySide6.QtGui import QColor, QFont, QHelpEvent, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtGui import QColor, QFont, QHelpEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QGridLayout,
     QLabel,
@@ -225,27 +225,6 @@ class ElidedButton(QPushButton):
         return self.fontMetrics().horizontalAdvance(text) + 2
 
 
-def pill_px(widget: QWidget, word: str) -> int:
-    """Return the width of a pill with a word."""
-    return widget.fontMetrics().horizontalAdvance(word) + _ICON + _GAP + 2 * _PAD
-
-
-def draw_pill(
-    painter: QPainter, area: QRectF, word: str, icon: str, tone: Tone, outline: QPen
-) -> None:
-    """Draw a word with an icon in a rounded field of its tone."""
-    color, soft = current_theme().colors.tone(tone)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.setPen(outline)
-    painter.setBrush(QColor(soft))
-    painter.drawRoundedRect(area, area.height() / 2, area.height() / 2)
-    corner = QPointF(area.left() + _PAD, area.center().y() - _ICON / 2)
-    icons.draw(painter, QRectF(corner, QSizeF(_ICON, _ICON)), icon, color)
-    painter.setPen(QColor(color))
-    inner = area.adjusted(_PAD + _ICON + _GAP, 0, 2 - _PAD, 0)
-    painter.drawText(inner, int(Qt.AlignmentFlag.AlignVCenter), word)
-
-
 class StatusPill(QWidget):
     """Shows one state; its accessible name contains the state."""
 
@@ -265,12 +244,21 @@ class StatusPill(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:
-        return QSize(pill_px(self, self.word), self.fontMetrics().height() + 8)
+        width = self.fontMetrics().horizontalAdvance(self.word) + _ICON + _GAP + 2 * _PAD
+        return QSize(width, self.fontMetrics().height() + 8)
 
     def paintEvent(self, event: QPaintEvent) -> None:
+        area, (color, soft) = QRectF(self.rect()), current_theme().colors.tone(self._tone)
         painter = QPainter(self)
-        outline = QPen(Qt.PenStyle.NoPen)
-        draw_pill(painter, QRectF(self.rect()), self.word, self._icon, self._tone, outline)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(soft))
+        painter.drawRoundedRect(area, area.height() / 2, area.height() / 2)
+        corner = QPointF(_PAD, area.center().y() - _ICON / 2)
+        icons.draw(painter, QRectF(corner, QSizeF(_ICON, _ICON)), self._icon, color)
+        painter.setPen(QColor(color))
+        inner = area.adjusted(_PAD + _ICON + _GAP, 0, 2 - _PAD, 0)
+        painter.drawText(inner, int(Qt.AlignmentFlag.AlignVCenter), self.word)
         painter.end()
 
 

@@ -57,10 +57,9 @@ QLabel[role="muted"] { color: $muted; }
 QLabel[role="faint"] { color: $faint; }
 QLabel[role="fault"] { color: $fault; }
 QLabel[role="notice"] { color: $limit; }
-QLabel[role="chip"], QLabel[role="struck"] {
+QLabel[role="chip"] {
     background: $sunken; border: 1px solid $line; border-radius: 5px; padding: 1px 5px;
 }
-QLabel[role="struck"] { color: $fault; }
 
 QPushButton {
     background: $raised; border: 1px solid $strong_line; border-radius: 7px;
