@@ -235,20 +235,12 @@ class Sidebar(QFrame):
         row(STRETCH, keys, margins=(0, 0, 10, 0), on=new)
         head = row(new, margins=(12, 0, 12, 0))
         head.addStrut(HEAD_PX)
-        self._hint = label(
-            "Your conversations appear here. The first question becomes the title.",
-            "faint",
-            0.94,
-            is_wrapped=True,
-        )
-        self._hint.setContentsMargins(16, 4, 16, 4)
         column(
             head,
             row(self.search_field, margins=(12, 0, 12, 8)),
             self.archive,
             (self.list, 1),
             (self.results, 1),
-            self._hint,
             self.undo_bar,
             self.server,
             spacing=0,
@@ -316,7 +308,6 @@ class Sidebar(QFrame):
         self._workspace.selection_changed.connect(self._show_current)
         self.rows.layoutChanged.connect(self._show_current)
         self.rows.filtered.connect(self._show_archive)
-        self._workspace.answering_changed.connect(self._refresh_hint)
         conversations.undoable.connect(
             lambda text: self.undo_bar.offer(text, conversations.undo_last)
         )
@@ -338,18 +329,11 @@ class Sidebar(QFrame):
 
     def _show_current(self) -> None:
         self.list.show_current(self.rows.index_of(self._workspace.selected))
-        self._refresh_hint()
-
-    def _refresh_hint(self) -> None:
-        conversations = self._workspace.conversations
-        has_messages = any(conversation.has_messages for conversation in conversations.every())
-        self._hint.setVisible(not has_messages and not self._workspace.search.is_active)
 
     def _show_search(self) -> None:
         is_searching = self._workspace.search.is_active
         self.list.setVisible(not is_searching)
         self.results.setVisible(is_searching)
-        self._refresh_hint()
 
     def _write_at(self, index: QModelIndex) -> None:
         if self._workspace.search.hit_at(index.row()) is not None:

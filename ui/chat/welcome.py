@@ -115,19 +115,13 @@ class Welcome(QWidget):
     def refresh(self) -> None:
         model = self._model.state
         is_demo = model.folder is None or self._library.is_bundled(model.folder)
-        ready = f"{model.title} runs on this computer, and nothing leaves it."
+        ability = "runs on this computer, and nothing leaves it"
         if is_demo:
-            ready = f"{model.title} can count, spell and explain stop sequences."
-        text = {
-            "none": "No model is loaded. Find one below, or open a folder from the File menu.",
-            "loading": f"Loading {model.title}. You can write your first message meanwhile.",
-            "ready": ready,
-            "unloaded": f"{model.title} is not loaded. Your first message loads it.",
-            "missing": f"{model.title} is not on this Mac. Choose another model.",
-            "failed": f"{model.title} could not be loaded: {model.message}",
-            "stuck": f"{model.title} is not responding. {model.message} Restart it above.",
-        }
-        self._state.setText(text["stuck" if model.is_stuck else model.stage])
+            ability = "can count, spell and explain stop sequences"
+        text = f"{model.title} {ability}." if model.can_answer else ""
+        if model.stage == "failed":
+            text = f"{model.title} could not be loaded: {model.message}"
+        self._state.setText(text)
         self._offer(DEMO_SUGGESTIONS if is_demo else SUGGESTIONS)
         is_first = self.first.is_recommended and is_demo
         self.first.setVisible(is_first)
