@@ -465,9 +465,9 @@ class StopListEditor(QWidget):
         column(self.table, self._rule, field, spacing=0, margins=1, on=card)
         column(
             card,
+            self.message,
             (self.with_escapes, 0, Qt.AlignmentFlag.AlignLeft),
             (self.fix, 0, Qt.AlignmentFlag.AlignLeft),
-            self.message,
             self._empty,
             self.apply_bar,
             self.undo_bar,
