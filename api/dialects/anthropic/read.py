@@ -202,6 +202,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
             stop_token_ids=list(request.stops.token_ids),
             **sampling,
             thinking=_thinking_to_wire(request),
+            chat_template_kwargs=dict(request.template_options),
             output_config=drop_empty(effort=request.effort, format=form),
             tools=[
                 {"name": t.name, "description": t.description, "input_schema": dict(t.parameters)}

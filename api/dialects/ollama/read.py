@@ -209,7 +209,13 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
     return {
         "model": model,
         "messages": [_turn_to_wire(message) for message in request.messages],
-        **drop_empty(options=options, think=think, tools=tools, format=form),
+        **drop_empty(
+            options=options,
+            think=think,
+            tools=tools,
+            format=form,
+            chat_template_kwargs=dict(request.template_options),
+        ),
     }
 
 

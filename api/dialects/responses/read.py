@@ -391,6 +391,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
             reasoning=drop_empty(effort=request.effort),
             enable_thinking=request.thinking,
             thinking_budget=request.thinking_budget,
+            chat_template_kwargs=dict(request.template_options),
             tools=[{"type": "function", **tool["function"]} for tool in functions(request)],
             tool_choice=tool_choice,
             **format_of_text,

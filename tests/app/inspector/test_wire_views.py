@@ -220,8 +220,9 @@ def test_constraint_is_in_the_body_or_there_is_none(
         {"stops": StopRules.of("END", token_ids=(9,))},
         {"thinking": True, "thinking_budget": 100},
         {"thinking": True, "effort": Effort.HIGH},
+        {"thinking": True, "template_options": {"add_dates": True}},
     ],
-    ids=["no limit", "sampling", "bias", "xtc", "token id", "budget", "effort"],
+    ids=["no limit", "sampling", "bias", "xtc", "token id", "budget", "effort", "template"],
 )
 def test_each_setting_is_in_the_body_or_there_is_none(
     dialect: Dialect, fields: dict[str, Any]
@@ -232,8 +233,9 @@ def test_each_setting_is_in_the_body_or_there_is_none(
         return  # a prompt contains the effect itself
     if body_of(dialect, asked, "m", "") is not None:
         again = asked_again(dialect, asked)
-        names = ("max_tokens", "sampling", "stops", "thinking_budget", "effort")
-        assert [getattr(again, name) for name in names] == [getattr(asked, name) for name in names]
+        for name in ("max_tokens", "sampling", "stops", "thinking_budget", "effort",
+                     "template_options"):  # fmt: skip
+            assert getattr(again, name) == getattr(asked, name), name
 
 
 def test_a_program_contains_an_effort_as_text() -> None:
