@@ -118,7 +118,7 @@ async def _load(service: Service, params: ModelParams) -> str:
     request=EmbedParams,
     answer=dict[str, Any],
     operation="embeddings",
-    names={"inputs": "input"},
+    field_names=lambda params: {"inputs": "input"},
 )
 async def embed(request: ParsedRequest[EmbedParams]) -> str:
     """Ollama's embeddings: texts as vectors."""
@@ -149,7 +149,7 @@ async def embed(request: ParsedRequest[EmbedParams]) -> str:
     request=OldEmbedParams,
     answer=dict[str, list[float]],
     operation="embeddings",
-    names={"inputs[0]": "prompt"},
+    field_names=lambda params: {"inputs[0]": "prompt"},
 )
 async def embed_one(request: ParsedRequest[OldEmbedParams]) -> dict[str, list[float]]:
     """Ollama's earlier route for one text as a vector."""

@@ -82,6 +82,7 @@ async def tokenize(request: ParsedRequest[TokenizeParams]) -> str:
     request=ChatCompletionParams,
     read=requests_from_wire,
     answer=RenderedChat,
+    field_names=_field_names,
 )
 async def render_chat(request: ParsedRequest[ChatCompletionParams]) -> str:
     """The prompt of a Chat request as token ids and text, for vLLM's clients."""
@@ -109,6 +110,7 @@ async def render_chat(request: ParsedRequest[ChatCompletionParams]) -> str:
     request=ChatCompletionParams,
     read=requests_from_wire,
     answer=AppliedTemplate,
+    field_names=_field_names,
 )
 async def apply_template(request: ParsedRequest[ChatCompletionParams]) -> str:
     """The prompt of a Chat request as text, for llama.cpp's clients."""
@@ -142,7 +144,6 @@ async def _render(
     """Return a Chat request's generation, prompt and parts; name missing ones in the headers."""
     service, record, model = request.service, request.record, request.params.model
     check_model(service, model)
-    record.field_names = {**record.field_names, **_field_names(request.params)}
     generation = address_requests(service, request.generations, model)[0]
     prompt = await service.engine.render_prompt(generation)
     engines = (rename_field(name, record.field_names) for name in prompt.not_applied)
@@ -175,7 +176,7 @@ async def detokenize(request: ParsedRequest[DetokenizeParams]) -> dict[str, str]
     request=EmbeddingParams,
     answer=EmbeddingAnswer,
     operation="embeddings",
-    names={"inputs": "input"},
+    field_names=lambda params: {"inputs": "input"},
 )
 async def embed(request: ParsedRequest[EmbeddingParams]) -> str:
     """OpenAI Embeddings: texts as vectors."""

@@ -179,6 +179,7 @@ def _addressed(request: ParsedRequest[ResponseParams]) -> list[GenerationRequest
     request=ResponseParams,
     read=requests_from_wire,
     answer=dict[Literal["object", "input_tokens"], str | int],
+    field_names=form_names,
 )
 async def count_input(request: ParsedRequest[ResponseParams]) -> dict[str, str | int]:
     """The number of tokens of a Responses prompt."""
@@ -193,6 +194,7 @@ async def count_input(request: ParsedRequest[ResponseParams]) -> dict[str, str |
     request=ResponseParams,
     read=summary_requests,
     answer=CompactedResponse,
+    field_names=form_names,
 )
 async def compact(request: ParsedRequest[ResponseParams]) -> CompactedResponse:
     """A long conversation as its questions and a summary.

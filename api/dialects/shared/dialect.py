@@ -88,6 +88,7 @@ class Route:
         media_type: Of its stream, or of an answer that is not JSON.
         operation: The operation's name in OpenTelemetry's conventions
             (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans).
+        field_names: Returns a body's own names of engine fields; all others have the dialect's.
         needs_key: Whether the server's key is required, if it has one.
         is_safe: Whether a GET changes nothing and generates nothing, so that HEAD may do the same
             (RFC 9110, section 9.2.1).
@@ -101,6 +102,7 @@ class Route:
     other_answers: Mapping[int, Any] = field(default_factory=dict)
     media_type: str | None = None
     operation: Literal["", "chat", "embeddings", "text_completion"] = ""
+    field_names: Callable[[Any], Mapping[str, str]] = lambda params: {}
     needs_key: bool = True
     is_safe: bool = True
 
@@ -113,14 +115,12 @@ class AnswerRoute(Route, Generic[_Body]):
         read: Returns the generations that a body asks for; none if it has no prompt.
         write_whole: Returns the body of an answer that is sent whole.
         encoder: Returns the encoder of a stream.
-        field_names: Returns a body's own names of engine fields; all others have the dialect's.
     """
 
     request: type[_Body]
     read: ReadRequest
     write_whole: Callable[[Sequence[Collected], _Body, Head], object]
     encoder: Callable[[_Body, Head], AnswerEncoder]
-    field_names: Callable[[_Body], Mapping[str, str]] = lambda params: {}
     id_prefix: str = ""
     media_type: str = EVENTS
     operation: Literal["chat", "text_completion"] = "chat"
@@ -159,15 +159,10 @@ class QueryRoute(Route):
         reply: Returns the answer's body: None is none, a text is JSON already, a list is the events
             of a stream. A reply of the server itself may return the whole response.
         read: Converts the body to generations, which ``reply`` gets beside it.
-        names: The request's own names of engine fields.
     """
 
     reply: Reply[Any]
     read: ReadRequest | None = None
-    names: Mapping[str, str] = field(default_factory=dict)
-
-    def field_names(self, params: WireModel) -> Mapping[str, str]:
-        return self.names
 
 
 @overload
