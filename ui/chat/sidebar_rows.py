@@ -32,7 +32,7 @@ _MIME = "application/x-fullstop-conversations"
 NEEDS_YOU = "● Needs Approval"
 Row = ConversationFolder | Conversation | str
 """A folder's row opens and closes it; a text is the heading of a section."""
-_ROW_PX, _INSIDE_PX = 32, 16
+_ROW_PX, _INSIDE_PX = 32, 18  # a row in a folder begins below the folder’s name
 
 
 class SidebarRows(QAbstractListModel):
