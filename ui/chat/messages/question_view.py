@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QResizeEvent, QTextBlockFormat, QTextCursor
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
 from ui.chat.composer.attachments import AttachedFile, file_caption, file_lines
@@ -23,7 +23,7 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import LeftOut
 from ui.words import lines_of
 
-_PAD_X = 15
+_PAD_X, _LINE_PERCENT = 15, 128
 _GAP_PX = 8
 
 
@@ -108,12 +108,18 @@ class PlainBubble(QWidget):
         self.text_view = FlowText()
         self.text_view.follow_message_font()
         self.text_view.setPlainText(text)
+        lines, cursor = QTextBlockFormat(), QTextCursor(self.text_view.document())
+        lines.setLineHeight(
+            _LINE_PERCENT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value
+        )
+        cursor.select(QTextCursor.SelectionType.Document)
+        cursor.mergeBlockFormat(lines)
         self.text_view.setAccessibleName(f"You: {text}")
         if self.files and not text:
             self.text_view.hide()  # not shown here; without a parent it would become a window
         self._card = QFrame()
         self._card.setObjectName("bubble")
-        inner = column(spacing=_GAP_PX, margins=(_PAD_X, 10, _PAD_X, 10), on=self._card)
+        inner = column(spacing=_GAP_PX, margins=(_PAD_X, 11, _PAD_X, 6), on=self._card)
         for file in self.files:
             inner.addWidget(file)
             file.unfolded.connect(self._fit)
