@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects import DRIVERS
-from api.conformance.probe.html_page import as_html
+from api.conformance.probe.html_page import suite_as_html
 from api.conformance.probe.json_files import suite_as_data
 from api.conformance.probe.markdown import as_text
 from api.conformance.probe.suite import (
@@ -368,11 +368,10 @@ class ProbeWindow(OwnWindow):
         def content() -> str | bytes:
             if name:
                 return encode_picture(probe_card(report, name, colors, font))
+            suite = ProbeSuite(report.url, (report,))
             if path.suffix != ".json":
-                return as_html(report)
-            return json.dumps(
-                suite_as_data(ProbeSuite(report.url, (report,))), ensure_ascii=False, indent=1
-            )
+                return suite_as_html(suite)
+            return json.dumps(suite_as_data(suite), ensure_ascii=False, indent=1)
 
         try:
             await write_file(path, content)

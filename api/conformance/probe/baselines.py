@@ -11,7 +11,7 @@ from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.client import Client
 from api.conformance.probe.dialects import Ask
 from api.conformance.probe.judgement import stream_differs
-from api.conformance.probe.plan import KINDS, MIN_CHARS, Baseline, bounds, plan
+from api.conformance.probe.plan import CHATML, KINDS, MIN_CHARS, Baseline, bounds, plan
 from api.conformance.probe.values import Exchange, Fault, ProbeOptions
 
 # A Fullstop server sends both vendors' names of a request's id.
@@ -26,10 +26,9 @@ _MORE_CHAT_PROMPTS = (
     "Write the names of the months, one per line, each followed by its number of days in brackets",
 )
 # Without a template: one prompt that any model continues, two in the most common template.
-_CHATML = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 _PLAIN_PROMPTS = (
     "Count from 1 to 20, one number per line\n1\n2\n3\n",
-    *(_CHATML.format(prompt) for prompt in _CHAT_PROMPTS[1:]),
+    *(CHATML.format(prompt) for prompt in _CHAT_PROMPTS[1:]),
 )
 _MORE_PLAIN_PROMPTS = ("Count from 1 to 60, one number per line\n1\n2\n3\n",)
 
@@ -133,14 +132,11 @@ class Baselines:
         first = exchanges[0].capture
         stream = streamed.capture if streamed is not None else None
         texts = [exchange.capture.text for exchange in exchanges if exchange.is_answer]
-        return Baseline(
-            ask=ask,
-            text=first.text,
-            thinking=first.thinking,
+        return Baseline.of(
+            ask,
+            first,
             stable=os.path.commonprefix(texts),  # noqa: RUF071 - no paths
             bounds=bounds(stream) if stream is not None and stream.text == first.text else (),
-            tokens=first.output_tokens,
-            ending=first.ending,
             is_repeatable=len(set(texts)) == 1,
             output_ids=first.output_ids,
             streamed_tokens=stream.output_tokens if stream is not None else None,

@@ -46,11 +46,6 @@ _RAW_CHARS = 20_000
 _MARKS = {CheckOutcome.HELD: "✓", CheckOutcome.FAILED: "✗", CheckOutcome.SKIPPED: "–"}
 
 
-def as_html(report: Report) -> str:
-    """Return one report as a page."""
-    return suite_as_html(ProbeSuite(report.url, (report,)))
-
-
 def suite_as_html(suite: ProbeSuite) -> str:
     """Return all reports of a call as one page."""
     return "\n".join(_lines(suite)) + "\n"

@@ -4,8 +4,9 @@ Pure; any thread.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise, product
+from typing import Any, Self
 
 from api.conformance.captures.values import Capture, CapturedEnding, first_occurrence
 from api.conformance.probe.dialects import Ask
@@ -14,6 +15,8 @@ from api.conformance.probe.dialects import Ask
 MIN_CHARS = 12
 # Occurs in no answer.
 NEVER = "#~never~"
+# A question in the most common chat template, for APIs without one.
+CHATML = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 _JOINER = "\u200d"
 _NO_CHARACTER = "\ufffd"
 
@@ -36,6 +39,13 @@ class Baseline:
     # The modes that are compared: not streams whose text always differs.
     modes: tuple[bool, ...] = (False, True)
     streamed_tokens: int | None = None
+
+    @classmethod
+    def of(cls, ask: Ask, capture: Capture, **others: Any) -> Self:
+        """Return the baseline of an answer; all of its text is stable if nothing else is given."""
+        text, tokens = capture.text, capture.output_tokens
+        known = cls(ask, text, text, capture.thinking, tokens=tokens, ending=capture.ending)
+        return replace(known, **others)
 
     def tokens_in(self, *, is_streamed: bool) -> int | None:
         return self.streamed_tokens if is_streamed else self.tokens

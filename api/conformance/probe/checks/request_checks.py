@@ -25,13 +25,13 @@ from api.conformance.probe.judgement import (
     judge,
     no_answer,
 )
-from api.conformance.probe.plan import MIN_CHARS, Baseline, StopCase
+from api.conformance.probe.plan import CHATML, MIN_CHARS, Baseline, StopCase
 from api.conformance.probe.values import Exchange, Fault
 
 SYSTEM = "You are a helpful assistant."
 _EARLIER = ("Say hello", "Hello! How can I help you?")
 _SHORT_CHAT = "Repeat exactly: red blue"
-_SHORT_PLAIN = "<|im_start|>user\nRepeat exactly: red blue<|im_end|>\n<|im_start|>assistant\n"
+_SHORT_PLAIN = CHATML.format(_SHORT_CHAT)
 # More tokens than servers keep in a window for stops.
 _LATE_TOKENS = 300
 TEMPERATURE = 0.7
@@ -131,16 +131,8 @@ async def _without_stops(
         recorder.note(
             exchange, [fault for view in _views(exchange) for fault in situation.extra(view)]
         )
-    return Baseline(
-        ask=ask,
-        text=capture.text,
-        stable=capture.text,
-        thinking=capture.thinking,
-        tokens=capture.output_tokens,
-        ending=capture.ending,
-        is_repeatable=is_repeatable,
-        streamed_tokens=stream.output_tokens,
-    )
+    tokens = stream.output_tokens
+    return Baseline.of(ask, capture, is_repeatable=is_repeatable, streamed_tokens=tokens)
 
 
 def _beside(ask: Ask, ctx: CheckContext, plain: Ask) -> Body | None:

@@ -334,12 +334,4 @@ async def long_answer(ctx: CheckContext, max_tokens: int, number: int) -> Baseli
     is_usable = first.is_answer and text == other and "\ufffd" not in text
     if not is_usable or len(text) <= len(usual.text):
         return usual
-    return Baseline(
-        ask=ask,
-        text=text,
-        stable=text,
-        thinking=first.capture.thinking,
-        tokens=first.capture.output_tokens,
-        ending=first.capture.ending,
-        streamed_tokens=again.capture.output_tokens,
-    )
+    return Baseline.of(ask, first.capture, streamed_tokens=again.capture.output_tokens)

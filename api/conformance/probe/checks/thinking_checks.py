@@ -76,8 +76,7 @@ async def _first_thought(ctx: CheckContext) -> Baseline:
         raise undecided(VARIES)
     if not capture.text.strip():
         raise undecided("The answer has thinking and no text.")
-    text, tokens = capture.text, capture.output_tokens
-    return Baseline(ask, text, text, capture.thinking, (), tokens, capture.ending)
+    return Baseline.of(ask, capture)
 
 
 @check("thinking.streamed")

@@ -15,10 +15,11 @@ from aiohttp import web
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import Budget, LimitReached
-from api.conformance.probe.html_page import as_html
+from api.conformance.probe.html_page import suite_as_html
 from api.conformance.probe.json_files import as_data
 from api.conformance.probe.markdown import as_text
 from api.conformance.probe.run import probe
+from api.conformance.probe.suite import ProbeSuite
 from api.conformance.probe.values import ProbeFailed, ProbeOptions, Verdict
 from api.terminal_text import harmless
 from tests.api.conformance.probe.family.probing import report_on
@@ -215,10 +216,11 @@ class Steering(FamilyServer):
 def test_reports_show_control_characters_and_send_none_to_the_terminal() -> None:
     report = report_on(Steering(WireDialect.MESSAGES))
     assert report.failed
-    for shown in (as_text(report), as_html(report)):
+    page = suite_as_html(ProbeSuite(report.url, (report,)))
+    for shown in (as_text(report), page):
         assert harmless(shown) == shown
     assert "\\u202e" in as_text(report)
-    assert "<b>" not in as_html(report).replace("<strong>", "")
+    assert "<b>" not in page.replace("<strong>", "")
     json.dumps(as_data(report)).encode()
 
 

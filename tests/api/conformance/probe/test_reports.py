@@ -11,9 +11,10 @@ from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import curl_command
 from api.conformance.probe.dialects import DRIVERS, Ask
-from api.conformance.probe.html_page import as_html
+from api.conformance.probe.html_page import suite_as_html
 from api.conformance.probe.markdown import as_text
 from api.conformance.probe.run import probe
+from api.conformance.probe.suite import ProbeSuite
 from api.conformance.probe.values import (
     Access,
     CheckOutcome,
@@ -72,7 +73,7 @@ class Page(html.parser.HTMLParser):
 
 
 def test_the_page_needs_no_other_file_and_escapes_what_servers_send() -> None:
-    text = as_html(REPORT)
+    text = suite_as_html(ProbeSuite(REPORT.url, (REPORT,)))
     page = Page()
     page.feed(text)
     assert page.open == []
