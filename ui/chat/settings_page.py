@@ -96,7 +96,7 @@ class SettingsBasis:
 class SettingsPage(QWidget):
     """Shows system prompt, sampling and limits, and the presets."""
 
-    edited = Signal(object, str)  # ConversationSettings, title of what was changed
+    edited = Signal(object, str)  # ConversationSettings, text for undo
     kept = Signal(object)  # ConversationSettings for new chats with the model, or None
 
     def __init__(self, presets: PresetList) -> None:
@@ -276,29 +276,31 @@ class SettingsPage(QWidget):
 
     def _reset_number(self, name: str) -> None:
         self.fields[name].setFocus()  # the dot disappears
-        self._edit(name, getattr(self._basis.beginning, name))
+        number = getattr(self._basis.beginning, name)
+        self._change(f"Reset {_TITLES[name]}", replace(self._settings, **{name: number}))
 
     def _reset(self) -> None:
         beginning = self._basis.beginning
         values = {each.name: getattr(beginning, each.name) for each in fields(beginning)}
-        self._change("Settings", replace(self._settings, **values))
+        self._change("Reset Settings", replace(self._settings, **values))
 
     def _edit_stop_option(self, option: StopOption, value: Any) -> None:
         options = self._settings.stop_options
         value = option.default if value is None else value
-        self._edit("stop_options", replace(options, **{option.name: value}))
+        options = replace(options, **{option.name: value})
+        self._change(f"Change {option.title}", replace(self._settings, stop_options=options))
 
     def _edit_prompt(self) -> None:
-        self._edit("system_prompt", self.system_prompt.text)
+        settings = replace(self._settings, system_prompt=self.system_prompt.text)
+        self._change("Change System Prompt", settings)
 
     def _edit(self, name: str, value: Any) -> None:
-        settings = replace(self._settings, **{name: value})
-        self._change(_TITLES.get(name, "Settings"), settings)
+        self._change(f"Change {_TITLES[name]}", replace(self._settings, **{name: value}))
 
-    def _change(self, title: str, settings: ConversationSettings) -> None:
+    def _change(self, undo_text: str, settings: ConversationSettings) -> None:
         """Emit settings that differ, and show them."""
         if settings != self._settings:
-            self.edited.emit(settings, title)
+            self.edited.emit(settings, undo_text)
             self.show_settings(self._basis, settings)
 
 

@@ -254,6 +254,31 @@ async def test_changes_of_a_setting_are_undone_together(engine: Engine, theme: T
         assert card.sampling["temperature"].number == 0.6
 
 
+async def test_undo_of_a_setting_leaves_others_as_they_are(engine: Engine, theme: Theme) -> None:
+    async with shown(main_window(engine, theme)) as window:
+        card, current = window.chat.settings, window.workspace.current
+        card.sampling["temperature"].setValue(0.4)
+        window.workspace.change_settings(replace(current.conversation.settings, is_thinking=True))
+        current.undo_stack.undo()
+        assert current.conversation.settings == ConversationSettings(is_thinking=True)
+
+
+async def test_undo_of_a_reset_brings_back_what_was_reset(engine: Engine, theme: Theme) -> None:
+    async with shown(main_window(engine, theme)) as window:
+        window.pane.open(window.chat.settings)
+        card, current = window.chat.settings, window.workspace.current
+        card.sampling["temperature"].setValue(0.4)
+        card.resets["temperature"].click()
+        current.undo_stack.undo()
+        assert current.conversation.settings.temperature == 0.4
+        card.system_prompt.setPlainText("Be brief.")
+        card.reset.click()
+        assert current.undo_stack.undoText() == "Reset Settings"
+        current.undo_stack.undo()
+        assert card.system_prompt.text == "Be brief."
+        assert current.undo_stack.undoText() == "Change System Prompt"
+
+
 async def test_settings_stay_with_their_conversation(engine: Engine, theme: Theme) -> None:
     async with shown(main_window(engine, theme)) as window:
         window.pane.open(window.chat.settings)

@@ -5,7 +5,7 @@ Main thread.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -47,8 +47,29 @@ from ui.stops.stop_lists import StopLists, list_name
 from ui.tools.toolbox import Toolbox
 
 
-class _SettingChange(ValueChange):
-    """Changes of the same setting, one after another, are undone together."""
+class _SettingChange(QUndoCommand):
+    """Changes of the same setting, one after another, are undone together; others stay."""
+
+    def __init__(
+        self,
+        show: Callable[[ConversationSettings], object],
+        conversation: Conversation,
+        after: ConversationSettings,
+        text: str,
+    ) -> None:
+        super().__init__(text)
+        self._show, self._conversation = show, conversation
+        before = conversation.settings
+        names = [one.name for one in fields(after)]
+        differ = [name for name in names if getattr(before, name) != getattr(after, name)]
+        self.before = {name: getattr(before, name) for name in differ}
+        self.after = {name: getattr(after, name) for name in differ}
+
+    def redo(self) -> None:
+        self._show(replace(self._conversation.settings, **self.after))
+
+    def undo(self) -> None:
+        self._show(replace(self._conversation.settings, **self.before))
 
     def id(self) -> int:
         return 1
@@ -56,7 +77,7 @@ class _SettingChange(ValueChange):
     def mergeWith(self, other: QUndoCommand) -> bool:  # noqa: N802 - Qt's name
         if not isinstance(other, _SettingChange) or other.text() != self.text():
             return False
-        self.after = other.after
+        self.before, self.after = other.before | self.before, self.after | other.after
         return True
 
 
@@ -229,16 +250,16 @@ class Workspace(QObject):
         if edited is not None:
             self.conversations.changed(edited)
 
-    def change_settings(self, settings: ConversationSettings, title: str = "") -> None:
-        """Change the open conversation's settings; with a title, this can be undone."""
+    def change_settings(self, settings: ConversationSettings, undo_text: str = "") -> None:
+        """Change the open conversation's settings; with a text, this can be undone."""
         conversation = self.current.conversation
         if (before := conversation.settings) != settings:
             limits = (settings.max_tokens, settings.thinking_budget)
             is_presets = limits == (before.max_tokens, before.thinking_budget)
             settings = replace(settings, preset=before.preset if is_presets else "")
             show = partial(self.show_settings, conversation)
-            if title:
-                change = _SettingChange(show, (before,), (settings,), f"Change {title}")
+            if undo_text:
+                change = _SettingChange(show, conversation, settings, undo_text)
                 self.current.undo_stack.push(change)
             else:
                 show(settings)
