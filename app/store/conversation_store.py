@@ -194,10 +194,11 @@ class SqliteConversationStore:
 
     async def recover(self, path: Path) -> Recovered:
         """Add the readable conversations of a backup or of a damaged file that are not here."""
+        is_newest = self.problem is not None and path == self.problem.path  # the damaged file
         try:
             found, unreadable = await asyncio.to_thread(readable_rows, path)
             merging = self._database.thread.submit(
-                lambda: statements.merge(self._database.connection, found)
+                lambda: statements.merge(self._database.connection, found, is_newest=is_newest)
             )
             merged = asyncio.wrap_future(merging)
             while not merged.done():  # the transaction cannot be cancelled

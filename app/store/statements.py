@@ -132,27 +132,30 @@ def rebuild_search(connection: sqlite3.Connection) -> None:
         )
 
 
-def merge(connection: sqlite3.Connection, recovered: RecoveredRows) -> tuple[int, int]:
+def merge(
+    connection: sqlite3.Connection, recovered: RecoveredRows, *, is_newest: bool
+) -> tuple[int, int]:
     """Add rows of another file, except those whose id or name exists; return the new rows.
 
-    A conversation of it that was deleted here is shown again, as it was when it was deleted.
+    A conversation of it that was deleted here is shown again, as it was when it was deleted. Only
+    the newest file adds messages to a conversation that is here: of an older one, they are those
+    that were deleted since.
     """
     with transaction(connection):
+        here = {identity for (identity,) in connection.execute("SELECT id FROM conversations")}
         # The files of an existing conversation may have been sent or removed since.
-        attached = [row for row in recovered.attached if not _is_here(connection, row[0])]
+        attached = [row for row in recovered.attached if row[0] not in here]
+        messages = [
+            row for row in recovered.messages if is_newest or row.conversation_id not in here
+        ]
         identities = [(row.id,) for row in recovered.conversations]
         shown = connection.executemany(_SHOW_DELETED, identities).rowcount
         new = connection.executemany(_ADD_CONVERSATION, recovered.conversations).rowcount
         connection.executemany(_ADD_ATTACHED, attached)
-        new_messages = connection.executemany(_ADD_MESSAGE, recovered.messages).rowcount
+        new_messages = connection.executemany(_ADD_MESSAGE, messages).rowcount
         connection.executemany(_ADD_PRESET, recovered.presets)
         connection.executemany(_ADD_FOLDER, recovered.folders)
     return max(shown, 0) + max(new, 0), max(new_messages, 0)
-
-
-def _is_here(connection: sqlite3.Connection, conversation_id: str) -> bool:
-    query = "SELECT 1 FROM conversations WHERE id = ?"
-    return connection.execute(query, (conversation_id,)).fetchone() is not None
 
 
 def picture_files(connection: sqlite3.Connection) -> set[str]:

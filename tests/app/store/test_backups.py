@@ -7,7 +7,8 @@ import pytest
 
 from app.store import backups
 from app.store.backups import MAX_BACKUPS
-from tests.app.store.conftest import BAD_SCHEMA, changed, opened, recovered, write
+from tests.app.store.conftest import BAD_SCHEMA, changed, keep, opened, recovered, write
+from ui.records.messages import ConversationMessage
 from ui.records.store import Recovered
 
 PICTURES = [f"{'a' * 32}.png", f"{'b' * 32}.png"]
@@ -91,6 +92,44 @@ async def test_backup_restores_conversation_deleted_since_the_start(path: Path) 
         assert [len(each.messages) for each in found if each.id == first.id] == [2]
     async with opened(path) as store:
         assert first.id in {each.id for each in store.conversations()}
+
+
+async def test_backup_brings_no_deleted_message_back(path: Path) -> None:
+    await write(path)
+    async with opened(path) as store:
+        first, second, third = store.conversations()
+    [backup] = backups.backups_folder(path).iterdir()
+    async with opened(path) as store:
+        first, second, third = store.conversations()
+        for each in (first, second):
+            await store.fill(each)
+            store.delete_messages(each, list(each.tree)[1:])
+        store.delete(third)
+    async with opened(path) as store:
+        store.delete(second)
+        outcome, found = await recovered(store, backup)
+        assert outcome == Recovered(conversations=2, messages=2)
+        assert {each.id: len(each.messages) for each in found} == {
+            first.id: 1, second.id: 1, third.id: 2,
+        }  # fmt: skip
+
+
+async def test_damaged_file_adds_its_newer_messages_to_a_restored_backup(path: Path) -> None:
+    await write(path)
+    async with opened(path):
+        pass
+    [backup] = backups.backups_folder(path).iterdir()
+    async with opened(path) as store:
+        first = store.conversations()[0]
+        await store.fill(first)
+        first.add(ConversationMessage("user", "newer"))
+        keep(store, first)
+    changed(path, BAD_SCHEMA)
+    async with opened(path) as store:
+        await recovered(store, backup)
+        outcome, found = await recovered(store)
+        assert outcome == Recovered(messages=1)
+        assert "newer" in [each.messages[-1].text for each in found]
 
 
 async def test_file_that_is_no_backup_is_refused(path: Path, tmp_path: Path) -> None:
