@@ -74,7 +74,7 @@ def failure_response(
 
 
 def api_error(error: Exception, record: RequestRecord) -> ApiError:
-    """Return the error that answers a failed request; a fault of ours is logged."""
+    """Map an exception to the error that answers the request; a fault of ours is logged."""
     match error:
         case ApiError():
             return error

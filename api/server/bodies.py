@@ -23,6 +23,7 @@ class BodyReceiver:
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
+        # For load shedding: what all bodies together may take.
         self._available_bytes = 3 * config.max_body_bytes
         # Held while a large body is parsed: values take many times the size of their JSON.
         self.parsing = asyncio.Lock()
@@ -86,7 +87,7 @@ def is_compressed(request: web.Request) -> bool:
 
 
 def decompress(body: bytearray, max_bytes: int) -> bytes:
-    """Return a body, decompressed; refuse a damaged one, and a larger one. Any thread."""
+    """Return a body, decompressed; refuse a damaged one and a decompression bomb. Any thread."""
     decompressor = zlib.decompressobj(32 + zlib.MAX_WBITS)  # finds out whether gzip or zlib
     with suppress(zlib.error):
         whole = decompressor.decompress(body, max_bytes + 1)

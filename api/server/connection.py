@@ -26,7 +26,10 @@ _log = logging.getLogger(__name__)
 
 
 class Connection(web.RequestHandler):
-    """aiohttp's protocol with limits, and with errors in JSON."""
+    """aiohttp's protocol with limits, and with errors in JSON.
+
+    The requests of a surplus connection are refused, so that clients learn why (load shedding).
+    """
 
     __slots__ = ("_config", "_header_timer", "_server", "is_surplus")
 
@@ -45,7 +48,7 @@ class Connection(web.RequestHandler):
         self._header_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the timer, or close the connection at once if there are far too many."""
+        """Start the timer against slow headers (Slowloris); close far too many connections."""
         super().connection_made(transport)
         count, limit = len(self._server.connections), self._config.max_connections
         self.is_surplus = count > limit

@@ -21,7 +21,10 @@ _HEALTH = dict[Literal["status", "running", "waiting"], str | int]
 
 @query("GET", "/health", needs_key=False, answer=_HEALTH, other_answers={503: _HEALTH})
 async def get_health(request: ParsedRequest[None]) -> web.Response:
-    """Whether a model is ready, and how much is running."""
+    """Whether a model is ready, and how much is running.
+
+    The readiness of containers; their liveness is ``GET /``.
+    """
     service = request.service
     status, models = service.engine.status, service.models
     if status.state == "failed":

@@ -1,7 +1,7 @@
 """Stores answers in SQLite for a while, so that later requests can continue them.
 
 The database is in memory or, if a folder is given, in a file that a restart of the server reads
-again. The least recently used answer is dropped first. Knows no vendor. Any thread.
+again. The least recently used answer is dropped first (LRU). Knows no vendor. Any thread.
 """
 
 import contextlib

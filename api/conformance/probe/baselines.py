@@ -110,7 +110,7 @@ class Baselines:
             self.usable.append(replace(baseline, modes=modes))
 
     def _agreed_answer(self, wholes: Sequence[Exchange]) -> Exchange | None:
-        """Return an answer with the most common text; None if no two agree."""
+        """Return an answer with the most common text, by majority; None if no two agree."""
         texts = Counter(exchange.capture.text for exchange in wholes if exchange.is_answer)
         text, times = texts.most_common(1)[0]
         if times < 2:

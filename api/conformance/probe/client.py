@@ -274,6 +274,7 @@ class Client:
         return exchange
 
     async def _send_when_free(self, body: Any, timeout_s: float) -> Exchange:
+        """Send a request; back off and retry while the server is busy."""
         for number in range(_MAX_WAITS + 1):
             self._budget.spend_request()
             exchange = await self._exchange(body, timeout_s)

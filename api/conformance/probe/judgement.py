@@ -1,4 +1,4 @@
-"""Judges answers by the answer to the same prompt without stops.
+"""Judges answers by the answer to the same prompt without stops: the test oracle of the probe.
 
 Pure; any thread.
 """
