@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import httpx2
@@ -65,6 +65,15 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
+@dataclass(eq=False, slots=True)
+class _Call:
+    """A running call of a tool; its lock admits one question at a time to the card of the call."""
+
+    on_question: OnQuestion
+    timeout: asyncio.Timeout
+    question_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 class ToolServer:
     """A server from its start until it is stopped, with its restarts after crashes."""
 
@@ -86,7 +95,7 @@ class ToolServer:
         self._offers = ServerState(config)
         self._log = ServerLog()
         self._client: Client | None = None
-        self._calls: list[tuple[OnQuestion, asyncio.Timeout]] = []
+        self._calls: list[_Call] = []
         self._exit_reason = ""
         self._is_stopping = False
         self._was_ready = False
@@ -188,11 +197,11 @@ class ToolServer:
         timeout_s: float,
         on_question: OnQuestion | None = None,
     ) -> _T:
-        call: tuple[OnQuestion, asyncio.Timeout] | None = None
+        call: _Call | None = None
         try:
             async with asyncio.timeout(timeout_s) as timeout:
                 if on_question is not None:
-                    self._calls.append(call := (on_question, timeout))
+                    self._calls.append(call := _Call(on_question, timeout))
                 return await response
         except TimeoutError:
             raise ToolsRefused(f"{action} timed out after {timeout_s:g} s.") from None
@@ -340,16 +349,19 @@ class ToolServer:
         except ValueError as error:
             self._log.add(f"(a question that cannot be shown) {error}")
             return ErrorData(code=INVALID_PARAMS, message=str(error))
-        on_question, timeout = call = self._calls[-1]
-        loop = asyncio.get_running_loop()
-        deadline_s = timeout.when()
-        remaining_s = None if deadline_s is None else deadline_s - loop.time()
-        timeout.reschedule(None)
-        try:
-            reply = await on_question(question)
-        finally:
-            if remaining_s is not None and call in self._calls:
-                timeout.reschedule(loop.time() + remaining_s)
+        call = self._calls[-1]
+        async with call.question_lock:
+            if call not in self._calls:  # it ended while another question was open
+                return ElicitResult(action="cancel")
+            loop = asyncio.get_running_loop()
+            deadline_s = call.timeout.when()
+            remaining_s = None if deadline_s is None else deadline_s - loop.time()
+            call.timeout.reschedule(None)
+            try:
+                reply = await call.on_question(question)
+            finally:
+                if remaining_s is not None and call in self._calls:
+                    call.timeout.reschedule(loop.time() + remaining_s)
         is_form = reply.action == "accept" and not question.url
         return ElicitResult(action=reply.action, content=dict(reply.values) if is_form else None)
 

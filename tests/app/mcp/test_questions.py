@@ -12,7 +12,13 @@ from app.mcp.conversion import convert_elicitation
 from tests.app.mcp.served import SERVERS, Served, free_port, listening
 from tests.app.mcp.servers.plain import PIXEL
 from tests.support.random_cases import few_of
-from ui.records.tool_servers import QuestionField, QuestionReply, ServerQuestion, ToolServerConfig
+from ui.records.tool_servers import (
+    QuestionField,
+    QuestionReply,
+    ServerQuestion,
+    ToolServerConfig,
+    ToolsRefused,
+)
 
 WAYS = ["stdio", "mcp"]
 
@@ -69,6 +75,31 @@ def test_elicitation_time_does_not_count_for_the_call_timeout(asking: Served) ->
     tool = asking.tool("plain", "book")
     answer = asking.do(asking.host.call(tool, {}, lambda *_: None, think))
     assert answer.text.startswith("Ghent")
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "text"), [(0.0, "Ghent, Ghent"), (600.0, "timed out after 2 s")]
+)
+def test_concurrent_elicitations_are_shown_one_after_another(
+    asking: Served, wait_s: float, text: str
+) -> None:
+    shown: list[str] = []
+
+    async def reply(question: ServerQuestion) -> QuestionReply:
+        assert not shown
+        shown.append(question.message)
+        await asyncio.sleep(0.2)
+        shown.clear()
+        return QuestionReply("accept", {"city": "Ghent"})
+
+    asking.call_timeout_s = 2.0
+    tool = asking.tool("plain", "ask_twice")
+    call = asking.host.call(tool, {"wait_s": wait_s}, lambda *_: None, reply)
+    try:
+        result = asking.runner.run(asyncio.wait_for(call, 20)).text
+    except ToolsRefused as refused:
+        result = str(refused)
+    assert text in result
 
 
 def test_cancelled_call_cancels_its_elicitation(asking: Served) -> None:

@@ -90,6 +90,14 @@ async def book(ctx: Context) -> str:
 
 
 @server.tool()
+async def ask_twice(wait_s: float, ctx: Context) -> str:
+    """Ask two questions at once, then wait."""
+    asked = await asyncio.gather(*(ctx.elicit(f"Trip {n}?", Trip) for n in (1, 2)))
+    await asyncio.sleep(wait_s)
+    return ", ".join(each.data.city for each in asked)
+
+
+@server.tool()
 async def sign_in(ctx: Context) -> str:
     """Have an address visited."""
     asked = await ctx.elicit_url("Sign in there, please.", "https://example.org/in?a=1", "e1")
