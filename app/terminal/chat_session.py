@@ -378,7 +378,7 @@ class ChatSession:
         old = self.conversation
         forgotten = counted(sum(message.role == "user" for message in old.messages), "turn")
         self.conversation = Conversation(settings=old.settings, stops=old.stops)
-        self.conversation.tools = old.tools
+        self.conversation.tools = replace(old.tools, approved=())
         self._file = None
         return f"a new conversation ({forgotten} forgotten)"
 

@@ -24,6 +24,7 @@ from tests.support.scripted import Stage
 from tests.ui.driving import MODEL, ScriptedEngine
 from ui.preferences import NewConversation, ToolPreferences
 from ui.records.exchange.archive import conversations_json
+from ui.records.tool_choice import ToolsInUse
 
 
 @pytest.fixture
@@ -142,6 +143,12 @@ def test_a_new_conversation_keeps_the_settings(session: ChatSession) -> None:
     session.obey("/new")
     assert turns(session) == ()
     assert session.stops == ("END",)
+
+
+def test_a_new_conversation_keeps_the_tools_without_their_approvals(session: ChatSession) -> None:
+    session.conversation.tools = ToolsInUse(("s",), (("s", "off"),), (("s", "t", "f"),))
+    session.obey("/new")
+    assert session.conversation.tools == ToolsInUse(("s",), (("s", "off"),))
 
 
 @pytest.mark.parametrize("line", ["/frobnicate", "/stop frobnicate"])
