@@ -11,8 +11,6 @@ from typing import Any, cast, get_args
 
 from aiohttp import web
 
-from api.dialects.shared.answer_text import json_text
-from api.dialects.shared.body import parse_body
 from api.dialects.shared.dialect import (
     EVENTS,
     AnswerRoute,
@@ -22,9 +20,11 @@ from api.dialects.shared.dialect import (
     ParsedRequest,
     QueryRoute,
 )
+from api.dialects.shared.encoding import json_text
 from api.dialects.shared.parameters import ReadContext, given_names
+from api.dialects.shared.parsing import parse_body
 from api.dialects.shared.requests import left_out_tools, read_generations
-from api.server.bodies import BodyReceiver, decompress, is_compressed
+from api.server.receiving import BodyReceiver, decompress, is_compressed
 from api.server.streams import StreamWriter
 from api.service.config import IMAGES_HEADER, ImageRule
 from api.service.errors import (

@@ -26,8 +26,8 @@ from api.server.access import (
     preflight_headers,
 )
 from api.server.answering import BODIES, RECORD, SERVICE, Handler, api_error, failure_response
-from api.server.bodies import BodyReceiver, too_large
 from api.server.connection import Connection
+from api.server.receiving import BodyReceiver, too_large
 from api.server.routes import add_to, dialect_of, route_of
 from api.service.config import ServerConfig
 from api.service.errors import ApiError, ErrorKind

@@ -38,7 +38,7 @@ class Connection(web.RequestHandler):
             server,
             loop=asyncio.get_running_loop(),
             keepalive_timeout=config.idle_timeout_s,
-            # ``api.server.bodies`` decompresses bodies, within limits.
+            # ``api.server.receiving`` decompresses bodies, within limits.
             auto_decompress=False,
             **options,
         )

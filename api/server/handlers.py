@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from api.dialects.shared.answer_text import json_text
 from api.dialects.shared.dialect import ParsedRequest, query
+from api.dialects.shared.encoding import json_text
 from api.service.config import GREETING
 from api.service.errors import ApiError, ErrorKind, shown
 from api.service.metrics import CONTENT_TYPE

@@ -16,8 +16,8 @@ from api.dialects.openai.chat import CHAT
 from api.dialects.openai.completions import COMPLETIONS
 from api.dialects.responses.dialect import RESPONSES
 from api.dialects.sglang.dialect import GENERATE
-from api.dialects.shared.answer_text import json_text
 from api.dialects.shared.dialect import AnyRoute, Dialect, ParsedRequest, query
+from api.dialects.shared.encoding import json_text
 from api.server.answering import make_handler
 from api.server.handlers import get_health, get_metrics, get_root, list_models, retrieve_model
 

@@ -293,9 +293,9 @@ from typing_extensions import TypedDict
 
 from api.dialects.shared.parameters import ReadContext
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, raw_text_of, with_field
-from api.dialects.shared.body import WireModel
+from api.dialects.shared.parsing import WireModel
 from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head
-from api.dialects.shared.answer_text import json_text, sse_event
+from api.dialects.shared.encoding import json_text, sse_event
 from api.service.errors import ApiError
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules, checked_strings

@@ -10,6 +10,14 @@ from api.dialects.anthropic.wire import (
     MessageCreateParams,
     OutputConfigParam,
 )
+from api.dialects.shared.inspector_bodies import (
+    JsonObject,
+    arguments_of,
+    content_to_wire,
+    drop_empty,
+    starts_new_assistant_turn,
+    system_apart,
+)
 from api.dialects.shared.parameters import (
     ReadContext,
     effort_of,
@@ -20,14 +28,6 @@ from api.dialects.shared.parameters import (
     token_limit,
     with_own_options,
     with_template_options,
-)
-from api.dialects.shared.request_bodies import (
-    JsonObject,
-    arguments_of,
-    content_to_wire,
-    drop_empty,
-    starts_new_assistant_turn,
-    system_apart,
 )
 from api.dialects.shared.requests import check_left_out, no_tool_to_call
 from api.service.errors import invalid, required, shown

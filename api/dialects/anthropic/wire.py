@@ -11,7 +11,6 @@ from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
 from api.dialects.shared.answers import FullstopReport
-from api.dialects.shared.body import WireModel
 from api.dialects.shared.foreign_parts import readable_text
 from api.dialects.shared.parameters import (
     STOP_LIST,
@@ -25,6 +24,7 @@ from api.dialects.shared.parameters import (
     Seed,
     Temperature,
 )
+from api.dialects.shared.parsing import WireModel
 from api.dialects.shared.requests import TextPart, text_or
 
 # Blocks of tools that run on the vendor's servers, and others that only the vendor can read.

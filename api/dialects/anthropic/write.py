@@ -23,9 +23,9 @@ from api.dialects.anthropic.wire import (
     MessageUsage,
     StopReason,
 )
-from api.dialects.shared.answer_text import json_text, sse_event
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire
 from api.dialects.shared.dialect import Collected, Head
+from api.dialects.shared.encoding import json_text, sse_event
 from api.dialects.shared.sealed import REASONING_MARK, seal_text
 from api.service.errors import ApiError, ContextOverflow, ErrorKind
 from engine.stopping.record import StopInfo, StopKind

@@ -38,8 +38,8 @@ from api.dialects.ollama.write import (
     error_to_wire,
     write_answer,
 )
-from api.dialects.shared.answer_text import long_json_text
 from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, Head, ParsedRequest, query
+from api.dialects.shared.encoding import long_json_text
 from api.service.errors import invalid
 from api.service.generations import embed_texts
 from api.service.models import loaded_model

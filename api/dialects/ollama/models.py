@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from api.dialects.ollama.wire import NamedModelParams, OllamaText
-from api.dialects.shared.answer_text import json_line
 from api.dialects.shared.dialect import LINES, ParsedRequest, query
+from api.dialects.shared.encoding import json_line
 from api.service.errors import required
 from api.service.models import (
     ListedModel,

@@ -13,6 +13,13 @@ from api.dialects.ollama.wire import (
     OllamaTurn,
     PromptParams,
 )
+from api.dialects.shared.inspector_bodies import (
+    JsonObject,
+    arguments_of,
+    drop_empty,
+    functions,
+    starts_new_assistant_turn,
+)
 from api.dialects.shared.parameters import (
     ReadContext,
     effort_of,
@@ -23,13 +30,6 @@ from api.dialects.shared.parameters import (
     stop_strings,
     with_own_options,
     with_template_options,
-)
-from api.dialects.shared.request_bodies import (
-    JsonObject,
-    arguments_of,
-    drop_empty,
-    functions,
-    starts_new_assistant_turn,
 )
 from api.dialects.shared.requests import Content, function_of, reasoning_text
 from api.service.errors import FieldPath, invalid

@@ -13,7 +13,6 @@ from typing_extensions import TypedDict
 from api.dialects.openai.chat_wire import CalledToolParam
 from api.dialects.openai.wire import TokenLogprob
 from api.dialects.shared.answers import FullstopReport
-from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import (
     STOPS,
     AnyNumber,
@@ -22,6 +21,7 @@ from api.dialects.shared.parameters import (
     OwnOptions,
     Seed,
 )
+from api.dialects.shared.parsing import WireModel
 from api.dialects.shared.requests import FunctionParam
 
 _FORMAT = WithJsonSchema(

@@ -17,7 +17,6 @@ from api.dialects.ollama.wire import (
     OllamaText,
 )
 from api.dialects.openai.write import answer_tokens, entries_to_wire
-from api.dialects.shared.answer_text import json_line
 from api.dialects.shared.answers import (
     AnswerEncoder,
     not_an_ending,
@@ -28,6 +27,7 @@ from api.dialects.shared.answers import (
     with_field,
 )
 from api.dialects.shared.dialect import Collected, Head
+from api.dialects.shared.encoding import json_line
 from api.service.errors import ApiError, ContextOverflow
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Event, Finished, TokenTrace, ToolCallCompleted

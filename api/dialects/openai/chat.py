@@ -28,10 +28,10 @@ from api.dialects.openai.chat_write import ChatEncoder, write_completion
 from api.dialects.openai.read import form_names
 from api.dialects.openai.wire import EmbeddingAnswer, EmbeddingParams, ErrorAnswer
 from api.dialects.openai.write import FIELD_NAMES, error_to_wire
-from api.dialects.shared.answer_text import long_json_text
 from api.dialects.shared.dialect import AnswerRoute, Dialect, ParsedRequest, query
+from api.dialects.shared.encoding import long_json_text
+from api.dialects.shared.inspector_bodies import drop_empty, sampling_and_stops
 from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS
-from api.dialects.shared.request_bodies import drop_empty, sampling_and_stops
 from api.service.errors import rename_field
 from api.service.generations import embed_texts
 from api.service.models import (

@@ -29,8 +29,7 @@ from api.dialects.openai.tools import (
     offer_custom_tool,
     offer_function,
 )
-from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, ReadContext, choices_of, token_limit
-from api.dialects.shared.request_bodies import (
+from api.dialects.shared.inspector_bodies import (
     JsonObject,
     content_to_wire,
     data_url,
@@ -38,6 +37,7 @@ from api.dialects.shared.request_bodies import (
     functions,
     sampling_and_stops,
 )
+from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, ReadContext, choices_of, token_limit
 from api.dialects.shared.requests import (
     Content,
     TextPart,

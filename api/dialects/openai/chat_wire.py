@@ -21,8 +21,8 @@ from api.dialects.openai.wire import (
     RefusalPart,
     TokenLogprob,
 )
-from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import MaxTokens, ModelName
+from api.dialects.shared.parsing import WireModel
 from api.dialects.shared.requests import (
     FunctionParam,
     TextPart,

@@ -41,6 +41,7 @@ from api.dialects.openai.write import (
 )
 from api.dialects.shared.answers import raw_text_of
 from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head
+from api.dialects.shared.inspector_bodies import JsonObject, drop_empty, sampling_and_stops
 from api.dialects.shared.parameters import (
     OPENAI_STOP_OPTIONS,
     MaxTokensOrNone,
@@ -48,7 +49,6 @@ from api.dialects.shared.parameters import (
     choices_of,
     token_limit,
 )
-from api.dialects.shared.request_bodies import JsonObject, drop_empty, sampling_and_stops
 from api.service.errors import invalid
 from engine import Vocabulary
 from engine.stopping.record import Channel

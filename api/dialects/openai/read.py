@@ -12,6 +12,7 @@ from api.dialects.openai.wire import (
     GenerationParams,
     ResponseFormat,
 )
+from api.dialects.shared.inspector_bodies import JsonObject, drop_empty
 from api.dialects.shared.parameters import (
     OPENAI_STOP_OPTIONS,
     ReadContext,
@@ -27,7 +28,6 @@ from api.dialects.shared.parameters import (
     with_own_options,
     with_template_options,
 )
-from api.dialects.shared.request_bodies import JsonObject, drop_empty
 from api.service.errors import FieldPath, invalid, required, shown, unsupported
 from engine.stopping.rules import StopRules, checked_token_ids
 from engine.values.request import GenerationRequest, OutputConstraint

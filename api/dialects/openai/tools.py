@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any
 
 from api.dialects.openai.wire import CustomFormat
-from api.dialects.shared.body import WireModel
+from api.dialects.shared.parsing import WireModel
 from api.dialects.shared.requests import no_tool_to_call
 from api.service.errors import FieldPath, invalid, required, shown, unsupported
 from engine.values.request import Tool, ToolChoice

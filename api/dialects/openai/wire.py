@@ -11,7 +11,6 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from api.dialects.shared.answers import FullstopReport
-from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import (
     STOPS,
     Biases,
@@ -28,6 +27,7 @@ from api.dialects.shared.parameters import (
     Temperature,
     TopK,
 )
+from api.dialects.shared.parsing import WireModel
 
 # JSON schemas for fields that accept any type; their readers check them.
 TOOL_CHOICE = WithJsonSchema(

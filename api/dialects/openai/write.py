@@ -19,9 +19,9 @@ from api.dialects.openai.wire import (
     PromptLogprobs,
     TokenLogprob,
 )
-from api.dialects.shared.answer_text import DONE, json_text, sse_event
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire, with_field
 from api.dialects.shared.dialect import Head
+from api.dialects.shared.encoding import DONE, json_text, sse_event
 from api.service.errors import ApiError, ContextOverflow, ErrorKind, path_text
 from engine import Vocabulary
 from engine.stopping.record import Channel, StopInfo, StopKind

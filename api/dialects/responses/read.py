@@ -36,8 +36,7 @@ from api.dialects.responses.wire import (
     text_or_json,
 )
 from api.dialects.shared.foreign_parts import result_text
-from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, ReadContext, token_limit
-from api.dialects.shared.request_bodies import (
+from api.dialects.shared.inspector_bodies import (
     JsonObject,
     content_to_wire,
     data_url,
@@ -46,6 +45,7 @@ from api.dialects.shared.request_bodies import (
     sampling_and_stops,
     system_apart,
 )
+from api.dialects.shared.parameters import OPENAI_STOP_OPTIONS, ReadContext, token_limit
 from api.dialects.shared.requests import (
     Content,
     TextPart,

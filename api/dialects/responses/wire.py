@@ -34,9 +34,9 @@ from api.dialects.openai.wire import (
     TokenLogprob,
 )
 from api.dialects.shared.answers import FullstopReport
-from api.dialects.shared.body import WireModel
 from api.dialects.shared.foreign_parts import readable_text
 from api.dialects.shared.parameters import MaxTokens
+from api.dialects.shared.parsing import WireModel
 from api.dialects.shared.requests import TextPart, text_or
 
 # Conversations that began with the vendor's service or other tools contain them. A call that the

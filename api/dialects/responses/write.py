@@ -33,9 +33,9 @@ from api.dialects.responses.wire import (
     ResponseTool,
     ResponseUsage,
 )
-from api.dialects.shared.answer_text import json_text, sse_event
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire
 from api.dialects.shared.dialect import Collected, Head
+from api.dialects.shared.encoding import json_text, sse_event
 from api.dialects.shared.sealed import REASONING_MARK, seal_text
 from api.service.errors import ApiError, ErrorKind
 from engine.stopping.record import Channel

@@ -6,6 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from api.dialects.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
+from api.dialects.shared.inspector_bodies import (
+    JsonObject,
+    picture_url,
+    sampling_and_stops,
+)
 from api.dialects.shared.parameters import (
     SGLANG_STOP_OPTIONS,
     ReadContext,
@@ -17,11 +22,6 @@ from api.dialects.shared.parameters import (
     text_constraint,
     token_limit,
     with_own_options,
-)
-from api.dialects.shared.request_bodies import (
-    JsonObject,
-    picture_url,
-    sampling_and_stops,
 )
 from api.dialects.shared.requests import Content
 from api.service.errors import FieldPath, invalid

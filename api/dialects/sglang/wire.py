@@ -9,7 +9,6 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.dialects.shared.answers import FullstopReport
-from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import (
     STOPS,
     Biases,
@@ -22,6 +21,7 @@ from api.dialects.shared.parameters import (
     Temperature,
     TopK,
 )
+from api.dialects.shared.parsing import WireModel
 
 MAX_PROMPTS = 128
 

@@ -17,9 +17,9 @@ from api.dialects.sglang.wire import (
     SglangError,
     TokenLogprob,
 )
-from api.dialects.shared.answer_text import DONE, json_text, sse_event
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire, with_field
 from api.dialects.shared.dialect import Collected, Head
+from api.dialects.shared.encoding import DONE, json_text, sse_event
 from api.service.errors import ApiError, ContextOverflow, path_text
 from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished, PromptProgress, TokenTrace

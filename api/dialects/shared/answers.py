@@ -11,7 +11,7 @@ from typing import Annotated, Any, NotRequired, assert_never, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.dialects.shared.answer_text import COMMENT
+from api.dialects.shared.encoding import COMMENT
 from api.service.errors import ApiError, ErrorKind, failure_of, path_text
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.repetition import Repetition

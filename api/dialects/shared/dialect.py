@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar, overload
 
 from api.dialects.shared.answers import AnswerEncoder
-from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import Vendor
+from api.dialects.shared.parsing import WireModel
 from api.dialects.shared.requests import ReadRequest
 from api.service.errors import ApiError
 from api.service.models import check_model

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from api.dialects.shared.body import WireModel
+from api.dialects.shared.parsing import WireModel
 from api.service.config import ImageRule
 from api.service.errors import FieldPath, invalid
 from engine.errors import InvalidRequest

@@ -14,8 +14,8 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from api.dialects.shared.billing_line import without_billing_line
-from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import ReadContext
+from api.dialects.shared.parsing import WireModel
 from api.service.errors import (
     ApiError,
     FieldPath,

@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from api.dialects.shared.body import WireModel, parse_body
+from api.dialects.shared.parsing import WireModel, parse_body
 from api.service.errors import ApiError, ErrorKind
 
 

@@ -15,8 +15,8 @@ from api.dialects.openai.completions import CompletionParams
 from api.dialects.responses.read import requests_from_wire
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.sglang.wire import GenerateParams
-from api.dialects.shared.body import WireModel, parse_body
 from api.dialects.shared.parameters import ReadContext
+from api.dialects.shared.parsing import WireModel, parse_body
 from api.service.errors import ApiError
 
 ASK: dict[str, Any] = {

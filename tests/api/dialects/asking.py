@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from api.dialects.shared.answer_text import json_text
 from api.dialects.shared.answers import AnswerEncoder
-from api.dialects.shared.body import WireModel, parse_body
 from api.dialects.shared.dialect import AnswerRoute, Collected, Head
+from api.dialects.shared.encoding import json_text
 from api.dialects.shared.parameters import ReadContext
+from api.dialects.shared.parsing import WireModel, parse_body
 from api.server.routes import DIALECTS
 from api.service.errors import ApiError
 from engine.errors import InvalidRequest

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from api.dialects.shared.answer_text import json_text
 from api.dialects.shared.dialect import Dialect
+from api.dialects.shared.encoding import json_text
 from api.server import openapi
 from api.server.routes import DIALECTS, TABLE
 from api.service.errors import ApiError, ErrorKind

@@ -7,9 +7,9 @@ import pytest
 from api.dialects.ollama.wire import EmbedParams, OldEmbedParams
 from api.dialects.openai.chat_wire import TokenizeParams
 from api.dialects.openai.wire import EmbeddingParams
-from api.dialects.shared.answer_text import json_text
-from api.dialects.shared.body import WireModel, parse_body
+from api.dialects.shared.encoding import json_text
 from api.dialects.shared.parameters import ReadContext
+from api.dialects.shared.parsing import WireModel, parse_body
 from api.service.errors import ApiError, path_text
 from engine.errors import InvalidRequest
 from tests.api.dialects.asking import ROUTES, SMALLEST

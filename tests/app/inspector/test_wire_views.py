@@ -15,9 +15,9 @@ from api.conformance.captures.values import Severity
 from api.dialects.ollama.dialect import OLLAMA
 from api.dialects.openai.chat import CHAT
 from api.dialects.sglang.dialect import GENERATE
-from api.dialects.shared.body import parse_body
 from api.dialects.shared.dialect import Dialect
 from api.dialects.shared.parameters import ReadContext
+from api.dialects.shared.parsing import parse_body
 from api.server.routes import DIALECTS
 from api.server.server import ServerThread
 from api.service.config import ServerConfig
