@@ -7,7 +7,6 @@ Results go to standard output, progress to standard error. Main thread, on an ev
 
 import asyncio
 import itertools
-import json
 import statistics
 import sys
 import threading
@@ -20,6 +19,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any, TypeVar
 
+from api.terminal_text import harmless, harmless_json
 from app import exits, paths
 from app.engines import open_engine, read_user_template
 from app.exits import CommandError, did_you_mean
@@ -155,7 +155,7 @@ def run(options: Namespace) -> int:
         raise CommandError(plain_cause(str(error))) from error
     finally:
         printer.status("")
-    print(_as_json(report) if options.is_json else _as_text(report), flush=True)
+    print(_as_json(report) if options.is_json else harmless(_as_text(report)), flush=True)
     return exits.OK if report.is_right else exits.FAILURE
 
 
@@ -413,4 +413,4 @@ def _as_json(report: Report) -> str:
         "is_right": report.is_right,
         "verdict": report.verdict,
     }
-    return json.dumps(shown, ensure_ascii=False)
+    return harmless_json(shown)

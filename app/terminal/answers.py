@@ -1,12 +1,12 @@
 """Streams an answer to a terminal, and reads the files that go with its prompt. Main thread."""
 
 import dataclasses
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from api.terminal_text import harmless_json
 from app import exits, paths
 from app.exits import CommandError
 from app.printer import Printer
@@ -111,7 +111,7 @@ def print_end(
 ) -> None:
     """Print an answer as JSON, or the end of an answer whose text was printed."""
     if is_json:
-        print(json.dumps(as_json(given, fork), ensure_ascii=False), flush=True)
+        print(harmless_json(as_json(given, fork)), flush=True)
         return
     no_effect = given.finished.details.no_effect
     unused = f"no effect: {', '.join(no_effect)}" if no_effect else ""

@@ -35,9 +35,10 @@ def test_check_demo_model_comparison_and_measurements(
     run: Run, demo_model_path: Path, tmp_path: Path
 ) -> None:
     own = (demo_model_path / "chat_template.jinja").read_text()
-    (tmp_path / "own.jinja").write_text(own.replace("Reply with", "Answer by"))
+    (tmp_path / "own.jinja").write_text(own.replace("Reply with", "\x9b\u202eAnswer by"))
     users = ("--chat-template", str(tmp_path / "own.jinja"))
     code, out, _ = run("demo-model", "--tokens", "24", "--json", *users)
+    assert not {"\x9b", "\u202e"} & set(out)  # a terminal would obey them
     said = json.loads(out)
     assert (code, said["model"], said["is_right"]) == (0, "demo-model", True)
     compared = {one["answers"]: (one["tokens"], one["differences"]) for one in said["comparisons"]}
@@ -54,7 +55,10 @@ def test_check_demo_model_comparison_and_measurements(
     )
     assert all(one["guessed"] == 0 for one in said["measurements"] if one["drafts"] == "none")
     assert {case["outcome"] for case in said["template"]["cases"]} == {"as sent"}
-    assert "+Answer by a tool call when a tool fits.<|im_end|>" in said["template_difference"]
+    assert (
+        "+\x9b\u202eAnswer by a tool call when a tool fits.<|im_end|>"
+        in said["template_difference"]
+    )
 
 
 @pytest.mark.usefixtures("one_round")
