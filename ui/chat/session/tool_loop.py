@@ -267,7 +267,7 @@ class ToolLoop(QObject):
         took_s = time.monotonic() - started_s
         sent = answer.text.encode(errors="replace")[: self._toolbox.max_result_bytes]
         chars = len(sent.decode(errors="ignore"))
-        return CallResult(
+        result = CallResult(
             call.id,
             "failed" if answer.is_error else "done",
             answer.text,
@@ -275,8 +275,15 @@ class ToolLoop(QObject):
             tool.name,
             took_s,
             chars if chars < len(answer.text) else None,
-            await self._save_pictures(answer, tool),
         )
+        saving = asyncio.ensure_future(self._save_pictures(answer, tool))
+        try:
+            return replace(result, pictures=await asyncio.shield(saving))
+        except asyncio.CancelledError:  # the call itself has had its effect
+            run.results.append(result)
+            await asyncio.wait({saving})
+            run.results[-1] = replace(result, pictures=saving.result())
+            raise
 
     async def _save_pictures(self, answer: ToolAnswer, tool: ToolInfo) -> tuple[Attachment, ...]:
         folder = self._store.pictures_folder

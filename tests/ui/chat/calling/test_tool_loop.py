@@ -1,8 +1,10 @@
 """The loop of calls: asked, allowed, denied, stopped, limited, and told to the model."""
 
 import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +17,10 @@ from tests.ui.chat.calling.talking import Talk, adding, ended
 from tests.ui.driving import ScriptedEngine, eventually
 from tests.ui.driving import ended as is_over
 from ui.chat.messages.tool_cards import call_state
+from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
+from ui.records.pictures import keep_picture
 from ui.records.runs import Run
 from ui.records.tool_calls import CallResult, Decision, result_from, result_values
 from ui.records.tool_choice import approval_of
@@ -199,6 +203,31 @@ async def test_the_pictures_of_a_result_are_kept_with_the_call(
     values = result_values(message.run.results[0])
     assert result_from(Fields(values)) == message.run.results[0]
     assert "pictures" not in result_values(CallResult("c", "done", "3"))
+
+
+async def test_a_finished_call_keeps_its_result_when_stopped_while_its_pictures_are_saved(
+    scripted: ScriptedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryConversationStore, "pictures_folder", tmp_path / "pictures")
+    is_writing, may_write = threading.Event(), threading.Event()
+
+    def write(*arguments: Any) -> Attachment:
+        is_writing.set()
+        may_write.wait(30)
+        return keep_picture(*arguments)
+
+    monkeypatch.setattr("ui.chat.session.tool_loop.keep_picture", write)
+    async with Talk(scripted, allowed=[approval_of(ADD)]) as talk:
+        talk.host.pictures = (b"GIF89a2",)
+        await talk.begins(adding(1, 2), adding(3, 4))
+        await eventually(is_writing.is_set)
+        talk.session.cancel()
+        may_write.set()
+        await is_over(talk.session)
+        saved, stopped = talk.run.results
+    assert (saved.state, saved.text) == ("done", "3")
+    assert [picture.name for picture in saved.pictures] == ["add 1.gif"]
+    assert (stopped.state, len(talk.host.calls)) == ("cancelled", 1)
 
 
 async def test_a_server_that_fails_is_named_and_the_answer_goes_on(
