@@ -6,7 +6,7 @@ https://modelcontextprotocol.io/docs/develop/connect-local-servers
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,13 +61,26 @@ def parse_servers(text: str) -> ParsedServers:
     servers: list[ToolServerConfig] = []
     errors: list[str] = []
     for name, values in section.items():
+        path = f"mcpServers.{name}"
         try:
-            servers.append(_parse_server(name, values, f"mcpServers.{name}"))
+            server = _parse_server(name, values, path)
+            if any(server.name == other.name for other in servers):
+                raise BadConfiguration(f"{path}: two servers are called {server.name}. Rename one.")
+            servers.append(server)
         except BadConfiguration as error:
             errors.append(str(error))
     if not servers:
         raise BadConfiguration(" ".join(errors) or f"mcpServers names no server. Use {_EXAMPLE}.")
     return servers, tuple(errors)
+
+
+def unique_name(name: str, taken: Container[str]) -> str:
+    """Return a name, with a number if it is taken; it is shortened to what a name may have."""
+    unique, number = name, 2
+    while unique in taken:
+        suffix = f" {number}"
+        unique, number = name[: _MAX_NAME_CHARS - len(suffix)].rstrip() + suffix, number + 1
+    return unique
 
 
 def format_servers(configs: Iterable[ToolServerConfig]) -> str:

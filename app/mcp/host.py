@@ -17,6 +17,7 @@ from app.mcp.configuration import (
     ServersFile,
     parse_servers,
     read_claude_desktop,
+    unique_name,
     validate_config,
 )
 from app.settings.keychain import ToolSecrets
@@ -263,9 +264,7 @@ class ToolServers:
         async with self._edit():
             configs = dict(self._configs)
             for config in servers:
-                name, number = config.name, 2
-                while name in configs:
-                    name, number = f"{config.name} {number}", number + 1
+                name = unique_name(config.name, configs)
                 configs[name] = replace(config, name=name, is_on=False)
                 names.append(name)
             await self._save(configs)

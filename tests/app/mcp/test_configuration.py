@@ -179,6 +179,24 @@ def test_mcp_added_servers_are_off_and_replace_nothing(
     assert [one.name for one in served.host.servers] == ["tool", "tool 2"]
 
 
+def test_mcp_numbered_name_of_an_added_server_can_be_read_again(served: Served) -> None:
+    name = "x" * 62 + " y"
+    text = json.dumps({name: {"command": "x"}})
+    for _ in range(2):
+        served.do(served.host.add_text(text))
+    names = [one.name for one in served.host.servers]
+    assert names == [name, "x" * 62 + " 2"]
+    file = ServersFile(served.folder)
+    assert [one.name for one in file.load()] == names
+    assert file.notice == ""
+
+
+def test_mcp_servers_of_the_same_name_are_an_error() -> None:
+    [server], errors = parse_servers('{"a": {"command": "x"}, "a ": {"command": "y"}}')
+    assert server.command == "x"
+    assert errors == ("mcpServers.a : two servers are called a. Rename one.",)
+
+
 def test_mcp_server_added_by_another_process_is_kept(served: Served) -> None:
     served.do(served.host.put(ToolServerConfig("first", "x")))
     other = ServersFile(served.folder)
