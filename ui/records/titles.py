@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable
 
-UNTITLED = "New conversation"
+UNTITLED = "New Chat"
+_EARLIER_UNTITLED = "New conversation"  # in stores and archives of earlier versions
 # Characters that control a terminal or change the direction of text.
 _STEERING = dict.fromkeys(
     (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"
@@ -43,4 +44,4 @@ def title_from_file(text: str) -> str:
     Characters that control a terminal or change the direction of text become ``\ufffd``.
     """
     line = " ".join(text[:1_000].split()).translate(_STEERING)
-    return line or UNTITLED
+    return UNTITLED if line in ("", _EARLIER_UNTITLED) else line

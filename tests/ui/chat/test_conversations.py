@@ -11,7 +11,7 @@ from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
-from ui.records.titles import UNTITLED
+from ui.records.titles import UNTITLED, title_from_file
 
 
 @pytest.fixture
@@ -50,6 +50,11 @@ def test_the_first_question_names_a_conversation(conversations: ConversationList
     assert fresh.title == "why does it stop?" + "x" * 90
     conversations.name_after(fresh, "another question")
     assert fresh.title.startswith("why")
+
+
+def test_untitled_conversations_of_earlier_versions_are_untitled() -> None:
+    assert title_from_file("New conversation") == title_from_file(" ") == UNTITLED == "New Chat"
+    assert title_from_file("New conversation about stops") == "New conversation about stops"
 
 
 def test_pinned_conversations_stay_above_the_others(conversations: ConversationList) -> None:
