@@ -172,12 +172,13 @@ class OwnWindow(QWidget):
 
 
 class OwnDialog(QDialog):
-    """A dialog that is deleted when it is closed; Tab follows the reading order."""
+    """A dialog that is deleted when it is closed, also by the system's shortcut."""
 
     def __init__(self, title: str, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(title)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
         return move_focus(self, is_next)

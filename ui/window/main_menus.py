@@ -446,7 +446,9 @@ class MainMenus(QObject):
     def _help(self) -> list[Entry]:
         others = self._window.others
         return [
-            Command("Fullstop &Help", others.show_help, (_KEYS.HelpContents,)),
+            Command(
+                "Fullstop &Help", others.show_help, (_KEYS.HelpContents,), works_everywhere=True
+            ),
             Command("What’s &New in Fullstop", others.show_changes),
             Command(
                 "&Keyboard Shortcuts", others.show_shortcuts, ("Ctrl+/",), works_everywhere=True
