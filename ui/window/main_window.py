@@ -34,7 +34,7 @@ from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit import icons
 from ui.kit.theme import current_theme, system_reduces_motion
-from ui.kit.windows import bring_forward, fit_to_screen, move_focus
+from ui.kit.windows import bring_forward, fit_to_screen, lay_out_hidden, move_focus
 from ui.models.model_choices import ChoicesState
 from ui.models.model_library import ModelLibrary
 from ui.models.models import Models
@@ -110,7 +110,7 @@ class MainWindow(WindowParts):
         self.setWindowTitle("Fullstop")
         self.setWindowIcon(icons.icon("stop-match", current_theme().colors.accent, 64))
         fit_to_screen(self, 1280, 820)
-        self.setMinimumHeight(480)
+        self.setMinimumHeight(min(480, self.height()))
         self.theme = current_theme()
         self.runs_in_background: Callable[[], bool] = lambda: False
         self._is_quitting = False
@@ -247,8 +247,10 @@ class MainWindow(WindowParts):
             titles = (title.encode() for title, _, _ in self.pane.pages)
             shown_page = (index for index, title in enumerate(titles) if title in shown)
             self.pane.tabs.setCurrentIndex(next(shown_page, 0))
+            self.pane.hide()  # so that the sidebar gives way to it on a smaller screen
             self.pane.setVisible(b"panel" in shown)
             # This comes last, because only now can the window become as narrow as it was.
+            lay_out_hidden(self)
             self.restoreGeometry(parts[0])
 
     def event(self, event: QEvent) -> bool:
@@ -283,7 +285,8 @@ class MainWindow(WindowParts):
         splitter = self._splitter
         splitter.addWidget(self.sidebar)
         splitter.addWidget(self.chat)
-        self.chat.setMinimumWidth(_CHAT_MIN_PX)
+        # On the smallest screens, the right pane has room beside it.
+        self.chat.setMinimumWidth(min(_CHAT_MIN_PX, self.width() - WIDTH_PX - 4))
         self.transfer_bar = TransferBar(self.workspace.files.transfers)
         self.setStatusBar(self.transfer_bar)
         self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.pane)
@@ -345,7 +348,7 @@ class MainWindow(WindowParts):
     def _make_room(self) -> None:
         """Hide the sidebar if the right pane beside it would widen the window."""
         needed = self.minimumSizeHint().width() + self.pane.minimumSizeHint().width()
-        if not self.pane.isFloating() and self.sidebar.isVisible() and self.width() < needed:
+        if not self.pane.isFloating() and not self.sidebar.isHidden() and self.width() < needed:
             self._narrow_px = self.width()
             self.sidebar.hide()
             _lay_out_now()

@@ -59,3 +59,17 @@ async def test_side_columns_are_restored_with_their_widths(
         assert other.pane.page is other.chat.settings
         other.restore_layout(b"from another version")
         assert other.sidebar.isHidden()
+
+
+async def test_restored_sidebar_gives_way_on_a_smaller_screen(
+    window: MainWindow, engine: Engine, theme: Theme
+) -> None:
+    window.pane.open(window.stop_panel)
+    layout = window.save_layout()
+    other = main_window(engine, theme)
+    other.resize(820, 600)  # what a new window has on such a screen
+    other.restore_layout(layout)
+    async with shown(other, quits=True):
+        assert other.sidebar.isHidden()
+        assert other.pane.isVisible()
+        assert other.minimumSizeHint().width() <= 820
