@@ -1,6 +1,7 @@
 """Renames a damaged file, so that the program can start and the file is not lost."""
 
 import contextlib
+import errno
 import itertools
 import logging
 import os
@@ -35,6 +36,11 @@ def set_aside(path: Path, companions: Sequence[str] = ("",)) -> Path:
 def has_set_aside(path: Path) -> bool:
     """Return whether a version of a file was set aside earlier, whose content may come back."""
     return any(path.parent.glob(f"{path.stem}.set-aside-*"))
+
+
+def is_damage(error: OSError) -> bool:
+    """Return whether a file is none or too large; other errors of reading may pass."""
+    return error.errno in (errno.EFBIG, errno.EISDIR, errno.EINVAL)
 
 
 class OverwriteGuard:

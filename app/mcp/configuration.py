@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.damaged_files import OverwriteGuard
+from app.damaged_files import OverwriteGuard, is_damage
 from app.paths import TOOL_SERVERS_FILE, claude_desktop_file
 from app.private_files import made_private
 from engine.files.causes import os_cause
@@ -261,7 +261,10 @@ class ServersFile:
         self._damaged = OverwriteGuard(self.path)
 
     def load(self) -> list[ToolServerConfig]:
-        """Return the servers. A file that is invalid, even in part, is set aside as it is."""
+        """Return the servers. A file that is invalid, even in part, is set aside as it is.
+
+        ``OSError``: it cannot be read now, and stays.
+        """
         try:
             text = read_bounded(self.path).decode("utf-8")
             if "".join(text.split()) == '{"mcpServers":{}}':
@@ -270,6 +273,8 @@ class ServersFile:
         except FileNotFoundError:
             return []
         except OSError as error:
+            if not is_damage(error):
+                raise
             return self._set_aside(f"{os_cause(error)}.")
         except ValueError as error:  # not UTF-8, or a BadConfiguration
             return self._set_aside(str(error))

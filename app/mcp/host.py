@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import importlib
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,6 +21,7 @@ from app.mcp.configuration import (
     unique_name,
     validate_config,
 )
+from app.private_files import access_problem
 from app.settings.keychain import ToolSecrets
 from engine.files.causes import os_cause
 from ui.records.tool_servers import (
@@ -233,6 +235,9 @@ class ToolServers:
             # The user may have written a secret into the file by hand.
             if any(_has_secret_values(config) for config in configs):
                 await self._save(self._configs)
+        except OSError as error:
+            cause = access_problem(self._file.path, os.R_OK) or os_cause(error)
+            self._file.notice = f"{self._file.path.name} could not be read: {cause}."
         except ToolsRefused as refused:
             self._file.notice = f"{self._file.notice} {self._file.path.name}: {refused}".strip()
         except Exception:

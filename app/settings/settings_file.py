@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from api.terminal_text import on_one_line
-from app.damaged_files import OverwriteGuard
+from app.damaged_files import OverwriteGuard, is_damage
 from app.paths import SETTINGS_FILE
-from app.private_files import made_private
+from app.private_files import access_problem, made_private
 from app.settings.checks import checks_of
 from engine.files.causes import os_cause
 from engine.files.json_fields import from_values
@@ -44,10 +44,11 @@ class SettingsFile:
     def __init__(self, folder: Path) -> None:
         self.path = folder / SETTINGS_FILE
         self._damaged = OverwriteGuard(self.path)
+        self._is_unread = False
         self._stored: dict[str, Any] = {}
 
     def load(self) -> tuple[Settings, str]:
-        """Return the settings and a notice; an unusable file is set aside, never overwritten."""
+        """Return the settings and a notice; an unusable file is kept, never overwritten."""
         try:
             values = json.loads(read_bounded(self.path).decode("utf-8"))
         except FileNotFoundError:
@@ -55,7 +56,14 @@ class SettingsFile:
         except UnicodeDecodeError:
             return self._set_aside("it is not text")
         except OSError as error:
-            return self._set_aside(os_cause(error))
+            if is_damage(error):
+                return self._set_aside(os_cause(error))
+            cause = access_problem(self.path, os.R_OK) or os_cause(error)
+            self._is_unread = True
+            return Settings(), (
+                f"The settings file could not be read: {cause}. The default settings are used, and "
+                "no change is saved."
+            )
         except json.JSONDecodeError as error:
             return self._set_aside(f"line {error.lineno} is not valid JSON")
         except (ValueError, RecursionError):
@@ -72,6 +80,8 @@ class SettingsFile:
     def save(self, settings: Settings) -> None:
         """Write the settings atomically; ``OSError`` also if a damaged file would be lost."""
         made_private(self.path.parent)
+        if self._is_unread:
+            raise OSError(f"{self.path.name} could not be read at the start, and is kept")
         self._damaged.check_writable()
         values = _merge(self._stored, json.loads(json.dumps(asdict(settings))))
         version = self._stored.get("version")

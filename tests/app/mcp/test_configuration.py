@@ -11,12 +11,14 @@ from unittest.mock import Mock
 
 import pytest
 
+from app.mcp import configuration
 from app.mcp.configuration import (
     BadConfiguration,
     ServersFile,
     format_servers,
     parse_servers,
 )
+from app.mcp.host import ToolServers
 from tests.app.mcp.served import Served
 from tests.support.kept import nothing_is_set_aside
 from ui.records.tool_servers import NamedValue, ToolServerConfig, ToolsRefused
@@ -157,6 +159,25 @@ def test_mcp_damaged_file_is_not_overwritten(
     [aside] = tmp_path.glob("tool-servers.set-aside-*.json")
     assert aside.read_text() == text
     assert [one.command for one in ServersFile(tmp_path).load()] == ["y"]
+
+
+def test_mcp_servers_stay_while_their_file_cannot_be_read(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.do(served.host.add_text('{"mcpServers": {"a": {"command": "x"}}}'))
+    with monkeypatch.context() as patched:
+        unread = Mock(side_effect=OSError(errno.EMFILE, "many"))
+        patched.setattr(configuration, "read_bounded", unread)
+        with pytest.raises(ToolsRefused, match="too many files are open"):
+            served.do(served.host.add_text('{"mcpServers": {"b": {"command": "x"}}}'))
+        assert [one.name for one in served.host.servers] == ["a"]
+        host = ToolServers(served.folder, call_timeout_s=lambda: 1)
+        with pytest.raises(ToolsRefused):
+            served.do(host.remove("a"))
+        assert "tool-servers.json could not be read: too many files are open" in host.notice
+    assert not [*served.folder.glob("*.set-aside-*")]
+    served.do(served.host.add_text('{"mcpServers": {"b": {"command": "x"}}}'))
+    assert [one.name for one in served.host.servers] == ["a", "b"]
 
 
 def test_mcp_added_servers_are_off_and_replace_nothing(

@@ -2,10 +2,13 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from errno import EMFILE
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from app.settings import settings_file
 from app.settings.settings_file import Settings, SettingsFile
 from tests.support.kept import nothing_is_set_aside
 
@@ -62,6 +65,22 @@ def test_damaged_settings_are_not_overwritten(
     file.save(Settings(theme="light"))  # the folder can be written again
     (aside,) = broken(tmp_path)
     assert aside.read_text() == "{damaged"
+    assert SettingsFile(tmp_path).load()[0] == Settings(theme="light")
+
+
+def test_sound_settings_that_cannot_be_read_now_stay_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SettingsFile(tmp_path).save(Settings(theme="light"))
+    file = SettingsFile(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(settings_file, "read_bounded", Mock(side_effect=OSError(EMFILE, "many")))
+        settings, notice = file.load()
+    assert settings == Settings()
+    assert "could not be read: too many files are open" in notice
+    with pytest.raises(OSError, match="could not be read at the start"):
+        file.save(Settings(theme="dark"))
+    assert broken(tmp_path) == []
     assert SettingsFile(tmp_path).load()[0] == Settings(theme="light")
 
 
