@@ -246,7 +246,10 @@ class ToolServers:
 
     @asynccontextmanager
     async def _edit(self) -> AsyncIterator[None]:
-        """Change the servers as they are in the file now: a chat and the window share it."""
+        """Change the servers as they are in the file now: a chat and the window share it.
+
+        Servers that the other process has changed or removed are ended.
+        """
         async with self._edit_lock:
             if self._file.path.exists():
                 known = self._configs
@@ -254,6 +257,8 @@ class ToolServers:
                     new.name: old if (old := known.get(new.name)) == new else new
                     for new in await asyncio.to_thread(self._file.load)
                 }
+                edited = [name for name in known if self._configs.get(name) is not known[name]]
+                await asyncio.gather(*map(self._stop, edited))
             yield
 
     def _state(self, config: ToolServerConfig) -> ServerState:

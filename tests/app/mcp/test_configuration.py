@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
+import psutil
 import pytest
 
 from app.mcp import configuration
@@ -19,7 +20,7 @@ from app.mcp.configuration import (
     parse_servers,
 )
 from app.mcp.host import ToolServers
-from tests.app.mcp.served import Served
+from tests.app.mcp.served import Served, hostile, is_dead
 from tests.support.kept import nothing_is_set_aside
 from ui.records.tool_servers import NamedValue, ToolServerConfig, ToolsRefused
 
@@ -228,6 +229,22 @@ def test_mcp_server_added_by_another_process_is_kept(served: Served) -> None:
         ("second", False),
     ]
     assert [one.name for one in served.host.servers] == ["first", "second"]
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_mcp_server_edited_by_another_process_does_not_run_on(served: Served, how: str) -> None:
+    config = hostile("first")
+    served.do(served.host.put(config))
+    before = psutil.Process().children()
+    served.do(served.host.ensure_ready(["first"]))
+    [process] = set(psutil.Process().children()) - set(before)
+    changed = () if how == "removed" else (replace(config, args=(*config.args[:-1], "tasks")),)
+    ServersFile(served.folder).save(changed)
+    served.do(served.host.put(ToolServerConfig("second", "x")))
+    assert is_dead(process.pid)
+    served.do(served.host.ensure_ready(["first"]))
+    states = [(one.name, one.stage, len(one.remarks)) for one in served.host.servers]
+    assert states == [*(("first", "ready", 1) for _ in changed), ("second", "off", 0)]
 
 
 def test_mcp_secret_follows_renaming_and_removal(served: Served) -> None:
