@@ -202,7 +202,7 @@ class PreferencesDialog(OwnDialog):
             self._rows += [(button, each) for each in rows]
         self.buttons.idClicked.connect(self.panes.setCurrentIndex)
         self.search.textChanged.connect(self._find)
-        preferences.keeping_failed.connect(partial(show_text, self._problem))
+        preferences.keeping_failed.connect(self._show_problem)
         preferences.changed.connect(self._show_values)
         self.show_pane(GENERAL)
         self.panes.setFocus()  # not the search, which is the first control
@@ -291,6 +291,9 @@ class PreferencesDialog(OwnDialog):
         control.setMinimumWidth(_CONTROL_PX)
         control.setSuffix(f" {preference.unit}" if preference.unit else "")
         return control
+
+    def _show_problem(self, problem: str) -> None:
+        show_text(self._problem, problem)
 
     def _show_values(self) -> None:
         """Show what was changed elsewhere, as the order of conversations in the sidebar."""

@@ -4,7 +4,15 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QStackedWidget, QTabBar, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QDockWidget,
+    QFrame,
+    QMainWindow,
+    QStackedWidget,
+    QTabBar,
+    QWidget,
+)
 
 from ui.kit.buttons import IconButton
 from ui.kit.layouts import STRETCH, column, row
@@ -84,11 +92,15 @@ class RightPane(QDockWidget):
         if is_visible and self.isHidden():
             self.opening.emit()
         is_opened = is_visible and not self.isVisible()
+        focused = QApplication.focusWidget()
+        had_focus = focused is not None and self.isAncestorOf(focused)
         super().setVisible(is_visible)
         if is_opened and not self.isFloating():
             slide_in(self.widget())
         if not is_visible:
             self.closed.emit()
+            if had_focus:
+                self.left.emit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Go back to the message on Escape."""

@@ -1,6 +1,7 @@
 from typing import TypeVar
 
 import pytest
+from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from tests.support.kept import preferences_state
@@ -121,6 +122,17 @@ def test_search_shows_only_settings_that_contain_its_words(theme: Theme, parent:
     assert dialog.note.isHidden()
     assert dialog.controls["theme"].isVisible()
     dialog.close()
+
+
+def test_settings_that_cannot_be_saved_once_the_dialog_is_closed_do_not_reach_it(
+    theme: Theme, parent: QWidget
+) -> None:
+    state = preferences_state()
+    dialog = PreferencesDialog(state, parent)
+    dialog.show()
+    dialog.close()
+    QCoreApplication.sendPostedEvents(dialog, QEvent.Type.DeferredDelete.value)
+    state.keeping_failed.emit("The disk is full.")
 
 
 async def test_controls_follow_what_is_changed_elsewhere(theme: Theme, parent: QWidget) -> None:

@@ -26,6 +26,33 @@ async def test_sidebar_gives_way_to_the_stop_panel_in_a_narrow_window(window: Ma
     await eventually(lambda: window.sidebar.width() == sidebar_px and window.width() == 740)
 
 
+async def test_narrow_window_with_the_pane_is_as_narrow_at_the_next_start(
+    window: MainWindow, engine: Engine, theme: Theme
+) -> None:
+    window.resize(740, 700)
+    window.pane.open(window.stop_panel)
+    await eventually(window.sidebar.isHidden)
+    layout = window.save_layout()
+    other = main_window(engine, theme)
+    other.restore_layout(layout)
+    async with shown(other, quits=True):
+        assert other.width() == 740
+        assert other.pane.isVisible()
+        assert other.sidebar.isHidden()
+        other.pane.hide()
+        await eventually(lambda: other.sidebar.isVisible() and other.width() == 740)
+
+
+async def test_keyboard_goes_back_to_the_message_when_the_pane_is_hidden(
+    window: MainWindow,
+) -> None:
+    await eventually(window.isActiveWindow)
+    window.pane.toggle(window.chat.settings)
+    assert window.focusWidget() is window.chat.settings.system_prompt
+    window.pane.toggleViewAction().trigger()
+    assert window.focusWidget() is window.chat.composer.input
+
+
 async def test_sidebar_has_its_width_again_after_a_narrow_window(window: MainWindow) -> None:
     window.resize(780, 600)
     await eventually(lambda: window._splitter.sizes()[0] == 240)
