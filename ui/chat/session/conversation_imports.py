@@ -75,9 +75,9 @@ class ConversationImports(QObject):
         )
 
     async def take_in(self, conversation: Conversation) -> None:
-        """Add a conversation to the list and save its messages in steps."""
-        self._conversations.add(conversation)
+        """Save a conversation in steps, then list it: a listed one may leave the memory."""
         await self._save(conversation)
+        self._conversations.add(conversation)
 
     # -- inside ----------------------------------------------------------------------------
 
