@@ -12,7 +12,8 @@ from app.private_files import made_private, touch_private
 from app.store import statements
 
 MAX_BACKUPS = 7
-_NAME = re.compile(r"conversations \d{4}-\d\d-\d\d\.db")
+# With the files that SQLite makes beside a database which it opens.
+_NAME = re.compile(r"(conversations \d{4}-\d\d-\d\d\.db)(?:-shm|-wal)?")
 _log = logging.getLogger(__name__)
 
 
@@ -23,7 +24,9 @@ def backups_folder(path: Path) -> Path:
 
 def pictures_in_backup(path: Path) -> set[str]:
     """Return the names of the pictures of a backup's messages. Blocks."""
-    with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+    # Opening a file in WAL mode, even for reading, makes files beside it unless it is immutable.
+    address = f"{path.as_uri()}?mode=ro&immutable=1"
+    with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
         connection.text_factory = lambda content: str(content, "utf-8", "replace")
         return statements.picture_files(connection)
 
@@ -45,8 +48,12 @@ def make_backup(path: Path) -> None:
         ):
             source.backup(copy)
         os.replace(partial, target)
-        backups = sorted(file for file in folder.iterdir() if _NAME.fullmatch(file.name))
-        for old in backups[:-MAX_BACKUPS]:
-            old.unlink()
+        named = [
+            (match[1], file) for file in folder.iterdir() if (match := _NAME.fullmatch(file.name))
+        ]
+        backups = sorted(name for name, file in named if name == file.name)
+        for name, file in named:
+            if name not in backups[-MAX_BACKUPS:]:
+                file.unlink()
     except (OSError, sqlite3.Error) as error:
         _log.warning("no backup was made", exc_info=error)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app.private_files import made_private
 from app.store import backups
 from app.store.backups import MAX_BACKUPS
 from tests.app.store.conftest import BAD_SCHEMA, changed, keep, opened, recovered, write
@@ -23,6 +24,9 @@ async def test_backup_is_made_once_a_day_and_seven_are_kept(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await write(path)
+    folder = made_private(backups.backups_folder(path))
+    for companion in ("-shm", "-wal"):  # earlier versions left them
+        (folder / f"conversations 2026-11-09.db{companion}").touch()
     for day in range(10, 20):
         monkeypatch.setattr(backups.time, "strftime", lambda _, day=day: f"2026-11-{day}")
         for _ in range(2):
@@ -61,6 +65,7 @@ async def test_pictures_of_a_backup_are_kept(path: Path) -> None:
     async with opened(path):
         pass
     assert [file.name for file in path.parent.glob("pictures/*")] == PICTURES[:1]
+    assert len(names(path)) == 1  # SQLite left nothing beside the backup
 
 
 async def test_backup_restores_deleted_conversations_and_replaces_nothing(path: Path) -> None:
