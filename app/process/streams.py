@@ -5,6 +5,7 @@ import errno
 import io
 import logging
 import os
+import select
 import sys
 import threading
 from collections import deque
@@ -101,10 +102,19 @@ def _stream(old: TextIO, file: Any) -> io.TextIOWrapper:
     )
 
 
+def _write_some(descriptor: int, data: Any) -> int:
+    """Call ``os.write``, and block also on a descriptor that another program set non-blocking."""
+    while True:
+        try:
+            return os.write(descriptor, data)
+        except BlockingIOError:
+            select.select([], [descriptor], [])
+
+
 class _OutputFile(io.FileIO):
     def write(self, data: Any) -> int:
         try:
-            return super().write(data)
+            return _write_some(self.fileno(), data)
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -120,7 +130,7 @@ class _LossyFile(io.FileIO):
         rest = memoryview(data)
         with contextlib.suppress(OSError):
             while rest:
-                rest = rest[super().write(rest) :]
+                rest = rest[_write_some(self.fileno(), rest) :]
         return memoryview(data).nbytes
 
 
@@ -171,7 +181,7 @@ class _BackgroundFile(io.RawIOBase):
             # Full or closed: there is nobody to report it to.
             with contextlib.suppress(OSError):
                 while text:
-                    text = text[os.write(self._descriptor, text) :]
+                    text = text[_write_some(self._descriptor, text) :]
             with self._changed:
                 self._pending_bytes -= written
                 lost, self._lost = self._lost, 0
