@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,24 @@ _MAX_ATTACHED_BYTES = 1_000_000
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """A config with its server, if it runs; another config gets another entry (``_replace``)."""
+
+    config: ToolServerConfig
+    server: "ToolServer | None" = None
+    problem: str = ""  # why the server could not be created
+    start_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def state(self) -> ServerState:
+        if self.server is not None:
+            return self.server.state
+        if self.problem:
+            return ServerState(self.config, "failed", self.problem)
+        return ServerState(self.config, "stopped" if self.config.is_on else "off")
+
+
 class ToolServers:
     """The configured servers; enabled ones start on demand."""
 
@@ -61,10 +79,7 @@ class ToolServers:
         self._call_timeout_s = call_timeout_s
         self._max_result_bytes = max_result_bytes
         self._secrets = ToolSecrets(folder)
-        self._configs: dict[str, ToolServerConfig] = {}
-        self._servers: dict[str, ToolServer] = {}
-        self._problems: dict[str, str] = {}
-        self._start_locks: dict[str, asyncio.Lock] = {}
+        self._entries: dict[str, _Entry] = {}
         self._edit_lock = asyncio.Lock()
         self._loading: asyncio.Task[None] | None = None
         self._listeners: list[Callable[[], None]] = []
@@ -73,7 +88,7 @@ class ToolServers:
 
     @property
     def servers(self) -> tuple[ServerState, ...]:
-        return tuple(self._state(config) for config in self._configs.values())
+        return tuple(entry.state for entry in self._entries.values())
 
     @property
     def notice(self) -> str:
@@ -97,57 +112,52 @@ class ToolServers:
     async def put(self, config: ToolServerConfig, replaced: str = "") -> None:
         async with self._operation(), self._edit():
             config = validate_config(config)
-            if config.name != replaced and config.name in self._configs:
+            if config.name != replaced and config.name in self._entries:
                 raise BadConfiguration(
                     f"There is already a server called {config.name}. Choose another name."
                 )
-            before = self._configs.get(replaced)
+            before = self._entries.get(replaced)
             new = await asyncio.to_thread(self._store_secrets, config, replaced)
-            configs = {
-                (new.name if name == replaced else name): (new if name == replaced else other)
-                for name, other in self._configs.items()
-            }
-            await self._save(configs | {new.name: new})
-            if before is not None:
-                await self._stop(replaced)
-                obsolete = {*before.secrets, *OAUTH_SECRETS}
-                if new.name == replaced:
-                    obsolete -= {*new.secrets, *(OAUTH_SECRETS if new.url == before.url else ())}
-                await self._delete_secrets(replaced, obsolete)
+            if before is None:
+                await self._save([*self._configs, new])
+                return
+            await self._save([new if old is before.config else old for old in self._configs])
+            obsolete = {*before.config.secrets, *OAUTH_SECRETS}
+            if new.name == replaced:
+                has_same_url = new.url == before.config.url
+                obsolete -= {*new.secrets, *(OAUTH_SECRETS if has_same_url else ())}
+            await self._delete_secrets(replaced, obsolete)
 
     async def remove(self, name: str) -> None:
         async with self._operation(), self._edit():
-            if (config := self._configs.get(name)) is not None:
-                others = {key: other for key, other in self._configs.items() if key != name}
-                await self._save(others)
-                await self._stop(name)
-                await self._delete_secrets(name, (*config.secrets, *OAUTH_SECRETS))
+            if (entry := self._entries.get(name)) is not None:
+                await self._save([other for other in self._configs if other is not entry.config])
+                await self._delete_secrets(name, (*entry.config.secrets, *OAUTH_SECRETS))
 
     async def switch(self, name: str, is_on: bool) -> None:
         async with self._operation():
             async with self._edit():
-                if (config := self._configs.get(name)) is None:
-                    return
-                if config.is_on != is_on:
-                    await self._save({**self._configs, name: replace(config, is_on=is_on)})
-                if not is_on:
-                    await self._stop(name)
+                entry = self._entries.get(name)
+                if entry is not None and entry.config.is_on != is_on:
+                    new = replace(entry.config, is_on=is_on)
+                    await self._save([new if old is entry.config else old for old in self._configs])
             if is_on:
                 await self._start(name)
 
     async def restart(self, name: str) -> None:
         async with self._operation():
-            await self._stop(name)
-            await self._start(name)
+            if (entry := self._entries.get(name)) is not None:
+                await self._stop(entry)
+                await self._start(name)
 
     async def sign_in(self, name: str, open_page: Callable[[str], object]) -> None:
         async with self._operation():
-            config = self._configs.get(name)
-            if config is None or config.is_program:
+            entry = self._entries.get(name)
+            if entry is None or entry.config.is_program:
                 return
             oauth = await asyncio.to_thread(importlib.import_module, "app.mcp.oauth")
-            await self._stop(name)
-            async with oauth.browser_sign_in(self._secrets, config, open_page) as auth:
+            await self._stop(entry)
+            async with oauth.browser_sign_in(self._secrets, entry.config, open_page) as auth:
                 await self._start(name, auth, oauth.SIGN_IN_TIMEOUT_S)
 
     async def ensure_ready(self, names: Sequence[str]) -> None:
@@ -202,11 +212,15 @@ class ToolServers:
             await asyncio.wait({self._loading})
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(20.0):
-                await asyncio.gather(*(self._stop(name) for name in list(self._servers)))
+                await asyncio.gather(*map(self._stop, self._entries.values()))
         if self._notification is not None:
             self._notification.cancel()
 
     # -- inside ----------------------------------------------------------------------------
+
+    @property
+    def _configs(self) -> list[ToolServerConfig]:
+        return [entry.config for entry in self._entries.values()]
 
     @asynccontextmanager
     async def _operation(self) -> AsyncIterator[None]:
@@ -231,10 +245,10 @@ class ToolServers:
     async def _load(self) -> None:
         try:
             configs = await asyncio.to_thread(self._file.load)
-            self._configs = {config.name: config for config in configs}
+            await self._replace(configs)
             # The user may have written a secret into the file by hand.
             if any(_has_secret_values(config) for config in configs):
-                await self._save(self._configs)
+                await self._save(configs)
         except OSError as error:
             cause = access_problem(self._file.path, os.R_OK) or os_cause(error)
             self._file.notice = f"{self._file.path.name} could not be read: {cause}."
@@ -246,53 +260,54 @@ class ToolServers:
 
     @asynccontextmanager
     async def _edit(self) -> AsyncIterator[None]:
-        """Change the servers as they are in the file now: a chat and the window share it.
-
-        Servers that the other process has changed or removed are ended.
-        """
+        """Change the servers as they are in the file now: a chat and the window share it."""
         async with self._edit_lock:
             if self._file.path.exists():
-                known = self._configs
-                self._configs = {
-                    new.name: old if (old := known.get(new.name)) == new else new
-                    for new in await asyncio.to_thread(self._file.load)
-                }
-                edited = [name for name in known if self._configs.get(name) is not known[name]]
-                await asyncio.gather(*map(self._stop, edited))
+                known = {config.name: config for config in self._configs}
+                loaded = await asyncio.to_thread(self._file.load)
+                await self._replace(
+                    old if (old := known.get(new.name)) == new else new for new in loaded
+                )
             yield
 
-    def _state(self, config: ToolServerConfig) -> ServerState:
-        if (server := self._servers.get(config.name)) is not None:
-            return server.state
-        if problem := self._problems.get(config.name, ""):
-            return ServerState(config, "failed", problem)
-        return ServerState(config, "stopped" if config.is_on else "off")
+    async def _replace(self, configs: Iterable[ToolServerConfig]) -> None:
+        """Set the configs; servers whose config is another object, or gone, are ended."""
+        before = self._entries
+        self._entries = {
+            config.name: entry
+            if (entry := before.get(config.name)) is not None and entry.config is config
+            else _Entry(config)
+            for config in configs
+        }
+        self._notify()
+        kept = self._entries.values()
+        await asyncio.gather(*(self._stop(entry) for entry in before.values() if entry not in kept))
 
     async def _add(self, parsed: ParsedServers) -> AddedServers:
         names: list[str] = []
         servers, errors = parsed
         async with self._edit():
-            configs = dict(self._configs)
             for config in servers:
-                name = unique_name(config.name, configs)
-                configs[name] = replace(config, name=name, is_on=False)
-                names.append(name)
-            await self._save(configs)
+                names.append(unique_name(config.name, {*self._entries, *names}))
+            added = (
+                replace(config, name=name, is_on=False)
+                for config, name in zip(servers, names, strict=True)
+            )
+            await self._save([*self._configs, *added])
         return names, errors
 
-    async def _save(self, configs: dict[str, ToolServerConfig]) -> None:
+    async def _save(self, configs: Iterable[ToolServerConfig]) -> None:
         try:
-            saved = {
-                name: await asyncio.to_thread(self._store_secrets, config, "")
+            saved = [
+                await asyncio.to_thread(self._store_secrets, config, "")
                 if _has_secret_values(config)
                 else config
-                for name, config in configs.items()
-            }
-            await asyncio.to_thread(self._file.save, saved.values())
+                for config in configs
+            ]
+            await asyncio.to_thread(self._file.save, saved)
         except OSError as error:
             raise ToolsRefused(f"Couldn’t save: {os_cause(error)}.") from error
-        self._configs = saved
-        self._notify()
+        await self._replace(saved)
 
     def _store_secrets(self, config: ToolServerConfig, replaced: str) -> ToolServerConfig:
         """Store the values of secrets in the keychain; return the config without them."""
@@ -337,22 +352,19 @@ class ToolServers:
 
     async def _ready_server(self, name: str) -> "ToolServer":
         await self._ensure_ready(name)
-        server = self._servers.get(name)
-        if server is None or server.stage != "ready":
-            config = self._configs.get(name)
-            if config is None:
-                raise ToolsRefused(f"There is no tool server called “{name}” any more.")
-            if not config.is_on:
+        if (entry := self._entries.get(name)) is None:
+            raise ToolsRefused(f"There is no tool server called “{name}” any more.")
+        if entry.server is None or entry.server.stage != "ready":
+            if not entry.config.is_on:
                 raise ToolsRefused(f"The tool server “{name}” is switched off.")
-            problem = self._state(config).problem
+            problem = entry.state.problem
             raise ToolsRefused(problem or f"The tool server “{name}” is not running.")
-        return server
+        return entry.server
 
     async def _ensure_ready(self, name: str) -> None:
         """Start a server, or wait for its start; a failed one is restarted only by the user."""
-        if (server := self._servers.get(name)) is not None:
-            await server.settled.wait()
-        elif name not in self._problems:
+        entry = self._entries.get(name)
+        if entry is not None and not entry.problem:
             await self._start(name)
 
     async def _start(
@@ -361,36 +373,42 @@ class ToolServers:
         auth: "httpx2.Auth | None" = None,
         start_timeout_s: float | None = None,
     ) -> None:
-        """Start a server that is on and does not run, and wait until it is ready or has failed."""
-        async with self._start_locks.setdefault(name, asyncio.Lock()):
-            config = self._configs.get(name)
-            if config is None or not config.is_on or name in self._servers:
-                return
-            self._problems.pop(name, None)
-            problem = ""
-            try:
-                values = await asyncio.to_thread(self._secret_values, config)
-                module = await asyncio.to_thread(importlib.import_module, "app.mcp.server")
-                if auth is None and not config.is_program:
-                    oauth = await asyncio.to_thread(importlib.import_module, "app.mcp.oauth")
-                    auth = await oauth.stored_sign_in(self._secrets, config)
-            except (ToolsRefused, OSError) as error:
-                problem = os_cause(error) if isinstance(error, OSError) else str(error)
-            if self._is_finished or self._configs.get(name) is not config:
-                return  # removed, edited or switched off meanwhile
-            if problem:
-                self._problems[name] = problem
-                self._notify()
-                return
-            server = self._servers[name] = module.ToolServer(
+        """Start a server that is on and does not run; wait until it is ready or has failed."""
+        entry = self._entries.get(name)
+        if entry is None or not entry.config.is_on:
+            return
+        async with entry.start_lock:
+            if entry.server is None:
+                await self._create_server(entry, auth, start_timeout_s)
+            server = entry.server
+        if server is not None:
+            await server.settled.wait()
+
+    async def _create_server(
+        self, entry: _Entry, auth: "httpx2.Auth | None", start_timeout_s: float | None
+    ) -> None:
+        config, entry.problem, problem = entry.config, "", ""
+        try:
+            values = await asyncio.to_thread(self._secret_values, config)
+            module = await asyncio.to_thread(importlib.import_module, "app.mcp.server")
+            if auth is None and not config.is_program:
+                oauth = await asyncio.to_thread(importlib.import_module, "app.mcp.oauth")
+                auth = await oauth.stored_sign_in(self._secrets, config)
+        except (ToolsRefused, OSError) as error:
+            problem = os_cause(error) if isinstance(error, OSError) else str(error)
+        if self._is_finished or self._entries.get(config.name) is not entry:
+            return  # removed, edited or switched off meanwhile
+        entry.problem = problem
+        if not problem:
+            entry.server = module.ToolServer(
                 config, values, auth, self._notify_soon, start_timeout_s
             )
-            self._notify()
-        await server.settled.wait()
+        self._notify()
 
-    async def _stop(self, name: str) -> None:
-        self._problems.pop(name, None)
-        if (server := self._servers.pop(name, None)) is not None:
+    async def _stop(self, entry: _Entry) -> None:
+        entry.problem = ""
+        server, entry.server = entry.server, None
+        if server is not None:
             await server.stop()
         self._notify()
 

@@ -247,6 +247,19 @@ def test_mcp_server_edited_by_another_process_does_not_run_on(served: Served, ho
     assert states == [*(("first", "ready", 1) for _ in changed), ("second", "off", 0)]
 
 
+def test_mcp_server_is_ready_for_all_that_wait_for_its_start(served: Served) -> None:
+    served.do(served.host.put(hostile("fine")))
+
+    async def stage_when_ready() -> str:
+        await served.host.ensure_ready(["fine"])
+        return served.state("fine").stage
+
+    async def stages() -> list[str]:
+        return await asyncio.gather(stage_when_ready(), stage_when_ready())
+
+    assert served.do(stages()) == ["ready", "ready"]
+
+
 def test_mcp_secret_follows_renaming_and_removal(served: Served) -> None:
     secrets, host = served.host._secrets, served.host
     token = NamedValue("TOKEN", "hidden", is_secret=True)
@@ -318,8 +331,7 @@ def test_mcp_server_that_is_ended_while_it_starts_does_not_run(
         await starting
 
     served.do(end_while_it_starts())
-    assert host._servers == {}
-    assert host._problems == {}
+    assert all(entry.server is None and not entry.problem for entry in host._entries.values())
 
 
 def test_mcp_failed_call_does_not_claim_that_saving_failed(

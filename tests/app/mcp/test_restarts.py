@@ -47,7 +47,9 @@ def test_mcp_server_that_lists_again_can_be_stopped(served: Served) -> None:
     served.do(served.host.put(hostile("relists")))
     served.do(served.host.ensure_ready(["relists"]))
     served.call("relists", "go")
-    served.until(lambda: served.host._servers["relists"]._is_listing)
+    server = served.host._entries["relists"].server
+    assert server is not None
+    served.until(lambda: server._is_listing)
     before_s = time.monotonic()
     served.do(served.host.switch("relists", False))
     assert time.monotonic() - before_s < 30.0
