@@ -11,7 +11,6 @@ from PySide6.QtGui import (
     QImage,
     QInputMethodEvent,
     QKeyEvent,
-    QKeySequence,
     QResizeEvent,
     QWheelEvent,
 )
@@ -160,18 +159,6 @@ class GrowingInput(QPlainTextEdit):
         """Show another placeholder; Qt does not repaint a visible one when it changes."""
         super().setPlaceholderText(text)
         self.viewport().update()
-
-    def event(self, event: QEvent) -> bool:
-        """Leave Undo to the menu while the field has no typing to undo."""
-        if (
-            event.type() == QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and event.matches(QKeySequence.StandardKey.Undo)
-            and not self.document().isUndoAvailable()
-        ):
-            event.ignore()
-            return False
-        return super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Send on a plain Enter; leave all other keys to the field."""

@@ -492,7 +492,7 @@ class StopListEditor(QWidget):
     def add_typed(self) -> None:
         """Add what was typed in the field."""
         if self._model.add(self.input.text()):
-            self.input.clear()
+            self.input.setText("")  # unlike clear(), no typing is left to undo before the stop
 
     def _keep_typed(self, typed: str) -> None:
         self._model.pending_input = typed

@@ -1,7 +1,7 @@
 """Undo, clipboard and selection, for whatever has the keyboard. Main thread."""
 
-from PySide6.QtCore import QObject, Qt, Slot
-from PySide6.QtGui import QUndoGroup
+from PySide6.QtCore import QEvent, QObject, Qt, Slot
+from PySide6.QtGui import QKeyEvent, QKeySequence, QUndoGroup
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QAbstractSpinBox,
@@ -178,13 +178,26 @@ class EditActions(QObject):
             return
         if self._focused is not None:
             self._focused.destroyed.disconnect(self._forget_focus)
+            self._focused.removeEventFilter(self)
         self._focused = now
         now.destroyed.connect(self._forget_focus)
+        if self.text is not None:
+            now.installEventFilter(self)
         once = Qt.ConnectionType.UniqueConnection
         if isinstance(text := self.text, QLineEdit):
             text.textEdited.connect(self._note_typing, once)
         elif text is not None:
             text.document().undoCommandAdded.connect(self._note_typing, once)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Leave Undo and Redo to the menu while the field has no typing for them."""
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
+            keys, text = QKeySequence.StandardKey, self.text
+            is_undo = event.matches(keys.Undo) and not _can_undo(text)
+            if is_undo or (event.matches(keys.Redo) and not _can_redo(text)):
+                event.ignore()
+                return True
+        return False
 
     def _forget_focus(self) -> None:
         self._focused = None

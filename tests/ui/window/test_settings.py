@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QWheelEvent
+from PySide6.QtGui import QKeySequence, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
@@ -277,6 +277,35 @@ async def test_undo_of_a_reset_brings_back_what_was_reset(engine: Engine, theme:
         current.undo_stack.undo()
         assert card.system_prompt.text == "Be brief."
         assert current.undo_stack.undoText() == "Change System Prompt"
+
+
+async def test_undo_key_reaches_the_last_change_from_a_field_without_typing(
+    engine: Engine, theme: Theme
+) -> None:
+    undo, redo = QKeySequence("Ctrl+Z"), QKeySequence(QKeySequence.StandardKey.Redo)
+    async with shown(main_window(engine, theme)) as window:
+        await eventually(window.isActiveWindow)
+        current, field = window.workspace.current, window.stop_panel.editor.input
+        window.pane.toggle(window.stop_panel)
+        QTest.keyClicks(field, "END")
+        QTest.keyClick(field, Qt.Key.Key_Return)
+        QTest.keySequence(field, undo)
+        assert (current.stops.entries(), field.text()) == ([], "")
+        QTest.keySequence(field, redo)
+        assert len(current.stops.entries()) == 1
+        window.pane.toggle(window.chat.settings)
+        number = window.chat.settings.sampling["temperature"]
+        number.setFocus()
+        QTest.keyClick(number, Qt.Key.Key_Up)
+        assert current.conversation.settings.temperature == 0.0
+        QTest.keySequence(number, undo)
+        assert current.conversation.settings.temperature is None
+        prompt = window.chat.settings.system_prompt
+        prompt.setFocus()
+        QTest.keyClicks(prompt, "Be brief.")
+        window.chat.settings.reset.click()
+        QTest.keySequence(prompt, undo)
+        assert prompt.text == "Be brief."
 
 
 async def test_settings_stay_with_their_conversation(engine: Engine, theme: Theme) -> None:
