@@ -75,7 +75,19 @@ class _Call:
 
 
 class ToolServer:
-    """A server from its start until it is stopped, with its restarts after crashes."""
+    """A server from its start until it is stopped, with its restarts after crashes.
+
+    Its ``stage``, and what sets and ends it (``settled`` is set in the last three):
+
+    - starting: from the beginning until the handshake and the first lists have ended.
+    - restarting: ``_note_exit`` sets it when a ready server exits. ``_run`` then waits for the next
+      of ``RESTART_PAUSES_S`` and connects again, until the server is ready or no pause is left.
+    - ready: ``_run_once`` sets it; ``_note_exit`` or ``stop`` ends it. Changed offers are listed
+      again meanwhile (``_is_listing``).
+    - failed: ``_run`` sets it and ends: never ready, no pause left, or a sign-in is needed. The
+      user restarts the server, as another object.
+    - stopped: ``stop`` sets it, for good.
+    """
 
     def __init__(
         self,
