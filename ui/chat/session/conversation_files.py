@@ -96,7 +96,11 @@ class ConversationFiles(QObject):
             await asyncio.wait({work})
             is_cancelled = work.cancelled()
             recovered = Recovered() if is_cancelled else work.result()
-            self.recovered.emit(_outcome(recovered, path, is_cancelled=is_cancelled))
+            problem = self._store.problem
+            is_damaged = problem is not None and problem.path == path
+            self.recovered.emit(
+                _outcome(recovered, path, is_cancelled=is_cancelled, is_damaged=is_damaged)
+            )
 
         self.transfers.start("Recovering conversations", recover)
 
@@ -208,7 +212,7 @@ def _named(titles: Sequence[str]) -> str:
     return f"{named} and {counted(more, 'more conversation')}" if more > 0 else named
 
 
-def _outcome(recovered: Recovered, path: Path, *, is_cancelled: bool) -> Problem:
+def _outcome(recovered: Recovered, path: Path, *, is_cancelled: bool, is_damaged: bool) -> Problem:
     """Return the result of a recovery; after an early end it can be started again."""
     conversations = counted(recovered.conversations, "conversation")
     messages = counted(recovered.messages, "message")
@@ -225,9 +229,14 @@ def _outcome(recovered: Recovered, path: Path, *, is_cancelled: bool) -> Problem
         detail = f"{counted(recovered.unreadable, 'row')} could not be read."
     else:
         detail = "Everything in the file could be read."
+    detail += f" The file is kept as {path.name}."
+    if is_damaged:
+        detail += (
+            " Until you delete it, pictures and recorded tokens of deleted conversations are kept."
+        )
     return Problem(
         sentence,
-        f"{detail} The file is kept as {path.name}.",
+        detail,
         path,
         can_be_recovered=bool(recovered.cause) or is_cancelled,
     )

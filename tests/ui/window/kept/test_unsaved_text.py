@@ -54,6 +54,7 @@ async def test_conversations_of_a_damaged_file_come_back_at_the_press_of_a_butto
         await eventually(lambda: "recovered" in bar.sentence.text())
         assert bar.sentence.text() == "1 conversation with 2 messages recovered."
         assert bar.detail.text().startswith("Everything in the file could be read. The file ")
+        assert "recorded tokens of deleted conversations are kept" in bar.detail.text()
         assert not bar.recover.isVisible()
         assert len(window.workspace.conversations.every()) == rows + 1
         hits = await window.workspace.store.search("Count from")
