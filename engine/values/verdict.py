@@ -324,9 +324,11 @@ def steps(
         case StopKind.STOP_STRING:
             name = _sequence(stop, _LABEL_CHARS)
             first = f"{name[:1].upper()}{name[1:]} began {_after(stop, context)}"
-            if began is not None:
-                first += f", in token {began[0] + 1:,} {quoted(began[1], max_chars=_LABEL_CHARS)}"
             complete = f"It was complete with {_token(stop)}." if _token(stop) else ""
+            if began is not None and began[0] == stop.token_index:
+                first, complete = f"{first} and was complete with {_token(stop)}", ""
+            elif began is not None:
+                first += f", in token {began[0] + 1:,} {quoted(began[1], max_chars=_LABEL_CHARS)}"
             lines = [f"{first}.", complete, _kept(stop, context)]
         case StopKind.STOP_TOKEN:
             which = f"Token {stop.value} is one of the stop token ids."

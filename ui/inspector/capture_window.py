@@ -40,7 +40,7 @@ from ui.kit.html import (
     visible_lines,
     with_code_spans,
 )
-from ui.kit.labels import label
+from ui.kit.labels import label, show_text
 from ui.kit.layouts import column, row
 from ui.kit.menus import copied_text, copy_from
 from ui.kit.tasks import cancel_tasks, finish_tasks, read_text, start_task
@@ -95,6 +95,13 @@ class CapturedAnswers:
         name = _DIALECTS.get(capture.dialect, capture.dialect.value.capitalize())
         among = f"Answer {self.number + 1} of {self.count}: " if self.count > 1 else ""
         return f"{among}{name}, {form}"
+
+    @property
+    def result(self) -> str:
+        """The reason of the answer, and how many faults were found."""
+        count = sum(finding.severity is Severity.ERROR for finding in self.findings)
+        faults = counted(count, "fault") if count else "no faults"
+        return f"Reason: {self.capture.reason or 'none'}  ·  {faults}"
 
 
 def read_capture(text: str, stops: Sequence[str] = ()) -> CapturedAnswers:
@@ -287,7 +294,8 @@ class CaptureWindow(OwnWindow):
         super().__init__("Captured Answer", (1080, 720), parent)
         FileDrops(self).files_given.connect(lambda paths: self.open_file(paths[0]))
         self.view: CapturedAnswers | None = None
-        self.title = label("", "title", 1.08, is_wrapped=True)
+        self.title = label("", "title", 1.15, is_wrapped=True)
+        self.form = label("", "muted", 0.95)
         self.source = CaptureSource()
         self.source.setTabChangesFocus(True)
         self.source.setAccessibleName("The captured answer")
@@ -335,7 +343,14 @@ class CaptureWindow(OwnWindow):
         splitter.setStretchFactor(1, 1)
         splitter.setChildrenCollapsible(False)
         column(
-            row((self.title, 1), self.open, self.paste, self.copy, self.clear, spacing=8),
+            row(
+                (column(self.title, self.form, spacing=2), 1),
+                self.open,
+                self.paste,
+                self.copy,
+                self.clear,
+                spacing=8,
+            ),
             (splitter, 1),
             spacing=12,
             margins=(18, 14, 18, 16),
@@ -346,7 +361,7 @@ class CaptureWindow(OwnWindow):
         try:
             text = await read_text(path, MAX_BYTES, decode=decode)
         except FileRefused as refusal:
-            self.title.setText(str(refusal))
+            self._say(str(refusal))
         else:
             self.source.set_capture(text)
 
@@ -364,7 +379,7 @@ class CaptureWindow(OwnWindow):
             self._show()
             return
         if len(text) > SHOWN_CHARS:
-            self.title.setText(f"Reading {counted(len(text), 'character')}…")
+            self._say(f"Reading {counted(len(text), 'character')}…")
         start_task(self, self._judge(text, stops), _READING)
 
     async def _judge(self, text: str, stops: list[str]) -> None:
@@ -376,11 +391,18 @@ class CaptureWindow(OwnWindow):
         self.copy.setEnabled(view is not None and view.is_answer)
         self.clear.setEnabled(bool(self.source.capture))
         if view is None:
-            self.title.setText("Check an Answer of Any Server")
+            self._say("Check an Answer of Any Server")
             self.page.clear()
             return
-        self.title.setText(view.title)
+        if view.is_answer:
+            self._say(view.result, view.title)
+        else:
+            self._say(view.title)
         self.page.setHtml(capture_page(view, current_theme().colors))
+
+    def _say(self, title: str, form: str = "") -> None:
+        self.title.setText(title)
+        show_text(self.form, form)
 
     def _copy(self) -> None:
         if self.view is not None:

@@ -250,7 +250,7 @@ class VerdictHead(QWidget):
     def _show_text(self, icon: str, tone: Tone, sentence: str, steps: list[str]) -> None:
         self._badge.show_icon(icon, tone)
         self.sentence.setText(sentence)
-        show_text(self.steps, "  ".join(step for step in steps if step))
+        show_text(self.steps, " ".join(step for step in steps if step))
 
     def _lay_out(self) -> None:
         actions = FlowLayout()
@@ -508,8 +508,8 @@ class InspectorWindow(OwnWindow):
         trace = None if shown is None else shown.trace
         token = self.tape.token_at(position)
         if shown is None or trace is None or token is None:
-            self.token.setText(_HINT if self.tape.token_at(0) is not None else "")
-            self.others.setText("")
+            self.token.setText("")
+            self.others.setText(_HINT if self.tape.token_at(0) is not None else "")
             return
         details = describe_token(token, trace.rules, shown.run.cycles)
         self.token.setText(details)

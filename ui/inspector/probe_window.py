@@ -246,17 +246,17 @@ class ProbeWindow(OwnWindow):
         """Offer the servers that run on this computer; the first one is the usual address."""
         found = await self._tools.local_servers()
         self._names = {url: name for name, url in found.items()}
-        self.servers.setVisible(bool(found))
         servers = self.servers.layout()
         assert servers is not None
         clear_layout(servers)
+        if not self.url.text() and found:
+            self.url.setText(next(iter(found.values())))
+        self.servers.setVisible(bool(found))
         for name, url in found.items():
-            offer = push_button(f"{name}  ·  {url}", f"Use {name} at {url}", kind="link")
+            offer = push_button(name, f"Use {name} at {url}", kind="link")
             offer.setProperty("is_flush", True)
             offer.clicked.connect(partial(self.url.setText, url))
             servers.addWidget(offer)
-        if not self.url.text() and found:
-            self.url.setText(next(iter(found.values())))
 
     def _start(self) -> None:
         if self.stage == "running":
@@ -295,6 +295,7 @@ class ProbeWindow(OwnWindow):
             raise
         else:
             self.results, self._report = list(report.results), report
+            self.folded.setChecked(all(row.outcome in _FOLDED for row in report.results))
             self._end("done", self._facts(report))
 
     def _take(self, progress: Progress) -> None:
@@ -387,4 +388,5 @@ class ProbeWindow(OwnWindow):
 
     def _name_of(self, report: Report) -> str:
         """Return the name of a known server, or the one that it gives itself, or its address."""
-        return self._names.get(report.url) or report.server.replace("/", " ", 1) or report.url
+        known = (name for url, name in self._names.items() if report.url.startswith(f"{url}/"))
+        return next(known, "") or report.server.replace("/", " ", 1) or report.url

@@ -133,7 +133,7 @@ class ModelsWindow(OwnWindow):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the chosen model below the list if both would be too narrow side by side."""
         super().resizeEvent(event)
-        is_wide = self.width() >= 680
+        is_wide = self.width() >= 760
         target = Qt.Orientation.Horizontal if is_wide else Qt.Orientation.Vertical
         if self._splitter.orientation() != target:
             self._splitter.setOrientation(target)
@@ -164,7 +164,7 @@ class ModelsWindow(OwnWindow):
         self.empty.setContentsMargins(16, 16, 16, 16)
         more = row(16, self.more, 16)
         column((self.list, 1), self.empty, more, (None, 0), margins=(8, 0, 0, 8), on=left)
-        self._splitter = QSplitter(Qt.Orientation.Horizontal)
+        self._splitter = QSplitter(Qt.Orientation.Vertical)
         self._splitter.setChildrenCollapsible(False)
         self._splitter.addWidget(left)
         self._splitter.addWidget(self.details)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
-    QDialogButtonBox,
     QGridLayout,
     QMainWindow,
     QMenu,
@@ -28,9 +27,9 @@ from ui.inspector.shown_run import InspectorTools, ShownRun
 from ui.kit.commands import Command
 from ui.kit.dialogs import confirm, confirm_link, show_in_files
 from ui.kit.labels import label
-from ui.kit.layouts import column, scrolling
+from ui.kit.layouts import STRETCH, Item, column, row, scrolling
 from ui.kit.menus import copy_text
-from ui.kit.windows import OwnDialog, OwnWindow, bring_forward
+from ui.kit.windows import OwnDialog, OwnWindow, bring_forward, fit_to_screen
 from ui.models.model_library import ModelLibrary
 from ui.preferences import SERVER
 from ui.preferences_state import PreferencesState
@@ -98,31 +97,37 @@ class ShortcutsDialog(OwnDialog):
     def __init__(self, menus: QMenuBar, parent: QWidget) -> None:
         super().__init__("Keyboard Shortcuts", parent)
         holder = QWidget()
-        grid = QGridLayout(holder)
-        grid.setContentsMargins(4, 2, 14, 6)
-        grid.setHorizontalSpacing(36)
-        grid.setVerticalSpacing(7)
-        grid.setColumnStretch(0, 1)
-        for title, actions in shortcuts_of(menus):
-            row = grid.rowCount()
-            heading = label(title, "title")
-            heading.setContentsMargins(0, 10 if row > 1 else 0, 0, 0)
-            grid.addWidget(heading, row, 0)
-            for action in actions:
-                row = grid.rowCount()
-                text = plain(action.text())
-                keys = label(keys_of(action), "chip", 0.95)
-                keys.setAccessibleName(f"{text}: {keys_of(action)}")
-                grid.addWidget(label(text), row, 0)
-                grid.addWidget(keys, row, 1, Qt.AlignmentFlag.AlignRight)
+        groups = list(shortcuts_of(menus))
+        half, before = sum(len(actions) + 2 for _, actions in groups) / 2, 0
+        sides: tuple[list[Item], list[Item]] = ([], [])
+        for title, actions in groups:
+            sides[before >= half - len(actions) / 2].extend((self._group(title, actions), 20))
+            before += len(actions) + 2
+        columns = (column(*side, STRETCH, spacing=0) for side in sides)
+        row(*columns, spacing=48, margins=(4, 0, 16, 0), on=holder)
         area = scrolling(holder, "Keyboard shortcuts", goes_sideways=False)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.rejected.connect(self.close)
-        column((area, 1), buttons, spacing=14, margins=(22, 18, 16, 16), on=self)
-        area.setMinimumWidth(
-            holder.sizeHint().width() + area.verticalScrollBar().sizeHint().width()
-        )
-        self.resize(430, 560)
+        column(area, margins=(20, 20, 8, 0), on=self)
+        fit_to_screen(self, holder.sizeHint().width() + 48, holder.sizeHint().height() + 24)
+
+    def _group(self, title: str, actions: list[QAction]) -> QWidget:
+        """Return a menu's title above its actions and their shortcuts."""
+        group = QWidget()
+        grid = QGridLayout(group)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(32)
+        grid.setVerticalSpacing(6)
+        grid.setColumnStretch(0, 1)
+        grid.addWidget(label(title, "title"), 0, 0)
+        for number, action in enumerate(actions, 1):
+            text, menu = plain(action.text()), action.parent()
+            path = plain(menu.title()) if isinstance(menu, QMenu) else title
+            if path != title and not text.startswith(path):
+                text = f"{path} ▸ {text}"
+            keys = label(keys_of(action), "chip", 0.95)
+            keys.setAccessibleName(f"{text}: {keys_of(action)}")
+            grid.addWidget(label(text), number, 0)
+            grid.addWidget(keys, number, 1, Qt.AlignmentFlag.AlignRight)
+        return group
 
 
 def shortcuts_of(bar: QMenuBar) -> Iterator[tuple[str, list[QAction]]]:

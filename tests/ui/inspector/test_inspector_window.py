@@ -22,7 +22,7 @@ async def test_answer_shows_verdict_tape_and_tokens(
 ) -> None:
     await ask(window, COUNT, "6")
     assert inspector.head.sentence.text() == sentence_of_stop("6")
-    assert "It was complete with token 11" in inspector.head.steps.text()
+    assert "was complete with token 11" in inspector.head.steps.text()
     assert inspector.tape.toPlainText().replace("\u2028", "\n").startswith("1⏎\n2⏎\n3⏎")
     assert inspector.tokens.model.rowCount() == 11
     assert inspector.tokens.table.isVisible()
