@@ -211,6 +211,7 @@ class PreferencesDialog(OwnDialog):
 
     def show_pane(self, title: str) -> None:
         position = list(PANES).index(title)
+        self.search.clear()
         self.buttons.button(position).setChecked(True)
         self.panes.setCurrentIndex(position)
 

@@ -121,6 +121,9 @@ def test_search_shows_only_settings_that_contain_its_words(theme: Theme, parent:
     dialog.search.clear()
     assert dialog.note.isHidden()
     assert dialog.controls["theme"].isVisible()
+    dialog.search.setText("lines code")
+    dialog.show_pane("Server")  # as the server's window does
+    assert dialog.controls["server.port"].isVisible()
     dialog.close()
 
 

@@ -384,7 +384,8 @@ class ToolCard(_Card):
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Fold and unfold by a click on the head."""
-        if event.position().y() <= self._head.geometry().bottom():
+        is_left = event.button() is Qt.MouseButton.LeftButton
+        if is_left and event.position().y() <= self._head.geometry().bottom():
             self.unfold.click()
 
     def _show_body(self, is_shown: bool) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 import shiboken6
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QImage
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -76,6 +77,11 @@ def test_a_running_call_shows_its_progress_and_then_its_result(
     assert "done · 2.60 s · sums" in card.accessibleName()
     assert card.result.toPlainText() == "3␛[31m"
     assert not card.result.isVisible()  # a finished call is one line
+    QTest.mouseClick(card, Qt.MouseButton.RightButton, pos=QPoint(60, 12))  # only opens the menu
+    assert not card.result.isVisible()
+    QTest.mouseClick(card, Qt.MouseButton.LeftButton, pos=QPoint(60, 12))
+    assert card.result.isVisible()
+    card.unfold.click()
     card.unfold.click()
     assert card.result.isVisible()
     cards.show_run(called)
