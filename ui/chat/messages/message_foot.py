@@ -47,7 +47,7 @@ class ReasonLine(QAbstractButton):
         self.link = link
         self.link.setParent(self)
         self.row: MessageActions | None = None
-        self._figures = ""
+        self._figures: tuple[str, ...] = ()
         self._word = ""
         self._icon = "check"
         self._tone: Tone = "quiet"
@@ -61,8 +61,8 @@ class ReasonLine(QAbstractButton):
 
     def show_reason(self, word: str, figures: Sequence[str], icon: str, tone: Tone) -> None:
         self._word, self._icon, self._tone = word, icon, tone
-        self._figures = " · ".join(figures)
-        spoken = " · ".join(filter(None, (word, self._figures)))
+        self._figures = tuple(figures)
+        spoken = _SEPARATOR.join(filter(None, (word, *figures)))
         self.setText(spoken)
         self.setAccessibleName(f"{spoken}. Show why it stopped")
         self.setToolTip("Show why it stopped")
@@ -88,7 +88,7 @@ class ReasonLine(QAbstractButton):
 
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()
-        figures = metrics.horizontalAdvance(self._figures) + _GAP
+        figures = metrics.horizontalAdvance(_SEPARATOR.join(self._figures)) + _GAP
         return QSize(
             self._reason_px + self.link.sizeHint().width() + figures, metrics.height() + 10
         )
@@ -116,13 +116,20 @@ class ReasonLine(QAbstractButton):
                 self._draw_text(painter, left, self.width(), _SEPARATOR, colors.faint)
             left = self.link.geometry().right() + 1
         if self._figures and self.row is not None and self.row.are_drawn:
-            text = f"{_SEPARATOR if left else ''}{self._figures}"
-            self._draw_text(painter, left, self.width(), text, colors.faint)
+            self._draw_figures(painter, left)
         if self.hasFocus():
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setPen(QPen(QColor(colors.accent), 1.4))
             painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 5, 5)
         painter.end()
+
+    def _draw_figures(self, painter: QPainter, left: int) -> None:
+        """Draw the figures that have room, each whole; the first one is shortened if it must be."""
+        for count in range(len(self._figures), 0, -1):
+            text = (_SEPARATOR if left else "") + _SEPARATOR.join(self._figures[:count])
+            if count == 1 or left + self.fontMetrics().horizontalAdvance(text) <= self.width():
+                self._draw_text(painter, left, self.width(), text, current_theme().colors.faint)
+                break
 
     def _draw_text(self, painter: QPainter, left: int, right: int, text: str, color: str) -> int:
         """Draw words between two places; return where the next part begins."""
