@@ -80,7 +80,7 @@ class SettingsFile:
     def save(self, settings: Settings) -> None:
         """Write the settings atomically; ``OSError`` also if a damaged file would be lost."""
         made_private(self.path.parent)
-        if self._is_unread:
+        if self._is_unread and os.path.lexists(self.path):
             raise OSError(f"{self.path.name} could not be read at the start, and is kept")
         self._damaged.check_writable()
         values = _merge(self._stored, json.loads(json.dumps(asdict(settings))))
