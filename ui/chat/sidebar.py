@@ -199,6 +199,8 @@ class Sidebar(QFrame):
     """Creates, opens, finds and organizes conversations; every change can be undone."""
 
     writing_requested = Signal()
+    opened = Signal()
+    closed = Signal()
 
     def __init__(self, workspace: Workspace, files: FileDialogs, server: LocalServerState) -> None:
         super().__init__()
@@ -252,6 +254,10 @@ class Sidebar(QFrame):
 
     def minimumSizeHint(self) -> QSize:
         return super().minimumSizeHint().expandedTo(QSize(200, 0))
+
+    def setVisible(self, is_visible: bool) -> None:  # noqa: N802 - Qt's name
+        super().setVisible(is_visible)
+        (self.opened if is_visible else self.closed).emit()
 
     def toggle(self) -> None:
         """Show or hide the sidebar."""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, QEvent, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QSplitter
+from PySide6.QtWidgets import QSplitter, QWidget
 
 from engine import Engine
 from engine.library.local_models import ModelFolders
@@ -34,7 +34,7 @@ from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit import icons
 from ui.kit.theme import current_theme, system_reduces_motion
-from ui.kit.windows import bring_forward, fit_to_screen, lay_out_hidden, move_focus
+from ui.kit.windows import bring_forward, fit_to_screen, move_focus
 from ui.models.model_choices import ChoicesState
 from ui.models.model_library import ModelLibrary
 from ui.models.models import Models
@@ -63,7 +63,8 @@ def _lay_out_now() -> None:
     QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
 
 
-_SIDEBAR_PX, _CHAT_MIN_PX = 240, 360
+_SIDEBAR_PX, _CHAT_PX = 240, 420
+_CHAT_MIN_PX = 308  # beside a column that was opened in a narrow window
 
 
 class _Columns(QSplitter):
@@ -110,12 +111,13 @@ class MainWindow(WindowParts):
         self.setWindowTitle("Fullstop")
         self.setWindowIcon(icons.icon("stop-match", current_theme().colors.accent, 64))
         fit_to_screen(self, 1280, 820)
-        self.setMinimumHeight(min(480, self.height()))
+        self.setMinimumSize(min(_CHAT_MIN_PX + WIDTH_PX + 2, self.width()), min(480, self.height()))
         self.theme = current_theme()
         self.runs_in_background: Callable[[], bool] = lambda: False
         self._is_quitting = False
         self._may_lose = False
-        self._narrow_px = 0  # the width in which the sidebar gave way to the right pane
+        self._without_room: set[QWidget] = set()  # columns that are open, but not shown
+        self._is_fitting = False
         self.preferences = preferences
         self.toolbox = Toolbox(tool_host, preferences, self)
         models = Models(engine, ChoicesState(preferences), self)
@@ -229,11 +231,10 @@ class MainWindow(WindowParts):
         parts = (bytes(self.saveGeometry().data()), bytes(self.saveState().data()))
         pages = ((title, page) for title, page, _ in self.pane.pages)
         columns = (("sidebar", self.sidebar), ("panel", self.pane), *pages)
-        gave_way = self.sidebar if self._narrow_px else None
-        shown = " ".join(
-            name for name, column in columns if column is gave_way or not column.isHidden()
-        )
-        return _SEPARATOR.join([*parts, b"%d" % self._splitter.first_px, shown.encode()])
+        without_room = [name for name, column in columns if column in self._without_room]
+        shown = [name for name, column in columns if not column.isHidden()]
+        names = " ".join([*without_room, *shown])  # the last one has precedence
+        return _SEPARATOR.join([*parts, b"%d" % self._splitter.first_px, names.encode()])
 
     def restore_layout(self, layout: bytes) -> None:
         """Restore size, position and columns of an earlier window; ignores what does not fit."""
@@ -242,16 +243,22 @@ class MainWindow(WindowParts):
             self.restoreState(parts[1])
             if parts[2].isdigit():  # earlier versions have all sizes here
                 self._splitter.set_first(int(parts[2]))
+            self.restoreGeometry(parts[0])
             shown = parts[3].split()
-            self.sidebar.setVisible(b"sidebar" in shown)
             titles = (title.encode() for title, _, _ in self.pane.pages)
             shown_page = (index for index, title in enumerate(titles) if title in shown)
             self.pane.tabs.setCurrentIndex(next(shown_page, 0))
-            self.pane.hide()  # so that the sidebar gives way to it on a smaller screen
-            self.pane.setVisible(b"panel" in shown)
-            # This comes last, because only now can the window become as narrow as it was.
-            lay_out_hidden(self)
-            self.restoreGeometry(parts[0])
+            columns = {b"sidebar": self.sidebar, b"panel": self.pane}
+            self._without_room.clear()
+            for column in columns.values():
+                column.hide()
+            for name in shown:
+                if name in columns:
+                    columns[name].show()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_columns()
 
     def event(self, event: QEvent) -> bool:
         """Finish all layouts before a frame: each of them asks the one around it afterwards."""
@@ -311,8 +318,9 @@ class MainWindow(WindowParts):
         self.chat.handling.stop_list_requested.connect(self.stop_panel.show_rows)
         self.stop_panel.verdict.stop_requested.connect(self.chat.handling.stop_at)
         self.stop_panel.visibility_changed.connect(self.chat.column.show_marks)
-        self.pane.opening.connect(self._make_room)
-        self.pane.closed.connect(self._take_room)
+        for column in (self.sidebar, self.pane):
+            column.opened.connect(partial(self._fit_columns, column))
+            column.closed.connect(partial(self._close_column, column))
         chips = (self.chat.composer.stops, self.chat.composer.settings, self.chat.composer.tools)
         for chip, (_, page, _) in zip(chips, self.pane.pages, strict=True):
             chip.clicked.connect(partial(self.pane.toggle, page))
@@ -345,21 +353,30 @@ class MainWindow(WindowParts):
 
     # -- intents ---------------------------------------------------------------------------
 
-    def _make_room(self) -> None:
-        """Hide the sidebar if the right pane beside it would widen the window."""
-        needed = self.minimumSizeHint().width() + self.pane.minimumSizeHint().width()
-        if not self.pane.isFloating() and not self.sidebar.isHidden() and self.width() < needed:
-            self._narrow_px = self.width()
-            self.sidebar.hide()
-            _lay_out_now()
+    def _fit_columns(self, opened: QWidget | None = None) -> None:
+        """Hide open columns beside which the chat has no room: the pane first, never a new one."""
+        if self._is_fitting:
+            return
+        self._is_fitting = True
+        without_room, pane = self._without_room, self.pane
+        widths = {
+            self.sidebar: self._splitter.first_px,
+            pane: 0 if pane.isFloating() else WIDTH_PX,
+        }
+        columns = [one for one in widths if one in without_room or not one.isHidden()]
+        room_px = self.width() - _CHAT_PX
+        for column in sorted(columns, key=lambda one: (one is not opened, one in without_room)):
+            fits = column is opened or widths[column] <= room_px
+            room_px -= widths[column] if fits else 0
+            (without_room.discard if fits else without_room.add)(column)
+            if column.isHidden() == fits:
+                column.setVisible(fits)
+        self._is_fitting = False
 
-    def _take_room(self) -> None:
-        """Show the sidebar again, in a window of its earlier width."""
-        if self._narrow_px:
-            _lay_out_now()
-            self.resize(min(self._narrow_px, self.width()), self.height())
-            self.sidebar.show()
-            self._narrow_px = 0
+    def _close_column(self, column: QWidget) -> None:
+        if not self._is_fitting:
+            self._without_room.discard(column)
+            self._fit_columns()
 
     def _leave_pane(self) -> None:
         self.activateWindow()

@@ -29,7 +29,7 @@ Page = tuple[str, QWidget, Callable[[], object]]
 class RightPane(QDockWidget):
     """Shows one of several pages; can be closed and detached."""
 
-    opening = Signal()  # before it takes room
+    opened = Signal()  # also by being attached again
     closed = Signal()
     left = Signal()  # the keyboard goes back to the message
 
@@ -89,18 +89,15 @@ class RightPane(QDockWidget):
         self.left.emit()
 
     def setVisible(self, is_visible: bool) -> None:  # noqa: N802 - Qt's name
-        if is_visible and self.isHidden():
-            self.opening.emit()
         is_opened = is_visible and not self.isVisible()
         focused = QApplication.focusWidget()
         had_focus = focused is not None and self.isAncestorOf(focused)
         super().setVisible(is_visible)
         if is_opened and not self.isFloating():
             slide_in(self.widget())
-        if not is_visible:
-            self.closed.emit()
-            if had_focus:
-                self.left.emit()
+        (self.opened if is_visible else self.closed).emit()
+        if had_focus and not is_visible:
+            self.left.emit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Go back to the message on Escape."""
@@ -142,6 +139,7 @@ class RightPane(QDockWidget):
         """Give the detached pane the frame of a window, beside the message field."""
         window = self.parentWidget()
         if not is_floating or window is None:
+            self.opened.emit()
             return
         self.setWindowFlags(Qt.WindowType.Tool)
         corner = window.geometry().topRight()

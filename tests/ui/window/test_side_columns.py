@@ -16,14 +16,23 @@ def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
     return enter(lambda: opened(main_window(engine, theme), quits=True))
 
 
-async def test_sidebar_gives_way_to_the_stop_panel_in_a_narrow_window(window: MainWindow) -> None:
+def columns(window: MainWindow) -> list[bool]:
+    return [window.sidebar.isVisible(), window.pane.isVisible()]
+
+
+async def test_sidebar_gives_way_to_the_right_pane_in_a_narrow_window(window: MainWindow) -> None:
     window.resize(740, 700)
-    sidebar_px = window.sidebar.width()
     window.pane.open(window.stop_panel)
-    await eventually(window.sidebar.isHidden)
-    assert window.chat.width() >= window.chat.minimumWidth()
-    window.pane.hide()
-    await eventually(lambda: window.sidebar.width() == sidebar_px and window.width() == 740)
+    assert columns(window) == [False, True]
+    await eventually(lambda: window.chat.width() >= 415)
+    window.resize(750, 700)
+    assert columns(window) == [False, True]
+    window.sidebar.toggle()
+    assert columns(window) == [True, False]
+    window.pane.open(window.stop_panel)
+    window.pane.leave()
+    await eventually(lambda: window.sidebar.width() == 240)
+    assert window.width() == 750
 
 
 async def test_narrow_window_with_the_pane_is_as_narrow_at_the_next_start(
@@ -53,13 +62,44 @@ async def test_keyboard_goes_back_to_the_message_when_the_pane_is_hidden(
     assert window.focusWidget() is window.chat.composer.input
 
 
-async def test_sidebar_has_its_width_again_after_a_narrow_window(window: MainWindow) -> None:
-    window.resize(780, 600)
+async def test_narrow_window_hides_the_right_pane_and_then_the_sidebar(window: MainWindow) -> None:
+    window.resize(1100, 700)
+    window.pane.open(window.stop_panel)
+    await eventually(lambda: window.width() == 1100 and window.pane.width() == 320)
+    window.resize(970, 700)
+    assert columns(window) == [True, False]
+    window.resize(100, 700)
+    assert columns(window) == [False, False]
+    await eventually(lambda: window.width() == window.chat.width() == 630)
+    window.resize(660, 700)
+    assert columns(window) == [True, False]
+    window.resize(1100, 700)
+    assert columns(window) == [True, True]
     await eventually(lambda: window._splitter.sizes()[0] == 240)
-    window.resize(window.minimumSizeHint().width(), 600)
-    await eventually(lambda: window._splitter.sizes()[0] < 240)
-    window.resize(780, 600)
-    await eventually(lambda: window._splitter.sizes()[0] == 240)
+
+
+async def test_columns_that_were_closed_stay_closed_in_a_wide_window(window: MainWindow) -> None:
+    window.resize(1100, 700)
+    window.pane.open(window.stop_panel)
+    window.sidebar.hide()
+    window.resize(630, 700)
+    assert columns(window) == [False, False]
+    window.pane.open(window.chat.settings)
+    await eventually(lambda: window.chat.width() + window.pane.width() <= 630 == window.width())
+    window.pane.leave()
+    window.resize(1100, 700)
+    assert columns(window) == [False, False]
+
+
+async def test_detached_pane_takes_no_room(window: MainWindow) -> None:
+    window.resize(740, 700)
+    window.pane.open(window.stop_panel)
+    window.pane.setFloating(True)
+    await eventually(lambda: columns(window) == [True, True])
+    window.resize(670, 700)
+    assert columns(window) == [True, True]
+    window.pane.setFloating(False)
+    await eventually(lambda: columns(window) == [False, True])
 
 
 async def test_main_window_fits_its_screen(window: MainWindow) -> None:
@@ -86,6 +126,18 @@ async def test_side_columns_are_restored_with_their_widths(
         assert other.pane.page is other.chat.settings
         other.restore_layout(b"from another version")
         assert other.sidebar.isHidden()
+        other.resize(740, 560)
+        other.sidebar.show()
+        assert columns(other) == [True, False]
+        sidebar_last = other.save_layout()
+        other.pane.open(other.stop_panel)
+        pane_last = other.save_layout()
+        other.restore_layout(sidebar_last)
+        assert columns(other) == [True, False]
+        other.restore_layout(pane_last)
+        assert columns(other) == [False, True]
+        other.pane.hide()
+        assert columns(other) == [True, False]
 
 
 async def test_restored_sidebar_gives_way_on_a_smaller_screen(
