@@ -4,9 +4,9 @@ from functools import partial
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from ui.kit.buttons import push_button
+from ui.kit.buttons import IconBadge, push_button
 from ui.kit.commands import Command, Entry, context_menu
 from ui.kit.labels import clear_layout, label, plain_tooltip, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
@@ -50,8 +50,22 @@ class ToolsPage(QWidget):
         self.attach.clicked.connect(self._offer)
         self.manage = push_button("MCP Servers…", "Show the MCP servers")
         self.manage.clicked.connect(self.servers_requested)
+        self._empty = QFrame()
+        self._empty.setObjectName("card")
+        badge = IconBadge(32)
+        badge.show_icon("tool", "quiet")
+        sentence = "Servers give the model tools, such as files and web pages."
+        about = label(sentence, "muted", 0.92, is_wrapped=True)
+        self.add = push_button("Add MCP Server…", "Show the MCP servers and add one", kind="link")
+        self.add.clicked.connect(self.servers_requested)
+        self.add.setProperty("is_flush", True)
+        left, top = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignTop
+        title = label("No tools yet", "title", 1.15)
+        texts = column(title, about, (self.add, 0, left), spacing=4)
+        row((badge, 0, top), (texts, 1), spacing=12, margins=12, on=self._empty)
         column(
             row((self._hint, 1), margins=(16, 16, 16, 0)),
+            row((self._empty, 1), margins=(16, 0, 16, 0)),
             (self._scroll, 1),
             row(self.attach, STRETCH, self.manage, margins=(16, 8, 16, 16)),
             spacing=0,
@@ -68,7 +82,7 @@ class ToolsPage(QWidget):
     def focus(self) -> None:
         """Move the keyboard to the first server that can be switched."""
         first = next((box for box in self.boxes.values() if box.isEnabled()), None)
-        (first or self.manage).setFocus()
+        (first or (self.manage if self._toolbox.servers else self.add)).setFocus()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Start the servers of the conversation, so that their tools are listed."""
@@ -92,6 +106,8 @@ class ToolsPage(QWidget):
         focused = next((key for key, box in self.boxes.items() if box.hasFocus()), None)
         scrolled = self._scroll.verticalScrollBar().value()
         show_text(self._hint, self._hint_text(servers))
+        self._empty.setVisible(not servers)
+        self.manage.setVisible(bool(servers))
         self.boxes.clear()
         self.approved.clear()
         clear_layout(self._list.layout())
@@ -112,12 +128,7 @@ class ToolsPage(QWidget):
             self.boxes[focused].setFocus()
 
     def _hint_text(self, servers: tuple[ServerState, ...]) -> str:
-        if not servers:
-            return (
-                "There are no MCP servers yet. Add one, for example by pasting the mcpServers "
-                "JSON from its page."
-            )
-        if not self._can_call:
+        if servers and not self._can_call:
             return "This model has no format for tool calls, so it is not given any tools."
         return ""
 
