@@ -1,6 +1,8 @@
 """Undo, clipboard and selection, for whatever has the keyboard. Main thread."""
 
-from PySide6.QtCore import QEvent, QObject, Qt, Slot
+from typing import Literal
+
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Slot
 from PySide6.QtGui import QKeyEvent, QKeySequence, QUndoGroup
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -33,11 +35,13 @@ class EditActions(QObject):
         application.focusChanged.connect(self._note_focus)
         self._group = QUndoGroup(self)
         self._list = workspace.conversations
-        # Whether the list of conversations was changed after the text, stop list and messages.
-        self._is_list_latest = False
-        self._list.undoable.connect(lambda _: self._note_change(in_list=True))
-        self._list.undone.connect(lambda: self._note_change(in_list=self._list.can_undo))
-        self._group.indexChanged.connect(lambda _: self._note_change(in_list=False))
+        # What was changed last: the list of conversations, or messages, stops and settings.
+        self._latest: Literal["typing", "list", "group"] = "typing"
+        # Active until the event is over in which text is typed, which may change a setting.
+        self._typing = QTimer(self, singleShot=True, interval=0)
+        self._list.undoable.connect(lambda _: self._note_list(True))
+        self._list.undone.connect(lambda: self._note_list(self._list.can_undo))
+        self._group.indexChanged.connect(lambda _: self._note_group())
         workspace.opened.connect(self._follow_undo)
         self._follow_undo(workspace.current)
 
@@ -60,7 +64,7 @@ class EditActions(QObject):
     def undo_title(self) -> str:
         if self._undoes_list:
             return "&Undo Sidebar Change"
-        if _can_undo(self.text):
+        if self._undoes_text:
             return "&Undo Typing"
         return f"&Undo {self._group.undoText().replace('&', '&&')}".rstrip()
 
@@ -102,7 +106,8 @@ class EditActions(QObject):
     def undo(self) -> None:
         if self._undoes_list:
             self._list.undo_last()
-        elif (text := self.text) is not None and _can_undo(text):
+        elif self._undoes_text and (text := self.text) is not None:
+            self._note_typing()
             text.undo()
         else:
             self._group.undo()
@@ -156,21 +161,31 @@ class EditActions(QObject):
     @property
     def _undoes_list(self) -> bool:
         has_others = _can_undo(self.text) or self._group.canUndo()
-        return self._list.can_undo and (self._is_list_latest or not has_others)
+        return self._list.can_undo and (self._latest == "list" or not has_others)
+
+    @property
+    def _undoes_text(self) -> bool:
+        undoes_group = self._latest == "group" and self._group.canUndo()
+        return _can_undo(self.text) and not undoes_group and not self._undoes_list
 
     @Slot()
     def _note_typing(self) -> None:
-        self._note_change(in_list=False)
+        self._latest = "typing"
+        self._typing.start()
 
-    def _note_change(self, *, in_list: bool) -> None:
-        self._is_list_latest = in_list
+    def _note_list(self, is_latest: bool) -> None:
+        self._latest = "list" if is_latest else "group"
+
+    def _note_group(self) -> None:
+        if not (self._typing.isActive() and _can_undo(self.text)):
+            self._latest = "group"
 
     def _follow_undo(self, opened: ConversationController) -> None:
         stack = opened.undo_stack
-        in_list = self._is_list_latest
+        latest = self._latest
         self._group.addStack(stack)
         self._group.setActiveStack(stack)  # this is reported as a change
-        self._is_list_latest = in_list
+        self._latest = latest
 
     def _note_focus(self, _: QWidget | None, now: QWidget | None) -> None:
         # Opening a menu with the keyboard takes the focus; the entry acts on the widget before.
@@ -190,13 +205,16 @@ class EditActions(QObject):
             text.document().undoCommandAdded.connect(self._note_typing, once)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Leave Undo and Redo to the menu while the field has no typing for them."""
-        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
-            keys, text = QKeySequence.StandardKey, self.text
-            is_undo = event.matches(keys.Undo) and not _can_undo(text)
-            if is_undo or (event.matches(keys.Redo) and not _can_redo(text)):
+        """Leave Undo and Redo to the menu where they do not concern the typing in the field."""
+        kind = event.type()
+        if kind == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
+            keys = QKeySequence.StandardKey
+            is_undo = event.matches(keys.Undo) and not self._undoes_text
+            if is_undo or (event.matches(keys.Redo) and not _can_redo(self.text)):
                 event.ignore()
                 return True
+        elif kind in (QEvent.Type.KeyPress, QEvent.Type.InputMethod):
+            self._typing.start()
         return False
 
     def _forget_focus(self) -> None:

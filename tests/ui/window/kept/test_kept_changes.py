@@ -1,6 +1,9 @@
 """What a person changes in a conversation, on a real store and the real engine."""
 
+import asyncio
+
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
@@ -111,3 +114,33 @@ async def test_undo_takes_back_the_latest_change_of_text_or_sidebar(window: Main
     QTest.keyClicks(field, " more")
     undo.trigger()
     assert " more" not in field.toPlainText()
+
+
+async def test_undo_key_in_a_draft_takes_back_the_latest_change(window: MainWindow) -> None:
+    await eventually(window.isActiveWindow)
+    await ask(window, COUNT)
+    workspace, field = window.workspace, window.chat.composer.input
+    QTest.keyClicks(field, "draft")
+    await asyncio.sleep(0)
+    workspace.current.stops.add("END")
+    QTest.keySequence(field, "Ctrl+Z")
+    assert (workspace.current.stops.entries(), field.toPlainText()) == ([], "draft")
+    workspace.conversations.pin(workspace.current.conversation, True)
+    workspace.delete(*window.sidebar.chosen())
+    await eventually(lambda: not views(window))
+    QTest.keyClicks(field, "other")
+    QTest.keySequence(field, "Ctrl+Z")
+    assert field.toPlainText() == ""
+
+
+async def test_typing_in_a_setting_is_undone_as_typing(window: MainWindow) -> None:
+    await eventually(window.isActiveWindow)
+    prompt, current = window.chat.settings.system_prompt, window.workspace.current
+    window.pane.toggle(window.chat.settings)
+    QTest.keyClicks(prompt, "Be brief.")
+    prompt.moveCursor(QTextCursor.MoveOperation.Start)
+    QTest.keyClicks(prompt, "Now: ")
+    for left in ("Be brief.", ""):
+        await asyncio.sleep(0.01)
+        QTest.keySequence(prompt, "Ctrl+Z")
+        assert prompt.text == current.conversation.settings.system_prompt == left
