@@ -54,6 +54,7 @@ from ui.kit.fields import FileDrops
 from ui.kit.labels import ElidedLabel, label, show_text
 from ui.kit.layouts import FlowLayout, column, row, scrolling
 from ui.kit.menus import copy_from
+from ui.kit.theme import restyle
 from ui.kit.windows import OwnWindow
 from ui.records.run_report import markdown_report
 from ui.records.runs import Run
@@ -508,10 +509,12 @@ class InspectorWindow(OwnWindow):
         trace = None if shown is None else shown.trace
         token = self.tape.token_at(position)
         if shown is None or trace is None or token is None:
-            self.token.setText("")
-            self.others.setText(_HINT if self.tape.token_at(0) is not None else "")
+            restyle(self.token, "role", "muted")
+            self.token.setText(_HINT if self.tape.token_at(0) is not None else "")
+            self.others.setText("")
             return
         details = describe_token(token, trace.rules, shown.run.cycles)
+        restyle(self.token, "role", "")
         self.token.setText(details)
         self.tape.setAccessibleDescription(details)
         names = alternatives(token, trace.vocabulary)

@@ -4,10 +4,16 @@ from pathlib import Path
 
 from ui.records.tool_servers import ToolServerConfig
 
+_RUNTIMES = {
+    "npx": "It runs with npx, which comes with Node.js.",
+    "uvx": "It runs with uvx, which comes with uv.",
+}
+_FILES = "@modelcontextprotocol/server-filesystem"
+
 
 def known_servers() -> tuple[tuple[str, str, ToolServerConfig], ...]:
     """Return title, purpose and configuration of each."""
-    files = ("-y", "@modelcontextprotocol/server-filesystem", str(Path.home() / "Documents"))
+    files = ("-y", _FILES, str(Path.home() / "Documents"))
     memory = ("-y", "@modelcontextprotocol/server-memory")
     browser = ("-y", "@playwright/mcp")
     github = "https://api.githubcopilot.com/mcp/"
@@ -20,6 +26,14 @@ def known_servers() -> tuple[tuple[str, str, ToolServerConfig], ...]:
         ("Time", "Current time and time zones", _python("time")),
         ("GitHub", "Issues, pull requests and code", ToolServerConfig("github", url=github)),
     )
+
+
+def note_on(config: ToolServerConfig) -> str:
+    """Return what a server needs before it is added."""
+    folder = (
+        "The last argument is the folder that the model may use." if _FILES in config.args else ""
+    )
+    return " ".join(filter(None, (folder, _RUNTIMES.get(config.command, ""))))
 
 
 def _python(name: str) -> ToolServerConfig:

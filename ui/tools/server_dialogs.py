@@ -21,6 +21,7 @@ from ui.kit.tasks import start_task
 from ui.kit.theme import fixed_font
 from ui.kit.windows import OwnDialog, fit_to_screen
 from ui.records.tool_servers import NamedValue, ToolHost, ToolServerConfig, ToolsRefused
+from ui.tools.known_servers import note_on
 
 _EXAMPLE = '{\n  "mcpServers": {\n    "files": {"command": "npx", "args": ["-y", "…"]}\n  }\n}'
 
@@ -211,8 +212,13 @@ class ServerForm(_KeptDialog):
         )
         scroll = scrolling(self._form, "")
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        note = label("" if replaced else note_on(config), "muted", is_wrapped=True)
+        note.setVisible(bool(note.text()))
         column(
-            (scroll, 1), self.problem, self.buttons, spacing=12, margins=(18, 16, 18, 16), on=self
+            *(note, (scroll, 1), self.problem, self.buttons),
+            spacing=12,
+            margins=(18, 16, 18, 16),
+            on=self,
         )
         fit_to_screen(self, 620, 460)
         self.kind.currentIndexChanged.connect(lambda _: self._show_kind())

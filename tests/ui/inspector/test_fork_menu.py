@@ -182,7 +182,7 @@ async def test_menus_of_answers_open_tape_at_a_token(window: MainWindow) -> None
     window.chat.handling.fork_requested.emit(run)
     tape = window.others.inspector.tape
     assert window.others.inspector.focusWidget() is tape
-    assert "press Return, to fork" in window.others.inspector.others.text()
+    assert "press Return, to fork" in window.others.inspector.token.text()
     QTest.keyClick(tape, Qt.Key.Key_End)
     assert tape.accessibleDescription().startswith("Token 21")
 
