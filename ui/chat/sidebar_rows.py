@@ -45,6 +45,7 @@ class SidebarRows(QAbstractListModel):
         super().__init__(parent)
         self._conversations = conversations
         self.shows_archive = False
+        self.open_conversation: Conversation | None = None
         self._counts: dict[str, int] = {}  # conversations, by folder
         self._rows: list[Row] = list(self._arranged())
         conversations.arranged.connect(self._refresh)
@@ -76,6 +77,7 @@ class SidebarRows(QAbstractListModel):
             return row
         if isinstance(row, ConversationFolder):
             state = "open" if row.is_open else "closed"
+            state = "closed, with the current conversation" if self.hides_open(row) else state
             return f"Folder {row.name}, {counted(self.count_in(row), 'conversation')}, {state}"
         pinned = ", pinned" if row.is_pinned else ""
         state = ", answering" if row.is_running else ""
@@ -85,6 +87,16 @@ class SidebarRows(QAbstractListModel):
 
     def is_inside_folder(self, conversation: Conversation) -> bool:
         return self._conversations.folders.of(conversation) is not None
+
+    def hides_open(self, folder: ConversationFolder) -> bool:
+        """Whether the open conversation has no row, because this folder is closed."""
+        conversation = self.open_conversation
+        return (
+            not folder.is_open
+            and conversation is not None
+            and self._is_listed(conversation)
+            and self._conversations.folders.of(conversation) == folder
+        )
 
     def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
         """Rename a conversation or a folder; an empty name is ignored."""
@@ -258,6 +270,13 @@ class ConversationDelegate(RowDelegate):
             painter.drawText(area, Qt.AlignmentFlag.AlignBottom, row)
             return
         self._is_hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
+        if (
+            isinstance(model, SidebarRows)
+            and isinstance(row, ConversationFolder)
+            and model.hides_open(row)
+        ):
+            option = QStyleOptionViewItem(option)
+            option.state |= QStyle.StateFlag.State_Selected
         super().paint(painter, option, index)
 
     def content(self, index: Index) -> RowContent | None:

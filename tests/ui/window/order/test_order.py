@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt
-from PySide6.QtGui import QAction, QDropEvent
+from PySide6.QtGui import QAction, QColor, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QMenu
 
@@ -127,6 +127,31 @@ async def test_conversations_are_dragged_into_a_folder_and_out_of_it(window: Mai
     conversations.undo_last()
     assert listed(window) == ["[Fruit]", "Apples", "Bananas", "Cherries", "Dates"]
     assert conversations.folders.of(one(window, "Apples")) is not None
+
+
+async def test_closed_folder_is_highlighted_for_the_open_conversation_in_it(
+    window: MainWindow,
+) -> None:
+    sidebar, folders = window.sidebar, window.workspace.conversations.folders
+    open_folder(window, "Fruit")
+    window.workspace.open(one(window, "Bananas"))
+
+    def ground() -> QColor:
+        row = sidebar.list.visualRect(sidebar.rows.index(0))
+        return (
+            sidebar.list.viewport().grab().toImage().pixelColor(row.right() - 40, row.center().y())
+        )
+
+    plain = ground()
+    head = sidebar.list.visualRect(sidebar.rows.index(0)).center()
+    drop(window, carried(window, [one(window, "Bananas")]), head)
+    assert ground() == plain
+    sidebar.rows.toggle(folders.all()[0])
+    assert ground() != plain
+    spoken = sidebar.rows.index(0).data(Qt.ItemDataRole.AccessibleTextRole)
+    assert spoken == "Folder Fruit, 1 conversation, closed, with the current conversation"
+    window.workspace.open(one(window, "Dates"))
+    assert ground() == plain
 
 
 async def test_the_menu_moves_and_archives_what_is_chosen(window: MainWindow) -> None:
