@@ -111,7 +111,7 @@ class ConversationActions(QObject):
             if chosen:
                 self.move(chosen, folder)
 
-        prompt_text(self._parent, "New Folder", "Folder name:", make)
+        prompt_text(self._parent, "New Folder", "Folder name:", make, done="Create")
 
     def _folders(self, chosen: Sequence[Conversation]) -> list[Entry]:
         folder_ids = {conversation.placement.folder_id for conversation in chosen}

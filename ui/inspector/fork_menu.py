@@ -98,4 +98,4 @@ def _type_text(parent: QWidget, forks: Forks, token: TokenTrace) -> None:
         forks.fork(token.index, text)
 
     question = f"Text in place of {_name(token)}. Spaces count; \\n is a line break."
-    prompt_text(parent, _TITLE, question, take, keeps_spaces=True)
+    prompt_text(parent, _TITLE, question, take, done="Fork", keeps_spaces=True)

@@ -348,7 +348,7 @@ class ProbeWindow(OwnWindow):
     def _name_picture(self) -> None:
         if self._report is not None:
             title, question = "Save as Picture", "Name and version:"
-            dialog = prompt_text(self, title, question, self._choose_picture)
+            dialog = prompt_text(self, title, question, self._choose_picture, done="Save…")
             dialog.setTextValue(self._name_of(self._report))
 
     def _choose_picture(self, name: str) -> None:

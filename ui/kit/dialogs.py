@@ -7,9 +7,18 @@ from pathlib import Path
 
 from PySide6.QtCore import QStandardPaths, Qt, QUrl
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLabel, QMessageBox, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialogButtonBox,
+    QFileDialog,
+    QInputDialog,
+    QLabel,
+    QMessageBox,
+    QWidget,
+)
 
 from ui.kit.commands import Command
+from ui.kit.theme import restyle
 
 # All of them show plain text, never block (``exec`` inside a task hangs if Qt and asyncio share
 # one loop), and are deleted when they are closed.
@@ -75,11 +84,12 @@ def prompt_text(
     question: str,
     then: Callable[[str], object],
     *,
+    done: str = "OK",
     is_optional: bool = False,
     keeps_spaces: bool = False,
 ) -> QInputDialog:
     """Ask for one line of text; ``then`` gets it, an empty one only if it is optional."""
-    dialog = _input(parent, title, question)
+    dialog = _input(parent, title, question, done)
 
     def take(typed: str) -> None:
         text = typed if keeps_spaces else typed.strip()
@@ -97,11 +107,12 @@ def prompt_number(
     question: str,
     then: Callable[[int], object],
     *,
+    done: str,
     minimum: int,
     maximum: int,
 ) -> QInputDialog:
     """Ask for a whole number."""
-    dialog = _input(parent, title, question)
+    dialog = _input(parent, title, question, done)
     dialog.setInputMode(QInputDialog.InputMode.IntInput)
     dialog.setIntRange(minimum, maximum)
     dialog.intValueSelected.connect(then)
@@ -109,10 +120,13 @@ def prompt_number(
     return dialog
 
 
-def _input(parent: QWidget, title: str, question: str) -> QInputDialog:
+def _input(parent: QWidget, title: str, question: str, done: str) -> QInputDialog:
     dialog = QInputDialog(parent)
     dialog.setWindowTitle(title)
     dialog.setLabelText(question)
+    dialog.setOkButtonText(done)
+    (buttons,) = dialog.findChildren(QDialogButtonBox)
+    restyle(buttons.button(QDialogButtonBox.StandardButton.Ok), "kind", "primary")
     # Wide enough for its title and for some words; Qt's own is as wide as the two buttons.
     # The dialog's layout sets the dialog's own least width anew, so its label has it.
     (text,) = dialog.findChildren(QLabel)

@@ -218,10 +218,9 @@ QListView[kind="rows"]::indicator, #stop_table::indicator {
 QListView[kind="rows"]::indicator:checked, #stop_table::indicator:checked {
     background: $accent; border: 1px solid $checked; image: url($tick);
 }
-QHeaderView { background: transparent; border: none; }
+QHeaderView { background: transparent; border: none; border-bottom: 1px solid $line; }
 QHeaderView::section {
-    background: $raised; color: $muted; border: none; border-bottom: 1px solid $line;
-    padding: 6px 8px;
+    background: $raised; color: $muted; border: none; padding: 6px 8px;
 }
 QTableView QTableCornerButton::section { background: transparent; border: none; }
 QPlainTextEdit[kind="code"] {

@@ -381,7 +381,9 @@ class EndTokens(QWidget):
     def _ask_token(self, info: ModelInfo) -> None:
         maximum = info.vocabulary_size - 1
         question = f"A token id from 0 to {maximum:,} that ends an answer:"
-        prompt_number(self, "End Token", question, self.added.emit, minimum=0, maximum=maximum)
+        prompt_number(
+            self, "End Token", question, self.added.emit, done="Add", minimum=0, maximum=maximum
+        )
 
 
 def _end_token(text: str, caption: str) -> QWidget:

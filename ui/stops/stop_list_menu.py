@@ -150,7 +150,8 @@ class StopListMenu(QMenu):
             text = f"Replace the stop list “{chosen}”?"
             confirm(self._dialogs_on, text, answers=[replace], prefers_cancel=True)
 
-        prompt_text(self._dialogs_on, title, "Name:", take).setTextValue(name)
+        done = title.split()[0]
+        prompt_text(self._dialogs_on, title, "Name:", take, done=done).setTextValue(name)
 
     def _save(self, stops: Sequence[StopEntry], name: str) -> None:
         key = named_list(name)
