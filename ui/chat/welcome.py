@@ -85,14 +85,11 @@ class Welcome(QWidget):
             spacing=12,
             on=pile,
         )
-        self.below = scrolling(
-            row(STRETCH, (pile, 1000), STRETCH, margins=(SIDE_PX, 0, SIDE_PX, 16)),
-            "Suggestions",
-            goes_sideways=False,
-        )
+        self._sides = row(STRETCH, (pile, 1000), STRETCH)
+        self.below = scrolling(self._sides, "Suggestions", goes_sideways=False)
         self.below.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        # A bar would take width from one side: the edges are those of the composer.
-        self.below.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.below.verticalScrollBar().rangeChanged.connect(self._set_margins)
+        self._set_margins()
         self.below.setMinimumHeight(1)
         model.changed.connect(self.refresh)
         library.changed.connect(self.refresh)
@@ -100,6 +97,12 @@ class Welcome(QWidget):
 
     async def finish(self) -> None:
         await self.first.finish()
+
+    def _set_margins(self) -> None:
+        """Keep the edges below the composer's, also beside a scroll bar."""
+        bar = self.below.verticalScrollBar()
+        bar_px = bar.sizeHint().width() if bar.maximum() else 0
+        self._sides.setContentsMargins(SIDE_PX, 0, SIDE_PX - bar_px, 16)
 
     def _offer(self, suggestions: tuple[Suggestion, ...]) -> None:
         if tuple(button.suggestion for button in self.buttons) == suggestions:

@@ -109,3 +109,21 @@ async def test_with_a_real_model_everyday_questions_are_offered_and_one_about_st
     assert [stop.stop.text for stop in window.workspace.current.stops.entries()] == ["Saturn"]
     assert window.stop_panel.isVisible()
     assert welcome.below.isHidden(), "the composer is at the bottom again"
+
+
+async def test_suggestions_of_a_low_window_have_a_scroll_bar_beside_them(
+    window: MainWindow,
+) -> None:
+    welcome = window.chat.welcome
+    window.start(CLONED_DEMO_MODEL)
+    await eventually(welcome.first.isVisible)
+    bar = welcome.below.verticalScrollBar()
+
+    def edges(part: QWidget) -> tuple[int, int]:
+        left = part.mapTo(window.chat, QPoint()).x()
+        return left, left + part.width()
+
+    for height, has_bar in ((500, True), (1000, False), (500, True)):
+        window.resize(780, height)
+        await eventually(lambda: bar.isVisible() is has_bar)  # noqa: B023
+        assert edges(welcome.first) == pytest.approx(edges(window.chat.composer), abs=1)
