@@ -306,6 +306,7 @@ async def test_undo_key_reaches_the_last_change_from_a_field_without_typing(
         window.chat.settings.reset.click()
         QTest.keySequence(prompt, undo)
         assert prompt.text == "Be brief."
+        QTest.keyRelease(prompt, Qt.Key.Key_Control)  # other tests would see it held
 
 
 async def test_settings_stay_with_their_conversation(engine: Engine, theme: Theme) -> None:

@@ -131,6 +131,7 @@ async def test_undo_key_in_a_draft_takes_back_the_latest_change(window: MainWind
     QTest.keyClicks(field, "other")
     QTest.keySequence(field, "Ctrl+Z")
     assert field.toPlainText() == ""
+    QTest.keyRelease(field, Qt.Key.Key_Control)  # other tests would see it held
 
 
 async def test_typing_in_a_setting_is_undone_as_typing(window: MainWindow) -> None:
@@ -144,3 +145,4 @@ async def test_typing_in_a_setting_is_undone_as_typing(window: MainWindow) -> No
         await asyncio.sleep(0.01)
         QTest.keySequence(prompt, "Ctrl+Z")
         assert prompt.text == current.conversation.settings.system_prompt == left
+    QTest.keyRelease(prompt, Qt.Key.Key_Control)
