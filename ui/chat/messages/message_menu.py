@@ -20,6 +20,7 @@ from ui.kit.buttons import UndoBar
 from ui.kit.commands import Command, Entry, Submenu, context_menu
 from ui.kit.dialogs import confirm_file, show_error
 from ui.kit.flow_text import FlowText, selected_text
+from ui.kit.following import Following
 from ui.kit.menus import copy_text, escape_mnemonics
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
@@ -69,11 +70,14 @@ class MessageHandling(QObject):
         self.speech.failed.connect(partial(show_error, parent))
         self.undo_bar = UndoBar()
         self.undo_bar.setMaximumWidth(420)
+        self._offered = ""  # the change on the undo stack that the bar undoes, if it is one
+        self._following = Following()
         column.view_made.connect(self._follow)
         self.changes.deleted.connect(self._offer_restoring)
         self.changes.restored.connect(self.undo_bar.hide)
         self.undo_bar.button.clicked.connect(lambda: composer.input.setFocus())
         workspace.opened.connect(self._on_opened)
+        self._on_opened(workspace.current)
 
     def show_at(self, view: MessageView, position: QPoint) -> None:
         entries = self.entries(view, position)
@@ -168,8 +172,7 @@ class MessageHandling(QObject):
             return
         is_new = len(after) > len(before)
         done = "added to the stop list" if is_new else "switched on in the stop list"
-        undo = partial(self._undo_change, current.undo_stack.undoText())
-        self.undo_bar.offer(f"{name} was {done}", undo)
+        self._offer_undo(f"{name} was {done}", current.undo_stack.undoText())
 
     def stop_new_chats_at(self, selection: StopSelection, key: str) -> None:
         """Add a text to a list that new conversations begin with."""
@@ -187,6 +190,7 @@ class MessageHandling(QObject):
             self._composer.show_notice(f"{name} is already in {where}.")
             return
         lists.keep(key, stops.entries())
+        self._offered = ""
         self.undo_bar.offer(f"{name} was added to {where}", partial(lists.keep, key, kept))
 
     def _focused_first(self) -> list[MessageView]:
@@ -273,14 +277,18 @@ class MessageHandling(QObject):
         self._composer.input.setFocus()
 
     def _offer_restoring(self, text: str) -> None:
-        self.undo_bar.offer(text, partial(self._undo_change, DELETION))
+        self._offer_undo(text, DELETION)
 
-    def _undo_change(self, change: str) -> None:
-        """Undo the last change of the conversation, unless something else was changed since."""
-        stack = self._workspace.current.undo_stack
-        if stack.undoText() == change:
-            stack.undo()
+    def _offer_undo(self, text: str, change: str) -> None:
+        self._offered = change
+        self.undo_bar.offer(text, lambda: self._workspace.current.undo_stack.undo())
 
-    def _on_opened(self, _: ConversationController) -> None:
+    def _withdraw_undo(self, undo_text: str) -> None:
+        """Hide the bar once something else was changed, which Undo would undo first."""
+        if self._offered and undo_text != self._offered:
+            self.undo_bar.hide()
+
+    def _on_opened(self, opened: ConversationController) -> None:
+        self._following.follow((opened.undo_stack.undoTextChanged, self._withdraw_undo))
         self.undo_bar.hide()
         self.speech.stop()

@@ -95,6 +95,9 @@ async def test_a_deleted_message_goes_with_what_follows_it_and_comes_back(
     await eventually(lambda: len(window.chat.column.views) == 6)
     choose(window, window.chat.column.views[-1], "Delete")
     assert texts(conversation) == before[:5]
+    window.chat.settings.sampling["temperature"].setValue(0.4)
+    assert bar.isHidden()  # it would undo this one
+    window.workspace.current.undo_stack.undo()
     window.chat.header.pane.setFocus()
     QTest.keyClick(window, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     assert texts(conversation) == before
