@@ -157,6 +157,8 @@ class ModelsWindow(OwnWindow):
         self._problem_bar.setObjectName("question_bar")
         row((self.problem, 1), self.again, margins=(12, 8, 8, 8), on=self._problem_bar)
         self._narrowing = QWidget()
+        for choice in (self.order, self.bits):
+            choice.setMinimumWidth(96)  # on a small screen, their words are shortened
         # One line, so that the list does not jump while a search runs.
         narrowing = (self.order, self.bits, self.fits_only, STRETCH, self.bar, self.stop)
         row(*narrowing, spacing=8, on=self._narrowing)

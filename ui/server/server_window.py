@@ -254,7 +254,7 @@ class ServerWindow(OwnWindow):
         self.address.setFont(fixed_font(self.address.font(), 0.98))
         self.address.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.copy = copy_button("Copy the server’s address", lambda: server.switch.url)
-        self._reach = label("", "muted", 0.95)
+        self._reach = ElidedLabel("", "muted", 0.95)
         self._title = label(WINDOW_TITLE, "title", 1.15)
         self.settings = push_button("Settings…", "Settings of the server")
         self.notice = label("", "fault", 0.95, is_wrapped=True)
@@ -285,7 +285,7 @@ class ServerWindow(OwnWindow):
             6,
             self.address,
             self.copy,
-            self._reach,
+            (self._reach, 9),
             STRETCH,
             self.settings,
             spacing=10,
