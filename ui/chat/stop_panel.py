@@ -30,7 +30,6 @@ class StopPanel(QFrame):
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__()
-        self.setObjectName("stop_panel")
         self._workspace = workspace
         self._following = Following()
         self.editor = StopListEditor(workspace.stop_lists)

@@ -289,7 +289,6 @@ class RequestLogPanel(QWidget):
     def _lay_out(self) -> None:
         buttons = (self.dialects, self.errors_only, self.pause, self.export, self.clear)
         holder = QWidget()
-        holder.setObjectName("request_holder")
         self._pages = QStackedLayout(holder)
         self._pages.setStackingMode(QStackedLayout.StackingMode.StackAll)
         self._pages.addWidget(self.view)

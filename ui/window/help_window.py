@@ -134,7 +134,7 @@ class HelpWindow(OwnWindow):
         found.sort(key=lambda topic: not any(term in topic.title.casefold() for term in terms))
         self.topics.clear()
         for topic in found:
-            if topic.title == CHANGES and not terms:
+            if topic.title == CHANGES and not terms and self.topics.count():
                 heading = QListWidgetItem("In Detail", self.topics)
                 heading.setFlags(Qt.ItemFlag.NoItemFlags)
             item = QListWidgetItem(topic.title, self.topics)

@@ -47,6 +47,12 @@ async def test_help_search_filters_topics_and_shows_the_best_one(window: MainWin
     assert shown.topics.currentItem().text() == "What’s New in Fullstop"
 
 
+async def test_help_has_what_is_there_of_its_pages(window: MainWindow) -> None:
+    window.others.help_files = HelpFiles(guide=page("WINDOW.md"), changes=page("CHANGELOG.md"))
+    entry(window, "Fullstop Help").trigger()
+    assert window.others.help.topics.currentItem().text() == "What’s New in Fullstop"
+
+
 async def test_about_and_report_have_the_projects_address_if_it_is_known(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
