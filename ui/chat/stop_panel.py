@@ -215,7 +215,8 @@ class StopPanel(QFrame):
         settings = self._workspace.current.conversation.settings
         ids = [known for known in settings.stop_token_ids if known != token_id]
         ids += [token_id] if is_end else []
-        self._workspace.change_settings(replace(settings, stop_token_ids=tuple(ids)))
+        undo_text = f"{'Add' if is_end else 'Remove'} End Token {token_id}"
+        self._workspace.change_settings(replace(settings, stop_token_ids=tuple(ids)), undo_text)
 
     def _offer_to_apply(self) -> None:
         workspace = self._workspace

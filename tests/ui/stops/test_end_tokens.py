@@ -48,6 +48,12 @@ async def test_an_added_id_ends_the_next_answer_and_can_be_removed(
     next(one for one in buttons if one.accessibleName() == "Remove end token 21").click()
     added = ["End token 22, added by you"]
     await eventually(lambda: [name for name in rows(window) if "added" in name] == added)
+    stack = window.workspace.current.undo_stack
+    assert stack.undoText() == "Remove End Token 21"
+    stack.undo()
+    stack.undo()
+    added = ["End token 21, added by you"]
+    await eventually(lambda: [name for name in rows(window) if "added" in name] == added)
 
 
 @pytest.mark.parametrize("what", ["scope", "token id", "sequence"])
