@@ -524,7 +524,7 @@ class InspectorWindow(OwnWindow):
 
 def _placeholder(shown: ShownRun | None) -> str:
     if shown is None:
-        return ""
+        return "An answer’s tokens appear here, with what was held back and what was cut off."
     if shown.trace is None and shown.run.is_over:
         return "The tokens of this run were not recorded, or have been forgotten."
     return "Tokens appear here as they are written."

@@ -202,6 +202,7 @@ class TableView(QTableView):
         if hides_empty:
             model.modelReset.connect(self._hide_empty)
             model.rowsInserted.connect(lambda _, first, __: self._hide_empty(first))
+            head.hide()  # as long as there are no rows
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         is_return = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
@@ -225,6 +226,7 @@ class TableView(QTableView):
             column for column in candidates if rows and not any(map(columns[column].text, rows))
         }
         self._show_chosen_columns()
+        self.horizontalHeader().setVisible(bool(self._model.rows))
 
     def selected_rows(self) -> list[int]:
         return sorted(index.row() for index in self.selectionModel().selectedRows())
