@@ -258,7 +258,8 @@ class MainWindow(WindowParts):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._fit_columns()
+        if self.isVisible():  # not while it is shown: Qt walks through the columns then
+            self._fit_columns()
 
     def event(self, event: QEvent) -> bool:
         """Finish all layouts before a frame: each of them asks the one around it afterwards."""
