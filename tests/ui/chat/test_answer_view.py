@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QEvent
+from PySide6.QtCore import QEvent, QPoint
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QButtonGroup, QLabel, QToolButton
 
@@ -124,6 +124,24 @@ def test_cut_text_is_shown_after_the_answer_and_is_no_part_of_it(
     quiet = shown(theme, usual)
     assert "Ended" not in quiet.reason.text()
     assert not usual.cut_text
+
+
+def test_reason_is_whole_in_a_narrow_chat_and_its_link_below_it(
+    theme: Theme, qapp: QApplication
+) -> None:
+    view = shown(theme, finished_run())
+    reason, link = view.reason, view.proceed
+    link.show()
+    places = []
+    for width in (600, 300, 600):
+        view.resize(width, view.heightForWidth(width))
+        qapp.processEvents()
+        metrics = reason.fontMetrics()
+        assert metrics.horizontalAdvance(reason.text().split(" · ")[0]) < reason.width() - 21
+        assert reason.rect().contains(link.geometry())
+        assert view.action_row.mapTo(view, QPoint()).y() <= reason.y()
+        places.append(link.y() >= reason.height() // 2)
+    assert places == [False, True, False]
 
 
 def test_turn_with_calls_has_one_foot(theme: Theme, qapp: QApplication) -> None:

@@ -210,8 +210,8 @@ class AnswerView(ShownMessage):
         foot.addWidget(self.pace)
         foot.addWidget(self.reason, 1)
         foot.addStretch()  # while there is no reason yet, nothing else takes its room
-        foot.addWidget(self._retry)
-        foot.addWidget(self.action_row)
+        for part in (self._retry, self.action_row):
+            foot.addWidget(part, 0, Qt.AlignmentFlag.AlignTop)
         self.calls = ToolCards()
         layout = self._parts = column(self.text_view, self.calls, spacing=8, on=self)
         for picture in self.files:

@@ -38,7 +38,7 @@ class ReasonLine(QAbstractButton):
     A button that shows the run in the stop panel.
 
     Attributes:
-        link: Drawn after the reason: what can be done about it.
+        link: What can be done about it; after the reason, or below it if there is no room.
         row: The buttons at the end of the line.
     """
 
@@ -56,7 +56,9 @@ class ReasonLine(QAbstractButton):
         self.setCheckable(True)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
         self.setMinimumWidth(40)
 
     def show_reason(self, word: str, figures: Sequence[str], icon: str, tone: Tone) -> None:
@@ -71,11 +73,24 @@ class ReasonLine(QAbstractButton):
         self.update()
 
     def place_link(self) -> None:
-        """Move the link to the end of the reason."""
-        size = self.link.sizeHint()
-        room = max(0, self.width() - size.width())
-        left = min(self._reason_px + self._separator_px, room)
-        self.link.setGeometry(left, (self.height() - size.height()) // 2, *size.toTuple())
+        """Move the link to the end of the reason, or below it."""
+        size, line = self.link.sizeHint(), self._last_line
+        left = _ICON_PX + _GAP if line.top() else self._reason_px + self._separator_px
+        top = line.top() + (line.height() - size.height()) // 2
+        self.link.setGeometry(left, top, *size.toTuple())
+
+    def heightForWidth(self, width: int) -> int:
+        lines = 2 if self._is_link_below(width) else 1
+        return lines * (self.fontMetrics().height() + 10)
+
+    def _is_link_below(self, width: int) -> bool:
+        needed_px = self._reason_px + self._separator_px + self.link.sizeHint().width()
+        return bool(self._word) and not self.link.isHidden() and needed_px > width
+
+    @property
+    def _last_line(self) -> QRect:
+        top = self.height() // 2 if self._is_link_below(self.width()) else 0
+        return QRect(0, top, self.width(), self.height() - top)
 
     @property
     def _reason_px(self) -> int:
@@ -87,11 +102,9 @@ class ReasonLine(QAbstractButton):
         return self.fontMetrics().horizontalAdvance(_SEPARATOR) if self._word else 0
 
     def sizeHint(self) -> QSize:
-        metrics = self.fontMetrics()
-        figures = metrics.horizontalAdvance(_SEPARATOR.join(self._figures)) + _GAP
-        return QSize(
-            self._reason_px + self.link.sizeHint().width() + figures, metrics.height() + 10
-        )
+        figures = self.fontMetrics().horizontalAdvance(_SEPARATOR.join(self._figures)) + _GAP
+        width = self._reason_px + self._separator_px + self.link.sizeHint().width() + figures
+        return QSize(width, self.heightForWidth(width))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -100,42 +113,41 @@ class ReasonLine(QAbstractButton):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         colors, left = current_theme().colors, 0
-        has_link = not self.link.isHidden()
+        line = self._last_line
         if self._word:
-            link_px = self.link.width() + self._separator_px if has_link else 0
+            first = QRect(0, 0, self.width(), line.top() or self.height())
             color = colors.tone(self._tone)[0]
-            top = (self.height() - _ICON_PX) / 2
+            top = (first.height() - _ICON_PX) / 2
             icons.draw(painter, QRectF(0, top, _ICON_PX, _ICON_PX), self._icon, color)
             is_strong = self.underMouse() or self.isChecked()
             ink = color if self._tone == "fault" else colors.text if is_strong else colors.muted
-            left = self._draw_text(
-                painter, _ICON_PX + _GAP, self.width() - link_px, self._word, ink
-            )
-        if has_link:
-            if self._word:
-                self._draw_text(painter, left, self.width(), _SEPARATOR, colors.faint)
+            left = self._draw_text(painter, first, _ICON_PX + _GAP, self._word, ink)
+        if not self.link.isHidden():
+            if self._word and not line.top():
+                self._draw_text(painter, line, left, _SEPARATOR, colors.faint)
             left = self.link.geometry().right() + 1
         if self._figures and self.row is not None and self.row.are_drawn:
-            self._draw_figures(painter, left)
+            self._draw_figures(painter, line, left)
         if self.hasFocus():
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setPen(QPen(QColor(colors.accent), 1.4))
             painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 5, 5)
         painter.end()
 
-    def _draw_figures(self, painter: QPainter, left: int) -> None:
-        """Draw the figures that have room, each whole; the first one is shortened if it must be."""
+    def _draw_figures(self, painter: QPainter, line: QRect, left: int) -> None:
+        """Draw the figures that have room, each whole; beside a reason, the first may be cut."""
         for count in range(len(self._figures), 0, -1):
             text = (_SEPARATOR if left else "") + _SEPARATOR.join(self._figures[:count])
-            if count == 1 or left + self.fontMetrics().horizontalAdvance(text) <= self.width():
-                self._draw_text(painter, left, self.width(), text, current_theme().colors.faint)
+            is_last = count == 1 and not line.top()
+            if is_last or left + self.fontMetrics().horizontalAdvance(text) <= self.width():
+                self._draw_text(painter, line, left, text, current_theme().colors.faint)
                 break
 
-    def _draw_text(self, painter: QPainter, left: int, right: int, text: str, color: str) -> int:
-        """Draw words between two places; return where the next part begins."""
-        shown = self.fontMetrics().elidedText(text, _ELIDE, max(0, right - left))
+    def _draw_text(self, painter: QPainter, line: QRect, left: int, text: str, color: str) -> int:
+        """Draw words from a place to the end of a line; return where the next part begins."""
+        area = line.adjusted(left, 0, 0, 0)
+        shown = self.fontMetrics().elidedText(text, _ELIDE, max(0, area.width()))
         painter.setPen(QColor(color))
-        area = QRect(left, 0, right - left, self.height())
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, shown)
         return left + self.fontMetrics().horizontalAdvance(shown)
 
