@@ -121,7 +121,9 @@ async def open_preview(window: MainWindow, _: Path) -> None:
 
 async def open_picture(window: MainWindow, folder: Path) -> None:
     path = folder / "p.png"
-    QImage(96, 64, QImage.Format.Format_RGB32).save(str(path))
+    image = QImage(96, 64, QImage.Format.Format_RGB32)
+    image.fill(Qt.GlobalColor.cyan)  # otherwise it has the pixels of a window that was freed
+    image.save(str(path))
     show_picture(window.chat, path.name, path)
 
 
