@@ -179,23 +179,27 @@ class ModelRows(QStandardItemModel):
 
     def _fill(self) -> None:
         self.clear()
-        for model in sorted(self._library.local, key=self._order):
+        for model in sorted(self._library.every(), key=self._order):
             found, name = model.found, display_name(model.found.name)
-            text = f"{found.name} {name} {found.architecture}".casefold()
-            if all(word in text for word in self._terms):
+            if self._is_named(model) or all(word in found.architecture for word in self._terms):
                 item = QStandardItem(name)
                 item.setData(model, _MODEL)
                 item.setToolTip("\n".join(filter(None, (found.trouble, str(found.folder)))))
                 item.setEnabled(found.can_be_loaded)
                 self.appendRow(item)
 
+    def _is_named(self, model: LibraryModel) -> bool:
+        text = f"{model.found.name} {display_name(model.found.name)}".casefold()
+        return all(word in text for word in self._terms)
+
     def _is_chosen(self, model: LibraryModel) -> bool:
         return self._chosen is not None and model.folder == self._chosen
 
-    def _order(self, model: LibraryModel) -> tuple[bool, bool, bool, float, str]:
+    def _order(self, model: LibraryModel) -> tuple[bool, bool, bool, bool, float, str]:
         found = model.found
         is_used, name = self.is_used(model), found.name.casefold()
         return (
+            not self._is_named(model),
             not self._is_chosen(model),
             not is_used,
             not found.can_be_loaded,
@@ -331,7 +335,7 @@ class ModelSwitcher(Popover):
         self._show_count()
 
     def _show_count(self) -> None:
-        shown, total = self.rows.rowCount(), len(self._library.local)
+        shown, total = self.rows.rowCount(), len(self._library.every())
         if not total:
             text = "Searching…" if self._library.is_looking else "No models yet."
         elif not shown:

@@ -217,7 +217,7 @@ class ModelEntries(QAbstractListModel):
     def _entries(self) -> list[Entry]:
         library, finder = self._library, self._finder
         on_hub = {result.name: result for result in finder.results}
-        every = [*library.local, *library.unlisted()]
+        every = library.every()
         here = [
             Entry(model.found.name, model, on_hub.get(model.found.name))
             for model in every

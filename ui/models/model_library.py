@@ -126,9 +126,12 @@ class ModelLibrary(QObject):
             if folder not in listed
         ]
 
+    def every(self) -> list[LibraryModel]:
+        return [*self.local, *self.unlisted()]
+
     def is_lost(self, model: LibraryModel) -> bool:
         """Return whether a loaded model's folder is gone."""
-        return self.has_looked and model not in self.local
+        return self.has_looked and model not in self.local and not model.folder.exists()
 
     def mark_waiting(self, folders: frozenset[Path]) -> None:
         self.waiting = folders

@@ -1,6 +1,8 @@
 """The list that opens from the model's name in the header."""
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -9,6 +11,8 @@ from engine.library.memory_need import Fit
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import eventually
 from ui.kit.rows import CONTENT
+from ui.kit.theme import Theme
+from ui.models.model_entries import Entry, state_of
 
 
 async def test_typing_finds_a_model_and_return_loads_it(several: SeveralModels) -> None:
@@ -55,3 +59,27 @@ async def test_a_model_that_may_not_fit_is_loaded_only_after_a_question(
     QTest.keyClick(switcher.anyway, Qt.Key.Key_Space)
     assert not switcher.isVisible()
     await eventually(lambda: several.answering.state.stage == "ready")
+
+
+async def test_a_name_is_found_before_an_architecture(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    names = ("alpha", "some-qwen")  # the architecture of both is qwen3
+    async with SeveralModels(theme, tmp_path, demo_model_path, names) as several:
+        QTest.keyClicks(several.open().field, "qwen")
+        assert several.names == ["some-qwen", "alpha"]
+
+
+async def test_a_loaded_model_outside_the_known_folders_is_listed_and_not_lost(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    outside = tmp_path / "elsewhere" / "gamma"
+    shutil.copytree(demo_model_path, outside)
+    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+        several.window.start(outside)
+        await eventually(lambda: several.answering.state.stage == "ready")
+        switcher = several.open()
+        assert several.names[0] == "gamma"
+        assert switcher.note.text() == "3 models"
+        gamma, library = switcher.rows.at(0), several.window.model_library
+        assert "can’t be found" not in state_of(Entry("gamma", gamma), library).text
