@@ -1,6 +1,7 @@
 """The menu of a message. Main thread."""
 
 from functools import partial
+from pathlib import Path
 
 from PySide6.QtCore import QObject, QPoint, Qt, QUrl, Signal
 from PySide6.QtWidgets import QApplication, QWidget
@@ -23,9 +24,11 @@ from ui.kit.flow_text import FlowText, selected_text
 from ui.kit.following import Following
 from ui.kit.menus import copy_text, escape_mnemonics
 from ui.records.attachments import Attachment
+from ui.records.conversations import ChosenModel
 from ui.records.messages import ConversationMessage
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_lists import DEFAULT_LIST, describe_list, list_title, model_list
+from ui.words import display_name
 
 MessageView = QuestionView | AnswerView
 
@@ -118,6 +121,18 @@ class MessageHandling(QObject):
             several = partial(self.several_requested.emit, run)
             entries.append(Command("Answer Several Times…", several))
         if isinstance(view, AnswerView):
+            can_answer = is_free and is_over
+            again = view.regenerate_requested.emit
+            entries.append(Command("Regenerate", again, enabled=can_answer))
+            if can_answer and (others := workspace.model_selection.others):
+                models = [
+                    Command(
+                        escape_mnemonics(display_name(model.name)),
+                        partial(self._regenerate_with, view, model.folder),
+                    )
+                    for model in others
+                ]
+                entries.append(Submenu("Regenerate With", models))
             fork = partial(self.fork_requested.emit, view.run)
             entries.append(Command("Fork at a Token…", fork, enabled=is_over))
         is_pinned = message.is_pinned
@@ -139,6 +154,10 @@ class MessageHandling(QObject):
                 enabled=is_free and is_over,
             ),
         ]
+
+    def _regenerate_with(self, view: AnswerView, folder: Path) -> None:
+        self._workspace.model_selection.remember(ChosenModel.of(folder))
+        view.regenerate_requested.emit()
 
     def quote(self, text: str) -> None:
         if text.strip():

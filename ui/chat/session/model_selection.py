@@ -7,6 +7,8 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from engine.library.local_models import FoundModel
+from engine.library.memory_need import Fit
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import ModelLibrary
 from ui.models.models import ShownModel
@@ -53,6 +55,18 @@ class ModelSelection(QObject):
         if state.stage == "unloaded" or state.is_idle:
             return replace(state, stage="missing", is_idle=False)
         return replace(state, has_lost_folder=state.stage == "ready")
+
+    @property
+    def others(self) -> list[FoundModel]:
+        """The models on this computer that could answer instead, the last used first."""
+        folder = self.state.folder
+        others = [
+            model
+            for model in self._library.every()
+            if model.found.can_be_loaded and model.fit is not Fit.TOO_LARGE
+            if folder is None or model.folder != folder.resolve()
+        ]
+        return [model.found for model in sorted(others, key=lambda each: -each.used_at)]
 
     def follow(self, conversation: Conversation) -> None:
         """Follow another conversation's model from now on; ``refresh`` reports it."""

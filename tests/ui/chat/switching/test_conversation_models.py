@@ -12,6 +12,8 @@ from engine.inference.backend import LoadProgress, OnLoadProgress
 from engine.inference.loader import load_model
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import Enter, Living, eventually
+from ui.chat.messages.answer_view import AnswerView
+from ui.kit.commands import Command, Submenu
 from ui.kit.theme import Theme
 from ui.records.conversations import ChosenModel
 
@@ -155,3 +157,26 @@ async def test_a_chosen_model_that_cannot_be_loaded_leaves_the_earlier_one(
     assert problem.sentence.text() == "Could not load beta. alpha stays loaded."
     assert (several.answering.state.stage, several.answering.state.name) == ("ready", "alpha")
     assert (await several.ask()).model_id == "alpha"
+
+
+async def test_an_answer_is_regenerated_with_another_model_from_its_menu(
+    several: SeveralModels,
+) -> None:
+    await several.load("alpha")
+    first = await several.ask()
+    (view,) = several.window.chat.column.findChildren(AnswerView)
+    entries = several.window.chat.handling.entries(view)
+    (menu,) = (
+        one for one in entries if isinstance(one, Submenu) and one.label == "Regenerate With"
+    )
+    assert not callable(menu.entries)
+    (beta,) = (one for one in menu.entries if isinstance(one, Command))
+    assert beta.label == "beta"
+    beta.run()
+    session = several.workspace.current
+    await eventually(lambda: session.conversation.messages[-1].run is not first)
+    await eventually(lambda: not session.is_running)
+    run = session.conversation.messages[-1].run
+    assert run is not None
+    assert (first.model_id, run.model_id) == ("alpha", "beta")
+    assert len(session.conversation.tree.versions(session.conversation.messages[-1])) == 2
