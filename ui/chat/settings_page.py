@@ -59,7 +59,7 @@ def tokens_field(
 
 @dataclass(frozen=True, slots=True)
 class SettingsBasis:
-    """What the settings of a conversation stand on."""
+    """The values with which a conversation's settings are compared."""
 
     model: str = ""
     own: Mapping[str, float] = field(default_factory=dict)

@@ -68,7 +68,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class EntryState:
-    """What can be done with a row's model now, and the line below its title."""
+    """The action of a row's model now, and the line below its title."""
 
     action: Action
     text: str

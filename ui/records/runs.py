@@ -302,7 +302,7 @@ class Run:
 
     @property
     def cut_text(self) -> str:
-        """What a stop cut off the end of the answer's text."""
+        """The text that a stop cut off the end of the answer."""
         if self.finished is None or self.stopped_by is None:
             return ""
         stop = self.finished.stop

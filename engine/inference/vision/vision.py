@@ -146,7 +146,7 @@ class Vision:
 
     @property
     def mark(self) -> str:
-        """What a template writes for a picture."""
+        """The text of a template for a picture."""
         return str(getattr(self._processor, self._tower.family.mark))
 
     def _prepare(self, owner: str, picture: Picture, field: str) -> PreparedPicture:
