@@ -166,7 +166,7 @@ def resource_pictures(result: ReadResourceResult) -> tuple[bytes, ...]:
 
 
 def _holder(block: ContentBlock) -> object:
-    """Return what has the data of a block."""
+    """Return the object with the data of a block."""
     return block.resource if block.type == "resource" else block
 
 
@@ -201,7 +201,7 @@ def prompt_pictures(result: GetPromptResult) -> tuple[bytes, ...]:
 
 
 def prompt_text(result: GetPromptResult, max_bytes: int) -> str:
-    """Return the messages of a prompt as one text, without those that are pictures."""
+    """Return the messages of a prompt as one text, without pictures."""
     messages = [each for each in result.messages if not _pictures([_holder(each.content)])]
     texts = [_block_text(message.content) for message in messages]
     if len({message.role for message in messages}) > 1:

@@ -111,7 +111,7 @@ def render(
 
 
 def _as_text(tokenizer: Any, rendered: str | list[int]) -> str:
-    """Return what a template has made; some templates in code make token ids."""
+    """Return the text of a template; some templates in code make token ids."""
     if isinstance(rendered, str):
         return rendered
     return decode_ids(inner_tokenizer(tokenizer), rendered)

@@ -22,7 +22,7 @@ RopeStyle = Literal["interleaved", "sectioned"]
 
 
 class SeeingFamily(NamedTuple):
-    """How a text model of mlx-lm reads what a tower of mlx-vlm makes of pictures.
+    """Lets a text model of mlx-lm read the features of pictures from a tower of mlx-vlm.
 
     Attributes:
         mark: The name of the processor's attribute with the mark of a picture in prompts.

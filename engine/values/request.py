@@ -378,7 +378,7 @@ class GenerationRequest:
         return *self.pictures, *(each for message in self.messages for each in message.pictures)
 
     def with_pictures(self, change: Callable[[Picture], Picture]) -> "GenerationRequest":
-        """Return a request with what ``change`` makes of each picture."""
+        """Return a request whose pictures are changed by ``change``."""
         messages = tuple(
             replace(message, pictures=tuple(map(change, message.pictures)))
             if message.pictures

@@ -277,7 +277,7 @@ class ChatPanel(QWidget):
 
     @property
     def messages_pane(self) -> QWidget:
-        """The messages, or what an empty chat offers."""
+        """The messages, or the suggestions of an empty chat."""
         is_empty = self.messages.currentWidget() is self.welcome
         return self.welcome.below if is_empty else self.messages
 
@@ -498,7 +498,7 @@ class ChatPanel(QWidget):
         self.settings.show_settings(self._settings_basis(), settings)
 
     def _show_page(self, page: QWidget) -> None:
-        """Show what is above the composer, which an empty chat has at 40% of the height."""
+        """Show the part above the composer, which an empty chat has at 40% of the height."""
         is_empty = page is self.welcome
         self.messages.setCurrentWidget(page)
         self.welcome.below.setVisible(is_empty)

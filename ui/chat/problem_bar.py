@@ -70,7 +70,7 @@ class ProblemBar(NoticeBar):
 
 
 class MissingModelBar(NoticeBar):
-    """Says which model is gone, and offers other models."""
+    """Names a missing model, and offers other models."""
 
     switch_requested = Signal()
 

@@ -73,7 +73,7 @@ class SettingsBasis:
         return self.usual if self.saved is None else self.saved
 
     def own_number(self, name: str) -> float | int | None:
-        """Return what the model does by itself; None if there is no such number."""
+        """Return the model's own default; None if there is no such number."""
         return self.own.get(name, _OFF.get(name))
 
     def unset_text(self, name: str, usual: str) -> str:

@@ -333,7 +333,7 @@ class Inspector(QObject):
 
     @property
     def has_recording(self) -> bool:
-        """Whether the shown run has tokens that are kept here, not in a file."""
+        """Whether the shown run has recorded tokens here, not in a file."""
         shown = self.shown
         is_kept = shown is not None and shown.run.is_over and shown.source != "file"
         return is_kept and shown is not None and shown.trace is not None

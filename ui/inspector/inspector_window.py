@@ -438,7 +438,7 @@ class InspectorWindow(OwnWindow):
         self._offer_more()
 
     def _show_tried(self) -> None:
-        """Mark on the tape what the list of What If changes, while its tab is shown."""
+        """Mark on the tape the changes by the list of What If, while its tab is shown."""
         is_tried = self.tabs.currentWidget() is self.tab(WhatIfTab)
         self.tape.show_tried(self.inspector.what_if.difference if is_tried else None)
         self._show_legend()

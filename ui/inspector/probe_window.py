@@ -380,7 +380,7 @@ class ProbeWindow(OwnWindow):
             self.note.setText(str(refusal))
 
     def _facts(self, report: Report) -> str:
-        """Return what was probed, and what was not judged."""
+        """Return the probed server, and the checks that were not judged."""
         requests = f"{counted(report.requests, 'request')} in {seconds(report.duration_s)}"
         facts = (self._name_of(report), report.model, report.dialect.value, requests)
         text = "  ·  ".join(filter(None, facts))

@@ -439,7 +439,7 @@ class EndingTab(InspectorTab):
         self.curve.show_odds(odds)
         self.curve.setVisible(odds is not None)
         sentence = "" if odds is None else odds.sentence
-        # The window says below the tabs what was not recorded.
+        # The line below the tabs names the data that was not recorded.
         show_text(self.note, "No Answer Selected" if shown is None else sentence)
 
 

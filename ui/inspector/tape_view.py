@@ -102,7 +102,7 @@ class TapeView(QTextEdit):
         self._draw_again()
 
     def show_tried(self, tried: Replayed | None) -> None:
-        """Mark what another stop list would cut or keep; None marks nothing."""
+        """Mark the text that another stop list would cut or keep; None marks nothing."""
         if tried is not self._tried:
             self._tried = tried
             self._draw_again()

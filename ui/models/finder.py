@@ -74,7 +74,7 @@ class HubResult:
 
     @property
     def facts(self) -> list[str]:
-        """Its quantization and size, then what the hub says about it."""
+        """Its quantization and size, then the facts of the hub."""
         model = self.model
         facts = [figures(model.bits, model.size_bytes)]
         if model.downloads:
@@ -275,7 +275,7 @@ class Finder(QObject):
             self._fail("The search was cancelled.")
 
     def look_at(self, name: str) -> None:
-        """Read the card of a result, and what its list lacks; "" stops reading."""
+        """Read the card of a result, and the facts that its list lacks; "" stops reading."""
         cancel_tasks(self, _CARD)
         cancel_tasks(self, _DETAILS)
         known = self._cards.get(name)
@@ -287,7 +287,7 @@ class Finder(QObject):
             start_task(self, self._read_details(name), _DETAILS)
 
     async def finish(self) -> None:
-        """Cancel the requests to the hub; what arrives from now on is not shown."""
+        """Cancel the requests to the hub; later answers are not shown."""
         cancel_tasks(self)
         self.blockSignals(True)  # the list chooses no model any more when it is deleted
         await finish_tasks(self)

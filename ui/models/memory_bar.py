@@ -14,7 +14,7 @@ from ui.preferences import declaration
 
 
 class _Bar(QWidget):
-    """A segment for each model in memory, of what all models may take."""
+    """A segment for each model in memory, of the memory for all models."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class _Bar(QWidget):
 
 
 class MemoryBar(QWidget):
-    """Shows what all models in memory take, and chooses when idle ones are unloaded."""
+    """Shows the memory of all loaded models, and sets the time until idle ones are unloaded."""
 
     def __init__(self, library: ModelLibrary) -> None:
         super().__init__()

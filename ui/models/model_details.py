@@ -179,7 +179,7 @@ class ModelDetails(QFrame):
         return text if shown.info is None else f"{text}{_draft_head_text(shown.info)}"
 
     def _show_hub(self, result: HubResult | None, download: Download | None) -> None:
-        """Show what the hub knows of a model that is not on this computer."""
+        """Show the hub's facts about a model that is not on this computer."""
         model = None if result is None else result.model
         self.gated.setVisible(model is not None and model.is_gated)
         problem = "" if model is None else model.problem
@@ -195,7 +195,7 @@ class ModelDetails(QFrame):
         self.then.setVisible(result is not None and is_coming)
 
     def _show_local(self, model: LibraryModel | None, state: EntryState) -> None:
-        """Show what can be done with a model of this computer."""
+        """Show the actions on a model of this computer."""
         folder = None if model is None else model.folder
         in_memory = {m.folder: m for m in self._library.models.in_memory}
         loaded = None if folder is None else in_memory.get(folder)

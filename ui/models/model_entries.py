@@ -82,7 +82,7 @@ class EntryState:
 
 
 def state_of(entry: Entry, library: ModelLibrary) -> EntryState:
-    """Return what a row that is not a heading shows and offers now."""
+    """Return the content and the action of a row that is not a heading."""
     if entry.folder is not None:
         count = len(library.in_folder(entry.folder))
         text = counted(count, "model") if count else "No models were found in it."
@@ -283,7 +283,7 @@ class ModelEntries(QAbstractListModel):
         return fit_state(entry.hub, self._finder.memory) if entry.hub and is_offered else None
 
     def _note(self, entry: Entry) -> str:
-        """Return what stands beside the title: what a model is good for, or that there is news."""
+        """Return the text beside the title: the use of a model, or a newer version."""
         if entry.local is not None:
             return "Update available" if self._upkeep.newer(entry.local.found) else ""
         return "" if entry.hub is None else entry.hub.purpose

@@ -66,7 +66,7 @@ def facts(model: FoundModel, draft: Path | None = None) -> str:
 
 
 def row_facts(found: FoundModel, used_at: float) -> str:
-    """Return what tells a model from others of its name, and when it was used, in one line."""
+    """Return the differences from models of its name, and its last use, in one line."""
     owner, _, _ = found.name.rpartition("/")
     text = [figures(found.bits, found.size_bytes), owner or ORIGINS[found.origin]]
     if used_at:

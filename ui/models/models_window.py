@@ -321,7 +321,7 @@ class ModelsWindow(OwnWindow):
     # -- acting ----------------------------------------------------------------------------
 
     def _act(self, entry: Entry) -> None:
-        """Do what the button of a row says."""
+        """Run the action of a row's button."""
         library, model = self._library, entry.local
         download = library.downloads.unfinished(entry.name)
         match self.entries.state(entry).action:

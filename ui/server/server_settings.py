@@ -132,7 +132,7 @@ def origin_problem(text: str) -> str | None:
 
 
 class ServerSettings(QWidget):
-    """Every change acts at once; what a running server answers goes on."""
+    """Every change acts at once; running answers of the server go on."""
 
     def __init__(self, server: LocalServerState) -> None:
         super().__init__()

@@ -168,7 +168,7 @@ def _has_fired(index: Index) -> bool:
 
 
 def _note(index: Index) -> str:
-    """Return what stands at the right of a sequence: its scope, and whether it fired."""
+    """Return the text at the right of a sequence: its scope, and whether it fired."""
     cells = (_cell(index, column) for column in (StopColumn.SCOPE, StopColumn.FIRED))
     return " · ".join(filter(None, cells))
 
@@ -285,7 +285,7 @@ class StopTable(QTableView):
             self.show_menu(index, None if is_key else event.globalPos())
 
     def show_menu(self, index: QModelIndex, position: QPoint | None = None) -> None:
-        """Show all that a row can do, below it if no place is given."""
+        """Show all actions of a row, below it if no position is given."""
         model, row = self.model(), index.row()
         assert isinstance(model, StopListModel)
         self.setCurrentIndex(index)

@@ -93,7 +93,7 @@ class CacheFolder:
         return {name: size_bytes for _, name, size_bytes in sorted(files)}
 
     def files_of_model(self, model: str, owner: CacheOwner | None = None) -> dict[str, str]:
-        """Return the names of a model's files by what they contain (``cache.index.file_key``)."""
+        """Return the names of a model's files by their keys (``cache.index.file_key``)."""
         begin = f"{tag(model)}-" + ("" if owner is None else f"{_owner_tag(owner)}-")
         with contextlib.suppress(OSError):
             names = [name for name in os.listdir(self.path) if name.startswith(begin)]

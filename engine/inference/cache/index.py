@@ -1,4 +1,4 @@
-"""The prefix index: for each owner a tree of the cached tokens in memory, and what files have.
+"""The prefix index: for each owner a tree of the cached tokens in memory, and those in files.
 
 As in vLLM, a block has the keys and values of a fixed number of tokens and is named by the hash of
 all tokens up to its end; the last block of a prompt may be shorter, and nothing follows it. Prompts
@@ -469,7 +469,7 @@ class PrefixIndex:
     def hold_read(
         self, owner: str, read: Sequence[tuple[FilePart, Segment, Snapshot]], tokens: int
     ) -> None:
-        """Hold what files had of a prompt, beyond the limit until ``shrink_to``.
+        """Hold the parts of a prompt from files, beyond the limit until ``shrink_to``.
 
         ``tokens`` is how many tokens all of it adds to memory.
         """
@@ -494,7 +494,7 @@ class PrefixIndex:
 
 
 def file_key(block: str, snapshot_end: int = 0) -> str:
-    """Return what the names of files contain: the hash of a block, or that of a snapshot's tokens
-    with their number.
+    """Return the key in the name of a file: the hash of a block, or of a snapshot's tokens with
+    their number.
     """
     return f"{block}-{snapshot_end}" if snapshot_end else block

@@ -190,7 +190,7 @@ class PromptCache(PrefixIndex):
                 self._write(disk.folder, owner, [one for one in files if one.key not in existing])
                 names = disk.folder.files_of_model(self._fingerprint, owner)
                 self._written = set(names)
-                # Blocks are deleted after those that follow them.
+                # A block is deleted after the blocks behind it.
                 keys = [file.key for file in reversed(files)]
                 disk.folder.touch(names[key] for key in keys if key in names)
                 disk.folder.shrink_to(disk.max_bytes)

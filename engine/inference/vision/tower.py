@@ -160,7 +160,7 @@ class _TextModel(nn.Module):  # type: ignore[misc]  # mlx has no types
 
 
 def read_tower(folder: Path, config: dict[str, Any], text_model: Any) -> Tower:
-    """Return the tower of a folder; raises whatever mlx-vlm does."""
+    """Return the tower of a folder; raises mlx-vlm's errors."""
     from mlx_vlm import utils
 
     family = SEEING[architecture_of(config)]

@@ -313,7 +313,7 @@ class Vision:
             size -= self._features.popitem(last=False)[1].size_bytes
 
     def forget(self, owner: str) -> None:
-        """Drop what is kept of an owner's pictures."""
+        """Drop the cached pictures of an owner."""
         with self._lock:
             for kept in (self._known, self._pixels, self._features):
                 for key in [key for key in kept if key[0] == owner]:

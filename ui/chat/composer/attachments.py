@@ -185,7 +185,7 @@ def file_caption(file: Attachment, tokens: int | None = None) -> str:
 
 
 def file_remark(file: Attachment) -> str:
-    """Return what a chip's tool tip adds to the caption."""
+    """Return the addition of a chip's tool tip to its caption."""
     cut = "" if file.sent_chars is None else f"Sent: {cut_extent(file.text, file.sent_chars)}."
     return "\n".join(filter(None, (file.remark, cut)))
 

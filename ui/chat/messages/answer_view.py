@@ -268,7 +268,7 @@ class AnswerView(ShownMessage):
         return [*thinking, text, *self.calls.searched_parts(), *pictures]
 
     def mark_last(self, is_last: bool) -> None:
-        """Show what only the last answer has."""
+        """Show the figures and buttons of the last answer."""
         if is_last != self.action_row.is_last:
             self.action_row.mark_last(is_last)
             self.refresh()

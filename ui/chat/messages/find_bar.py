@@ -217,7 +217,7 @@ class FindBar(QFrame):
         self.case.setAccessibleName("Match case")
         self.case.setToolTip("Match case")
         self.count = label("", "muted", 0.95)
-        # The arrows beside it stay in place, whatever is found.
+        # The arrows beside it do not move.
         self.count.setMinimumWidth(self.count.fontMetrics().horizontalAdvance("8,888 of 8,888…"))
         self.earlier = IconButton("up", "Previous Match", keys="Shift+Enter")
         self.later = IconButton("down", "Next Match", keys="Enter")

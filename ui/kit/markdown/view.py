@@ -276,7 +276,7 @@ class MarkdownView(FlowText):
             self._add_buttons()
 
     def show_cut(self, text: str) -> None:
-        """Show after the end what was cut off, struck; it is no part of the text."""
+        """Show the cut text after the end, struck; it is no part of the text."""
         if text != self._cut:
             self._cut = text
             self._fit(self.document().size())
@@ -366,7 +366,7 @@ class MarkdownView(FlowText):
         self._sideways.show(parts)
 
     def _insets_px(self, decoration: Decoration) -> tuple[float, float]:
-        """Return what a card keeps free at the left and at the right of its lines."""
+        """Return the margins of a card at the left and at the right of its lines."""
         if decoration.kind != "code":
             return 0, 0
         return self._style.code_pad_px + self._style.code_numbers_px, self._style.code_pad_px
