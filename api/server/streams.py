@@ -12,6 +12,7 @@ from api.dialects.shared.dialect import LINES
 from api.service.config import ServerConfig
 from api.service.record import RequestRecord
 
+# A slow client is disconnected only if it reads none of so many bytes in the time for a write.
 _PART_BYTES = 1 << 16
 
 

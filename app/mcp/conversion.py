@@ -37,7 +37,7 @@ from ui.records.tool_servers import (
 )
 
 MAX_TOOLS = 128
-MAX_PICTURES = 20
+MAX_PICTURES = 20  # of one result; each is decoded and read by the model
 _MAX_NAME_CHARS = 200
 _MAX_PICTURE_BYTES = 10 << 20
 _FORMATS = ("email", "uri", "date", "date-time")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -107,7 +107,7 @@ class SettingsPage(QWidget):
         self.limits = label("Limits", "muted", 0.95)
         self.sliders: dict[str, Slider] = {}
         self.resets: dict[str, IconButton] = {}
-        self.keep = QPushButton()
+        self.keep = QPushButton("Use for New Chats")
         self.keep.clicked.connect(lambda: self.kept.emit(self._settings))
         self.forget = push_button(
             "Remove", "Remove the settings of new chats with this model", kind="link"
@@ -267,7 +267,6 @@ class SettingsPage(QWidget):
                 restyle(stop_control, "is_set", stop_control.number is not None)
         is_kept = settings == basis.beginning
         self.keep.setVisible(bool(basis.model))
-        self.keep.setText("Use for New Chats")
         self.keep.setAccessibleName(f"Use these settings for new chats with {basis.model}")
         self.keep.setToolTip(self.keep.accessibleName())
         self.keep.setEnabled(not is_kept)
@@ -280,9 +279,7 @@ class SettingsPage(QWidget):
         self._change(f"Reset {_TITLES[name]}", replace(self._settings, **{name: number}))
 
     def _reset(self) -> None:
-        beginning = self._basis.beginning
-        values = {each.name: getattr(beginning, each.name) for each in fields(beginning)}
-        self._change("Reset Settings", replace(self._settings, **values))
+        self._change("Reset Settings", self._basis.beginning)
 
     def _edit_stop_option(self, option: StopOption, value: Any) -> None:
         options = self._settings.stop_options

@@ -28,7 +28,7 @@ from ui.records.messages import ConversationMessage
 from ui.records.prompt_fit import last_left_out
 from ui.records.runs import LeftOut, Run
 
-_FADE_PX = 24
+_FADE_PX = 24  # of the text above the composer
 
 
 class JumpButton(QPushButton):
