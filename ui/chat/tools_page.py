@@ -29,6 +29,7 @@ class ToolsPage(QWidget):
 
     edited = Signal(object)  # ToolsInUse
     servers_requested = Signal()
+    adding_requested = Signal()
     resource_requested = Signal(object)  # ResourceInfo
     prompt_requested = Signal(object)  # PromptInfo
 
@@ -50,14 +51,16 @@ class ToolsPage(QWidget):
         self.attach.clicked.connect(self._offer)
         self.manage = push_button("MCP Servers…", "Show the MCP servers")
         self.manage.clicked.connect(self.servers_requested)
+        self.more = push_button("Add…", "Add an MCP server")
+        self.more.clicked.connect(self.adding_requested)
         self._empty = QFrame()
         self._empty.setObjectName("card")
         badge = IconBadge(32)
         badge.show_icon("tool", "quiet")
         sentence = "Servers give the model tools, such as files and web pages."
         about = label(sentence, "muted", 0.92, is_wrapped=True)
-        self.add = push_button("Add MCP Server…", "Show the MCP servers and add one", kind="link")
-        self.add.clicked.connect(self.servers_requested)
+        self.add = push_button("Add MCP Server…", "Add an MCP server", kind="link")
+        self.add.clicked.connect(self.adding_requested)
         self.add.setProperty("is_flush", True)
         left, top = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignTop
         title = label("No tools yet", "title", 1.15)
@@ -67,7 +70,7 @@ class ToolsPage(QWidget):
             row((self._hint, 1), margins=(16, 16, 16, 0)),
             row((self._empty, 1), margins=(16, 0, 16, 0)),
             (self._scroll, 1),
-            row(self.attach, STRETCH, self.manage, margins=(16, 8, 16, 16)),
+            row(self.attach, STRETCH, self.more, self.manage, spacing=8, margins=(16, 8, 16, 16)),
             spacing=0,
             on=self,
         )
@@ -108,6 +111,7 @@ class ToolsPage(QWidget):
         show_text(self._hint, self._hint_text(servers))
         self._empty.setVisible(not servers)
         self.manage.setVisible(bool(servers))
+        self.more.setVisible(bool(servers))
         self.boxes.clear()
         self.approved.clear()
         clear_layout(self._list.layout())

@@ -1,19 +1,14 @@
 """A few well-known MCP servers, offered in the window of MCP servers. Pure values."""
 
-from pathlib import Path
-
 from ui.records.tool_servers import ToolServerConfig
 
-_RUNTIMES = {
-    "npx": "It runs with npx, which comes with Node.js.",
-    "uvx": "It runs with uvx, which comes with uv.",
-}
+_RUNTIMES = {"npx": "Runs with Node.js", "uvx": "Runs with uv"}
 _FILES = "@modelcontextprotocol/server-filesystem"
 
 
 def known_servers() -> tuple[tuple[str, str, ToolServerConfig], ...]:
     """Return title, purpose and configuration of each."""
-    files = ("-y", _FILES, str(Path.home() / "Documents"))
+    files = ("-y", _FILES)
     memory = ("-y", "@modelcontextprotocol/server-memory")
     browser = ("-y", "@playwright/mcp")
     github = "https://api.githubcopilot.com/mcp/"
@@ -28,12 +23,14 @@ def known_servers() -> tuple[tuple[str, str, ToolServerConfig], ...]:
     )
 
 
-def note_on(config: ToolServerConfig) -> str:
-    """Return what a server needs before it is added."""
-    folder = (
-        "The last argument is the folder that the model may use." if _FILES in config.args else ""
-    )
-    return " ".join(filter(None, (folder, _RUNTIMES.get(config.command, ""))))
+def needs_folder(config: ToolServerConfig) -> bool:
+    """Return whether the path of a folder belongs at the end of the arguments."""
+    return config.args[-1:] == (_FILES,)
+
+
+def runtime_text(config: ToolServerConfig) -> str:
+    """Return the program that must be installed, in words; empty for a service."""
+    return _RUNTIMES.get(config.command, "")
 
 
 def _python(name: str) -> ToolServerConfig:

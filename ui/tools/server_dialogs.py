@@ -21,8 +21,8 @@ from ui.kit.tasks import start_task
 from ui.kit.theme import fixed_font
 from ui.kit.windows import OwnDialog, fit_to_screen
 from ui.records.tool_servers import NamedValue, ToolHost, ToolServerConfig, ToolsRefused
-from ui.tools.known_servers import note_on
 
+_EDIT, _ADD = ("Edit MCP Server", "Save"), ("Add MCP Server", "Add")
 _EXAMPLE = '{\n  "mcpServers": {\n    "files": {"command": "npx", "args": ["-y", "…"]}\n  }\n}'
 
 
@@ -175,7 +175,7 @@ class ServerForm(_KeptDialog):
     def __init__(
         self, parent: QWidget, config: ToolServerConfig, host: ToolHost, replaced: str = ""
     ) -> None:
-        super().__init__("Edit MCP Server" if replaced else "Add MCP Server", "Save", parent)
+        super().__init__(*(_EDIT if replaced else _ADD), parent)
         self._config = shown = config
         self._host = host
         self._replaced = replaced
@@ -212,10 +212,8 @@ class ServerForm(_KeptDialog):
         )
         scroll = scrolling(self._form, "")
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        note = label("" if replaced else note_on(config), "muted", is_wrapped=True)
-        note.setVisible(bool(note.text()))
         column(
-            *(note, (scroll, 1), self.problem, self.buttons),
+            *((scroll, 1), self.problem, self.buttons),
             spacing=12,
             margins=(18, 16, 18, 16),
             on=self,

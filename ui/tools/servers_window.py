@@ -1,6 +1,9 @@
 """The window of MCP servers: the list, and the chosen one beside it. Main thread."""
 
 from collections.abc import Coroutine
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, Qt, QUrl
@@ -19,7 +22,7 @@ from PySide6.QtWidgets import (
 from engine.wording import counted
 from ui.kit.buttons import ToggleSwitch, push_button
 from ui.kit.commands import Command
-from ui.kit.dialogs import confirm
+from ui.kit.dialogs import choose_folder, confirm
 from ui.kit.fields import disable_horizontal_scrolling
 from ui.kit.labels import ElidedLabel, label, plain_tooltip, show_text
 from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
@@ -35,7 +38,7 @@ from ui.records.tool_servers import (
     no_tools_text,
     stage_text,
 )
-from ui.tools.known_servers import known_servers
+from ui.tools.known_servers import known_servers, needs_folder, runtime_text
 from ui.tools.server_dialogs import PasteDialog, ServerForm
 from ui.tools.toolbox import Toolbox
 
@@ -137,6 +140,38 @@ class ServerDetail(QWidget):
             self.tools.addItem(item)
 
 
+class KnownServerRow(QFrame):
+    """Offers a server; the folder that one needs is chosen beforehand."""
+
+    def __init__(self, title: str, purpose: str, config: ToolServerConfig) -> None:
+        super().__init__()
+        self.setObjectName("setting")
+        self._config = config
+        self._folder = Path.home() / "Documents"
+        self.folder = QPushButton()
+        self.folder.setVisible(needs_folder(config))
+        self.folder.clicked.connect(
+            lambda: choose_folder(self, "Folder for the Model", self._use_folder)
+        )
+        self._use_folder(self._folder)
+        self.add = push_button("Add", f"Add {title}")
+        runtime = runtime_text(config)
+        details = f"{purpose} · {runtime}" if runtime else purpose
+        texts = column(label(title), label(details, "muted", 0.92), spacing=2)
+        row((texts, 1), self.folder, self.add, spacing=8, margins=(16, 8, 12, 8), on=self)
+
+    @property
+    def config(self) -> ToolServerConfig:
+        folder = (str(self._folder),) if needs_folder(self._config) else ()
+        return replace(self._config, args=(*self._config.args, *folder), is_on=True)
+
+    def _use_folder(self, folder: Path) -> None:
+        self._folder = folder
+        self.folder.setText(f"{folder.name or folder}…")
+        self.folder.setAccessibleName(f"Folder: {folder}")
+        self.folder.setToolTip(str(folder))
+
+
 class ToolServersWindow(OwnWindow):
     """All tool servers."""
 
@@ -169,20 +204,19 @@ class ToolServersWindow(OwnWindow):
 
     def _gallery(self) -> QWidget:
         """Return a card with a line for each known server, and one for any other."""
-        own = ("Other Server", "A program on this computer, or a service", ToolServerConfig(""))
-        lines: list[QWidget] = []
-        for title, purpose, config in (*known_servers(), own):
-            line, add = QFrame(), push_button("Add…", f"Add {title}")
-            line.setObjectName("setting")
-            line.setProperty("is_first", not lines)
-            add.clicked.connect(lambda _=False, config=config: self._show_form(config))
-            texts = column(label(title), label(purpose, "muted", 0.92), spacing=2)
-            row((texts, 1), add, spacing=12, margins=(16, 8, 12, 8), on=line)
-            lines.append(line)
+        lines = [KnownServerRow(*known) for known in known_servers()]
+        lines[0].setProperty("is_first", True)
+        for line in lines:
+            line.add.clicked.connect(lambda _=False, line=line: self._begin(self._add(line.config)))
+        about = "A program on this computer, or a service"
+        other = KnownServerRow("Other Server", about, ToolServerConfig(""))
+        other.add.setText("Add…")
+        other.add.clicked.connect(lambda: self._show_form(other.config))
+        lines.append(other)
         card = QFrame()
         card.setObjectName("card")
         column(*lines, spacing=0, margins=1, on=card)
-        hint = "MCP servers give the model tools. Nothing runs until you turn a server on."
+        hint = "You allow each call. An added server is on in this chat and in new ones."
         page = QWidget()
         column(
             label("Add an MCP Server", "title", 1.15),
@@ -216,7 +250,7 @@ class ToolServersWindow(OwnWindow):
         host = self._toolbox.host
         self._toolbox.changed.connect(self._refresh)
         self.list.currentRowChanged.connect(lambda _: self._show_chosen())
-        self.add.clicked.connect(self._show_gallery)
+        self.add.clicked.connect(self.show_gallery)
         self.paste.clicked.connect(self._paste)
         self.from_claude.clicked.connect(lambda: self._begin(self._import()))
         self.detail.switch.clicked.connect(self._switch)
@@ -290,7 +324,7 @@ class ToolServersWindow(OwnWindow):
         host = self._toolbox.host
         self._with_chosen(lambda server: self._begin(host.switch(server.name, is_on)))
 
-    def _show_gallery(self) -> None:
+    def show_gallery(self) -> None:
         self.list.setCurrentRow(-1)
         self.gallery.findChildren(QPushButton)[0].setFocus()
 
@@ -300,7 +334,18 @@ class ToolServersWindow(OwnWindow):
     def _show_form(self, config: ToolServerConfig, replaced: str = "") -> None:
         form = ServerForm(self, config, self._toolbox.host, replaced)
         form.accepted.connect(lambda: self._choose(form.name.text().strip()))
+        if not replaced:
+            start = self._toolbox.start_added
+            form.accepted.connect(lambda: self._begin(start(form.name.text().strip())))
         form.open()
+
+    async def _add(self, config: ToolServerConfig) -> None:
+        taken = {server.name for server in self._toolbox.servers}
+        names = (config.name if n == 1 else f"{config.name}-{n}" for n in count(1))
+        config = replace(config, name=next(name for name in names if name not in taken))
+        await self._toolbox.host.put(config)
+        self._choose(config.name)
+        await self._toolbox.start_added(config.name)
 
     def _ask_deletion(self, server: ServerState) -> None:
         remove = self._toolbox.host.remove

@@ -15,6 +15,7 @@ class Toolbox(QObject):
     """Servers, limits and approvals."""
 
     changed = Signal()
+    added = Signal(str)  # name of a server, for the open conversation
 
     def __init__(
         self, host: ToolHost, preferences: PreferencesState, parent: QObject | None = None
@@ -40,6 +41,11 @@ class Toolbox(QObject):
 
     def offered_to(self, conversation: Conversation) -> tuple[Tool, ...]:
         return engine_tools(enabled_tools(self.servers, conversation.tools))
+
+    async def start_added(self, name: str) -> None:
+        """Let the open conversation use a server that was added and is on, and start it."""
+        self.added.emit(name)
+        await self.host.ensure_ready([name])
 
     async def restart(self, server: str) -> None:
         """End a server and start it again; how that went is in ``servers``."""

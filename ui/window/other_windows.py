@@ -310,6 +310,10 @@ class OtherWindows(QObject):
     def show_tool_servers(self) -> None:
         bring_forward(self.tool_servers)
 
+    def add_tool_server(self) -> None:
+        self.tool_servers.show_gallery()
+        bring_forward(self.tool_servers)
+
     def show_preferences(self, pane: str = "") -> None:
         dialog = self._main.findChild(PreferencesDialog)
         if dialog is None:

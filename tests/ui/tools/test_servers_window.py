@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QInputDialog, QWidget
+from PySide6.QtWidgets import QFileDialog, QInputDialog, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
@@ -22,6 +22,7 @@ from ui.chat.composer.pictures import encode_picture
 from ui.chat.tools_page import ToolsPage
 from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
+from ui.records.messages import ConversationMessage
 from ui.records.pictures import kept_name
 from ui.records.tool_choice import ToolsInUse, approval_of
 from ui.records.tool_servers import (
@@ -280,14 +281,58 @@ async def test_server_that_is_on_is_used_in_new_chats(theme: Theme, engine: Engi
         assert conversation.tools == ToolsInUse()
 
 
-async def test_known_server_is_added_from_the_gallery(theme: Theme, parent: QWidget) -> None:
-    window = ToolServersWindow(Toolbox(NoTools(), preferences_state()), parent)
+class Growing(DictatedHost):
+    """Adds servers; it has none at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.servers = ()
+
+    async def put(self, config: ToolServerConfig, replaced: str = "") -> None:
+        self.servers = (*self.servers, ServerState(config, "stopped"))
+        self._listener()
+
+
+async def test_known_server_is_added_with_three_clicks(engine: Engine, theme: Theme) -> None:
+    host = Growing()
+    async with shown(main_window(engine, theme, tool_host=host)) as window:
+        workspace = window.workspace
+
+        def tools() -> ToolsInUse:
+            return workspace.current.conversation.tools
+
+        message = ConversationMessage("user", "Hello")
+        workspace.current.conversation.add(message)  # no longer the beginning of a chat
+        for number, title in enumerate(("Web Pages", "Time", "Files", "Files"), 1):
+            window.pane.hide()
+            press(window, "Tools")
+            press(window.chat.tools.page, "Add an MCP server")
+            press(window.others.tool_servers, f"Add {title}")
+            await eventually(lambda number=number: len(tools().servers) == number)
+            window.others.tool_servers.hide()
+        names = ("fetch", "time", "files", "files-2")
+        assert tools().servers == names
+        workspace.new_conversation()
+        assert tools().servers == names
+        assert all(server.config.is_on for server in host.servers)
+        assert host.servers[2].config.args[-1] == str(Path.home() / "Documents")
+
+
+async def test_folder_of_known_server_is_chosen(
+    theme: Theme, parent: QWidget, tmp_path: Path
+) -> None:
+    host = Growing()
+    window = ToolServersWindow(Toolbox(host, preferences_state()), parent)
     window.show()
-    press(window, "Add Web Pages")
-    (form,) = window.findChildren(ServerForm)
-    assert form.windowTitle() == "Add MCP Server"
-    assert form.edited() == ToolServerConfig("fetch", "uvx", ("mcp-server-fetch",))
-    form.reject()
+    press(window, "Folder: ")
+    (dialog,) = window.findChildren(QFileDialog)
+    dialog.fileSelected.emit(str(tmp_path))
+    dialog.filesSelected.emit([str(tmp_path)])
+    dialog.close()
+    press(window, "Add Files")
+    await eventually(lambda: host.servers != ())
+    assert host.servers[0].config.args[-1] == str(tmp_path)
+    await window.finish()
     window.close()
 
 

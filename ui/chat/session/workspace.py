@@ -131,6 +131,7 @@ class Workspace(QObject):
         self.model_selection.refresh()
         self.model_selection.changed.connect(self._apply_beginnings)
         toolbox.changed.connect(self._follow_servers)
+        toolbox.added.connect(self._use_server)
         self._follow_servers()
 
     def apply(self, preferences: Preferences) -> None:
@@ -146,6 +147,11 @@ class Workspace(QObject):
         """Let new conversations use the servers that are on."""
         servers = (server for server in self.toolbox.servers if server.config.is_on)
         self.conversations.begin_with(ToolsInUse(tuple(server.name for server in servers)))
+
+    def _use_server(self, name: str) -> None:
+        tools = self.current.conversation.tools
+        if name not in tools.servers:
+            self.change_tools(tools.with_server(name, is_on=True))
 
     def _apply_beginnings(self) -> None:
         """Apply the model's settings and stop list to new conversations, and to empty ones."""
