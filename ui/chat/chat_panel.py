@@ -29,7 +29,7 @@ from ui.chat.session.workspace import Workspace
 from ui.chat.settings_page import SettingsBasis, SettingsPage, settings_summary
 from ui.chat.sides import SidesPage
 from ui.chat.tools_page import ToolsPage
-from ui.chat.welcome import EMPTY_PX, SIDE_PX, Suggestion, Welcome
+from ui.chat.welcome import SIDE_PX, Suggestion, Welcome
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import confirm_link, prompt_text
 from ui.kit.fields import FileDrops, is_typed_text
@@ -266,6 +266,7 @@ class ChatPanel(QWidget):
         self.messages.addWidget(self.sides)
         self._lay_out()
         self._connect_signals()
+        self._fit_composer()
         self._show(workspace.current)
 
     def focus_composer(self) -> None:
@@ -502,14 +503,11 @@ class ChatPanel(QWidget):
         is_empty = page is self.welcome
         self.messages.setCurrentWidget(page)
         self.welcome.below.setVisible(is_empty)
-        self._fit_composer()
         self._rows.setStretchFactor(self.messages, 2)
         self._rows.setStretchFactor(self.welcome.below, 3)
 
     def _fit_composer(self) -> None:
-        is_empty = self.messages.currentWidget() is self.welcome
-        width = EMPTY_PX if is_empty else current_theme().column_px()
-        self._middle.setMaximumWidth(width + 2 * SIDE_PX)
+        self._middle.setMaximumWidth(current_theme().column_px() + 2 * SIDE_PX)
 
     def _show_sides(self) -> None:
         """Show both compared answers, or the messages once one answer was kept."""

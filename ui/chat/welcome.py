@@ -12,10 +12,10 @@ from ui.chat.session.model_selection import ModelSelection
 from ui.kit.buttons import push_button
 from ui.kit.labels import ElidedLabel, clear_layout, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
+from ui.kit.theme import CHAT_PX
 from ui.models.model_library import ModelLibrary
 
 SIDE_PX = 26
-EMPTY_PX = 720  # the width of the composer in an empty chat, and of what is below it
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,12 @@ DEMO_SUGGESTIONS = (
     Suggestion("See Why a Model Stops", "Count from 1 to 10, one number per line", stop="6"),
 )
 SUGGESTIONS = (
-    Suggestion(
-        "Write an Email",
-        "Write a short, friendly email that moves our meeting from Tuesday to Thursday",
-    ),
+    Suggestion("Write an Email", "Write a friendly email that moves our meeting to Thursday"),
     Suggestion("Explain Something", "Explain in five simple sentences how a heat pump works"),
-    Suggestion("Plan a Weekend", "Plan a weekend in Lisbon for two people who like food and walks"),
+    Suggestion("Plan a Weekend", "Plan a weekend in Lisbon for two who like food and walks"),
     Suggestion(
         "See Why a Model Stops",
-        "List the planets from the Sun outwards, one per line, with one fact about each",
+        "List the planets from the Sun outwards, one per line",
         stop="Saturn",
     ),
 )
@@ -76,7 +73,7 @@ class Welcome(QWidget):
         self.find_button = push_button("Find a Model…", kind="link")
         self.find_button.clicked.connect(self.find_requested)
         pile = QWidget()
-        pile.setMaximumWidth(EMPTY_PX)
+        pile.setMaximumWidth(CHAT_PX)
         column(
             self.first,
             self._suggestions,
@@ -148,7 +145,7 @@ class _SuggestionButton(QPushButton):
         self.setAccessibleName(f"{suggestion.title}: {suggestion.question}{with_stop}")
         title = self.title = label(suggestion.title, "title")
         question = ElidedLabel(f"{suggestion.question}{with_stop}", "muted")
-        self._line = row(title, (question, 1), spacing=12, margins=(16, 0, 16, 0), on=self)
+        self._line = row(title, (question, 1), spacing=24, margins=(16, 0, 16, 0), on=self)
         self._line.addStrut(40)
         for part in (title, question):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)

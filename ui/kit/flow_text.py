@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
-from PySide6.QtCore import QPoint, QRect, QRectF, QSizeF, Qt, QUrl
+from PySide6.QtCore import QPoint, QRect, QRectF, QSize, QSizeF, Qt, QUrl
 from PySide6.QtGui import (
     QColor,
     QFocusEvent,
@@ -145,6 +145,10 @@ class FlowText(QTextBrowser):
 
     def _zoom(self) -> None:
         self.setFont(current_theme().message_font())
+
+    def sizeHint(self) -> QSize:
+        """Have the width of readable lines; a layout that aligns it to the left keeps it."""
+        return QSize(current_theme().text_px(), super().sizeHint().height())
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:
         """Load nothing: a text must not access files or the network."""

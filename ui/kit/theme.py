@@ -19,6 +19,7 @@ from ui.kit.colors import DARK, LIGHT, Colors, ThemeMode, strengthened
 
 _MESSAGE_PX, _CODE_PX = 15, 13
 HEAD_PX = 52  # the height of the three columns' heads
+CHAT_PX = 720  # the width of the column of messages, and of the message field
 
 _SHEET = """
 * { outline: none; }
@@ -415,7 +416,11 @@ class Theme(QObject):
         return fixed_font(self.message_font(), _CODE_PX / _MESSAGE_PX)
 
     def column_px(self) -> int:
-        """Return the width of messages and their composer: lines of at most 80 characters."""
+        """Return the width of messages and their composer."""
+        return max(CHAT_PX, self.text_px())
+
+    def text_px(self) -> int:
+        """Return the width of an answer's text: lines of at most 80 characters."""
         return round(QFontMetricsF(self.message_font()).averageCharWidth() * 80)
 
     def set_code_look(

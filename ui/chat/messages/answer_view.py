@@ -29,6 +29,7 @@ from ui.records.runs import Run, progress_label
 from ui.words import display_name, lines_of
 
 _LINE_CHARS = 240
+_LEFT = Qt.AlignmentFlag.AlignLeft
 _CONTINUE = "Ctrl+Shift+Return"
 
 
@@ -132,8 +133,8 @@ class ThinkingView(QWidget):
         self.text_view.setAccessibleName("Thinking")
         self.text_view.hide()
         column(
-            row((self.head, 0, Qt.AlignmentFlag.AlignLeft), (self.preview, 1), spacing=8),
-            row(self.text_view, margins=(14, 0, 0, 0)),
+            row((self.head, 0, _LEFT), (self.preview, 1), spacing=8),
+            row((self.text_view, 0, _LEFT), margins=(14, 0, 0, 0)),
             spacing=6,
             margins=(0, 0, 0, 4),
             on=self,
@@ -213,7 +214,7 @@ class AnswerView(ShownMessage):
         for part in (self._retry, self.action_row):
             foot.addWidget(part, 0, Qt.AlignmentFlag.AlignTop)
         self.calls = ToolCards()
-        layout = self._parts = column(self.text_view, self.calls, spacing=8, on=self)
+        layout = self._parts = column((self.text_view, 0, _LEFT), self.calls, spacing=8, on=self)
         for picture in self.files:
             layout.addWidget(picture)
         layout.addLayout(foot)
@@ -233,7 +234,7 @@ class AnswerView(ShownMessage):
     @cached_property
     def raw_view(self) -> RawText:
         raw = RawText()
-        self._parts.insertWidget(self._parts.indexOf(self.text_view) + 1, raw)
+        self._parts.insertWidget(self._parts.indexOf(self.text_view) + 1, raw, 0, _LEFT)
         return raw
 
     @cached_property
