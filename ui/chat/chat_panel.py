@@ -29,6 +29,7 @@ from ui.chat.session.workspace import Workspace
 from ui.chat.settings_page import SettingsBasis, SettingsPage, settings_summary
 from ui.chat.sides import SidesPage
 from ui.chat.tools_page import ToolsPage
+from ui.chat.transfer_bar import TransferBar
 from ui.chat.welcome import SIDE_PX, Suggestion, Welcome
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import confirm_link, prompt_text
@@ -378,6 +379,7 @@ class ChatPanel(QWidget):
             spacing=0,
             on=self,
         )
+        self.transfer_bar = TransferBar(self._workspace, middle)
 
     def _connect_signals(self) -> None:
         workspace, composer = self._workspace, self.composer

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import date
 from functools import partial
 
 from PySide6.QtCore import QObject
@@ -45,7 +46,7 @@ class FileDialogs(QObject):
             self._window,
             f"Export {named(conversations)}",
             lambda path: self._files.export_to(path, *conversations),
-            name=("conversations" if single is None else file_name(single.title)) + suffixes[0],
+            name=(_dated() if single is None else file_name(single.title)) + suffixes[0],
             filters=[f"{kind} ({' '.join(f'*{suffix}' for suffix in suffixes)})"],
         )
 
@@ -68,15 +69,15 @@ class FileDialogs(QObject):
 
     async def _export_all(self) -> None:
         """Ask for a file; it has pictures and tokens unless the user chooses otherwise."""
-        kinds, name = [_JSON], "conversations.json"
+        kinds, name = [_JSON], f"{_dated()}.json"
         if size_bytes := await self._files.bytes_beside():
-            name = "conversations.zip"
+            name = f"{_dated()}.zip"
             kinds = [f"{_WITH_FILES}, {format_size(size_bytes)} (*.zip)", "Text only (*.json)"]
         write = self._files.export_all_to
         choose_target(self._window, "Export All Conversations", write, name=name, filters=kinds)
 
     def _choose_imported(self, contents: FileContents) -> None:
-        dialog = ImportDialog(contents, self._window)
+        dialog = ImportDialog(contents, self._files.transfers, self._window)
         dialog.chosen.connect(partial(self._files.imports.take, contents))
         dialog.open()
 
@@ -96,5 +97,9 @@ def export_kinds() -> dict[str, tuple[str, ...]]:
 
 def file_name(title: str) -> str:
     """Return a title as a file name that every file system accepts."""
-    text = re.sub(r"[^\w\-]+", " ", title).split()
-    return " ".join(text)[:60].strip() or "conversation"
+    text = re.sub(r'[\x00-\x1f\x7f\\/:*?"<>|]+', " ", title).split()
+    return " ".join(text)[:60].strip(" .") or "conversation"
+
+
+def _dated() -> str:
+    return f"Conversations {date.today().isoformat()}"

@@ -2,9 +2,10 @@
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QStandardItem, QStandardItemModel
-from PySide6.QtWidgets import QCheckBox, QDialogButtonBox, QListView, QWidget
+from PySide6.QtWidgets import QCheckBox, QDialogButtonBox, QListView, QProgressBar, QWidget
 
 from engine.wording import counted
+from ui.chat.session.transfers import Transfers
 from ui.kit.dates import format_day
 from ui.kit.labels import label
 from ui.kit.layouts import column
@@ -18,9 +19,10 @@ class ImportDialog(OwnDialog):
 
     chosen = Signal(list, str)  # conversations, folder name or ""
 
-    def __init__(self, contents: FileContents, parent: QWidget) -> None:
+    def __init__(self, contents: FileContents, transfers: Transfers, parent: QWidget) -> None:
         super().__init__("Import Conversations", parent)
-        self._contents = contents
+        self._contents, self._transfers = contents, transfers
+        self._is_importing = False
         self.summary = label(_summary(contents), is_wrapped=True)
         self.rows = QStandardItemModel(self)
         self.list = QListView()
@@ -40,6 +42,12 @@ class ImportDialog(OwnDialog):
         self.damage.setVisible(bool(contents.damaged))
         self.left_out = label(contents.left_out_sentence, "muted", 0.95, is_wrapped=True)
         self.left_out.setVisible(bool(contents.left_out_sentence))
+        self.progress = QProgressBar()
+        self.progress.setTextVisible(False)
+        self.progress.setAccessibleName("Progress of the import")
+        self.progress.hide()
+        transfers.changed.connect(self._show_progress)
+        transfers.ended.connect(self._end)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         self.accept_button = buttons.addButton("Import", QDialogButtonBox.ButtonRole.AcceptRole)
         self.accept_button.setProperty("kind", "primary")
@@ -48,7 +56,8 @@ class ImportDialog(OwnDialog):
         self.every.clicked.connect(self._check_all)
         self.copies.toggled.connect(self._fill)
         self.rows.itemChanged.connect(self._refresh)
-        options = (self.copies, self.folder, self.damage, self.left_out, buttons)
+        notes = (self.damage, self.left_out, self.progress)
+        options = (self.copies, self.folder, *notes, buttons)
         column(
             self.summary,
             self.every,
@@ -63,9 +72,30 @@ class ImportDialog(OwnDialog):
         self._fill()
 
     def accept(self) -> None:
+        """Begin the import; the dialog stays until its end, and Cancel ends it."""
         program = self._contents.program
+        for control in (self.every, self.list, self.copies, self.folder, self.accept_button):
+            control.setEnabled(False)
+        self._is_importing = True
+        self.progress.show()
         self.chosen.emit(self.checked(), program if self.folder.isChecked() else "")
-        super().accept()
+
+    def reject(self) -> None:
+        if self._is_importing:
+            self._transfers.cancel()
+        else:
+            super().reject()
+
+    def _show_progress(self) -> None:
+        now = self._transfers.now
+        if self._is_importing and now is not None:
+            self.summary.setText(now.position)
+            self.progress.setRange(0, now.total if now.total > 1 else 0)
+            self.progress.setValue(now.done)
+
+    def _end(self) -> None:
+        if self._is_importing:
+            super().accept()
 
     def _fill(self) -> None:
         copies = self._contents.here if self.copies.isChecked() else []
@@ -73,7 +103,7 @@ class ImportDialog(OwnDialog):
         self.rows.clear()
         for conversation in self._listed:
             messages = counted(conversation.messages, "message")
-            about = f"{messages}, {format_day(conversation.updated_at)}"
+            about = f"{messages} · {format_day(conversation.updated_at)}"
             item = QStandardItem(f"{conversation.title}  ·  {about}")
             item.setEditable(False)
             item.setCheckable(True)

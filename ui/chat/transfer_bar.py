@@ -1,68 +1,117 @@
-"""The status bar of a running export, import or recovery. Main thread."""
+"""The toast of a running export, import or recovery. Main thread."""
 
-from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QProgressBar, QStatusBar
+from collections.abc import Callable
 
-from ui.chat.session.transfers import Transfers
+from PySide6.QtCore import QEvent, QObject, QTimer, QUrl
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QApplication, QFrame, QProgressBar, QWidget
+
+from ui.chat.session.transfers import Transfer
+from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import push_button
-from ui.kit.labels import ElidedLabel
+from ui.kit.dialogs import show_file, show_in_files_label
+from ui.kit.labels import WrappedLabel
+from ui.kit.layouts import column, row
+from ui.kit.motion import fade
+from ui.kit.windows import lay_out_hidden
+
+_WIDTH_PX = 560
 
 
-class TransferBar(QStatusBar):
-    """The running transfer, its progress, and a Cancel button; then the result for a moment.
+class TransferBar(QFrame):
+    """Lies on the messages, above the composer: a running transfer, or the result for a moment."""
 
-    Hidden while nothing runs.
-    """
-
-    def __init__(self, transfers: Transfers) -> None:
-        super().__init__()
-        self._transfers = transfers
-        self.caption = ElidedLabel()
+    def __init__(self, workspace: Workspace, above: QWidget) -> None:
+        super().__init__(above.parentWidget())
+        self.setObjectName("undo_bar")
+        self._workspace, self._transfers = workspace, workspace.files.transfers
+        self._above = above
+        self.caption = WrappedLabel()
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName("Progress of the export or import")
         self.cancel = push_button("Cancel", "Cancel the export or import")
+        self.buttons = [push_button(""), push_button("")]
+        self._actions: list[Callable[[], object]] = []
         # A shorter transfer shows no bar, which would only flicker.
         self._delay = QTimer(self, singleShot=True, interval=400)
         self._delay.timeout.connect(self._appear)
-        self._outcome = QTimer(self, singleShot=True, interval=8_000)
-        self._outcome.timeout.connect(self._refresh)
-        self.setSizeGripEnabled(False)
-        self.setContentsMargins(14, 4, 10, 4)
-        self.addWidget(self.caption, 2)
-        self.addWidget(self.progress, 1)
-        self.addPermanentWidget(self.cancel)
-        self.cancel.clicked.connect(transfers.cancel)
-        transfers.changed.connect(self._refresh)
-        transfers.ended.connect(self._show_outcome)
+        self._outcome = QTimer(self, singleShot=True, interval=10_000)
+        self._outcome.timeout.connect(lambda: fade(self, is_in=False, then=self.hide))
+        texts = row((self.caption, 1), self.cancel, *self.buttons, spacing=8)
+        column(texts, self.progress, spacing=4, margins=(12, 6, 6, 6), on=self)
+        self.cancel.clicked.connect(self._transfers.cancel)
+        for number, button in enumerate(self.buttons):
+            button.clicked.connect(lambda _=False, number=number: self._act(number))
+        self._transfers.changed.connect(self._refresh)
+        self._transfers.ended.connect(self._show_outcome)
+        above.installEventFilter(self)
         self.hide()
 
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        if event.type() in (QEvent.Type.Move, QEvent.Type.Resize) and self.isVisible():
+            self._place()
+        return super().eventFilter(watched, event)
+
     def _appear(self) -> None:
-        self.setVisible(self._transfers.now is not None)
+        # The dialog of an import shows its progress itself.
+        if self._transfers.now is not None and QApplication.activeModalWidget() is None:
+            self._show_parts([], is_running=True)
 
     def _refresh(self) -> None:
         now = self._transfers.now
-        self._outcome.stop()
         if now is None:
             self._delay.stop()
-            self.hide()
+            if not self._outcome.isActive():
+                self.hide()
             return
-        self._show_parts(is_running=True)
+        self._outcome.stop()
         if not self.isVisible() and not self._delay.isActive():
             self._delay.start()
-        position = f": {now.done:,} so far…" if now.done else "…"
-        position = f": {now.done:,} of {now.total:,}" if now.total > 1 else position
-        self.caption.setText(f"{now.label}{position}")
+        self.caption.setText(now.position)
         self.progress.setRange(0, now.total if now.total > 1 else 0)
         self.progress.setValue(now.done)
 
-    def _show_outcome(self, outcome: str) -> None:
-        if self._transfers.now is None:
-            self.caption.setText(outcome)
-            self._show_parts(is_running=False)
-            self.show()
-            self._outcome.start()
+    def _show_outcome(self, transfer: Transfer) -> None:
+        if not transfer.outcome or self._transfers.now is not None:
+            return
+        self.caption.setText(transfer.outcome)
+        self._actions = []
+        titles: list[str] = []
+        if (path := transfer.exported) is not None:
+            url = QUrl.fromLocalFile(str(path))
+            titles = [show_in_files_label(), "Open"]
+            self._actions = [
+                lambda: show_file(self.window(), path),
+                lambda: QDesktopServices.openUrl(url),
+            ]
+        elif transfer.imported:
+            first = transfer.imported[0]
+            titles = ["Undo", "Show"]
+            self._actions = [transfer.undo, lambda: self._workspace.open(first)]
+        self._show_parts(titles, is_running=False)
+        fade(self, is_in=True)
+        self._outcome.start()
 
-    def _show_parts(self, *, is_running: bool) -> None:
+    def _show_parts(self, titles: list[str], *, is_running: bool) -> None:
         self.progress.setVisible(is_running)
         self.cancel.setVisible(is_running)
+        for number, button in enumerate(self.buttons):
+            button.setVisible(number < len(titles))
+            button.setText(titles[number] if number < len(titles) else "")
+        self.show()
+        lay_out_hidden(self)  # the height of the new text
+        self._place()
+        self.raise_()
+
+    def _place(self) -> None:
+        width = min(_WIDTH_PX, self._above.width() - 48)
+        layout = self.layout()
+        self.resize(width, self.height() if layout is None else layout.totalHeightForWidth(width))
+        left = self._above.x() + (self._above.width() - width) // 2
+        self.move(left, self._above.y() - self.height() - 8)
+
+    def _act(self, number: int) -> None:
+        self._outcome.stop()
+        self.hide()
+        self._actions[number]()

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QStandardPaths, Qt, QUrl
+from PySide6.QtCore import QProcess, QStandardPaths, Qt, QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import (
     QApplication,
@@ -233,7 +233,7 @@ def _suffixes(kind: str) -> list[str]:
 
 def show_in_files_label() -> str:
     """Return the words for a menu entry on this system."""
-    return f"Show in {_NAMES.get(sys.platform, 'File Manager')}"
+    return f"Show in {_NAMES.get(sys.platform, 'Folder')}"
 
 
 def show_in_files(parent: QWidget, folder: Path) -> None:
@@ -241,6 +241,12 @@ def show_in_files(parent: QWidget, folder: Path) -> None:
     if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
         text = "No program could show this folder."
         show_message(parent, text, str(folder), title=show_in_files_label())
+
+
+def show_file(parent: QWidget, path: Path) -> None:
+    """Show a file in its folder; selected, where the system has a command for that."""
+    if sys.platform != "darwin" or not QProcess.startDetached("open", ["-R", str(path)])[0]:
+        show_in_files(parent, path.parent)
 
 
 def confirm_link(parent: QWidget, url: QUrl) -> None:

@@ -243,8 +243,6 @@ QTabBar::tab:hover { color: $text; }
 QTabBar::tab:selected { color: $text; border-bottom: 2px solid $accent; }
 QTabBar::tab:focus { color: $match; }
 QSplitter::handle { background: transparent; }
-QStatusBar { background: $sidebar; border-top: 1px solid $line; }
-QStatusBar::item { border: none; }
 
 QDockWidget { color: $text; }
 QDockWidget > QWidget { background: $sidebar; }

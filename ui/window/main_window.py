@@ -28,7 +28,6 @@ from ui.chat.session.traces import TraceStore
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar import Sidebar
 from ui.chat.stop_panel import StopPanel
-from ui.chat.transfer_bar import TransferBar
 from ui.chat.unsaved_text import UnsavedText
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
@@ -295,8 +294,6 @@ class MainWindow(WindowParts):
         splitter.addWidget(self.chat)
         # On the smallest screens, the right pane has room beside it.
         self.chat.setMinimumWidth(min(_CHAT_MIN_PX, self.width() - WIDTH_PX - 4))
-        self.transfer_bar = TransferBar(self.workspace.files.transfers)
-        self.setStatusBar(self.transfer_bar)
         self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.pane)
         self.resizeDocks([self.pane], [WIDTH_PX], Qt.Orientation.Horizontal)
         self.pane.hide()  # the line below an answer opens it

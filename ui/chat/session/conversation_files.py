@@ -170,6 +170,7 @@ class ConversationFiles(QObject):
         if missing:
             self.refused.emit(f"{_named(missing)} could not be read. {target.name} has the others.")
         else:
+            transfer.exported = path
             transfer.outcome = f"Exported {named(conversations)} to {target.name}."
 
     async def _add_traces(

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import errno
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,7 @@ class ConversationImports(QObject):
     looked = Signal(object)  # FileContents
     added = Signal(object)  # Conversation; of many, the first
     grown = Signal()
+    undo_requested = Signal(list, list)  # imported conversations, folders
     refused = Signal(str)
 
     def __init__(
@@ -153,7 +154,9 @@ class ConversationImports(QObject):
         folder: str,
         transfer: Transfer,
     ) -> None:
+        folders = set(self._conversations.folders.all())
         target = self._take_folders(contents, listed, folder)
+        transfer.undo = partial(self._undo, transfer.imported, folders)
         count = 0
         arrived: list[Conversation] = []
         imported: ImportedRuns = defaultdict(list)
@@ -173,6 +176,7 @@ class ConversationImports(QObject):
                     await self._take_one(conversation, contents, imported)
                     count += 1
                     arrived.append(conversation)
+                    transfer.imported.append(conversation)
                     if count == 1:
                         self._list(arrived)
                         self.added.emit(conversation)
@@ -192,6 +196,16 @@ class ConversationImports(QObject):
         remainder = replace(contents, left_out=left_out)
         parts = (result, traces, remainder.left_out_sentence, remainder.damage_sentence)
         transfer.outcome = " ".join(filter(None, parts))
+
+    def _undo(
+        self, imported: Sequence[Conversation], before: Collection[ConversationFolder]
+    ) -> None:
+        """Delete imported conversations, and the folders of the import that are empty then."""
+        listed = self._conversations
+        others = (one for one in listed.every() if one not in imported)
+        known = {folder.id for folder in before} | {one.placement.folder_id for one in others}
+        emptied = [folder for folder in listed.folders.all() if folder.id not in known]
+        self.undo_requested.emit(imported, emptied)
 
     async def _take_one(
         self, conversation: Conversation, contents: FileContents, imported: ImportedRuns

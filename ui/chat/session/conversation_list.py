@@ -220,16 +220,26 @@ class ConversationList(QObject):
             self._resort(conversation)
             self.changed(conversation)
 
-    def delete(self, *conversations: Conversation) -> None:
-        """Delete conversations; ``undo_last`` restores all of them."""
+    def delete(
+        self, *conversations: Conversation, folders: Sequence[ConversationFolder] = ()
+    ) -> None:
+        """Delete conversations and folders; ``undo_last`` restores all of them."""
         deleted = set(conversations)
         removed = [item for item in self._items if item in deleted]
         self._items = [item for item in self._items if item not in deleted]
         self.arranged.emit()
         for conversation in removed:
             self._store.delete(conversation)
+        for folder in folders:
+            self.folders.delete(folder)
+
+        def undo() -> None:
+            for folder in folders:
+                self.folders.keep(folder)
+            self._restore(removed)
+
         if removed:
-            self._undos.append(lambda: self._restore(removed))
+            self._undos.append(undo)
             self.undoable.emit(f"Deleted {named(removed)}")
 
     @property

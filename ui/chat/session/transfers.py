@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
 from ui.kit.tasks import finish_tasks, start_task
+from ui.records.conversations import Conversation
 
 Work = Callable[["Transfer"], Coroutine[Any, Any, None]]
 
@@ -25,6 +27,16 @@ class Transfer(QObject):
         self.total = 0
         self.is_cancelled = False
         self.outcome = ""
+        self.exported: Path | None = None
+        self.imported: list[Conversation] = []
+        self.undo: Callable[[], object] = self.cancel  # removes imported conversations
+
+    @property
+    def position(self) -> str:
+        """The label and the progress: ``Importing a.json: 3 of 20``."""
+        if self.total > 1:
+            return f"{self.label}: {self.done:,} of {self.total:,}"
+        return f"{self.label}: {self.done:,} so far…" if self.done else f"{self.label}…"
 
     def cancel(self) -> None:
         """Stop after the part that is being done."""
@@ -41,7 +53,7 @@ class Transfers(QObject):
     """The exports and imports of a window; each begins when the one before it has ended."""
 
     changed = Signal()
-    ended = Signal(str)
+    ended = Signal(object)  # Transfer
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -80,6 +92,5 @@ class Transfers(QObject):
                 self._queue.remove(transfer)
                 self.now = None
                 self.changed.emit()
-                if transfer.outcome:
-                    self.ended.emit(transfer.outcome)
+                self.ended.emit(transfer)
                 transfer.deleteLater()

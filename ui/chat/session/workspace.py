@@ -125,6 +125,9 @@ class Workspace(QObject):
         self.conversations.restored.connect(self.open)
         self.files.added.connect(self.open)
         self.files.grown.connect(self.in_memory.release_unseen)
+        self.files.imports.undo_requested.connect(
+            lambda imported, folders: self.delete(*imported, folders=folders)
+        )
         self.model_selection.chosen.connect(self._keep_choice)
         self.current = self.in_memory.open(self._first())
         self._follow_current()
@@ -198,7 +201,9 @@ class Workspace(QObject):
             self._request(conversation)
             start_task(self, self._load(conversation, message_id), "open a conversation")
 
-    def delete(self, *conversations: Conversation) -> None:
+    def delete(
+        self, *conversations: Conversation, folders: Sequence[ConversationFolder] = ()
+    ) -> None:
         """Delete conversations and stop their answers; another conversation is shown."""
         removed, before = set(conversations), self.conversations.every()
         row = next((row for row, one in enumerate(before) if one in removed), 0)
@@ -206,7 +211,7 @@ class Workspace(QObject):
             self.in_memory.cancel(conversation)
             self.forget_read(conversation)
         is_selected = self.selected in removed
-        self.conversations.delete(*conversations)
+        self.conversations.delete(*conversations, folders=folders)
         if is_selected:
             every = self.conversations.every()
             nearest = (*every[row:], *reversed(every[:row]))

@@ -92,7 +92,9 @@ async def looked_into(workspace: Workspace, path: Path) -> FileContents:
 async def take(workspace: Workspace, preview: FileContents, *titles: str) -> str:
     """Import conversations of a file; return what is said at the end."""
     said: list[str] = []
-    workspace.files.transfers.ended.connect(said.append)
+    workspace.files.transfers.ended.connect(
+        lambda ended: ended.outcome and said.append(ended.outcome)
+    )
     wanted = [one for one in preview.new if not titles or one.title in titles]
     workspace.files.imports.take(preview, wanted)
     await workspace.files.finish()

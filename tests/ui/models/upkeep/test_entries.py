@@ -11,7 +11,7 @@ from tests.ui.models.upkeep.conftest import choose
 
 
 @pytest.mark.parametrize(
-    ("platform", "words"), [("darwin", "Show in Finder"), ("linux", "Show in File Manager")]
+    ("platform", "words"), [("darwin", "Show in Finder"), ("linux", "Show in Folder")]
 )
 async def test_a_models_folder_is_shown_by_the_systems_file_manager(
     opened: OpenedModels,

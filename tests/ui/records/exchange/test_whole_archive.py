@@ -55,7 +55,9 @@ class Computer:
         self.looked: list[FileContents] = []
         self.said: list[str] = []
         self.files.imports.looked.connect(self.looked.append)
-        self.files.transfers.ended.connect(self.said.append)
+        self.files.transfers.ended.connect(
+            lambda ended: ended.outcome and self.said.append(ended.outcome)
+        )
         self.files.refused.connect(self.said.append)
 
     def every(self) -> list[Conversation]:

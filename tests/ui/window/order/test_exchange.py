@@ -8,8 +8,8 @@ from PySide6.QtCore import Qt
 
 from tests.ui.driving import eventually
 from tests.ui.window.order.four_conversations import NAMES, listed, one, open_folder
+from ui.chat.file_dialogs import file_name
 from ui.chat.import_dialog import ImportDialog
-from ui.chat.transfer_bar import TransferBar
 from ui.records.conversations import Placement
 from ui.window.main_window import MainWindow
 
@@ -84,14 +84,17 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
     open_folder(window, "ChatGPT")
     assert set(listed(window)) - before == {"[ChatGPT]", "First"}
     assert [m.content for m in one(window, "First").messages] == ["Hello?", "Hi."]
-    bar = window.statusBar()
-    assert isinstance(bar, TransferBar)
+    bar = window.chat.transfer_bar
     assert bar.isVisible()
     assert bar.caption.text() == (
         "Imported 1 conversation from ChatGPT. Left out: 1 picture. "
         "Could not be read: conversations[1].mapping: must be an object."
     )
     assert not bar.cancel.isVisible()
+    assert [button.text() for button in bar.buttons] == ["Undo", "Show"]
+    bar.buttons[0].click()
+    assert set(listed(window)) == before
+    window.workspace.conversations.undo_last()
     again = await look()
     assert "1 of them is here already." in again.summary.text()
     assert again.rows.rowCount() == 1
@@ -114,3 +117,8 @@ def said_to_chatgpt(role: str, text: str) -> dict[str, Any]:
     picture = [{"content_type": "image_asset_pointer"}] if text == "See" else []
     content = {"content_type": "text", "parts": [text, *picture]}
     return {"author": {"role": role}, "content": content, "create_time": 1_700_000_000}
+
+
+def test_file_name_keeps_dates_and_drops_forbidden_characters() -> None:
+    assert file_name("Meeting 29.11.2026: a/b?") == "Meeting 29.11.2026 a b"
+    assert file_name("../..") == "conversation"
