@@ -24,6 +24,7 @@ from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
 from engine.scheduling.models import Models
 from engine.values.embedding import EmbeddingRequest, Embeddings
 from engine.values.limits import Limits
+from engine.values.ranking import Ranking, RankingRequest
 from engine.values.request import CacheOwner, GenerationRequest
 from engine.values.unanswered_prompt import UnansweredPrompt
 
@@ -293,10 +294,22 @@ class Engine:
 
         Cancelling the caller ends the reading within a fraction of a second.
         """
-        request.check()
-        job = Job(lambda scheduler, future: scheduler.embed(request, future))
-        embeddings: Embeddings = await self._post(self._models.find(request.model), job)
+        embeddings: Embeddings = await self._read_texts(request)
         return embeddings
+
+    async def rank(self, request: RankingRequest) -> Ranking:
+        """Return how well documents answer their queries; cancelled as ``embed``.
+
+        Raises:
+            InvalidRequest: The model is no reranker, or a pair does not fit.
+        """
+        ranking: Ranking = await self._read_texts(request)
+        return ranking
+
+    async def _read_texts(self, request: EmbeddingRequest | RankingRequest) -> Any:
+        request.check()
+        job = Job(lambda scheduler, future: scheduler.read_texts(request, future))
+        return await self._post(self._models.find(request.model), job)
 
     async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
         """Drop an owner's earlier prompts in memory; return how many they were, and their bytes.

@@ -21,7 +21,7 @@ from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import sequence_view
 from engine.inference.continuous_batch import ContinuousBatch
 from engine.inference.drafts import Drafting
-from engine.inference.embedding import EmbeddingPass
+from engine.inference.embedding import TextsPass
 from engine.inference.mlx_lm_internals import DecodingRows, together
 from engine.inference.prefill import PrefillPacer
 from engine.inference.running_cache import extracted, is_sole
@@ -247,8 +247,8 @@ class RunningBatch:
         # The time of the next step does not include it.
         self._stepped_at_s += took_s
 
-    def read_texts(self, embedding: EmbeddingPass) -> None:
-        """Read a part of the texts of an embedding request, unless the streams are behind."""
+    def read_texts(self, texts: TextsPass) -> None:
+        """Read a part of the texts of a request, unless the streams are behind."""
         max_tokens = self._pacer.tokens(len(self._batch.decoding))
         if not max_tokens:
             return
@@ -256,7 +256,7 @@ class RunningBatch:
             self.vision.set_deltas(())
         begin_s = time.perf_counter()
         with self._stream():
-            tokens = embedding.read(self._batch.model, max_tokens)
+            tokens = texts.read(self._batch.model, max_tokens)
         self._record_pause(time.perf_counter() - begin_s, tokens)
 
     def _step(self, max_tokens: int) -> Step:

@@ -1,4 +1,4 @@
-"""Reads texts and turns the model's hidden states into one vector for each. Engine thread.
+"""Reads texts and pools the model's hidden states, which become one vector each. Engine thread.
 
 The hidden states are those after the model's last norm, before the vocabulary. Texts are padded at
 their right, which no token of a causal model looks at: each vector is the same as for its text
@@ -7,6 +7,7 @@ alone. Long texts are read in parts, so that a batch beside it never waits for l
 
 import json
 import math
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -72,25 +73,18 @@ def _kinds_of_modules(path: Path) -> list[str]:
         return []
 
 
-class EmbeddingPass:
+class TextsPass(ABC):
     """Reads the texts of one request, given as token ids, a part at a time."""
 
     def __init__(
-        self,
-        texts: Sequence[Sequence[int]],
-        *,
-        pooling: Pooling,
-        dimensions: int | None,
-        vocabulary_size: int,
-        name: str,
+        self, texts: Sequence[Sequence[int]], pooling: Pooling, vocabulary_size: int, name: str
     ) -> None:
         self._texts = texts
         self._pooling = pooling
-        self._dimensions = dimensions
         self._vocabulary_size = vocabulary_size
         self._name = name
         self._groups = _groups(texts)
-        self._vectors: dict[int, Vector] = {}
+        self._values: dict[int, Any] = {}
         # Of the first group, once its reading has begun.
         self._cache: list[Any] = []
 
@@ -105,10 +99,19 @@ class EmbeddingPass:
             for group in _groups(self._texts)
         )
 
-    def embeddings(self) -> Embeddings:
+    def outcome(self) -> object:
+        """Return the answer to the request once all texts are read."""
         count = len(self._texts)
-        vectors = tuple(self._vectors[index] for index in range(count))
-        return Embeddings(vectors, tuple(map(len, self._texts)))
+        values = tuple(self._values[index] for index in range(count))
+        return self._result(values, tuple(map(len, self._texts)))
+
+    @abstractmethod
+    def _values_of(self, model: Any, states: mx.array, kind: mx.Dtype) -> Sequence[Any]:
+        """Return a value for each row of pooled states: 32-bit floats, ``kind`` in the model."""
+
+    @abstractmethod
+    def _result(self, values: tuple[Any, ...], tokens: tuple[int, ...]) -> object:
+        """Return the answer: the texts' values, and how many tokens each has."""
 
     def _begin(self, model: Any) -> None:
         group = self._groups[0]
@@ -138,12 +141,6 @@ class EmbeddingPass:
             or (hidden.shape[-1] == self._vocabulary_size)
         ):
             raise InvalidRequest("model", "this model's architecture shows no hidden states")
-        if self._dimensions is not None and self._dimensions > hidden.shape[-1]:
-            raise InvalidRequest(
-                "dimensions",
-                f"must be at most {hidden.shape[-1]}, which this model's vectors have, not "
-                f"{self._dimensions}",
-            )
         positions = mx.arange(self._read, self._read + inputs.shape[1])[None]
         match self._pooling:
             case "last":
@@ -157,19 +154,42 @@ class EmbeddingPass:
         mx.eval(self._sums, [part.state for part in self._cache])
         self._read += inputs.shape[1]
         if self._read >= longest:
-            self._finish()
+            values = self._values_of(model, self._sums, hidden.dtype)
+            self._values.update(zip(self._groups.pop(0), values, strict=True))
+            self._cache = []
         return int(inputs.size)
 
-    def _finish(self) -> None:
-        assert self._sums is not None
-        vectors = self._sums[:, : self._dimensions]
+
+class EmbeddingPass(TextsPass):
+    """Turns texts into vectors."""
+
+    def __init__(
+        self,
+        texts: Sequence[Sequence[int]],
+        pooling: Pooling,
+        vocabulary_size: int,
+        name: str,
+        dimensions: int | None,
+    ) -> None:
+        super().__init__(texts, pooling, vocabulary_size, name)
+        self._dimensions = dimensions
+
+    def _values_of(self, model: Any, states: mx.array, kind: mx.Dtype) -> Sequence[Vector]:
+        if self._dimensions is not None and self._dimensions > states.shape[-1]:
+            raise InvalidRequest(
+                "dimensions",
+                f"must be at most {states.shape[-1]}, which this model's vectors have, not "
+                f"{self._dimensions}",
+            )
+        vectors = states[:, : self._dimensions]
         lengths = mx.maximum(mx.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
         rows: Any = (vectors / lengths).tolist()
         if any(math.isnan(row[0]) for row in rows):  # one NaN makes the length of a vector NaN
             raise not_numbers(self._name)
-        for index, vector in zip(self._groups.pop(0), rows, strict=True):
-            self._vectors[index] = array("f", vector)
-        self._cache = []
+        return [array("f", row) for row in rows]
+
+    def _result(self, values: tuple[Vector, ...], tokens: tuple[int, ...]) -> Embeddings:
+        return Embeddings(values, tokens)
 
 
 def trunk_of(model: Any) -> Callable[..., Any]:

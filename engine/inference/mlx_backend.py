@@ -27,8 +27,9 @@ from engine.grammar.masks import CompiledGrammar, TokenConstraint
 from engine.inference import sampling
 from engine.inference.backend import Prompt
 from engine.inference.batch import RunningBatch
-from engine.inference.embedding import EmbeddingPass, pooling_of
+from engine.inference.embedding import EmbeddingPass, TextsPass, pooling_of
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer, tool_format
+from engine.inference.ranking import RankingPass, answer_ids, ranking_prompts
 from engine.inference.sampling import PromptScorer
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.draft_model import DraftModel, ModelDrafts
@@ -59,6 +60,7 @@ from engine.stopping.repetition import RepetitionScope
 from engine.values.embedding import EmbeddingRequest
 from engine.values.events import CacheMiss
 from engine.values.no_effect import overruled_options
+from engine.values.ranking import RankingRequest
 from engine.values.request import GenerationRequest, Sampling
 from engine.values.tokens import TokenOrigin, TokenStats
 
@@ -330,8 +332,10 @@ class MlxBackend:
             return []
         return [(start, -math.inf)]
 
-    def embedding_texts(self, request: EmbeddingRequest) -> list[list[int]]:
-        """Return the tokens of texts that become vectors; raises ``InvalidRequest``."""
+    def text_tokens(self, request: EmbeddingRequest | RankingRequest) -> list[list[int]]:
+        """Return the tokens of texts that become vectors or scores; raises ``InvalidRequest``."""
+        if isinstance(request, RankingRequest):
+            return ranking_prompts(self._tokenizer, request, self.info)
         return [
             embedding_tokens(
                 self._tokenizer,
@@ -343,26 +347,29 @@ class MlxBackend:
             for index, text in enumerate(request.inputs)
         ]
 
-    def embedding_pass(
-        self, texts: abc.Sequence[abc.Sequence[int]], dimensions: int | None, max_tokens: int
-    ) -> EmbeddingPass:
-        """Return what ``batch.read_texts`` reads; raises ``InvalidRequest``."""
+    def texts_pass(
+        self,
+        request: EmbeddingRequest | RankingRequest,
+        texts: abc.Sequence[abc.Sequence[int]],
+        max_tokens: int,
+    ) -> TextsPass:
+        """Return the pass that ``batch.read_texts`` reads; raises ``InvalidRequest``."""
         if self.batch.is_shared:
-            raise InvalidRequest("model", "a model that several processes share makes no vectors")
+            reason = "a model that several processes share makes neither vectors nor scores"
+            raise InvalidRequest("model", reason)
         longest = max(map(len, texts))
         if longest > max_tokens:
             raise InvalidRequest(
-                f"inputs[{[len(text) for text in texts].index(longest)}]",
+                f"{request.field}[{[len(text) for text in texts].index(longest)}]",
                 f"the text has {longest:,} tokens, and there is memory for {max_tokens:,}; "
                 "shorten it",
             )
-        return EmbeddingPass(
-            texts,
-            pooling=pooling_of(self.info.path, self.info.id),
-            dimensions=dimensions,
-            vocabulary_size=self.info.vocabulary_size,
-            name=self.info.id,
-        )
+        info = self.info
+        if isinstance(request, RankingRequest):
+            answers = answer_ids(self._tokenizer, info)
+            return RankingPass(texts, answers, info.vocabulary_size, info.id)
+        pooling = pooling_of(info.path, info.id)
+        return EmbeddingPass(texts, pooling, info.vocabulary_size, info.id, request.dimensions)
 
     def stats(self, sampled: abc.Sequence[tuple[int, Any]], count: int) -> list[TokenStats]:
         """Return the likelihoods of a step's tokens, and of the ``count`` likeliest."""

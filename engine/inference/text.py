@@ -52,7 +52,7 @@ def render(
                 marks = f"{counted(len(pictures), 'picture')}, each as {vision.mark}"
                 raise InvalidRequest("prompt", f"has no place for {marks}: write these into it")
             raw = expanded
-        tokens = _bounded(tokenizer, raw, "prompt", context, adds_special=True)
+        tokens = bounded(tokenizer, raw, "prompt", context, adds_special=True)
     elif request.prompt is not None:
         check_ids(request.prompt, "prompt", model.vocabulary_size)
         tokens = list(request.prompt)
@@ -78,7 +78,7 @@ def render(
         if pictures and vision is not None:
             rendered, order = _with_pictures(vision, texts, template, request, model, rendered)
             text = rendered
-        tokens = text if isinstance(text, list) else _bounded(tokenizer, text, "messages", context)
+        tokens = text if isinstance(text, list) else bounded(tokenizer, text, "messages", context)
     tokens = spelled_out(
         tokenizer,
         tokens,
@@ -248,9 +248,10 @@ def _check_size(request: GenerationRequest, context: int) -> None:
         raise PromptTooLong("messages", len(request.messages), context)
 
 
-def _bounded(
+def bounded(
     tokenizer: Any, text: str, field: str, context: int, *, adds_special: bool = False
 ) -> list[int]:
+    """Return the ids of a text; raises ``PromptTooLong`` before a huge one takes memory."""
     if len(text) > _WHOLE:
         min_tokens = 0
         for start in range(0, len(text), _SLICE):
@@ -263,7 +264,7 @@ def _bounded(
 
 def plain(tokenizer: Any, text: str, model: ModelInfo) -> list[int]:
     """Return the ids of a text, no special ones added."""
-    ids = _bounded(tokenizer, text, "prompt", model.context_length)
+    ids = bounded(tokenizer, text, "prompt", model.context_length)
     return spelled_out(tokenizer, ids, "prompt", model.vocabulary_size)
 
 
@@ -284,7 +285,7 @@ def embedding_tokens(
         if truncates and longest is not None:
             text = text[: context * longest]
         # One empty text among many does not fail the batch; a space stands for it.
-        tokens = _bounded(tokenizer, text or " ", field, context, adds_special=True)
+        tokens = bounded(tokenizer, text or " ", field, context, adds_special=True)
         tokens = spelled_out(tokenizer, tokens, field, model.vocabulary_size)
         last = _added_after(tokenizer)
     if not tokens:

@@ -26,11 +26,12 @@ from engine.stopping.record import StopKind
 from engine.values.embedding import EmbeddingRequest
 from engine.values.events import Finished
 from engine.values.limits import Limits
+from engine.values.ranking import RankingRequest
 from engine.values.tokens import TokenOrigin, TokenStats
 from engine.wording import counted
 
 if TYPE_CHECKING:
-    from engine.inference.embedding import EmbeddingPass
+    from engine.inference.embedding import TextsPass
     from engine.inference.mlx_backend import MlxBackend
 
 _log = logging.getLogger(__name__)
@@ -55,8 +56,8 @@ class Scheduler:
         self._outbox = context.outbox
         # The choices of requests whose prompts are rendered, with the task that does it.
         self._rendering: dict[Future[Any], tuple[list[Generation], Future[Any]]] = {}
-        # The texts that become vectors: None until they are tokenised; the first is read next.
-        self._embeddings: dict[Future[Any], EmbeddingPass | None] = {}
+        # Texts that become vectors or scores: None until tokenised; the first are read next.
+        self._passes: dict[Future[Any], TextsPass | None] = {}
         self._questions: set[Future[Any]] = set()
         # The prompt whose cache is read from disk: one at a time, because each takes memory.
         self._reading: Prompt | None = None
@@ -65,11 +66,11 @@ class Scheduler:
 
     @property
     def is_idle(self) -> bool:
-        return not (self.running or self.waiting or self._rendering or self._embeddings)
+        return not (self.running or self.waiting or self._rendering or self._passes)
 
     @property
     def is_running(self) -> bool:
-        return bool(self.running) or any(self._embeddings.values())
+        return bool(self.running) or any(self._passes.values())
 
     @property
     def is_starved(self) -> bool:
@@ -77,22 +78,22 @@ class Scheduler:
 
     @property
     def waiting_answers(self) -> int:
-        return len(self.waiting) + self._rendering_choices + len(self._embeddings)
+        return len(self.waiting) + self._rendering_choices + len(self._passes)
 
     @property
     def running_bytes(self) -> int:
         answers = self._bytes_of([answer.total_tokens for answer in self.running.values()])
-        return answers + self._embedding_bytes
+        return answers + self._pass_bytes
 
     @property
     def reserved_bytes(self) -> int:
         answers = self._bytes_of([answer.reserved_tokens for answer in self.running.values()])
-        return answers + self._embedding_bytes
+        return answers + self._pass_bytes
 
     @property
-    def _embedding_bytes(self) -> int:
+    def _pass_bytes(self) -> int:
         size = self.backend.info.answer_cache
-        return sum(one.needed_bytes(size) for one in self._embeddings.values() if one is not None)
+        return sum(one.needed_bytes(size) for one in self._passes.values() if one is not None)
 
     def _bytes_of(self, lengths: Collection[int]) -> int:
         longest = max(lengths, default=0)
@@ -168,15 +169,15 @@ class Scheduler:
             task.cancel()
             settle(future, why)
         self._rendering.clear()
-        for future in self._embeddings:
+        for future in self._passes:
             settle(future, why)
-        self._embeddings.clear()
+        self._passes.clear()
 
     def drop_cancelled(self) -> None:
         for future in [one for one in self._rendering if one.cancelled()]:
             self._rendering.pop(future)[1].cancel()
-        for future in [one for one in self._embeddings if one.cancelled()]:
-            del self._embeddings[future]
+        for future in [one for one in self._passes if one.cancelled()]:
+            del self._passes[future]
 
     def ask(self, question: "Callable[[MlxBackend], object]", future: "Future[Any]") -> None:
         if len(self._questions) >= self._limits.max_waiting:
@@ -193,49 +194,52 @@ class Scheduler:
         task = self._context.question_pool.submit(question, self.backend)
         task.add_done_callback(on_done)
 
-    def embed(self, request: EmbeddingRequest, future: "Future[Any]") -> None:
-        """Turn texts into vectors: tokenised on another thread, read between two steps."""
-        if (waiting := len(self._embeddings)) >= self._limits.max_waiting:
+    def read_texts(self, request: EmbeddingRequest | RankingRequest, future: "Future[Any]") -> None:
+        """Turn texts into vectors or scores: tokenised on another thread, read between steps."""
+        if (waiting := len(self._passes)) >= self._limits.max_waiting:
             settle(future, QueueFull(waiting))
             return
-        self._embeddings[future] = None
-        task = self._context.question_pool.submit(self.backend.embedding_texts, request)
+        self._passes[future] = None
+        task = self._context.question_pool.submit(self.backend.text_tokens, request)
         task.add_done_callback(
             lambda done: self._context.queue.calls.put(
-                lambda _: self._begin_embedding(request, future, done)
+                lambda _: self._begin_pass(request, future, done)
             )
         )
 
-    def _begin_embedding(
-        self, request: EmbeddingRequest, future: "Future[Any]", task: "Future[list[list[int]]]"
+    def _begin_pass(
+        self,
+        request: EmbeddingRequest | RankingRequest,
+        future: "Future[Any]",
+        task: "Future[list[list[int]]]",
     ) -> None:
-        if future not in self._embeddings:
+        if future not in self._passes:
             return
         try:
             texts, model = task.result(), self.backend.info
             limit = model.answer_cache.tokens_in(self.plan.total, model.context_length)
-            embedding = self.backend.embedding_pass(texts, request.dimensions, limit)
-            self.plan.check_available(embedding.needed_bytes(model.answer_cache))
+            reading = self.backend.texts_pass(request, texts, limit)
+            self.plan.check_available(reading.needed_bytes(model.answer_cache))
         except BaseException as error:
-            del self._embeddings[future]
+            del self._passes[future]
             settle(future, request_error(error))
             return
-        self._embeddings[future] = embedding
+        self._passes[future] = reading
 
-    def _read_embedding(self) -> None:
-        for future, embedding in self._embeddings.items():
-            if embedding is None:
+    def _read_pass(self) -> None:
+        for future, reading in self._passes.items():
+            if reading is None:
                 continue
             outcome: object = None
             try:
-                self.backend.batch.read_texts(embedding)
-                if embedding.is_done:
-                    outcome = embedding.embeddings()
+                self.backend.batch.read_texts(reading)
+                if reading.is_done:
+                    outcome = reading.outcome()
             except BaseException as error:
                 outcome = request_error(error)
-            del self._embeddings[future]
+            del self._passes[future]
             if outcome is None:
-                self._embeddings[future] = embedding  # the last now, so that each has its turn
+                self._passes[future] = reading  # the last now, so that each has its turn
             else:
                 settle(future, outcome)
             return
@@ -253,7 +257,7 @@ class Scheduler:
                 return
             lengths = [one.reserved_tokens for one in self.running.values()]
             lengths.append(answer.reserved_tokens)
-            if not self.plan.fits(self.backend.info, lengths, self._embedding_bytes):
+            if not self.plan.fits(self.backend.info, lengths, self._pass_bytes):
                 if self.running or not is_forced:
                     return
                 is_forced = False
@@ -310,7 +314,7 @@ class Scheduler:
             running = self.running.values()
             lengths = [answer.total_tokens for answer in running]
             unbounded = [one for one in running if one.generation.request.max_tokens is None]
-            if not unbounded or self.plan.fits(self.backend.info, lengths, self._embedding_bytes):
+            if not unbounded or self.plan.fits(self.backend.info, lengths, self._pass_bytes):
                 return
             longest = max(unbounded, key=lambda answer: answer.total_tokens)
             _log.warning(
@@ -352,7 +356,7 @@ class Scheduler:
                 self._fail_batch(error)
             else:
                 self._emit(step)
-        self._read_embedding()
+        self._read_pass()
 
     def _emit(self, step: Step) -> None:
         """Give the answers their parts of a step, and finish the ended ones."""

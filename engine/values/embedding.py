@@ -2,7 +2,7 @@
 
 from array import array
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from engine.errors import InvalidRequest
 
@@ -24,6 +24,8 @@ class EmbeddingRequest:
         truncates: Whether a text that is longer than the context loses its end; if not, the request
             is refused.
     """
+
+    field: ClassVar[str] = "inputs"
 
     inputs: tuple[str | tuple[int, ...], ...]
     dimensions: int | None = None

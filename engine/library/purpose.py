@@ -1,0 +1,19 @@
+"""The use that a model was trained for, as its name and its files state it."""
+
+from pathlib import Path
+from typing import Literal
+
+from engine.library.model_files import model_name
+
+Purpose = Literal["text", "embeddings", "ranking"]
+
+
+def purpose_of(folder: Path, architecture: str) -> Purpose:
+    """Return the purpose of a model; ``ranking`` only where the form of its prompts is known."""
+    name = model_name(folder).lower()
+    if architecture == "qwen3" and "qwen3-reranker" in name:
+        return "ranking"
+    # sentence-transformers writes the file for models of vectors.
+    if "embed" in name or (folder / "modules.json").is_file():
+        return "embeddings"
+    return "text"
