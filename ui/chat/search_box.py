@@ -185,10 +185,6 @@ class _ResultList(QListView):
 class _ResultDelegate(RowDelegate):
     """Conversations as headings, hits on two lines with the matches in bold, and "more" rows."""
 
-    @property
-    def selected_color(self) -> str:
-        return "accent_soft" if current_theme().colors.is_dark else "raised"
-
     def content(self, index: Index) -> RowContent | None:
         row, colors = index.data(Search.row_role), current_theme().colors
         if isinstance(row, Hit):

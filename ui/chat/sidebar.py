@@ -1,5 +1,6 @@
 """The list of conversations with its search, folders and orders. Main thread."""
 
+import functools
 from dataclasses import replace
 
 from PySide6.QtCore import (
@@ -13,9 +14,16 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import (
+    QColor,
+    QDragLeaveEvent,
+    QDragMoveEvent,
+    QDropEvent,
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
     QResizeEvent,
 )
 from PySide6.QtWidgets import (
@@ -38,7 +46,7 @@ from ui.kit.fields import ListSearchField, TextArea, is_typed_text
 from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.theme import HEAD_PX
+from ui.kit.theme import HEAD_PX, current_theme
 from ui.kit.windows import OwnDialog
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.server.local_server import LocalServerState
@@ -123,6 +131,7 @@ class ConversationView(QListView):
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setDragDropMode(QAbstractItemView.DragDropMode.DragDrop)
         self.setDragDropOverwriteMode(True)  # a drop is on a row, never between two
+        self._drop_area = QRect()
         self.setMouseTracking(True)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -139,6 +148,35 @@ class ConversationView(QListView):
         super().resizeEvent(event)
         if was_seen and current.isValid():
             self.scrollTo(current)
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        super().dragMoveEvent(event)
+        target = self._rows.folder_at(self.indexAt(event.position().toPoint()))
+        areas = map(self.visualRect, self._rows.rows_of(target))
+        self._show_drop(functools.reduce(QRect.united, areas, QRect()))
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        super().dragLeaveEvent(event)
+        self._show_drop(QRect())
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        super().dropEvent(event)
+        self._show_drop(QRect())
+
+    def _show_drop(self, area: QRect) -> None:
+        if area != self._drop_area:
+            self._drop_area = area
+            self.viewport().update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Frame the folder, or the list outside folders, that takes what is dragged."""
+        super().paintEvent(event)
+        if self._drop_area.isValid():
+            painter = QPainter(self.viewport())
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QPen(QColor(current_theme().colors.accent), 2))
+            painter.drawRoundedRect(self._drop_area.adjusted(7, 2, -7, -2), 8, 8)
+            painter.end()
 
     def chosen(self) -> list[Conversation]:
         return self._rows.conversations_at(self.selectionModel().selectedIndexes())

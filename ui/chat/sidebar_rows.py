@@ -33,6 +33,7 @@ NEEDS_YOU = "● Needs Approval"
 Row = ConversationFolder | Conversation | str
 """A folder's row opens and closes it; a text is the heading of a section."""
 _ROW_PX, _INSIDE_PX = 32, 18  # a row in a folder begins below the folder’s name
+_BESIDE_PX = 64  # beside a title and its time: the edges, a pin, the space between them
 
 
 class SidebarRows(QAbstractListModel):
@@ -65,7 +66,8 @@ class SidebarRows(QAbstractListModel):
         if role in (roles.DisplayRole, roles.EditRole):
             return _name(row)
         if role == roles.ToolTipRole:
-            return plain_tooltip(_name(row))
+            when = f"\n{when_text(row.updated_at)}" if isinstance(row, Conversation) else ""
+            return plain_tooltip(_name(row) + when)
         return self._spoken(row) if role == roles.AccessibleTextRole else None
 
     def count_in(self, folder: ConversationFolder) -> int:
@@ -161,12 +163,21 @@ class SidebarRows(QAbstractListModel):
         """Report a drop on a row; returns False so that the view does not clear what it dragged."""
         named = bytes(data.data(_MIME).data()).decode("utf-8", "replace").split("\n")
         dragged = [one for one in map(self._conversations.with_id, named) if one is not None]
-        target = self._rows[parent.row()] if parent.isValid() else None
-        if isinstance(target, Conversation):
-            target = self._conversations.folders.of(target)
         if dragged:
-            self.dropped.emit(dragged, target if isinstance(target, ConversationFolder) else None)
+            self.dropped.emit(dragged, self.folder_at(parent))
         return False
+
+    def folder_at(self, index: Index) -> ConversationFolder | None:
+        """Return the folder of a row, or of the conversation in it."""
+        row = self._rows[index.row()] if index.isValid() else None
+        if isinstance(row, Conversation):
+            return self._conversations.folders.of(row)
+        return row if isinstance(row, ConversationFolder) else None
+
+    def rows_of(self, folder: ConversationFolder | None) -> list[QModelIndex]:
+        """Return the rows of a folder with its conversations, or all rows outside folders."""
+        indexes = map(self.index, range(len(self._rows)))
+        return [index for index in indexes if self.folder_at(index) == folder]
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -248,14 +259,9 @@ def section_namer(today: date) -> Callable[[float], str]:
 
 
 class ConversationDelegate(RowDelegate):
-    """One line per conversation, folder and section; the time is shown below the pointer."""
+    """One line per conversation, folder and section; the time is below the pointer if it fits."""
 
-    _is_hovered = False
-
-    @property
-    def selected_color(self) -> str:
-        colors = current_theme().colors
-        return "accent_soft" if colors.is_strong or colors.is_dark else "raised"
+    _hovered_px = 0  # the width of the row below the pointer
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         return QSize(120, max(_ROW_PX, self.height_px(1)))
@@ -269,7 +275,8 @@ class ConversationDelegate(RowDelegate):
             area: QRect = option.rect.adjusted(16, 0, -16, -5)
             painter.drawText(area, Qt.AlignmentFlag.AlignBottom, row)
             return
-        self._is_hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
+        is_hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
+        self._hovered_px = option.rect.width() if is_hovered else 0
         if (
             isinstance(model, SidebarRows)
             and isinstance(row, ConversationFolder)
@@ -291,9 +298,11 @@ class ConversationDelegate(RowDelegate):
             title = RowPart(row.name, "", arrow, colors.muted)
             count = RowPart(str(model.count_in(row) or ""))
             return RowContent(title, right=count)
-        right = RowPart("Draft" if row.draft.strip() else "")
-        if self._is_hovered:
-            right = RowPart(when_text(row.updated_at))
+        inset_px = _INSIDE_PX if model.is_inside_folder(row) else 0
+        right, when = RowPart("Draft" if row.draft.strip() else ""), when_text(row.updated_at)
+        needed_px = self._view.fontMetrics().horizontalAdvance(f"{row.title}{when}")
+        if needed_px + inset_px + _BESIDE_PX <= self._hovered_px:
+            right = RowPart(when)
         if row.needs_user:
             right = RowPart(NEEDS_YOU, colors.limit)
         elif row.is_running:
@@ -302,7 +311,7 @@ class ConversationDelegate(RowDelegate):
             RowPart(row.title, "", "pin" if row.is_pinned else "", colors.match),
             right=right,
             weight=QFont.Weight.Normal,
-            inset_px=_INSIDE_PX if model.is_inside_folder(row) else 0,
+            inset_px=inset_px,
         )
 
     def updateEditorGeometry(

@@ -55,11 +55,6 @@ class RowDelegate(QStyledItemDelegate):
         super().__init__(view)
         self._view = view
 
-    @property
-    def selected_color(self) -> str:
-        """The name of the color of selected rows in ``Colors``."""
-        return "accent_soft"
-
     def content(self, index: Index) -> RowContent | None:
         """Return the content that the model has for a row, or else the two lines of its text."""
         content = index.data(CONTENT)
@@ -86,10 +81,8 @@ class RowDelegate(QStyledItemDelegate):
         area: QRect = option.rect.adjusted(6 + content.inset_px, 1, -6, -1)
         painter.save()
         if content.has_ground:
-            selected = getattr(colors, self.selected_color)
-            has_ring = self._view.hasFocus()
             icons.draw_row_ground(
-                painter, area, option.state, colors, chosen=selected, has_ring=has_ring
+                painter, area, option.state, colors, has_focus=self._view.hasFocus()
             )
         inner = area.adjusted(_SIDE_PX, _ABOVE_PX, -_SIDE_PX, -_ABOVE_PX)
         small = self._font(0.9, QFont.Weight.Normal)

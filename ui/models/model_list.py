@@ -49,8 +49,7 @@ class _EntryDelegate(RowDelegate):
             row.adjusted(6, 1, -6, -1),
             option.state,
             colors,
-            chosen=colors.accent_soft,
-            has_ring=self._list.hasFocus(),
+            has_focus=self._list.hasFocus(),
         )
         painter.restore()
         option.rect.adjust(0, 3, -_KEPT_PX, -3)

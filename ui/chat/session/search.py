@@ -85,11 +85,12 @@ class Search(QAbstractListModel):
 
     @property
     def summary(self) -> str:
-        """How many hits there are, as text; empty for none."""
+        """The number of rows below headings, and of headings, as text; empty for none."""
         if not self._hits:
             return ""
-        conversations = len({hit.conversation_id for hit in self._hits})
-        found = f"{counted(len(self._hits), 'result')} in {counted(conversations, 'conversation')}"
+        found = counted(len({hit.conversation_id for hit in self._hits}), "conversation")
+        if results := sum(hit.message_id is not None for hit in self._hits):
+            found = f"{counted(results, 'result')} in {found}"
         return f"{found}, and more" if self._has_more else found
 
     def rowCount(self, parent: Index = NO_PARENT) -> int:
@@ -202,7 +203,7 @@ class Search(QAbstractListModel):
         for identity, hits in by_conversation.items():
             named = next((hit for hit in hits if hit.message_id is None), None)
             below = [hit for hit in hits if hit.message_id is not None]
-            rows.append(FoundConversation(identity, hits[0].title, len(hits), named))
+            rows.append(FoundConversation(identity, hits[0].title, len(below), named))
             is_whole = identity in self._whole or len(below) <= 4
             shown = below if is_whole else below[:3]
             rows += shown

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt
-from PySide6.QtGui import QAction, QColor, QDropEvent
+from PySide6.QtCore import QMimeData, QPoint, QPointF, QRect, Qt
+from PySide6.QtGui import QAction, QColor, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QMenu
 
@@ -127,6 +127,32 @@ async def test_conversations_are_dragged_into_a_folder_and_out_of_it(window: Mai
     conversations.undo_last()
     assert listed(window) == ["[Fruit]", "Apples", "Bananas", "Cherries", "Dates"]
     assert conversations.folders.of(one(window, "Apples")) is not None
+
+
+async def test_dragging_frames_the_folder_that_takes_the_row(window: MainWindow) -> None:
+    open_folder(window, "Fruit")
+    view, rows = window.sidebar.list, window.sidebar.rows
+    head = view.visualRect(rows.index(0)).center()
+    drop(window, carried(window, [one(window, "Bananas")]), head)
+    data = carried(window, [one(window, "Apples")])
+
+    def framed(place: QPoint) -> QImage:
+        drag = Qt.DropAction.MoveAction, data, Qt.MouseButton.LeftButton
+        view.dragMoveEvent(QDragMoveEvent(place, *drag, Qt.KeyboardModifier.NoModifier))
+        return view.viewport().grab().toImage()
+
+    def has_frame(image: QImage, top: QRect, bottom: QRect) -> bool:
+        accent = QColor(window.theme.colors.accent)
+        edges = QPoint(top.center().x(), top.top() + 2), QPoint(top.left() + 7, bottom.center().y())
+        return all(image.pixelColor(edge) == accent for edge in edges)
+
+    folder, inside = (view.visualRect(rows.index(row)) for row in (0, 1))
+    loose = view.visualRect(rows.index_of(one(window, "Cherries")))
+    for place in (folder.center(), inside.center()):
+        assert has_frame(framed(place), folder, inside)
+    assert not has_frame(framed(loose.center()), folder, inside)
+    view.dragLeaveEvent(QDragLeaveEvent())
+    assert not view._drop_area.isValid()
 
 
 async def test_closed_folder_is_highlighted_for_the_open_conversation_in_it(
