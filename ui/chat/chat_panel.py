@@ -547,4 +547,5 @@ class ChatPanel(QWidget):
 
     def _set_thinking(self, is_thinking: bool) -> None:
         settings: ConversationSettings = self._workspace.current.conversation.settings
-        self._workspace.change_settings(replace(settings, is_thinking=is_thinking))
+        undo_text = "Turn On Thinking" if is_thinking else "Turn Off Thinking"
+        self._workspace.change_settings(replace(settings, is_thinking=is_thinking), undo_text)

@@ -24,14 +24,29 @@ from ui.records.conversations import ConversationSettings
 _OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
 _DOT_PX, _NUMBER_PX, _ROW_PX = 16, 72, 28
 _LIMITS = {"max_tokens": "Maximum length", "thinking_budget": "Thinking budget"}
-_TITLES = {option.name: option.title for option in SAMPLING_OPTIONS} | _LIMITS
 # The defaults where neither the user nor the model's own files set a value.
 _OFF = {"temperature": 0.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
 # Where a slider ends; the field beside it takes greater numbers.
 _SLIDER_ENDS = {"top_k": 100.0, "repetition_penalty": 2.0}
 _NOT_SLID = ("seed", "thinking_budget")
 # In the window, each stop has its own scope.
-_STOP_OPTIONS = tuple(option for option in STOP_OPTIONS if option.name != "scope")
+_STOP_OPTIONS = {option.name: option for option in STOP_OPTIONS if option.name != "scope"}
+_PROMPT = "system_prompt"
+_TITLES = {
+    _PROMPT: "System Prompt",
+    **{option.name: option.title for option in (*SAMPLING_OPTIONS, *_STOP_OPTIONS.values())},
+    **_LIMITS,
+}
+
+
+def _value(settings: ConversationSettings, name: str) -> Any:
+    return getattr(settings.stop_options if name in _STOP_OPTIONS else settings, name)
+
+
+def _with_value(settings: ConversationSettings, name: str, value: Any) -> ConversationSettings:
+    if name in _STOP_OPTIONS:
+        return replace(settings, stop_options=replace(settings.stop_options, **{name: value}))
+    return replace(settings, **{name: value})
 
 
 def sampling_field(name: str) -> NumberField:
@@ -129,22 +144,26 @@ class SettingsPage(QWidget):
             "max_tokens": self.max_tokens,
             "thinking_budget": self.thinking_budget,
         }
-        self.stop_options = {option.name: _stop_field(option) for option in _STOP_OPTIONS}
+        self.stop_options = {name: _stop_field(option) for name, option in _STOP_OPTIONS.items()}
+        self._controls = {_PROMPT: self.system_prompt, **self.fields, **self.stop_options}
         self._lay_out()
         self._show_basis()
         self._show_sources()
-        self.system_prompt.textChanged.connect(self._edit_prompt)
+        self.system_prompt.textChanged.connect(lambda: self._edit(_PROMPT, self.system_prompt.text))
         for name, control in self.fields.items():
             # A number that is typed counts at once: Send does not take the focus.
             control.setKeyboardTracking(True)
             control.number_edited.connect(lambda value, name=name: self._edit(name, value))
-        for option in _STOP_OPTIONS:
-            changed = partial(self._edit_stop_option, option)
-            stop_control = self.stop_options[option.name]
+        for name, option in _STOP_OPTIONS.items():
+            stop_control = self.stop_options[name]
             if isinstance(stop_control, QCheckBox):
-                stop_control.toggled.connect(changed)
+                stop_control.toggled.connect(partial(self._edit, name))
             else:
-                stop_control.number_edited.connect(changed)
+                stop_control.number_edited.connect(
+                    lambda value, name=name, default=option.default: self._edit(
+                        name, default if value is None else value
+                    )
+                )
 
     def show_settings(self, basis: SettingsBasis, settings: ConversationSettings) -> None:
         """Show settings without emitting ``edited``; a field that is being edited stays."""
@@ -175,7 +194,10 @@ class SettingsPage(QWidget):
         grid.setVerticalSpacing(4)
         grid.setColumnMinimumWidth(0, _DOT_PX)
         grid.setColumnStretch(2, 1)
-        grid.addWidget(label("Prompt", "muted", 0.95), 0, 1, 1, 2)
+        prompt, dot = label("Prompt", "muted", 0.95), self._dot(_PROMPT)
+        dot.setFixedHeight(prompt.sizeHint().height())  # or the heading would move
+        grid.addWidget(prompt, 0, 1, 1, 2)
+        grid.addWidget(dot, 0, 0)
         grid.addWidget(self.system_prompt, 1, 1, 1, 2)
         sampling = label("Sampling", "muted", 0.95)
         for heading, names in ((sampling, self.sampling), (self.limits, _LIMITS)):
@@ -183,13 +205,13 @@ class SettingsPage(QWidget):
             grid.addWidget(heading, grid.rowCount(), 1, 1, 2)
             for name in names:
                 self._add_number(grid, name)
-        for option in _STOP_OPTIONS:
-            stop_control = self.stop_options[option.name]
+        for name, stop_control in self.stop_options.items():
             if isinstance(stop_control, QCheckBox):
                 stop_control.setMinimumHeight(_ROW_PX)
                 grid.addWidget(stop_control, grid.rowCount(), 1, 1, 2)
             else:
-                _add_row(grid, option.title, stop_control)
+                _add_row(grid, _TITLES[name], stop_control)
+            grid.addWidget(self._dot(name), grid.rowCount() - 1, 0)
         area = scrolling(
             column(grid, STRETCH, margins=(0, 0, 16, 8)), "Settings", goes_sideways=False
         )
@@ -203,17 +225,21 @@ class SettingsPage(QWidget):
         )
 
     def _add_number(self, grid: QGridLayout, name: str) -> None:
-        """Add a row: title, slider, field, and a dot before it where the value differs."""
         title, control = _TITLES[name], self.fields[name]
-        reset = self.resets[name] = IconButton("mark", f"Reset {title.lower()}", "accent", size=16)
-        reset.setProperty("kind", "dot")
-        reset.setFixedSize(_DOT_PX, _ROW_PX)
-        reset.clicked.connect(lambda: self._reset_number(name))
         if name not in _NOT_SLID:
             slider = self.sliders[name] = Slider(f"{title}, slider")
             slider.moved.connect(lambda share: self._slide(name, share))
         _add_row(grid, title, control, self.sliders.get(name))
-        grid.addWidget(reset, grid.rowCount() - 1, 0)
+        grid.addWidget(self._dot(name), grid.rowCount() - 1, 0)
+
+    def _dot(self, name: str) -> IconButton:
+        """Return a button that resets a value; it is shown where the value differs."""
+        text = f"Reset {_TITLES[name].lower()}"
+        dot = self.resets[name] = IconButton("mark", text, "accent", size=16)
+        dot.setProperty("kind", "dot")
+        dot.setFixedSize(_DOT_PX, _ROW_PX)
+        dot.clicked.connect(lambda: self._reset_value(name))
+        return dot
 
     def _ends(self, name: str) -> tuple[float, float]:
         if name == "max_tokens":
@@ -256,7 +282,6 @@ class SettingsPage(QWidget):
             control.setToolTip(". ".join(filter(None, (control.accessibleName(), source))))
             control.setAccessibleDescription(source)
             restyle(control, "is_set", value is not None)
-            self.resets[name].setVisible(value != getattr(basis.beginning, name))
             if name in self.sliders:
                 shown = basis.own_number(name) if value is None else value
                 # None means the context length.
@@ -265,6 +290,8 @@ class SettingsPage(QWidget):
         for stop_control in self.stop_options.values():
             if isinstance(stop_control, NumberField):
                 restyle(stop_control, "is_set", stop_control.number is not None)
+        for name, dot in self.resets.items():
+            dot.setVisible(_value(settings, name) != _value(basis.beginning, name))
         is_kept = settings == basis.beginning
         self.keep.setVisible(bool(basis.model))
         self.keep.setAccessibleName(f"Use these settings for new chats with {basis.model}")
@@ -273,26 +300,16 @@ class SettingsPage(QWidget):
         self.forget.setVisible(basis.saved is not None)
         self.reset.setEnabled(not is_kept)
 
-    def _reset_number(self, name: str) -> None:
-        self.fields[name].setFocus()  # the dot disappears
-        number = getattr(self._basis.beginning, name)
-        self._change(f"Reset {_TITLES[name]}", replace(self._settings, **{name: number}))
+    def _reset_value(self, name: str) -> None:
+        self._controls[name].setFocus()  # the dot disappears
+        value = _value(self._basis.beginning, name)
+        self._change(f"Reset {_TITLES[name]}", _with_value(self._settings, name, value))
 
     def _reset(self) -> None:
         self._change("Reset Settings", self._basis.beginning)
 
-    def _edit_stop_option(self, option: StopOption, value: Any) -> None:
-        options = self._settings.stop_options
-        value = option.default if value is None else value
-        options = replace(options, **{option.name: value})
-        self._change(f"Change {option.title}", replace(self._settings, stop_options=options))
-
-    def _edit_prompt(self) -> None:
-        settings = replace(self._settings, system_prompt=self.system_prompt.text)
-        self._change("Change System Prompt", settings)
-
     def _edit(self, name: str, value: Any) -> None:
-        self._change(f"Change {_TITLES[name]}", replace(self._settings, **{name: value}))
+        self._change(f"Change {_TITLES[name]}", _with_value(self._settings, name, value))
 
     def _change(self, undo_text: str, settings: ConversationSettings) -> None:
         """Emit settings that differ, and show them."""
@@ -346,7 +363,7 @@ def settings_summary(settings: ConversationSettings) -> str:
     parts += drawn.values()
     parts += [
         option.title[0].lower() + option.title[1:]
-        for option in _STOP_OPTIONS
+        for option in _STOP_OPTIONS.values()
         if getattr(settings.stop_options, option.name) != option.default
     ]
     return ", ".join(parts).capitalize()

@@ -238,7 +238,8 @@ class VerdictHead(QWidget):
         workspace = self._inspector.workspace
         settings = workspace.current.conversation.settings
         if settings.max_tokens is not None:
-            workspace.change_settings(replace(settings, max_tokens=settings.max_tokens * 2))
+            raised = replace(settings, max_tokens=settings.max_tokens * 2)
+            workspace.change_settings(raised, "Raise Maximum Length")
         self._continue()
 
     def _answer_without(self) -> None:

@@ -1,11 +1,12 @@
 """An answer's progress, its tool calls and its raw text."""
 
+import itertools
 import time
 from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QApplication, QButtonGroup, QLabel, QToolButton
 
 from engine.stopping.record import StopKind
@@ -142,6 +143,34 @@ def test_reason_is_whole_in_a_narrow_chat_and_its_link_below_it(
         assert view.action_row.mapTo(view, QPoint()).y() <= reason.y()
         places.append(link.y() >= reason.height() // 2)
     assert places == [False, True, False]
+
+
+def test_reason_without_room_wraps(theme: Theme, qapp: QApplication) -> None:
+    reason = shown(theme, finished_run()).reason
+    reason.link.hide()
+    line_px = reason.fontMetrics().lineSpacing()
+    assert reason.heightForWidth(90) >= reason.heightForWidth(600) + line_px
+    reason.resize(90, reason.heightForWidth(90))
+    inked = reason.grab().toImage()
+    assert not is_blank(inked.copy(21, inked.height() - line_px, 60, line_px - 5))
+
+
+def test_version_switch_is_drawn_with_the_buttons(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, finished_run())
+    view.action_row.show_versions(2, 3)
+    qapp.processEvents()
+    if focused := qapp.focusWidget():
+        focused.clearFocus()
+    view.mark_last(True)
+    assert not is_blank(view.action_row.grab().toImage())
+    view.mark_last(False)
+    assert is_blank(view.action_row.grab().toImage())
+
+
+def is_blank(image: QImage) -> bool:
+    plain = image.pixel(0, 0)
+    places = itertools.product(range(image.width()), range(image.height()))
+    return all(image.pixel(x, y) == plain for x, y in places)
 
 
 def test_turn_with_calls_has_one_foot(theme: Theme, qapp: QApplication) -> None:

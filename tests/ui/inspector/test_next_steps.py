@@ -50,4 +50,5 @@ async def test_the_offered_actions_fit_the_kind_of_end(
     assert [a.text() for a in head._actions if a.isVisible()] == ["Raise the Limit and Continue"]
     head.raise_limit.click()
     await eventually(lambda: not window.workspace.current.is_running)
+    assert window.workspace.current.undo_stack.undoText() == "Raise Maximum Length"
     assert window.workspace.current.conversation.settings.max_tokens == 10

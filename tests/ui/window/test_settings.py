@@ -196,6 +196,32 @@ def test_each_number_says_where_it_comes_from_and_goes_back_there(page: Settings
     assert not page.reset.isEnabled()
 
 
+def test_dot_resets_prompt_and_check_boxes(page: SettingsPage) -> None:
+    edits = edits_of(page)
+    page.system_prompt.setPlainText("Be brief.")
+    for control in page.stop_options.values():
+        if isinstance(control, NumberField):
+            control.setValue(3)
+        else:
+            control.click()
+    shown_names = [name for name, dot in page.resets.items() if not dot.isHidden()]
+    assert shown_names == ["system_prompt", *page.stop_options]
+    for name in shown_names:
+        page.resets[name].click()
+        assert page.resets[name].isHidden()
+    assert edits[-1] == ConversationSettings()
+    assert page.system_prompt.text == ""
+
+
+async def test_thinking_is_undone(engine: Engine, theme: Theme) -> None:
+    async with shown(main_window(engine, theme)) as window:
+        current = window.workspace.current
+        window.chat._set_thinking(not current.conversation.settings.is_thinking)
+        assert current.undo_stack.undoText() == "Turn On Thinking"
+        current.undo_stack.undo()
+        assert current.conversation.settings == ConversationSettings()
+
+
 async def test_new_chats_with_a_model_begin_with_what_was_kept_for_it(
     engine: Engine, theme: Theme
 ) -> None:

@@ -13,20 +13,28 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractButton, QApplication, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QWidget,
+)
 
 from ui.chat.composer.attachments import AttachedFile
 from ui.chat.composer.message_editor import EditedInPlace
 from ui.kit import icons
 from ui.kit.buttons import IconButton
-from ui.kit.labels import label
+from ui.kit.labels import rescale
 from ui.kit.layouts import row
 from ui.kit.theme import current_theme, sized_font
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 from ui.words import Tone
 
-_GAP, _ICON_PX = 6, 15
+_GAP, _ICON_PX, _PAD_PX = 6, 15, 10
+_WRAPPED = Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextWordWrap
 _SEPARATOR = " · "
 _ELIDE = Qt.TextElideMode.ElideRight
 _STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
@@ -80,8 +88,14 @@ class ReasonLine(QAbstractButton):
         self.link.setGeometry(left, top, *size.toTuple())
 
     def heightForWidth(self, width: int) -> int:
-        lines = 2 if self._is_link_below(width) else 1
-        return lines * (self.fontMetrics().height() + 10)
+        link_px = self.fontMetrics().height() + _PAD_PX if self._is_link_below(width) else 0
+        return self._reason_height(width) + link_px
+
+    def _reason_height(self, width: int) -> int:
+        """Return the height of the reason, which wraps where it has no room."""
+        area = QRect(0, 0, max(40, width - _ICON_PX - _GAP), 10_000)
+        bounds = self.fontMetrics().boundingRect(area, _WRAPPED, self._word or " ")
+        return bounds.height() + _PAD_PX
 
     def _is_link_below(self, width: int) -> bool:
         needed_px = self._reason_px + self._separator_px + self.link.sizeHint().width()
@@ -89,7 +103,8 @@ class ReasonLine(QAbstractButton):
 
     @property
     def _last_line(self) -> QRect:
-        top = self.height() // 2 if self._is_link_below(self.width()) else 0
+        width = self.width()
+        top = self._reason_height(width) if self._is_link_below(width) else 0
         return QRect(0, top, self.width(), self.height() - top)
 
     @property
@@ -121,7 +136,9 @@ class ReasonLine(QAbstractButton):
             icons.draw(painter, QRectF(0, top, _ICON_PX, _ICON_PX), self._icon, color)
             is_strong = self.underMouse() or self.isChecked()
             ink = color if self._tone == "fault" else colors.text if is_strong else colors.muted
-            left = self._draw_text(painter, first, _ICON_PX + _GAP, self._word, ink)
+            painter.setPen(QColor(ink))
+            painter.drawText(first.adjusted(_ICON_PX + _GAP, 0, 0, 0), _WRAPPED, self._word)
+            left = self._reason_px
         if not self.link.isHidden():
             if self._word and not line.top():
                 self._draw_text(painter, line, left, _SEPARATOR, colors.faint)
@@ -135,11 +152,11 @@ class ReasonLine(QAbstractButton):
         painter.end()
 
     def _draw_figures(self, painter: QPainter, line: QRect, left: int) -> None:
-        """Draw the figures that have room, each whole; beside a reason, the first may be cut."""
+        """Draw the figures that have room, each whole; the model alone may be cut."""
         for count in range(len(self._figures), 0, -1):
             text = (_SEPARATOR if left else "") + _SEPARATOR.join(self._figures[:count])
-            is_last = count == 1 and not line.top()
-            if is_last or left + self.fontMetrics().horizontalAdvance(text) <= self.width():
+            is_alone = count == 1 and not left
+            if is_alone or left + self.fontMetrics().horizontalAdvance(text) <= self.width():
                 self._draw_text(painter, line, left, text, current_theme().colors.faint)
                 break
 
@@ -170,7 +187,7 @@ class MessageActions(QWidget):
         self._buttons: list[_ActionButton] = []
         self.earlier = _ActionButton(self, "chevron-left", "Earlier version", "Ctrl+[")
         self.later = _ActionButton(self, "chevron-right", "Later version", "Ctrl+]")
-        self.version = label("", "muted", 0.9)
+        self.version = _VersionLabel(self)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self._layout = row(spacing=2, on=self)
         for part in (self.earlier, self.version, self.later):
@@ -195,7 +212,7 @@ class MessageActions(QWidget):
     def add(
         self, icon: str, accessible_name: str, keys: str = "", *, is_always_drawn: bool = False
     ) -> IconButton:
-        """Add a button before the switch of versions, which is always drawn as well."""
+        """Add a button before the switch of versions."""
         button = _ActionButton(self, icon, accessible_name, keys, is_always_drawn=is_always_drawn)
         self._buttons.append(button)
         button.installEventFilter(self)
@@ -223,8 +240,8 @@ class MessageActions(QWidget):
         return False
 
     def repaint_all(self) -> None:
-        for button in (*self._before, *self._buttons):
-            button.update()
+        for part in (*self._before, *self.findChildren(QWidget)):
+            part.update()
 
     def stop_at(self, target: QAbstractButton | None = None) -> None:
         """Let Tab stop at one button of the row: at the wanted one, or else where it stopped."""
@@ -269,8 +286,21 @@ class _ActionButton(IconButton):
         super().__init__(icon, accessible_name, size=16, keys=keys)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        is_switch = self in (self._row.earlier, self._row.later)
-        if self._is_always_drawn or is_switch or self._row.are_drawn:
+        if self._is_always_drawn or self._row.are_drawn:
+            super().paintEvent(event)
+
+
+class _VersionLabel(QLabel):
+    """The number of a version, drawn with the buttons around it."""
+
+    def __init__(self, row: MessageActions) -> None:
+        super().__init__()
+        self._row = row
+        self.setProperty("role", "muted")
+        rescale(self, 0.9)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self._row.are_drawn:
             super().paintEvent(event)
 
 
