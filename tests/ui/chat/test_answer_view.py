@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint
+from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QApplication, QButtonGroup, QLabel, QToolButton
 
@@ -159,6 +159,7 @@ def test_version_switch_is_drawn_with_the_buttons(theme: Theme, qapp: QApplicati
     view = shown(theme, finished_run())
     view.action_row.show_versions(2, 3)
     qapp.processEvents()
+    view.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, on=False)
     if focused := qapp.focusWidget():
         focused.clearFocus()
     view.mark_last(True)
