@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain, count
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
@@ -11,9 +12,10 @@ from ui.chat.file_dialogs import FileDialogs, export_kinds
 from ui.chat.session.conversation_list import named
 from ui.chat.session.workspace import Workspace
 from ui.kit.commands import Command, Entry, Submenu
-from ui.kit.dialogs import prompt_text
 from ui.kit.menus import escape_mnemonics
 from ui.records.conversations import Conversation, ConversationFolder
+
+EXPORT = "E&xport"
 
 Chosen = Callable[[], Sequence[Conversation]]
 
@@ -21,7 +23,7 @@ Chosen = Callable[[], Sequence[Conversation]]
 class ConversationActions(QObject):
     """Moves, archives and deletes conversations in one step, which is undone as one."""
 
-    rename_requested = Signal(object)  # Conversation
+    rename_requested = Signal(object)  # Conversation or ConversationFolder
 
     def __init__(self, workspace: Workspace, files: FileDialogs, parent: QWidget) -> None:
         super().__init__(parent)
@@ -37,7 +39,7 @@ class ConversationActions(QObject):
 
         return [
             Command(
-                "Re&name…",
+                "Re&name",
                 lambda: self.rename_requested.emit(chosen()[0]),
                 ("Ctrl+R",),
                 is_single,
@@ -61,12 +63,12 @@ class ConversationActions(QObject):
                 ("Ctrl+Shift+Y",),
                 title=lambda: "Unarc&hive" if _are_archived(chosen()) else "Arc&hive",
             ),
-            Submenu("E&xport", self.exports(chosen)),
+            Submenu(EXPORT, self.exports(chosen)),
             Command("&Delete", lambda: workspace.delete(*chosen()), ("Ctrl+Shift+Backspace",)),
         ]
 
-    def exports(self, chosen: Chosen, *keys: str) -> list[Entry]:
-        """Return an entry for each kind of file; the first one has the keys."""
+    def exports(self, chosen: Chosen) -> list[Entry]:
+        """Return an entry for each kind of file."""
 
         def has_messages() -> bool:
             return any(conversation.has_messages for conversation in chosen())
@@ -75,7 +77,7 @@ class ConversationActions(QObject):
             Command(
                 f"{kind}…",
                 partial(self._export, chosen, kind),
-                keys if number == 0 else (),
+                ("Ctrl+Shift+E",) if number == 0 else (),
                 has_messages,
             )
             for number, kind in enumerate(export_kinds())
@@ -104,14 +106,15 @@ class ConversationActions(QObject):
         self._list.change_placement(changes, f"{action} {named(chosen)}")
 
     def new_folder(self, chosen: Sequence[Conversation] = ()) -> None:
-        """Ask for a name and make a folder, with some conversations in it."""
-
-        def make(name: str) -> None:
-            folder = self._list.folders.create(name)
-            if chosen:
-                self.move(chosen, folder)
-
-        prompt_text(self._parent, "New Folder", "Folder name:", make, done="Create")
+        """Make a folder, with some conversations in it, and let the user name it in its row."""
+        names = {folder.name for folder in self._list.folders.all()}
+        numbered = (f"New Folder {number}" for number in count(2))
+        folder = self._list.folders.create(
+            next(name for name in chain(["New Folder"], numbered) if name not in names)
+        )
+        if chosen:
+            self.move(chosen, folder)
+        self.rename_requested.emit(folder)
 
     def _folders(self, chosen: Sequence[Conversation]) -> list[Entry]:
         folder_ids = {conversation.placement.folder_id for conversation in chosen}
@@ -125,7 +128,7 @@ class ConversationActions(QObject):
             target("N&o Folder", None),
             *(target(escape_mnemonics(folder.name), folder) for folder in folders),
             None,
-            Command("&New Folder…", lambda: self.new_folder(chosen)),
+            Command("&New Folder", lambda: self.new_folder(chosen)),
         ]
 
 

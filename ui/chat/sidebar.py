@@ -306,15 +306,19 @@ class Sidebar(QFrame):
         self.search_field.setFocus()
         self.search_field.selectAll()
 
-    def rename(self, conversation: Conversation) -> None:
-        """Edit the title of a conversation in its row."""
+    def rename(self, row: Conversation | ConversationFolder) -> None:
+        """Edit the title of a conversation, or the name of a folder, in its row."""
         self.show()
         self.search_field.clear()
-        self.rows.show_archive(conversation.placement.is_archived)  # only listed rows are edited
-        folder = self._workspace.conversations.folders.of(conversation)
+        is_archived = isinstance(row, Conversation) and row.placement.is_archived
+        self.rows.show_archive(is_archived)  # only listed rows are edited
+        folders = self._workspace.conversations.folders
+        folder = folders.of(row) if isinstance(row, Conversation) else None
         if folder is not None and not folder.is_open:
             self.rows.toggle(folder)
-        self.list.edit(self.rows.index_of(conversation))
+        index = self.rows.index_of(row)
+        self.list.scrollTo(index)
+        self.list.edit(index)
 
     def chosen(self) -> list[Conversation]:
         """Return the selected conversations, or else the current one."""
@@ -389,7 +393,7 @@ class Sidebar(QFrame):
         index = self.list.indexAt(position)
         entries: list[Entry]
         if not index.isValid():
-            entries = [Command("&New Folder…", self.conversation_actions.new_folder)]
+            entries = [Command("&New Folder", self.conversation_actions.new_folder)]
         elif isinstance(row := self.rows.at(index.row()), Conversation):
             chosen = self.list.chosen()
             targets = chosen if row in chosen else [row]
@@ -405,8 +409,9 @@ class Sidebar(QFrame):
         conversations = self._workspace.conversations
         return [
             Command("New &Chat in Folder", lambda: self._begin_in(folder)),
+            Command("Re&name", lambda: self.rename(folder)),
             Command("Folder &Settings…", lambda: self.edit_folder(folder)),
-            Command("&New Folder…", self.conversation_actions.new_folder),
+            Command("&New Folder", self.conversation_actions.new_folder),
             None,
             Command("&Delete Folder", lambda: conversations.delete_folder(folder)),
         ]

@@ -129,9 +129,9 @@ class SidebarRows(QAbstractListModel):
         rows = sorted({index.row() for index in indexes if index.isValid()})
         return [row for row in map(self._rows.__getitem__, rows) if isinstance(row, Conversation)]
 
-    def index_of(self, conversation: Conversation) -> QModelIndex:
-        """Return the index of a conversation; an invalid index if it is not listed."""
-        positions = (n for n, row in enumerate(self._rows) if row is conversation)
+    def index_of(self, shown: Conversation | ConversationFolder) -> QModelIndex:
+        """Return the index of a conversation or folder; an invalid index if it is not listed."""
+        positions = (n for n, row in enumerate(self._rows) if row is shown)
         return self.index(next(positions, -1))
 
     # -- intents ---------------------------------------------------------------------------

@@ -7,6 +7,9 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
+from ui.chat.conversation_actions import EXPORT
+from ui.chat.messages.answer_view import continue_title
+from ui.chat.messages.message_menu import ANSWER_KEYS
 from ui.chat.messages.stop_selection import StopSelection
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.menus import copy_text, escape_mnemonics
@@ -95,7 +98,7 @@ class MainMenus(QObject):
         actions = self._sidebar.conversation_actions
         return [
             Command("&New Chat", self._chat.new_conversation, (_KEYS.New,)),
-            Command("Ne&w Folder…", actions.new_folder, ("Ctrl+Shift+N",)),
+            Command("Ne&w Folder", actions.new_folder, ("Ctrl+Shift+N",)),
             None,
             Command("&Open Model Folder…", self._choosing_model.choose_folder, (_KEYS.Open,)),
             Command("&Models", others.show_models, ("Ctrl+Shift+M",), works_everywhere=True),
@@ -107,7 +110,7 @@ class MainMenus(QObject):
             None,
             Submenu(
                 "&Export Conversation",
-                actions.exports(lambda: [self._workspace.selected], "Ctrl+Shift+E"),
+                actions.exports(self._sidebar.chosen),
             ),
             Command("Export &All Conversations…", files.export_all, enabled=self._has_any),
             None,
@@ -251,7 +254,12 @@ class MainMenus(QObject):
             Command("Switch &Model…", self._choosing_model.pop_up, ("Ctrl+K",)),
             Command("Compare Ans&wers…", self._comparing.ask, ("Ctrl+Shift+K",)),
             None,
-            *sidebar.conversation_actions.entries(sidebar.chosen),
+            # File has the exports.
+            *(
+                entry
+                for entry in sidebar.conversation_actions.entries(sidebar.chosen)
+                if not isinstance(entry, Submenu) or entry.label != EXPORT
+            ),
         ]
 
     def _message(self) -> list[Entry]:
@@ -291,7 +299,7 @@ class MainMenus(QObject):
             Command(
                 "Re&generate",
                 lambda: workspace.ask(lambda current: current.regenerate(self._last_message())),
-                ("Ctrl+Alt+G",),
+                (ANSWER_KEYS["Regenerate"],),
                 lambda: self._last_run() is not None,
             ),
             Command(
@@ -299,19 +307,20 @@ class MainMenus(QObject):
                 lambda: workspace.ask(
                     lambda current: current.continue_answer(self._last_message())
                 ),
-                ("Ctrl+Shift+Return",),
+                (ANSWER_KEYS["Continue Answer"],),
                 self._can_continue,
+                title=self._continue_title,
             ),
             Command(
                 "Answer Several &Times…",
                 self._answer_several,
-                ("Ctrl+Alt+K",),
+                (ANSWER_KEYS["Answer Several Times…"],),
                 lambda: self._ended_run() is not None,
             ),
             Command(
                 "For&k at a Token…",
                 self._choose_fork,
-                ("Ctrl+Shift+J",),
+                (ANSWER_KEYS["Fork at a Token…"],),
                 lambda: self._ended_run() is not None,
             ),
             Command(
@@ -367,7 +376,7 @@ class MainMenus(QObject):
     def _fill_window(self, menu: QMenu) -> None:
         others, navigation = self._window.others, self._navigation
         windows = (
-            ("Stop &Inspector", others.show_inspector, "Ctrl+Shift+I"),
+            ("Stop &Inspector", others.show_inspector, ANSWER_KEYS["Inspect"]),
             ("&Captured Answer", others.show_capture, "Ctrl+Shift+A"),
             ("&Probe a Server", others.show_probe, "Ctrl+Shift+B"),
             ("&MCP Servers", others.show_tool_servers, "Ctrl+Shift+L"),
@@ -498,6 +507,11 @@ class MainMenus(QObject):
     def _can_continue(self) -> bool:
         run = self._last_run()
         return run is not None and run.can_be_continued
+
+    def _continue_title(self) -> str:
+        run = self._last_run()
+        title = "Continue Answer" if run is None else continue_title(run)
+        return title.replace("Cont", "Cont&", 1)
 
     def _last_message(self) -> ConversationMessage:
         return self._workspace.current.conversation.messages[-1]

@@ -307,6 +307,7 @@ class MainWindow(WindowParts):
         self.others.chat_requested.connect(self._start_chat)
         self.chat.handling.several_requested.connect(self.others.answer_several)
         self.chat.handling.fork_requested.connect(self.others.choose_fork)
+        self.chat.handling.inspector_requested.connect(self.others.inspect_run)
         self.chat.tools.page.servers_requested.connect(self.others.show_tool_servers)
         self.chat.tools.page.adding_requested.connect(self.others.add_tool_server)
         self.chat.problem.solved.connect(self._unsaved.note_saved)

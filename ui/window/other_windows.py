@@ -274,6 +274,11 @@ class OtherWindows(QObject):
         self._inspected.show_open_conversation()
         self.show_inspector()
 
+    def inspect_run(self, run: Run) -> None:
+        """Inspect an answer of the open conversation."""
+        self._inspected.workspace.show_run(run)
+        self.inspect_answer()
+
     def answer_several(self, run: Run) -> None:
         """Offer to answer the question of a run of the open conversation several times."""
         self._inspected.workspace.show_run(run)
@@ -282,13 +287,11 @@ class OtherWindows(QObject):
 
     def choose_fork(self, run: Run) -> None:
         """Show the tokens of an answer of the open conversation, to fork it at one of them."""
-        self._inspected.workspace.show_run(run)
-        self.inspect_answer()
+        self.inspect_run(run)
         self.inspector.choose_fork()
 
     def show_comparison(self, run: Run, other: Run) -> None:
-        self._inspected.workspace.show_run(run)
-        self.inspect_answer()
+        self.inspect_run(run)
         self.inspector.compare_with(other)
 
     def show_capture(self) -> None:

@@ -312,8 +312,7 @@ class AnswerView(ShownMessage):
         has_actions = not self.action_row.isHidden()  # one of several answers has none
         self.proceed.setVisible(has_actions and run.is_over and run.can_be_continued)
         if run.is_over and run.can_be_continued:
-            is_past = run.stopped_by is not None or run.is_repetitive
-            self.proceed.setText("Continue Past It" if is_past else "Continue")
+            self.proceed.setText(continue_title(run).removesuffix(" Answer"))
             self.proceed.setAccessibleName(continue_label(run))
             self.proceed.setToolTip(with_keys(continue_label(run), _CONTINUE))
         self._retry.setVisible(run.state == "refused" or _failed(run))
@@ -388,6 +387,12 @@ class AnswerView(ShownMessage):
 
     def _restyle(self) -> None:
         self.text_view.set_style(markdown_style())
+
+
+def continue_title(run: Run) -> str:
+    """Return the command that goes on with an answer."""
+    is_past = run.stopped_by is not None or run.is_repetitive
+    return "Continue Past It" if is_past else "Continue Answer"
 
 
 def continue_label(run: Run) -> str:

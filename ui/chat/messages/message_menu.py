@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from engine.wording import quoted
 from ui.chat.composer.composer import Composer
 from ui.chat.composer.pictures import show_picture
-from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.answer_view import AnswerView, continue_title
 from ui.chat.messages.message_changes import DELETION, MessageChanges
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.question_view import QuestionView
@@ -31,6 +31,15 @@ from ui.stops.stop_lists import DEFAULT_LIST, describe_list, list_title, model_l
 from ui.words import display_name
 
 MessageView = QuestionView | AnswerView
+
+ANSWER_KEYS = {
+    "Regenerate": "Ctrl+Alt+G",
+    "Continue Answer": "Ctrl+Shift+Return",
+    "Answer Several Times…": "Ctrl+Alt+K",
+    "Fork at a Token…": "Ctrl+Shift+J",
+    "Inspect": "Ctrl+Shift+I",
+}
+"""Shortcuts of the commands that act on the last answer, also in the menu bar."""
 
 
 def selection_of(view: MessageView) -> str:
@@ -55,6 +64,7 @@ class MessageHandling(QObject):
     stop_list_requested = Signal()
     several_requested = Signal(object)  # Run
     fork_requested = Signal(object)  # Run
+    inspector_requested = Signal(object)  # Run
 
     def __init__(
         self,
@@ -99,48 +109,36 @@ class MessageHandling(QObject):
         is_last = shown[-1:] == [message]
         codes = view.text_view.copy_buttons if isinstance(view, AnswerView) else ()
         markdown = message.content
-        entries: list[Entry] = [
+        # In a group: the text, the answer again, the message, its end.
+        copies: list[Entry] = [
             Command("Copy", lambda: copy_text(text), enabled=bool(text)),
             Command("Copy as Markdown", lambda: copy_text(markdown), enabled=bool(markdown)),
         ]
         for number, button in enumerate(codes, 1):
             label = f"Copy Code {number}" if len(codes) > 1 else "Copy Code"
-            entries.append(Command(label, button.click))
+            copies.append(Command(label, button.click))
         if link:
-            entries.append(Command("Copy Link", lambda: copy_text(link)))
+            copies.append(Command("Copy Link", lambda: copy_text(link)))
         quote = "Quote Selection" if chosen else "Quote"
-        entries.append(Command(quote, lambda: self.quote(text), enabled=has_text))
-        if isinstance(view, AnswerView):
-            entries += self._stop_entries(stop_selection(view))
-        entries.append(None)
+        copies.append(Command(quote, lambda: self.quote(text), enabled=has_text))
+        again: list[Entry] = []
         if isinstance(view, QuestionView) and is_last:
             can_answer = is_free and workspace.model_selection.state.can_answer
-            answer = Command("Generate Reply", lambda: self._answer(message), enabled=can_answer)
-            entries.append(answer)
-        if (run := message.run) is not None and run.finished is not None:
-            several = partial(self.several_requested.emit, run)
-            entries.append(Command("Answer Several Times…", several))
+            again.append(
+                Command("Generate Reply", lambda: self._answer(message), enabled=can_answer)
+            )
         if isinstance(view, AnswerView):
-            can_answer = is_free and is_over
-            again = view.regenerate_requested.emit
-            entries.append(Command("Regenerate", again, enabled=can_answer))
-            if can_answer and (others := workspace.model_selection.others):
-                models = [
-                    Command(
-                        escape_mnemonics(display_name(model.name)),
-                        partial(self._regenerate_with, view, model.folder),
-                    )
-                    for model in others
-                ]
-                entries.append(Submenu("Regenerate With", models))
-            fork = partial(self.fork_requested.emit, view.run)
-            entries.append(Command("Fork at a Token…", fork, enabled=is_over))
+            copies += self._stop_entries(stop_selection(view))
+            again += self._answer_entries(view, is_last=is_last, can_answer=is_free and is_over)
         is_pinned = message.is_pinned
         speak = Command("Speak", lambda: self.speech.speak(text), enabled=has_text)
         if self.speech.process is not None:
             speak = Command("Stop Speaking", self.speech.stop)
         return [
-            *entries,
+            *copies,
+            None,
+            *again,
+            *([None] if again else []),
             Command("Edit…", view.begin_editing, enabled=is_free and is_over),
             Command("Unpin" if is_pinned else "Pin", lambda: changes.pin(message, not is_pinned)),
             Command(
@@ -153,6 +151,41 @@ class MessageHandling(QObject):
                 lambda: changes.delete(message),
                 enabled=is_free and is_over,
             ),
+        ]
+
+    def _answer_entries(self, view: AnswerView, *, is_last: bool, can_answer: bool) -> list[Entry]:
+        """Return what an answer has beside its text; the menu bar's keys act on the last one."""
+
+        def keys(name: str) -> tuple[str, ...]:
+            return (ANSWER_KEYS[name],) if is_last else ()
+
+        run = view.run
+        again = view.regenerate_requested.emit
+        entries: list[Entry] = [Command("Regenerate", again, keys("Regenerate"), can_answer)]
+        if can_answer and (others := self._workspace.model_selection.others):
+            models = [
+                Command(
+                    escape_mnemonics(display_name(model.name)),
+                    partial(self._regenerate_with, view, model.folder),
+                )
+                for model in others
+            ]
+            entries.append(Submenu("Regenerate With", models))
+        if run.is_over and run.can_be_continued:
+            label = continue_title(run)
+            proceed = view.proceed.click
+            entries.append(Command(label, proceed, keys("Continue Answer"), can_answer))
+        if run.finished is not None:
+            several = partial(self.several_requested.emit, run)
+            label = "Answer Several Times…"
+            entries.append(Command(label, several, keys("Answer Several Times…")))
+        fork = partial(self.fork_requested.emit, run)
+        inspect = partial(self.inspector_requested.emit, run)
+        return [
+            *entries,
+            Command("Fork at a Token…", fork, keys("Fork at a Token…"), run.is_over),
+            None,
+            Command("Inspect", inspect, keys("Inspect"), run.is_over),
         ]
 
     def _regenerate_with(self, view: AnswerView, folder: Path) -> None:

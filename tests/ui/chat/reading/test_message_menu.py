@@ -221,3 +221,23 @@ async def test_a_text_that_cannot_be_read_aloud_says_why(
     choose(window, (await talk(window))[-1], "Speak")
     await eventually(lambda: said in spoken_failure(window))
     assert window.chat.handling.speech.process is None
+
+
+async def test_answer_menu_continues_and_inspects(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    window.workspace.send("Count")
+    await eventually(lambda: bool(scripted.generations))
+    scripted.say(TextDelta("1 2"), END)
+    await eventually(lambda: not window.workspace.current.is_running)
+    menu = entries(window, window.chat.column.views[-1])
+    assert menu.actions()[-1].text() == "Delete"
+    proceed = next(one for one in menu.actions() if one.text() == "Continue Past It")
+    assert proceed.shortcut().toString() == "Ctrl+Shift+Return"
+    choose(window, window.chat.column.views[-1], "Inspect")
+    assert window.others.inspector.isVisible()
+    window.others.inspector.close()
+    proceed.trigger()
+    await eventually(lambda: len(scripted.generations) == 2)
+    scripted.say(TextDelta(" 3"), END)
+    await eventually(lambda: not window.workspace.current.is_running)

@@ -87,6 +87,8 @@ async def test_entries_that_cannot_be_used_are_disabled(
     session = window.workspace.current
     await eventually(lambda: not session.is_running)
     versions = {"Earlier Version", "Later Version"}
+    assert "Continue Past It" in enabled()
+    of_answers.remove("Continue Answer")
     assert enabled() & of_answers == of_answers - {"Stop Generating"} - versions
     window.workspace.ask(
         lambda current: current.regenerate(window.workspace.current.conversation.messages[-1])

@@ -7,8 +7,9 @@ from typing import get_args
 from PySide6.QtCore import QMimeData, QPoint, QPointF, QRect, Qt
 from PySide6.QtGui import QAction, QColor, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QFileDialog, QMenu
+from PySide6.QtWidgets import QFileDialog, QLineEdit, QMenu
 
+from tests.ui.driving import eventually
 from tests.ui.window.order.four_conversations import NAMES, listed, one, open_folder
 from ui.chat.sidebar import FolderDialog
 from ui.kit.buttons import IconButton
@@ -92,7 +93,7 @@ async def test_of_several_chosen_ones_all_are_pinned_and_none_is_duplicated(
     ]
     command("JSON").trigger()
     dialog = window.findChild(QFileDialog)
-    assert Path(dialog.selectedFiles()[0]).name == "Bananas.json"
+    assert Path(dialog.selectedFiles()[0]).name.startswith("Conversations ")
     dialog.close()
     command("Unpin").trigger()
     assert not any(c.is_pinned for c in window.workspace.conversations.every())
@@ -200,6 +201,18 @@ async def test_the_menu_moves_and_archives_what_is_chosen(window: MainWindow) ->
     do("Unarchive")
     sidebar.archive.findChild(IconButton).click()
     assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Apples", "Dates"]
+
+
+async def test_new_folder_is_named_in_its_row(window: MainWindow) -> None:
+    sidebar = window.sidebar
+    sidebar.conversation_actions.new_folder([one(window, "Bananas")])
+    assert listed(window)[0] == "[New Folder]"
+    field = sidebar.list.findChild(QLineEdit)
+    QTest.keyClicks(field, "Fruit")
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    await eventually(lambda: listed(window)[0] == "[Fruit]")
+    open_folder(window, "Fruit")
+    assert listed(window)[:2] == ["[Fruit]", "Bananas"]
 
 
 async def test_the_list_is_sorted_in_each_order_and_keeps_pinned_ones_on_top(
