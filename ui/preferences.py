@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar, get_type_hints
 
 from ui.kit.colors import ThemeMode
 from ui.records.conversations import ConversationSettings, ListOrder, WhenFull
+from ui.words import THIS_COMPUTER
 
 # Where a preference is changed: a pane of Settings, or another window.
 GENERAL, APPEARANCE, NEW_CHATS, STOPS = "General", "Appearance", "New Chats", "Stops"
@@ -115,7 +116,7 @@ class ServerPreferences:
         False,
         help="whether programs on this computer need the API key too",
         section=SERVER_ACCESS,
-        label="Require the API key for apps on this Mac",
+        label=f"Require the API key for apps on {THIS_COMPUTER}",
     )
     is_model_chosen: bool = declare(
         True,

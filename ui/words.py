@@ -4,6 +4,7 @@ Pure, without Qt; any thread.
 """
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,6 +36,7 @@ from engine.values.verdict import (
 )
 from engine.wording import as_sentence, counted, visible
 
+THIS_COMPUTER = "this Mac" if sys.platform == "darwin" else "this computer"
 TRACES_DELETED = "Answers stay, but their tokens can no longer be shown, saved or replayed."
 
 # The names of a request's fields in the window.

@@ -22,7 +22,7 @@ from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.message_menu import MessageHandling
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.model_switcher import ModelBadge
-from ui.chat.problem_bar import MissingModelBar, ProblemBar
+from ui.chat.problem_bar import DownloadProblemBar, MissingModelBar, ProblemBar
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.model_selection import ModelSelection
 from ui.chat.session.workspace import Workspace
@@ -242,6 +242,8 @@ class ChatPanel(QWidget):
         self.missing_model = MissingModelBar(workspace.model_selection)
         self.column = MessageColumn()
         self.welcome = Welcome(workspace.model_selection, workspace.library)
+        downloads = workspace.library.downloads
+        self.download_problem = DownloadProblemBar(downloads, self.welcome.first)
         self.find_bar = FindBar(TextFinder(workspace, self.column))
         self.composer = Composer()
         self.offers = PresetOffers(workspace.presets, self.composer, self)
@@ -371,6 +373,7 @@ class ChatPanel(QWidget):
             self.header,
             self.problem,
             self.model_problem,
+            self.download_problem,
             self.missing_model,
             self.find_bar,
             (self.messages, 1),
@@ -385,6 +388,7 @@ class ChatPanel(QWidget):
         workspace, composer = self._workspace, self.composer
         self.find_bar.closed.connect(self.focus_composer)
         workspace.opened.connect(self._show)
+        workspace.opened.connect(self.download_problem.refresh)
         workspace.selection_changed.connect(self._refresh)
         workspace.run_shown.connect(self.column.show_run)
         workspace.settings_changed.connect(self._refresh)

@@ -15,7 +15,7 @@ from ui.kit.layouts import STRETCH, column, row
 from ui.models.loading_after import LoadingAfter
 from ui.models.model_library import ModelLibrary
 from ui.models.model_words import duration, percent
-from ui.words import display_name
+from ui.words import THIS_COMPUTER, display_name
 
 
 def _figures(suggestion: SuggestedModel) -> tuple[str, str]:
@@ -67,6 +67,14 @@ class FirstModel(QFrame):
             for model in self._library.local
         )
 
+    def offers(self, repository: str) -> bool:
+        """Return whether the visible card is that of a repository."""
+        return (
+            self.isVisible()
+            and self._suggestion is not None
+            and (self._suggestion.name == repository)
+        )
+
     def refresh(self) -> None:
         library = self._library
         begun = {m.found.name: m.found.arrived for m in library.local if m.found.arrived}
@@ -83,12 +91,12 @@ class FirstModel(QFrame):
         self.description.setText(suggestion.summary)
         size, took = _figures(suggestion)
         arrived = begun.get(suggestion.name, "")
-        text = f"{size} · {arrived or 'runs well on this Mac'} · {took}"
+        text = f"{size} · {arrived or f'runs well on {THIS_COMPUTER}'} · {took}"
         verb = "Resume" if arrived else "Download"
         download = library.downloads.unfinished(suggestion.name)
         if download is not None:
             progress = download.progress
-            verbs = {"running": "Pause", "cancelled": "Resume", "failed": "Retry"}
+            verbs = {"running": "Pause", "cancelled": "Resume", "failed": "Try Again"}
             verb = verbs.get(download.stage, verb)
             is_running, message = download.stage == "running", as_sentence(download.message)
             text = download.rate.text(progress) if is_running else message

@@ -27,7 +27,7 @@ from ui.models.model_words import (
     row_facts,
 )
 from ui.models.models import LoadStage, ShownModel
-from ui.words import Tone, display_name
+from ui.words import THIS_COMPUTER, Tone, display_name
 
 _MODEL = int(Qt.ItemDataRole.UserRole) + 1
 _TONES: dict[LoadStage, Tone] = {
@@ -57,7 +57,7 @@ class ModelBadge(QWidget):
         self._open.clicked.connect(self.switch_requested)
         self.cancel = IconButton("close", "Cancel loading", size=14)
         self.cancel.clicked.connect(model.models.cancel_load)
-        self.again = push_button("Retry", "Load the model again")
+        self.again = push_button("Try Again", "Load the model again")
         self.again.clicked.connect(model.load_again)
         row(
             self._light,
@@ -94,7 +94,7 @@ class ModelBadge(QWidget):
         self.name.setToolTip(self._details())
         self.name.setAccessibleName(f"Model: {text}. Switch models")
         self.cancel.setVisible(model.stage == "loading")
-        self.again.setText("Restart" if model.is_stuck else "Retry")
+        self.again.setText("Restart" if model.is_stuck else "Try Again")
         self.again.setVisible(model.stage == "failed" and self._model.models.path is not None)
 
     def _details(self) -> str:
@@ -106,7 +106,7 @@ class ModelBadge(QWidget):
         if model.stage == "unloaded":
             return "The next message loads it."
         if model.stage == "missing":
-            return "It is not on this Mac. Choose another one."
+            return f"It is not on {THIS_COMPUTER}. Choose another one."
         if info is None:
             return model.message
         return (
@@ -251,7 +251,7 @@ class ModelSwitcher(Popover):
         self.field.setPlaceholderText("Find a model")
         self.list = QListView()
         self.list.setObjectName("conversation_list")
-        self.list.setAccessibleName("Models on this computer")
+        self.list.setAccessibleName(f"Models on {THIS_COMPUTER}")
         self.list.setModel(self.rows)
         self.list.setItemDelegate(RowDelegate(self.list))
         self.list.setUniformItemSizes(True)

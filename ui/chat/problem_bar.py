@@ -3,13 +3,16 @@
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QAbstractButton, QFrame
 
+from engine.wording import as_sentence
+from ui.chat.first_model import FirstModel
 from ui.chat.session.model_selection import ModelSelection
 from ui.kit.buttons import IconBadge, IconButton, push_button
 from ui.kit.dialogs import show_in_files
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
+from ui.models.downloads import Download, Downloads
 from ui.records.store import Problem
-from ui.words import display_name
+from ui.words import THIS_COMPUTER, display_name
 
 
 class NoticeBar(QFrame):
@@ -69,6 +72,50 @@ class ProblemBar(NoticeBar):
             show_in_files(self, folder)
 
 
+class DownloadProblemBar(NoticeBar):
+    """Names the download that failed last, unless the card of a first model shows it."""
+
+    show_requested = Signal(str)  # repository
+
+    def __init__(self, downloads: Downloads, first: FirstModel) -> None:
+        self._downloads, self._first = downloads, first
+        self._failed: Download | None = None
+        self._dismissed: Download | None = None
+        again = push_button("Try Again", "Try the download again")
+        show = push_button("Show", "Show the download in Models")
+        close = IconButton("close", "Dismiss this message", size=16)
+        super().__init__(again, show, close)
+        again.clicked.connect(self._try_again)
+        show.clicked.connect(self._show)
+        close.clicked.connect(self._dismiss)
+        downloads.changed.connect(self.refresh)
+
+    def refresh(self) -> None:
+        """Show the newest failure that was not dismissed."""
+        failed = next((item for item in self._downloads.items if item.stage == "failed"), None)
+        self._failed = failed
+        if failed is None:
+            self._dismissed = None
+        else:
+            self.sentence.setText(f"{display_name(failed.repository)} couldn’t be downloaded.")
+            self.detail.setText(as_sentence(failed.message))
+        is_elsewhere = failed is None or self._first.offers(failed.repository)
+        self.setVisible(not is_elsewhere and failed is not self._dismissed)
+
+    def _try_again(self) -> None:
+        if self._failed is not None:
+            self._downloads.resume(self._failed)
+
+    def _show(self) -> None:
+        if self._failed is not None:
+            self.show_requested.emit(self._failed.repository)
+            self._dismiss()
+
+    def _dismiss(self) -> None:
+        self._dismissed = self._failed
+        self.refresh()
+
+
 class MissingModelBar(NoticeBar):
     """Names a missing model, and offers other models."""
 
@@ -99,7 +146,7 @@ class MissingModelBar(NoticeBar):
             self.sentence.setText(f"{name}’s folder can’t be found.")
             details = [*where, f"{name} stays available until it is unloaded."]
         else:
-            self.sentence.setText(f"{name} is not on this Mac.")
+            self.sentence.setText(f"{name} is not on {THIS_COMPUTER}.")
             details = [*where, "Choose another model to continue this conversation."]
         self.detail.setText(" ".join(details))
         self.use.setVisible(loaded is not None)

@@ -48,6 +48,7 @@ from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.theme import HEAD_PX, current_theme
 from ui.kit.windows import OwnDialog
+from ui.models.download_row import DownloadRow
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.server.local_server import LocalServerState
 from ui.server.server_row import ServerRow
@@ -265,6 +266,7 @@ class Sidebar(QFrame):
         self.search_field.setToolTip(with_keys("Search conversations", "Ctrl+Alt+F"))
         self.results = SearchResults(workspace.search, workspace.conversations)
         self.undo_bar = UndoBar()
+        self.downloads = DownloadRow(workspace.library.downloads)
         self.server = ServerRow(server)
         new = push_button("\u2002New Chat", "New Chat", "wide")
         new.setIcon(themed_icon("plus", "text"))
@@ -282,6 +284,7 @@ class Sidebar(QFrame):
             (self.list, 1),
             (self.results, 1),
             self.undo_bar,
+            self.downloads,
             self.server,
             spacing=0,
             on=self,

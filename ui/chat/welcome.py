@@ -14,6 +14,7 @@ from ui.kit.labels import ElidedLabel, clear_layout, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.theme import CHAT_PX
 from ui.models.model_library import ModelLibrary
+from ui.words import THIS_COMPUTER
 
 SIDE_PX = 26
 
@@ -115,7 +116,7 @@ class Welcome(QWidget):
     def refresh(self) -> None:
         model = self._model.state
         is_demo = model.folder is None or self._library.is_bundled(model.folder)
-        ability = "runs on this computer, and nothing leaves it"
+        ability = f"runs on {THIS_COMPUTER}, and nothing leaves it"
         if is_demo:
             ability = "can count, spell and explain stop sequences"
         text = f"{model.title} {ability}." if model.can_answer else ""

@@ -18,7 +18,7 @@ from ui.chat.session.traces import MAX_TOKENS
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import ModelLibrary
 from ui.records.conversations import ChosenModel, Conversation
-from ui.words import describe_error
+from ui.words import THIS_COMPUTER, describe_error
 
 # Rows of the engine's batch that stay free, so that a question of the chat does not wait.
 _FREE_ROWS = 2
@@ -141,7 +141,7 @@ class SeveralAnswers(QObject):
             return nullcontext()
         folder = self._library.folder_named(name)
         if folder is None:
-            raise NoModel(f"the model {name} is not on this computer; download it in Models")
+            raise NoModel(f"the model {name} is not on {THIS_COMPUTER}; download it in Models")
         conversation = Conversation()
         conversation.model = ChosenModel.of(folder)
         return self._library.models.ready(conversation)

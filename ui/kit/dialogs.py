@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from ui.kit.commands import Command
 from ui.kit.theme import restyle
+from ui.words import THIS_COMPUTER
 
 # All of them show plain text, never block (``exec`` inside a task hangs if Qt and asyncio share
 # one loop), and are deleted when they are closed.
@@ -269,7 +270,7 @@ def confirm_file(parent: QWidget, name: str, path: Path, what: str) -> None:
     """Ask before another program opens a file that came from elsewhere."""
     title = f"Open {what}"
     if path.is_symlink() or not path.is_file():
-        show_message(parent, f"This {what.lower()} is not on this computer.", name, title=title)
+        show_message(parent, f"This {what.lower()} is not on {THIS_COMPUTER}.", name, title=title)
         return
     url = QUrl.fromLocalFile(str(path))
     confirm(

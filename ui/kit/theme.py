@@ -249,7 +249,7 @@ QDockWidget > QWidget { background: $sidebar; }
 
 #sidebar, #right_pane { background: $sidebar; }
 #sidebar { border-right: 1px solid $line; }
-#server_row { border-top: 1px solid $line; }
+#server_row, #download_row { border-top: 1px solid $line; }
 #chat_header { background: $canvas; border-bottom: 1px solid $line; }
 #dock_title { background: $sidebar; border-bottom: 1px solid $line; }
 #card { background: $raised; border: 1px solid $line; border-radius: 10px; }

@@ -122,6 +122,10 @@ class Downloads(QObject):
             return ""  # the download reports a problem of the folder
         return f"{why}." if why else ""
 
+    @property
+    def running(self) -> list[Download]:
+        return [item for item in self.items if item.stage == "running"]
+
     def resume(self, download: Download) -> None:
         download.start()
         self._timer.start()
@@ -138,7 +142,7 @@ class Downloads(QObject):
         return next((item for item in items if item.stage != "done"), None)
 
     def is_running(self, repository: str) -> bool:
-        return any(item.repository == repository and item.stage == "running" for item in self.items)
+        return any(item.repository == repository for item in self.running)
 
     def forget_all(self, repository: str) -> None:
         for item in [item for item in self.items if item.repository == repository]:
@@ -155,6 +159,6 @@ class Downloads(QObject):
             self.arrived.emit(download.folder)
 
     def _tick(self) -> None:
-        if not any(item.stage == "running" for item in self.items):
+        if not self.running:
             self._timer.stop()
         self.progressed.emit()

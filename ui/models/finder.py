@@ -33,7 +33,7 @@ from engine.wording import as_sentence, counted, format_size
 from ui.kit.tasks import cancel_tasks, finish_tasks, restart_task, start_task
 from ui.models.model_library import ModelLibrary
 from ui.models.model_words import figures, fit_text
-from ui.words import Tone
+from ui.words import THIS_COMPUTER, Tone
 
 FITS: dict[Fit, tuple[str, str, Tone]] = {
     Fit.FITS: ("Fits", "check", "done"),
@@ -107,7 +107,7 @@ def fit_sentence(result: HubResult, memory: Memory) -> str:
     need, fit = result.model.need, result.model.fit(memory)
     if need is None:
         if fit is Fit.TOO_LARGE:
-            return f"Its weights alone exceed the {format_size(memory.usable)} of this computer."
+            return f"Its weights alone exceed the {format_size(memory.usable)} of {THIS_COMPUTER}."
         if result.is_checked and result.model.is_gated:
             return "The memory it needs is known once you have accepted its terms."
         if result.is_checked:
@@ -120,7 +120,7 @@ def fit_sentence(result: HubResult, memory: Memory) -> str:
 def _roomy(need: MemoryNeed, memory: Memory) -> str:
     minimum = "" if need.context >= USUAL_CONTEXT else ", its longest"
     return (
-        f"Fits this computer: it needs about {format_size(need.total)} with "
+        f"Fits {THIS_COMPUTER}: it needs about {format_size(need.total)} with "
         f"{counted(need.context, 'token')} of context{minimum}; {format_size(memory.available)} "
         "are free now."
     )
@@ -236,6 +236,11 @@ class Finder(QObject):
         self._is_answered = False
 
     @property
+    def is_suggesting(self) -> bool:
+        """Whether the results are suggestions: without words, and without an answer of the hub."""
+        return not self.query or self.stage == "failed"
+
+    @property
     def can_show_more(self) -> bool:
         return self.stage == "listed" and self.has_more and self._limit < MAX_RESULTS
 
@@ -252,7 +257,7 @@ class Finder(QObject):
 
     @property
     def left_out(self) -> int:
-        return len(self._found) - len(self.results) if self.query else 0
+        return 0 if self.is_suggesting else len(self._found) - len(self.results)
 
     @property
     def bits_found(self) -> list[int]:
@@ -325,8 +330,11 @@ class Finder(QObject):
             self._arrange()  # only now is it known of each whether it fits
 
     def _suggest(self) -> None:
+        self._list(self._suggestions())
+
+    def _suggestions(self) -> list[HubResult]:
         chosen = suggestions(self.memory)
-        self._list([HubResult(one.model(), one.purpose, is_checked=True) for one in chosen])
+        return [HubResult(one.model(), one.purpose, is_checked=True) for one in chosen]
 
     def _replace(self, model: HubModel) -> None:
         for results in (self._found, self.results):
@@ -343,16 +351,16 @@ class Finder(QObject):
 
     def _arrange(self) -> None:
         """Apply order and filter to the results; suggestions have the default order."""
-        target = self.arrangement if self.query else SortAndFilter()
+        target = SortAndFilter() if self.is_suggesting else self.arrangement
         self.results = target.arranged(self._found, self.memory)
         self.changed.emit()
 
     def _fail(self, problem: str) -> None:
-        """Show a problem of the hub; the results of the present query stay."""
+        """Show a problem of the hub, with the results of the present query or suggestions."""
         self.stage, self.problem = "listed" if self._is_answered else "failed", problem
         if not self._is_answered:
-            self._found, self.results, self.has_more = [], [], False
-        self.changed.emit()
+            self._found, self.has_more = self._suggestions(), False
+        self._arrange()
 
     async def _read_card(self, name: str) -> None:
         try:
@@ -388,7 +396,7 @@ def list_summary(finder: Finder) -> str:
     count = len(finder.results)
     if finder.stage == "asking":
         return "Searching…"
-    if not finder.query:
+    if finder.is_suggesting:
         return f"chosen on {WRITTEN_ON.isoformat()}"
     first = "the first " if finder.has_more else ""
     if finder.left_out:

@@ -17,7 +17,7 @@ from engine.library.model_info import ModelInfo
 from engine.wording import as_sentence
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.dialogs import confirm_link
-from ui.kit.labels import label, show_text, thin_bar
+from ui.kit.labels import label, show_text
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.theme import restyle
@@ -64,14 +64,13 @@ class ModelDetails(QFrame):
         self.pin = QCheckBox("Pin")
         self.pin.setToolTip("Keeps the model in memory")
         self._acting = (self.primary, self.unload, self.update_button, self.dismiss, self.pin)
-        self.page = QPushButton("Open Its Page")
+        self.page = QPushButton("Open Model Page")
         self.more = IconButton("more", "More actions")
         self.more.setMenu(QMenu(self.more))
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.template = push_button("", kind="link")
         self.template.setProperty("is_flush", True)
         self.template.setToolTip("Edit the chat template, and compare it with the model’s own")
-        self.bar = thin_bar("Progress of the model")
         self.then = label(_THEN, "faint", 0.95, is_wrapped=True)
         self.card = DocumentPage("Model card")
         self.card_note = label("", "muted", is_wrapped=True)
@@ -103,7 +102,6 @@ class ModelDetails(QFrame):
             self.problem,
             self.fit,
             self.gated,
-            self.bar,
             row(*self._acting, self.page, STRETCH, self.more, spacing=8),
             self.then,
             (self.template, 0, Qt.AlignmentFlag.AlignLeft),
@@ -128,9 +126,10 @@ class ModelDetails(QFrame):
         self._finder.card_changed.connect(self._show_card)
 
     def _dismiss(self) -> None:
-        """Remove a paused or failed download from the list; its files stay."""
+        """End a download, and remove it from the list; its files stay."""
         assert self.entry is not None
         if (download := self._library.downloads.unfinished(self.entry.name)) is not None:
+            download.cancel()
             self._library.downloads.forget(download)
 
     @property
@@ -156,16 +155,13 @@ class ModelDetails(QFrame):
         if entry.hub is not None and entry.local is None:
             purpose = entry.hub.purpose
         show_text(self.purpose, purpose[:1].upper() + purpose[1:])
-        # The row has room for facts; a paused update is shown nowhere else.
-        is_cut = state.is_notable or (entry.local is not None and not state.action)
+        # The row has room for facts and progress; a paused update is shown nowhere else.
+        is_cut = state.tone not in ("quiet", "busy") or (entry.local and not state.action)
         text = state.text if is_cut or entry.folder is not None else ""
         if download is not None and download.message:
             text = as_sentence(download.message)
         show_text(self.status, text if state.action != "loaded" or state.tone != "done" else "")
         restyle(self.status, "role", _ROLES.get(state.tone, "muted"))
-        self.bar.setVisible(state.percent is not None)
-        self.bar.setRange(0, 100 if state.percent else 0)
-        self.bar.setValue(state.percent or 0)
         self._show_hub(entry.hub if entry.local is None else None, download)
         self._show_local(entry.local, state)
         self._show_buttons(entry, state, download)
@@ -225,7 +221,9 @@ class ModelDetails(QFrame):
         text = ACTION_LABELS.get(action) or ("Load" if entry.local is not None else "Get")
         self.primary.setText(text)
         restyle(self.primary, "kind", "" if action in ("pause", "cancel", "remove") else "primary")
-        self.dismiss.setVisible(download is not None and download.stage != "running")
+        self.dismiss.setVisible(download is not None)
+        is_over = download is not None and download.stage == "failed"
+        self.dismiss.setText("Dismiss" if is_over else "Cancel")
         self.unload.setVisible(action == "loaded")
         for button in self._acting:
             button.setAccessibleName(f"{button.text()} {name}")
@@ -249,8 +247,9 @@ class ModelDetails(QFrame):
         text = {"reading": "Reading the model card…", "missing": card.text}.get(card.stage, "")
         if card.is_cut:
             text = "This is the beginning of the card. Its page has all of it."
-        # The problem above the list says already that the hub cannot be reached.
-        show_text(self.card_note, text if is_own and not finder.problem else "")
+        # The problem above the list, or of the download, says already why there is no card.
+        is_said = bool(finder.problem) or self.status.property("role") == "fault"
+        show_text(self.card_note, text if is_own and not is_said else "")
 
     # -- links -----------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from ui.models.model_words import (
     row_facts,
 )
 from ui.models.upkeep import Upkeep
-from ui.words import Tone, display_name
+from ui.words import THIS_COMPUTER, Tone, display_name
 
 Action = Literal[
     "", "get", "pause", "resume", "retry_download", "load", "cancel", "retry", "restart", "loaded",
@@ -30,14 +30,15 @@ ACTION_LABELS: dict[Action, str] = {
     "get": "Get",
     "pause": "Pause",
     "resume": "Resume",
-    "retry_download": "Retry",
+    "retry_download": "Try Again",
     "load": "Load",
     "cancel": "Cancel",
-    "retry": "Retry",
+    "retry": "Try Again",
     "restart": "Restart",
     "loaded": "Loaded",
     "remove": "Remove",
 }
+_COMPUTER = THIS_COMPUTER.title()
 ENTRY, STATE = int(Qt.ItemDataRole.UserRole) + 1, int(Qt.ItemDataRole.UserRole) + 2
 
 
@@ -97,7 +98,7 @@ def state_of(entry: Entry, library: ModelLibrary) -> EntryState:
             case "running":
                 return EntryState("pause", download.rate.text(progress), "busy", done)
             case "failed":
-                return EntryState("retry_download", as_sentence(download.message), "fault")
+                return EntryState("retry_download", "Download failed.", "fault")
         return EntryState("resume", as_sentence(download.message), "limit", done)
     if entry.local is not None:
         return _local_state(entry.local, library)
@@ -238,13 +239,13 @@ class ModelEntries(QAbstractListModel):
             if self._terms:
                 total = counted(len(here), "model")
             note = total if library.has_looked else "Searching…"
-            rows = [Entry("On This Computer", note=note), *coming, *here]
+            rows = [Entry(f"On {_COMPUTER}", note=note), *coming, *here]
         folders = [] if self._terms else [Entry(str(f), folder=f) for f in library.folders]
         if folders:
             rows += [Entry("Your Folders", note=""), *folders]
         has_none = bool(finder.query) and finder.stage == "listed" and not finder.results
         if hub or has_none or finder.stage == "asking":
-            words = "Hugging Face" if finder.query else "Suggested for This Computer"
+            words = f"Suggested for {_COMPUTER}" if finder.is_suggesting else "Hugging Face"
             rows += [Entry(words, note=list_summary(finder)), *hub]
         return rows
 

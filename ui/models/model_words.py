@@ -10,7 +10,7 @@ from engine.library.local_models import FoundModel, Origin
 from engine.library.memory_need import Fit, Memory, MemoryNeed
 from engine.library.model_files import model_name
 from engine.wording import counted, format_size
-from ui.words import display_name
+from ui.words import THIS_COMPUTER, display_name
 
 ORIGINS = {
     Origin.BUNDLED: "Included",
@@ -122,7 +122,7 @@ def fit_text(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
     target = f"It needs about {format_size(need.total)} with {context} of context"
     if fit is Fit.TOO_LARGE:
         return (
-            f"{target}; at most {format_size(memory.usable)} of this computer’s memory can be "
+            f"{target}; at most {format_size(memory.usable)} of {THIS_COMPUTER}’s memory can be "
             "used for models."
         )
     return f"{target}; {format_size(memory.available)} are free now. Close other programs first."
@@ -135,7 +135,7 @@ def loading_text(progress: LoadProgress | None, loading_s: float, waits_for: int
         return f"Waiting for {answers} to end" if waits_for else "Starting"
     text = _PHASES[progress.phase]
     if progress.phase == "weights" and progress.total_bytes:
-        text += f", {format_size(progress.done_bytes)} of {format_size(progress.total_bytes)}"
+        text += f", {_transferred(progress.done_bytes, progress.total_bytes)}"
     return f"{text} · {passed(loading_s)}" if loading_s >= 1 else text
 
 
@@ -143,7 +143,7 @@ def download_text(progress: DownloadProgress, bytes_per_s: float, left_s: float 
     """Return the progress of a download as text; a rate of 0 is not known."""
     if progress.phase == "asking":
         return "Contacting Hugging Face"
-    done = f"{format_size(progress.done_bytes)} of {format_size(progress.total_bytes)}"
+    done = _transferred(progress.done_bytes, progress.total_bytes)
     if progress.phase == "verifying":
         return f"Verifying · {done}"
     text = [done]
@@ -152,6 +152,13 @@ def download_text(progress: DownloadProgress, bytes_per_s: float, left_s: float 
     if left_s is not None:
         text.append(f"{duration(left_s)} left")
     return " · ".join(text)
+
+
+def _transferred(done: int, total: int) -> str:
+    """Return both sizes, the unit once where it is the same: ``1.2 of 2.3 GB``."""
+    whole = format_size(total)
+    unit = " " + whole.split()[-1]
+    return f"{format_size(done).removesuffix(unit)} of {whole}"
 
 
 class TransferRate:

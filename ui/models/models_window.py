@@ -30,7 +30,7 @@ from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_list import ModelList
 from ui.models.model_words import deletion_question, fit_text
 from ui.models.upkeep import Upkeep
-from ui.words import display_name
+from ui.words import THIS_COMPUTER, display_name
 
 
 class QuestionBar(QFrame):
@@ -100,7 +100,7 @@ class ModelsWindow(OwnWindow):
         self.bar.setFixedWidth(96)
         self.stop = push_button("Cancel", "Cancel the search")
         self.problem = label("", "", is_wrapped=True)
-        self.again = QPushButton("Retry")
+        self.again = QPushButton("Try Again")
         self.question = QuestionBar()
         self.empty = label("", "muted", is_wrapped=True)
         self.entries = ModelEntries(library, self.finder, self.upkeep, self)
@@ -142,6 +142,12 @@ class ModelsWindow(OwnWindow):
     def show_finding(self) -> None:
         self.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.field.selectAll()
+
+    def show_model(self, name: str) -> None:
+        """Choose the row of a model."""
+        self.field.clear()
+        self.list.pick(Entry(name))
+        self.list.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     async def finish(self) -> None:
         self._typing.stop()
@@ -309,7 +315,7 @@ class ModelsWindow(OwnWindow):
         if finder.left_out:
             return "No results match the filters."
         if finder.problem:
-            return "No model on this computer has this in its name."
+            return f"No model on {THIS_COMPUTER} has this in its name."
         return (
             f"No MLX model on the hub has a name with “{finder.query}”. Try fewer or shorter words."
         )

@@ -10,7 +10,7 @@ from ui.preferences import KeyLocation, Preferences
 from ui.preferences_state import PreferencesState
 from ui.server.requests import RequestLog
 from ui.server.server_switch import ServerControl, ServerSwitch
-from ui.words import describe_error
+from ui.words import THIS_COMPUTER, describe_error
 
 
 class ApiKeyStore(Protocol):
@@ -129,7 +129,7 @@ class LocalServerState(QObject):
     def reach_text(self) -> str:
         """Who can reach the server while it is on."""
         is_on_network = self.preferences.now.server.is_on_network
-        return "Visible on your network." if is_on_network else "For this computer only."
+        return "Visible on your network." if is_on_network else f"For {THIS_COMPUTER} only."
 
     def start(self) -> None:
         """Look for the key, and turn the server on if the preferences say so. Needs the loop."""

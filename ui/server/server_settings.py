@@ -19,6 +19,7 @@ from ui.kit.layouts import STRETCH, Item, column, row
 from ui.kit.theme import fixed_font, restyle
 from ui.preferences import declaration
 from ui.server.local_server import LocalServerState
+from ui.words import THIS_COMPUTER
 
 
 class RemovableTexts(QWidget):
@@ -180,7 +181,7 @@ class ServerSettings(QWidget):
 
     def _lay_out(self) -> None:
         pages = (
-            "Pages of this computer and desktop apps (app://, tauri://, vscode-webview://) can "
+            f"Pages of {THIS_COMPUTER} and desktop apps (app://, tauri://, vscode-webview://) can "
             "call this server. Other web pages can only if their origin is listed here."
         )
         names = (

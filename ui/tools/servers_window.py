@@ -41,6 +41,7 @@ from ui.records.tool_servers import (
 from ui.tools.known_servers import known_servers, needs_folder, runtime_text
 from ui.tools.server_dialogs import PasteDialog, ServerForm
 from ui.tools.toolbox import Toolbox
+from ui.words import THIS_COMPUTER
 
 _SHORT_STAGES = {
     "off": "Off",
@@ -208,7 +209,7 @@ class ToolServersWindow(OwnWindow):
         lines[0].setProperty("is_first", True)
         for line in lines:
             line.add.clicked.connect(lambda _=False, line=line: self._begin(self._add(line.config)))
-        about = "A program on this computer, or a service"
+        about = f"A program on {THIS_COMPUTER}, or a service"
         other = KnownServerRow("Other Server", about, ToolServerConfig(""))
         other.add.setText("Add…")
         other.add.clicked.connect(lambda: self._show_form(other.config))

@@ -325,6 +325,8 @@ class MainWindow(WindowParts):
         for chip, (_, page, _) in zip(chips, self.pane.pages, strict=True):
             chip.clicked.connect(partial(self.pane.toggle, page))
         self.stop_panel.verdict.inspect.clicked.connect(self.others.inspect_answer)
+        self.sidebar.downloads.requested.connect(self.others.show_model)
+        self.chat.download_problem.show_requested.connect(self.others.show_model)
         self.sidebar.server.details.clicked.connect(self.others.show_server)
         self.theme.code_look_chosen.connect(self._save_code_look)
         self.theme.columns_chosen.connect(self._save_columns)

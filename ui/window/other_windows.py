@@ -303,6 +303,11 @@ class OtherWindows(QObject):
     def show_models(self) -> None:
         bring_forward(self.models)
 
+    def show_model(self, name: str) -> None:
+        """Show the row of a model in Models."""
+        self.show_models()
+        self.models.show_model(name)
+
     def find_models(self) -> None:
         self.show_models()
         self.models.show_finding()

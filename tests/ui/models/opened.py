@@ -108,11 +108,13 @@ class OpenedModels:
         await eventually(lambda: self.state.stage == "ready" and self.state.name == name)
 
     async def found(self, *names: str) -> None:
-        """Wait until the list of the hub's models is this."""
+        """Wait until the list of the hub's models is this; without an answer it has none."""
         finder = self.models.finder
-        await eventually(
-            lambda: finder.stage != "asking" and tuple(one.name for one in finder.results) == names
-        )
+
+        def listed() -> tuple[str, ...]:
+            return () if finder.is_suggesting else tuple(one.name for one in finder.results)
+
+        await eventually(lambda: finder.stage != "asking" and listed() == names)
 
     async def search(self, text: str, *names: str) -> None:
         """Type a search, press Enter, and wait for what it finds."""

@@ -51,7 +51,7 @@ async def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
     details = opened.models.details
     seen: list[str] = []
     opened.window.model_library.downloads.progressed.connect(
-        lambda: seen.append(details.status.text())
+        lambda: seen.append(opened.status(REPOSITORY).text)
     )
     one = await begin(opened)
     await opened.loaded(REPOSITORY)
@@ -141,18 +141,44 @@ async def test_a_cancelled_download_keeps_its_files_and_can_be_resumed(
     await opened.loaded(REPOSITORY)
 
 
-async def test_why_a_download_failed_stands_in_its_row_and_it_can_be_tried_again(
+async def test_failed_download_says_why_once_and_is_tried_again(
     opened: OpenedModels, site: Hub
 ) -> None:
     site.gated.add(REPOSITORY)
     await begin(opened)
-    await eventually(lambda: "is gated" in opened.status(REPOSITORY).text)
-    details = opened.models.details
+    await eventually(lambda: opened.status(REPOSITORY).action == "retry_download")
+    details, notice = opened.models.details, opened.window.chat.download_problem
+    assert "is gated" not in opened.status(REPOSITORY).text
+    assert details.card_note.isHidden()
+    assert "is gated" in notice.detail.text()
+    assert not notice.isHidden()
     assert "accept its terms" in details.status.text()
     assert not details.dismiss.isHidden()
     site.gated.clear()
     details.primary.click()
+    assert notice.isHidden()
     await eventually(lambda: opened.has(REPOSITORY))
+
+
+async def test_running_download_shows_in_main_window_until_cancelled(
+    opened: OpenedModels, site: Hub
+) -> None:
+    site.piece_s = 0.2
+    row = opened.window.sidebar.downloads
+    assert row.isHidden()
+    one = await begin(opened)
+    await eventually(lambda: row.state.text().endswith("%"))
+    opened.models.close()
+    row.state.click()
+    assert opened.models.isVisible()
+    details = opened.models.details
+    assert details.entry is not None
+    assert details.entry.name == REPOSITORY
+    assert details.dismiss.text() == "Cancel"
+    details.dismiss.click()
+    assert row.isHidden()
+    assert one.stage == "cancelled"
+    assert not opened.window.model_library.downloads.items
 
 
 async def test_the_focus_stays_at_a_download_that_fails(opened: OpenedModels, site: Hub) -> None:
@@ -163,7 +189,7 @@ async def test_the_focus_stays_at_a_download_that_fails(opened: OpenedModels, si
     primary.setFocus()
     await eventually(primary.hasFocus)
     QTest.keyClick(primary, Qt.Key.Key_Space)
-    await eventually(lambda: primary.text() == "Retry")
+    await eventually(lambda: primary.text() == "Try Again")
     assert primary.hasFocus()
 
 

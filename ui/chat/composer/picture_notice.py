@@ -10,7 +10,7 @@ from ui.kit.buttons import push_button
 from ui.kit.labels import label
 from ui.kit.layouts import column
 from ui.records.attachments import Attachment
-from ui.words import display_name
+from ui.words import THIS_COMPUTER, display_name
 
 
 class PictureNotice(QFrame):
@@ -72,7 +72,9 @@ class PictureNotice(QFrame):
             f"It gets a note in place of {what}.",
         ]
         if self._offered is None and not model.vision_problem:
-            sentences.append("Models such as Qwen3-VL and Gemma 3 see; none is on this computer.")
+            sentences.append(
+                f"Models such as Qwen3-VL and Gemma 3 see; none is on {THIS_COMPUTER}."
+            )
         self.caption.setText(" ".join(sentences))
         self.use.setVisible(self._offered is not None)
         if self._offered is not None:

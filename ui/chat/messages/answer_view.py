@@ -197,7 +197,7 @@ class AnswerView(ShownMessage):
         self.proceed.setProperty("is_flush", True)
         self.reason = ReasonLine(self.proceed)
         reasons.addButton(self.reason)
-        self._retry = push_button("Retry", "Ask this question again")
+        self._retry = push_button("Try Again", "Ask this question again")
         super().__init__(message, run.pictures, (self.reason, self.proceed, self._retry), parent)
         self.reason.row = self.action_row
         add = self.action_row.add
