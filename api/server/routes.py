@@ -14,6 +14,7 @@ from api.dialects.anthropic.dialect import MESSAGES
 from api.dialects.ollama.dialect import OLLAMA
 from api.dialects.openai.chat import CHAT
 from api.dialects.openai.completions import COMPLETIONS
+from api.dialects.rerank import RERANK
 from api.dialects.responses.dialect import RESPONSES
 from api.dialects.sglang.dialect import GENERATE
 from api.dialects.shared.dialect import AnyRoute, Dialect, ParsedRequest, query
@@ -23,7 +24,15 @@ from api.server.handlers import get_health, get_metrics, get_root, list_models, 
 
 _SLASHES = re.compile(r"/{2,}")
 
-DIALECTS: tuple[Dialect, ...] = (MESSAGES, CHAT, COMPLETIONS, RESPONSES, GENERATE, OLLAMA)
+DIALECTS: tuple[Dialect, ...] = (
+    MESSAGES,
+    CHAT,
+    COMPLETIONS,
+    RESPONSES,
+    GENERATE,
+    OLLAMA,
+    RERANK,
+)
 
 
 @query("GET", "/openapi.json", media_type="application/json")

@@ -6,12 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from api.service.errors import failure_of
-from api.service.models import model_name
+from api.service.models import list_model, model_name
 from api.service.record import RequestRecord
 from api.service.service import Service
 from engine import Generation, merge_deltas
+from engine.library.purpose import check_reranker
 from engine.values.embedding import EmbeddingRequest, Embeddings
 from engine.values.events import Event, Finished, PromptProgress
+from engine.values.ranking import Ranking, RankingRequest
 from engine.values.request import CacheOwner, GenerationRequest
 
 
@@ -61,6 +63,21 @@ async def embed_texts(
     record.model = model_name(service, model)
     record.embedded_tokens = sum(embeddings.tokens)
     return embeddings
+
+
+async def rank_pairs(
+    service: Service, record: RequestRecord, request: RankingRequest, model: str
+) -> Ranking:
+    """Return the scores of pairs; ends when the client disconnects."""
+    record.requested_model = model
+    status = service.resolve_model(model)
+    if status is not None and (architecture := list_model(status).architecture):
+        # Before a model is loaded that ranks nothing.
+        check_reranker(status.id, status.folder, architecture)
+    ranking = await service.engine.rank(replace(request, model=service.engine_name(model)))
+    record.model = model_name(service, model)
+    record.embedded_tokens = sum(ranking.tokens)
+    return ranking
 
 
 async def collect_events(generation: Generation) -> tuple[list[Event], Finished]:

@@ -115,7 +115,7 @@ class RequestRecord:
             answer the model does not generate.
         client_id: The client's name in caches and kept answers: others get nothing of it.
         field_names: The request's own names of engine fields, for errors.
-        embedded_tokens: How many tokens became vectors; None if none did.
+        embedded_tokens: How many tokens became vectors or scores; None if none did.
     """
 
     request_id: str = ""

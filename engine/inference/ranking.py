@@ -16,7 +16,7 @@ from engine.inference.mlx_lm_internals import inner_tokenizer
 from engine.inference.speculation.heads import output_of
 from engine.inference.text import bounded, encoded, spelled_out
 from engine.library.model_info import ModelInfo
-from engine.library.purpose import purpose_of
+from engine.library.purpose import check_reranker
 from engine.values.ranking import MAX_RANKED_TOKENS, Ranking, RankingRequest
 
 _BEGIN = (
@@ -54,12 +54,7 @@ class RankingPass(TextsPass):
 
 def answer_ids(tokenizer: Any, model: ModelInfo) -> tuple[int, int]:
     """Return the tokens of *no* and *yes*; raises ``InvalidRequest`` if a model ranks nothing."""
-    if purpose_of(model.path, model.architecture) != "ranking":
-        raise InvalidRequest(
-            "model",
-            f"{model.id} is not a reranker; load one whose answers are known, such as "
-            "Qwen3-Reranker-0.6B, and name it here",
-        )
+    check_reranker(model.id, model.path, model.architecture)
     no, yes = encoded(tokenizer, "no"), encoded(tokenizer, "yes")
     if len(no) != 1 or len(yes) != 1:
         reason = f"the tokenizer of {model.id} has no token for yes or for no; load another model"

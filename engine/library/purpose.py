@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
+from engine.errors import InvalidRequest
 from engine.library.model_files import model_name
 
 Purpose = Literal["text", "embeddings", "ranking"]
@@ -17,3 +18,13 @@ def purpose_of(folder: Path, architecture: str) -> Purpose:
     if "embed" in name or (folder / "modules.json").is_file():
         return "embeddings"
     return "text"
+
+
+def check_reranker(name: str, folder: Path, architecture: str) -> None:
+    """Raise ``InvalidRequest`` for a model that ranks no documents."""
+    if purpose_of(folder, architecture) != "ranking":
+        raise InvalidRequest(
+            "model",
+            f"{name} is not a reranker; load one whose answers are known, such as "
+            "Qwen3-Reranker-0.6B, and name it here",
+        )

@@ -101,7 +101,7 @@ class Route:
     answer: Any = None
     other_answers: Mapping[int, Any] = field(default_factory=dict)
     media_type: str | None = None
-    operation: Literal["", "chat", "embeddings", "text_completion"] = ""
+    operation: Literal["", "chat", "embeddings", "rerank", "text_completion"] = ""
     field_names: Callable[[Any], Mapping[str, str]] = lambda params: {}
     needs_key: bool = True
     is_safe: bool = True

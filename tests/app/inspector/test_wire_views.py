@@ -18,7 +18,7 @@ from api.dialects.sglang.dialect import GENERATE
 from api.dialects.shared.dialect import Dialect
 from api.dialects.shared.parameters import ReadContext
 from api.dialects.shared.parsing import parse_body
-from api.server.routes import DIALECTS
+from api.server.routes import DIALECTS as EVERY_DIALECT
 from api.server.server import ServerThread
 from api.service.config import ServerConfig
 from app.inspector.request_code import python_of
@@ -44,6 +44,7 @@ from ui.chat.session.traces import Traces
 from ui.inspector.shown_run import ShownRun, WireView
 from ui.records.runs import Run
 
+DIALECTS = [dialect for dialect in EVERY_DIALECT if dialect.answers]
 TITLES = [dialect.title for dialect in DIALECTS]
 RAW = GenerationRequest(prompt="1\n2\n", stops=StopRules.of("6"), max_tokens=20)
 # Requests of the other dialects contain a conversation.
